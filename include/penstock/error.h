@@ -1,0 +1,61 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+// The one hierarchy of errors that Penstock throws, in C++ and (class for class) in Python.
+//
+// A message says what was wrong with which value, then where: the offending values and the place
+// (file, fragment, tile, offset) stand at its end. Layers that know more of the place than the
+// thrower add it with `with_place`, which keeps the class.
+
+namespace penstock {
+
+enum class ErrorCode {
+  kInvalidArgument,    ///< the caller's fault: a bad value, an unknown name
+  kNotFound,           ///< no such path, layer, column
+  kUnsupported,        ///< well-formed, but not read by this version; the message says what to do
+  kCorruptData,        ///< stored bytes contradict the format
+  kIoError,            ///< the operating system or the network refused
+  kResourceExhausted,  ///< memory budget, disk, descriptors
+  kInternal,           ///< a defect of Penstock
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+template <ErrorCode kCode>
+class CodedError : public Error {
+ public:
+  explicit CodedError(const std::string& message) : Error(kCode, message) {}
+};
+
+using InvalidArgument = CodedError<ErrorCode::kInvalidArgument>;
+using NotFound = CodedError<ErrorCode::kNotFound>;
+using Unsupported = CodedError<ErrorCode::kUnsupported>;
+using CorruptData = CodedError<ErrorCode::kCorruptData>;
+using IoError = CodedError<ErrorCode::kIoError>;
+using ResourceExhausted = CodedError<ErrorCode::kResourceExhausted>;
+using Internal = CodedError<ErrorCode::kInternal>;
+
+/// Throws an error of the class that `code` names.
+[[noreturn]] void throw_error(ErrorCode code, const std::string& message);
+
+/// Runs `body`; an `Error` that leaves it is thrown again, same class, with ", in <place>" at its end.
+/// `place` is only called when something was thrown.
+template <typename Body, typename Place>
+auto with_place(Body&& body, Place&& place) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw_error(error.code(), std::string(error.what()) + ", in " + place());
+  }
+}
+
+}  // namespace penstock

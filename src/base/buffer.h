@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+// Bytes that are allocated without being cleared, 64-byte aligned, grown without keeping the contents.
+// What decode scratch wants; std::vector would zero it on every resize.
+
+namespace penstock {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t size) { resize_discard(size); }
+
+  /// Makes the buffer `size` bytes; contents are undefined afterwards. Memory is kept when it shrinks.
+  void resize_discard(size_t size) {
+    if (size > capacity_) {
+      bytes_.reset(new (std::align_val_t{64}) std::byte[size]);
+      capacity_ = size;
+    }
+    size_ = size;
+  }
+
+  std::byte* data() noexcept { return bytes_.get(); }
+  const std::byte* data() const noexcept { return bytes_.get(); }
+  size_t size() const noexcept { return size_; }
+  size_t capacity() const noexcept { return capacity_; }
+  std::span<std::byte> span() noexcept { return {bytes_.get(), size_}; }
+  std::span<const std::byte> span() const noexcept { return {bytes_.get(), size_}; }
+
+  template <typename T>
+  std::span<T> as() noexcept {
+    return {reinterpret_cast<T*>(bytes_.get()), size_ / sizeof(T)};
+  }
+  template <typename T>
+  std::span<const T> as() const noexcept {
+    return {reinterpret_cast<const T*>(bytes_.get()), size_ / sizeof(T)};
+  }
+
+ private:
+  struct AlignedDelete {
+    void operator()(std::byte* bytes) const noexcept {
+      ::operator delete[](bytes, std::align_val_t{64});
+    }
+  };
+  std::unique_ptr<std::byte[], AlignedDelete> bytes_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <penstock/error.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+// A cursor over untrusted little-endian bytes. Every read is checked against the end; running over it
+// is `CorruptData` that names what was wanted, at which offset. Copies nothing, owns nothing.
+
+namespace penstock {
+
+class ByteReader {
+ public:
+  ByteReader() = default;
+  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  size_t offset() const noexcept { return offset_; }
+  size_t remaining() const noexcept { return bytes_.size() - offset_; }
+  bool empty() const noexcept { return remaining() == 0; }
+
+  /// Reads one trivially copyable value. `what` names the field in the error message.
+  template <typename T>
+  T read(std::string_view what) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+    std::memcpy(&value, take(sizeof(T), what).data(), sizeof(T));
+    return value;
+  }
+
+  /// The next `length` bytes, as a view.
+  std::span<const std::byte> take(uint64_t length, std::string_view what) {
+    if (length > remaining()) fail(length, what);
+    const auto view = bytes_.subspan(offset_, static_cast<size_t>(length));
+    offset_ += view.size();
+    return view;
+  }
+
+  std::string_view take_string(uint64_t length, std::string_view what) {
+    const auto view = take(length, what);
+    return {reinterpret_cast<const char*>(view.data()), view.size()};
+  }
+
+  void skip(uint64_t length, std::string_view what) { take(length, what); }
+
+  /// Checks that `count` items of at least `item_bytes` each can still follow, so that a count from
+  /// the bytes is safe to reserve memory for.
+  void expect_items(uint64_t count, uint64_t item_bytes, std::string_view what) const {
+    if (item_bytes != 0 && count > remaining() / item_bytes) fail(count * item_bytes, what);
+  }
+
+ private:
+  [[noreturn]] void fail(uint64_t length, std::string_view what) const {
+    throw CorruptData("truncated: " + std::string(what) + " needs " + std::to_string(length) +
+                      " bytes, " + std::to_string(remaining()) + " left at offset " +
+                      std::to_string(offset_));
+  }
+
+  std::span<const std::byte> bytes_;
+  size_t offset_ = 0;
+};
+
+}  // namespace penstock
