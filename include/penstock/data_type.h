@@ -65,7 +65,7 @@ size_t size_of(DataType type);
 /// "float32", "int64", "datetime64[ns]", "string", … as numpy and arrow users write them.
 std::string_view name_of(DataType type);
 
-bool is_integer(DataType type) noexcept;   ///< signed or unsigned, without bool, date and time
+bool is_integer(DataType type) noexcept;  ///< signed or unsigned, without bool, date and time
 bool is_floating(DataType type) noexcept;
 bool is_string(DataType type) noexcept;    ///< char, ASCII, UTF-8, UTF-16, …
 bool is_datetime(DataType type) noexcept;  ///< kDateTime*, stored as int64

@@ -47,8 +47,8 @@ using Internal = CodedError<ErrorCode::kInternal>;
 /// Throws an error of the class that `code` names.
 [[noreturn]] void throw_error(ErrorCode code, const std::string& message);
 
-/// Runs `body`; an `Error` that leaves it is thrown again, same class, with ", in <place>" at its end.
-/// `place` is only called when something was thrown.
+/// Runs `body`; an `Error` that leaves it is thrown again, same class, with ", in <place>" at its
+/// end. `place` is only called when something was thrown.
 template <typename Body, typename Place>
 auto with_place(Body&& body, Place&& place) -> decltype(body()) {
   try {

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <penstock/data_type.h>
+#include <penstock/experiment.h>
+#include <penstock/row_selection.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace penstock {
+
+inline namespace literals {
+constexpr uint64_t operator""_KiB(unsigned long long n) { return n << 10; }
+constexpr uint64_t operator""_MiB(unsigned long long n) { return n << 20; }
+constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
+}  // namespace literals
+
+enum class BatchLayout : uint8_t { kCsr, kDense };
+enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
+
+struct LoaderOptions {
+  std::optional<RowSelection> rows;             ///< joinids; every row of the domain when absent
+  std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
+  uint32_t batch_size = 128;
+  bool shuffle = true;
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  uint64_t memory_budget =
+      2_GiB;             ///< bytes for everything: rows, tiles in flight, finished batches
+  unsigned threads = 0;  ///< 0: as many as cores
+  BatchLayout layout = BatchLayout::kCsr;
+  DataType dtype =
+      DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type
+  bool drop_last = false;
+  UnevenRows uneven = UnevenRows::kDrop;
+  uint32_t world_size = 1, rank = 0;
+  uint32_t num_workers = 1, worker = 0;
+};
+
+/// One mini-batch. Owns its memory, which goes back to the loader's pool when the last reference
+/// goes.
+class Batch {
+ public:
+  struct Csr {
+    std::span<const int32_t> indptr;   ///< rows + 1
+    std::span<const int32_t> indices;  ///< output columns, ascending within a row
+    const std::byte* data = nullptr;   ///< nnz values of dtype()
+  };
+
+  uint32_t rows() const noexcept { return rows_; }
+  uint32_t columns() const noexcept { return columns_; }
+  uint64_t nnz() const noexcept { return nnz_; }
+  DataType dtype() const noexcept { return dtype_; }
+  BatchLayout layout() const noexcept { return layout_; }
+
+  Csr csr() const;                 ///< InvalidArgument for a dense batch
+  const std::byte* dense() const;  ///< row-major rows x columns of dtype(); InvalidArgument for CSR
+  std::span<const int64_t> joinids() const noexcept { return joinids_; }
+  /// Position of each row in the selection, to gather obs columns with.
+  std::span<const int64_t> positions() const noexcept { return positions_; }
+
+  ~Batch();
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+ private:
+  friend struct BatchAccess;
+  Batch() = default;
+  uint32_t rows_ = 0;
+  uint32_t columns_ = 0;
+  uint64_t nnz_ = 0;
+  DataType dtype_ = DataType::kFloat32;
+  BatchLayout layout_ = BatchLayout::kCsr;
+  std::span<const int64_t> joinids_, positions_;
+  std::span<const int32_t> indptr_, indices_;
+  const std::byte* values_ = nullptr;
+  std::shared_ptr<void> storage_;
+};
+
+struct LoaderStats {
+  uint64_t cells = 0;     ///< rows handed to the consumer
+  uint64_t nonzeros = 0;  ///< of those rows
+  uint64_t batches = 0;
+  uint64_t bytes_read = 0;
+  uint64_t bytes_needed = 0;  ///< stored size of the distinct tiles that this loader's rows touch
+  uint64_t units = 0;         ///< unit visits done
+  uint64_t units_in_shuffle = 0;  ///< K
+  double consumer_wait_seconds = 0;
+  uint64_t peak_buffered_bytes = 0;
+  uint64_t spilled_bytes = 0;
+};
+
+/// Streams one epoch. Threads start with the first next() and end with the loader; one consumer
+/// thread.
+class Loader {
+ public:
+  /// Checks the options and plans the epoch; reads no cell but a few tiles to estimate sizes.
+  /// Throws InvalidArgument, and ResourceExhausted with the least budget that works.
+  Loader(const Matrix& matrix, LoaderOptions options);
+  ~Loader();
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+
+  uint64_t size() const;  ///< batches in the epoch
+  uint64_t row_count() const;
+
+  /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.
+  std::shared_ptr<const Batch> next();
+  /// As next(), but gives up after `timeout_seconds`: `*timed_out` is set and null returned.
+  std::shared_ptr<const Batch> next_for(double timeout_seconds, bool* timed_out);
+
+  /// Stops all threads; next() then returns null. Safe at any moment, from any thread, more than
+  /// once.
+  void cancel() noexcept;
+
+  LoaderStats stats() const;
+
+  class Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,8 @@
+#pragma once
+
+#include <penstock/data_type.h>      // IWYU pragma: export
+#include <penstock/error.h>          // IWYU pragma: export
+#include <penstock/experiment.h>     // IWYU pragma: export
+#include <penstock/loader.h>         // IWYU pragma: export
+#include <penstock/row_selection.h>  // IWYU pragma: export
+#include <penstock/table.h>          // IWYU pragma: export

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <penstock/data_type.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// The packed form of one row in memory: about 3 bytes a non-zero for counts.
+//
+//   PackedRowHeader | wide values | indices | codes      (no padding inside; whole record padded to
+//   8)
+//
+//   indices  uint16 or uint32 each, the remapped column, ascending
+//   codes    one byte a value: an integer 0 … 254 is itself, 255 is an escape whose exact value is
+//   the next
+//            of the wide values (stored type, in order). Real counts have a few above 254 in most
+//            rows, so a width for a whole block would double it.
+//   raw rows (`wide_count == kRawRow`) have no codes: all values are wide. The writer takes the
+//   smaller form.
+//
+// Values are exact whatever their type: -0.0, NaN and fractions escape. Duplicated columns are kept
+// as they come. `packed_row.h` is the contract between what decodes (format/) and what assembles
+// (kernel/, pipeline/).
+
+namespace penstock::kernel {
+
+inline constexpr uint8_t kEscapeCode = 255;
+inline constexpr uint32_t kRawRow = 0xFFFFFFFFU;
+
+struct PackedRowHeader {
+  uint32_t nnz = 0;
+  uint32_t wide_count = 0;  ///< escapes, or kRawRow
+};
+
+struct PackedRowLayout {
+  uint8_t index_bytes = 2;  ///< 2 when the selected columns number 65,536 or fewer, else 4
+  DataType value_type = DataType::kFloat32;
+  uint8_t value_bytes = 4;
+
+  size_t record_bytes(uint32_t nnz, uint32_t wide_count) const noexcept {
+    const size_t wide = wide_count == kRawRow ? nnz : wide_count;
+    const size_t codes = wide_count == kRawRow ? 0 : nnz;
+    const size_t size =
+        sizeof(PackedRowHeader) + wide * value_bytes + size_t{nnz} * index_bytes + codes;
+    return (size + 7) & ~size_t{7};
+  }
+};
+
+/// A record taken apart; pointers into it.
+struct PackedRowView {
+  uint32_t nnz = 0;
+  uint32_t wide_count = 0;
+  const std::byte* wide = nullptr;
+  const std::byte* indices = nullptr;
+  const uint8_t* codes = nullptr;  ///< null for raw rows
+
+  static PackedRowView of(const std::byte* record, const PackedRowLayout& layout) noexcept;
+};
+
+}  // namespace penstock::kernel

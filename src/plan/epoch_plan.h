@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+// The order of one epoch, known before anything is read (design, section 5, "Shuffle").
+//
+// An epoch visits fetch units in a random, stratified order. Visit i spreads its rows evenly over
+// buckets i … i+K-1; bucket j is complete once visits 0 … j are read, leaves as a whole, permuted,
+// and batches are cut from the sequence of buckets. Every row therefore has a *slot*, its position
+// in the sequence that leaves, computed from (seed, epoch, visit, row) alone.
+//
+//   EpochPlan plan(units, options, K);
+//   for i in 0 … plan.visit_count():   read plan.visit(i).unit; plan.place(i, placements)
+//   bucket j holds the slots [plan.bucket_begin(j), plan.bucket_begin(j + 1))
+//   batch b holds the slots  [plan.batch_begin(b), plan.batch_begin(b + 1))
+//
+// Pure: no I/O, no clocks, generators of our own (counter-based), so that every machine and every
+// number of threads computes the same plan. The visits and the cut among ranks and workers do not
+// depend on K.
+
+namespace penstock::plan {
+
+/// How a unit looks under the selection: which of the selected rows (by position) it holds.
+struct UnitRows {
+  uint32_t unit = 0;            ///< index into the source's units
+  uint64_t first_position = 0;  ///< position in the selection of its first selected row
+  uint32_t row_count = 0;       ///< selected rows, never 0
+  uint64_t packed_bytes = 0;    ///< estimate of the memory of those rows when packed
+};
+
+/// What happens to the remainder when rows do not divide among ranks (design, "Distribution").
+enum class Uneven : uint8_t { kDrop, kPad, kExact };
+
+struct Shape {
+  uint32_t world_size = 1;
+  uint32_t rank = 0;
+  uint32_t num_workers = 1;  ///< loaders that share a rank's quota; 1 without DataLoader workers
+  uint32_t worker = 0;
+};
+
+struct EpochOptions {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  bool shuffle = true;
+  Shape shape;
+  Uneven uneven = Uneven::kDrop;
+  uint32_t batch_size = 128;
+  bool drop_last = false;
+  /// Rows read ahead before the first bucket leaves, so that the first batch is mixed.
+  uint64_t prefill_rows = 16384;
+};
+
+/// One reading of a unit: the rows of it that this rank and worker keeps.
+struct Visit {
+  uint32_t unit = 0;
+  uint64_t first_position = 0;
+  uint32_t unit_rows = 0;  ///< selected rows of the whole unit
+  uint32_t part_begin =
+      0;  ///< kept part, in the unit's permuted order (stored order without shuffle)
+  uint32_t part_end = 0;
+  uint64_t packed_bytes = 0;  ///< of the kept part
+  uint32_t row_count() const { return part_end - part_begin; }
+};
+
+/// Where one row of a visit goes.
+struct Placement {
+  uint32_t row = 0;   ///< index among the unit's selected rows, ascending joinid
+  uint64_t slot = 0;  ///< position in the sequence that leaves
+};
+
+/// Peak of memory that a plan needs, by K.
+struct Occupancy {
+  uint64_t peak_bytes = 0;  ///< packed rows resident, bucket being emitted included
+  uint64_t peak_rows = 0;
+};
+
+class EpochPlan {
+ public:
+  /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1.
+  EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread);
+
+  /// Largest K whose occupancy, with `units_ahead` units decoded before they are due and
+  /// `page_bytes` of waste for every open bucket, stays within `budget_bytes`; 0 when not even K =
+  /// 1 does
+  /// (`least_bytes` then says what it takes). visit_count() when everything fits: one bucket, an
+  /// exactly uniform shuffle.
+  static uint32_t choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
+                                uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
+                                uint64_t* least_bytes = nullptr);
+
+  uint32_t spread() const noexcept { return spread_; }
+  size_t visit_count() const noexcept { return visits_.size(); }
+  const Visit& visit(size_t index) const { return visits_[index]; }
+
+  /// Placements of a visit's rows, one for each row kept (a padded row may come twice).
+  void place(size_t visit_index, std::vector<Placement>& out) const;
+
+  size_t bucket_count() const noexcept {
+    return bucket_begin_.empty() ? 0 : bucket_begin_.size() - 1;
+  }
+  uint64_t bucket_begin(size_t bucket) const { return bucket_begin_[bucket]; }
+  /// The last visit that must be read before a bucket may leave.
+  size_t last_visit_of_bucket(size_t bucket) const { return bucket_last_visit_[bucket]; }
+
+  uint64_t row_count() const noexcept;    ///< rows that leave, for this rank and worker
+  uint64_t batch_count() const noexcept;  ///< len()
+  uint64_t batch_begin(uint64_t batch) const;
+
+  Occupancy occupancy(uint32_t units_ahead, uint64_t page_bytes) const;
+
+  /// A hash of everything that the global plan depends on (not of rank or worker); ranks compare
+  /// it.
+  uint64_t fingerprint() const noexcept { return fingerprint_; }
+
+ private:
+  EpochOptions options_;
+  uint32_t spread_ = 1;
+  std::vector<Visit> visits_;
+  std::vector<uint64_t> bucket_begin_;
+  std::vector<uint32_t> bucket_last_visit_;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace penstock::plan
