@@ -12,11 +12,11 @@
 
 // A place that keeps named byte objects: a directory tree, memory, later HTTP and S3.
 //
-// Paths are full URIs or file paths as the user wrote them; `join` puts a child name behind one. All
-// methods are const and safe from any number of threads. A store holds no thread and no connection that
-// does not survive a fork. Errors: `NotFound` for an object that is not there, `IoError` for a refusal
-// of the system (with errno's text), `CorruptData` is never thrown here but for a body that is shorter
-// than its length.
+// Paths are full URIs or file paths as the user wrote them; `join` puts a child name behind one.
+// All methods are const and safe from any number of threads. A store holds no thread and no
+// connection that does not survive a fork. Errors: `NotFound` for an object that is not there,
+// `IoError` for a refusal of the system (with errno's text), `CorruptData` is never thrown here but
+// for a body that is shorter than its length.
 
 namespace penstock::io {
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/buffer.h"
+#include "codec/filter_pipeline.h"
+#include "io/store.h"
+
+// The self-describing block in which TileDB keeps all metadata: a header (sizes, type, filters) and
+// one filtered tile. Source: format_spec/generic_tile.md, tiledb/sm/tile/generic_tile_io.cc.
+//
+// Free functions, no state; safe from any thread. The inflated size that a header claims is
+// believed only as far as the stored bytes can carry it, so a damaged header cannot make the reader
+// allocate at will.
+
+namespace penstock::format::tiledb {
+
+/// Newest array format that this reader knows (TileDB 2.30).
+inline constexpr uint32_t kNewestFormatVersion = 23;
+/// The ".wrt"-and-folders layout and the always written footer length begin here.
+inline constexpr uint32_t kOldestFragmentVersion = 12;
+
+struct GenericTile {
+  uint32_t format_version = 0;
+  Buffer bytes;               ///< inflated contents
+  uint64_t stored_bytes = 0;  ///< header and body, as they lie in the object
+};
+
+/// Decodes the generic tile at the start of `stored` (more bytes may follow it).
+GenericTile decode_generic_tile(std::span<const std::byte> stored);
+
+/// Reads the generic tile at `offset` of an object: one read when it is small, two when it is long.
+/// Encrypted tiles are `Unsupported`. Errors name the object and the offset.
+GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset = 0);
+
+}  // namespace penstock::format::tiledb
