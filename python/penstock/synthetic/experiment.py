@@ -1,0 +1,250 @@
+"""`make_experiment`: writes a Census-like experiment, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .axes import AxisStatistics, obs_table, var_table
+from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
+from .row_slabs import Job, Recipe, write_in_processes, write_slabs
+from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
+
+DEFAULT_GENES = 60_664
+DEFAULT_GENES_PER_CELL = 1_950.0
+_BYTES_PER_NONZERO = 3.2  # measured at 60,664 genes: 2.7 to 2.9
+_BYTES_PER_CELL = 120  # obs
+_BYTES_PER_GENE = 60  # var
+
+
+@dataclass(frozen=True)
+class ExperimentSummary:
+    """What was written."""
+
+    path: Path
+    n_cells: int
+    n_genes: int
+    n_nonzeros: int
+    n_fragments: int
+    n_bytes: int
+    seconds: float
+
+
+def estimate_bytes(
+    n_cells: int, n_genes: int = DEFAULT_GENES, mean_genes_per_cell: float | None = None
+) -> int:
+    """Upper estimate of the disk space that an experiment takes."""
+    mean = _mean_genes(n_genes, mean_genes_per_cell)
+    per_cell = _BYTES_PER_NONZERO * mean + _BYTES_PER_CELL
+    return int(n_cells * per_cell) + n_genes * _BYTES_PER_GENE + (1 << 20)
+
+
+def make_experiment(
+    path: str | os.PathLike[str],
+    *,
+    n_cells: int = 30_000,
+    n_genes: int = DEFAULT_GENES,
+    n_fragments: int | None = None,
+    consolidated: bool = False,
+    seed: int = 0,
+    n_datasets: int | None = None,
+    mean_genes_per_cell: float | None = None,
+    processes: int | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> ExperimentSummary:
+    """Write a Census-like TileDB-SOMA experiment to a local folder.
+
+    Parameters
+    ----------
+    path
+        The folder to make. Its parent is made where missing.
+    n_cells, n_genes
+        Size of ``ms/RNA/X/raw``; genes from 32 to 2,097,152.
+    n_fragments
+        Fragments of X, each a slab of consecutive rows; by default one for 16,384 cells.
+    consolidated
+        One fragment written in global order, with full tiles from end to end as TileDB's own
+        consolidation makes them. Excludes `n_fragments` above 1.
+    seed
+        Same arguments and seed, same cells; `n_fragments`, `consolidated` and `processes` do not
+        change them. (Fragment names hold times and random ids, so files differ.)
+    n_datasets
+        Datasets of very uneven sizes, 8 or more; by default 12 to 120 by the number of cells.
+    mean_genes_per_cell
+        Mean non-zeros a cell: 1,950 by default, at most a fifth of the genes.
+    processes
+        By default as many as there are cores and fragments, at most 4. Each takes about 0.5 GiB
+        (1.5 GiB where tiledb is not installed).
+    overwrite
+        Replace what is at `path`, once the new experiment is whole.
+    progress
+        Called with (cells written, cells in all) after every 2,048 cells or fewer.
+
+    Raises
+    ------
+    FileExistsError
+        `path` exists and `overwrite` is not set.
+    OSError
+        With ``errno.ENOSPC`` when the disk has not the space, by an estimate before or by the
+        system while writing. Nothing is left behind, whatever the error.
+    ImportError
+        tiledbsoma is missing, or tiledb for a fragment above 16,384 cells.
+    """
+    import tiledbsoma  # noqa: F401  (before anything is written)
+
+    started = time.perf_counter()
+    target = Path(path)
+    mean = _mean_genes(n_genes, mean_genes_per_cell)
+    slabs = _cut(n_cells, n_fragments, consolidated)
+    if n_datasets is None:
+        n_datasets = max(12, min(120, n_cells // 4_000))
+    _check(n_cells, n_datasets, slabs)
+    if target.exists() and not overwrite:
+        raise FileExistsError(errno.EEXIST, "there is something already", str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _check_space(target.parent, estimate_bytes(n_cells, n_genes, mean))
+
+    recipe = Recipe(n_cells, n_genes, n_datasets, mean, seed)
+    if processes is None:
+        processes = min(os.cpu_count() or 1, 4)
+    processes = max(1, min(processes, len(slabs)))
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        n_nonzeros = _write(partial, recipe, slabs, processes, progress)
+        if target.exists():
+            shutil.rmtree(target)
+        (partial / "experiment").rename(target)
+    except Exception as error:
+        if _is_out_of_space(error, partial):
+            raise _no_space(target.parent, f"it filled up while writing ({error})") from error
+        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return ExperimentSummary(
+        path=target,
+        n_cells=n_cells,
+        n_genes=n_genes,
+        n_nonzeros=n_nonzeros,
+        n_fragments=len(slabs),
+        n_bytes=sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _mean_genes(n_genes: int, asked: float | None) -> float:
+    mean = min(DEFAULT_GENES_PER_CELL, n_genes / 8) if asked is None else asked
+    if not 0 < mean <= n_genes / 5:
+        raise ValueError(f"mean_genes_per_cell must be above 0 and at most n_genes / 5: {mean}")
+    return mean
+
+
+def _cut(n_cells: int, n_fragments: int | None, consolidated: bool) -> tuple[tuple[int, int], ...]:
+    if consolidated:
+        if n_fragments not in (None, 1):
+            raise ValueError(f"consolidated is one fragment, n_fragments says {n_fragments}")
+        n_fragments = 1
+    if n_fragments is None:
+        n_fragments = max(1, -(-n_cells // MAX_ROWS_WITHOUT_TILEDB))
+    if not 1 <= n_fragments <= max(n_cells, 1):
+        raise ValueError(f"n_fragments must be from 1 to n_cells: {n_fragments}")
+    edges = [n_cells * i // n_fragments for i in range(n_fragments + 1)]
+    return tuple(zip(edges[:-1], edges[1:], strict=True))
+
+
+def _check(n_cells: int, n_datasets: int, slabs: tuple[tuple[int, int], ...]) -> None:
+    if n_cells < 1:
+        raise ValueError(f"n_cells must be at least 1: {n_cells}")
+    if not 8 <= n_datasets <= 10_000:
+        raise ValueError(f"n_datasets must be from 8 to 10,000: {n_datasets}")
+    longest = max(end - begin for begin, end in slabs)
+    if longest > MAX_ROWS_WITHOUT_TILEDB and not can_stream():
+        raise ImportError(
+            f"a fragment of {longest} cells needs the package tiledb (pip install tiledb); without "
+            f"it ask for n_fragments of {-(-slabs[-1][1] // MAX_ROWS_WITHOUT_TILEDB)} or more"
+        )
+
+
+def _write(
+    folder: Path,
+    recipe: Recipe,
+    slabs: tuple[tuple[int, int], ...],
+    processes: int,
+    progress: Callable[[int, int], object] | None,
+) -> int:
+    """Write ``folder/experiment``; scratch files of workers lie beside it. Returns non-zeros."""
+    import pyarrow as pa
+    import tiledbsoma
+
+    folder.mkdir(parents=True)
+    uri = str(folder / "experiment")
+    done = 0
+
+    def on_rows(n_rows: int) -> None:
+        nonlocal done
+        done += n_rows
+        if progress is not None:
+            progress(done, recipe.n_cells)
+
+    with tiledbsoma.Experiment.create(uri) as experiment:
+        ms = experiment.add_new_collection("ms")
+        rna = ms.add_new_collection("RNA", tiledbsoma.Measurement)
+        layers = rna.add_new_collection("X")
+        x = layers.add_new_sparse_ndarray(
+            "raw",
+            type=pa.float32(),
+            shape=(recipe.n_cells, recipe.n_genes),
+            platform_config=X_CONFIG,
+        )
+        x_path = str(folder / "experiment" / "ms" / "RNA" / "X" / "raw")
+        x.close()
+        model = recipe.model()
+        job = Job(recipe, x_path, slabs, os.cpu_count() or 1, "")
+        if processes > 1:
+            statistics = write_in_processes(job, processes, folder, on_rows)
+        else:
+            statistics = AxisStatistics(recipe.n_cells, recipe.n_genes)
+            write_slabs(job, model, statistics, on_rows)
+        obs = obs_table(model, statistics, recipe.seed)
+        var = var_table(model, statistics, recipe.seed)
+        for parent, name, table, config in (
+            (experiment, "obs", obs, OBS_CONFIG),
+            (rna, "var", var, VAR_CONFIG),
+        ):
+            frame = parent.add_new_dataframe(
+                name,
+                schema=table.schema,
+                index_column_names=["soma_joinid"],
+                platform_config=config,
+                domain=[(0, len(table) - 1)],
+            )
+            frame.write(table)
+            frame.close()
+    return int(statistics.nnz.sum())
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise _no_space(folder, f"{needed / 1e9:.2f} GB needed, {free / 1e9:.2f} GB free")
+
+
+def _no_space(folder: Path, why: str) -> OSError:
+    return OSError(errno.ENOSPC, f"not enough space on the disk: {why}", str(folder))
+
+
+def _is_out_of_space(error: Exception, partial: Path) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return True
+    if "No space left on device" in str(error):
+        return True
+    try:
+        return shutil.disk_usage(partial.parent).free < 1 << 20
+    except OSError:
+        return False

@@ -1,0 +1,111 @@
+"""Who the invented cells are: datasets, donors, tissues and types, fixed before any count is drawn.
+
+A `Population` is a pure function of (number of cells, number of datasets, seed). It holds a few
+bytes a cell. Cells of one dataset are adjacent, as in the Census, and datasets are of very uneven
+sizes; within a dataset donors follow each other and cell types are mixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .vocabulary import ASSAYS, CELL_TYPES, TISSUES
+
+_DONORS_PER_DATASET = 6
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """What all cells of a dataset share; arrays have one entry a dataset."""
+
+    row_begin: npt.NDArray[np.int64]  # one more than datasets: the last is the number of cells
+    general_tissue: npt.NDArray[np.int16]  # position in TISSUES
+    assay: npt.NDArray[np.int16]  # position in ASSAYS
+    is_primary: npt.NDArray[np.bool_]
+    depth: npt.NDArray[np.float64]  # factor on the number of molecules seen
+    ids: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Population:
+    """The labels and sequencing depths of all cells; arrays have one entry a cell."""
+
+    datasets: Datasets
+    dataset: npt.NDArray[np.int16]
+    cell_type: npt.NDArray[np.int8]  # position in CELL_TYPES
+    tissue: npt.NDArray[np.int8]  # which of the general tissue's parts
+    donor: npt.NDArray[np.int8]  # number within the dataset
+    depth: npt.NDArray[np.float32]  # 1 is a median cell
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.dataset)
+
+
+def _invent_datasets(n_cells: int, n_datasets: int, rng: np.random.Generator) -> Datasets:
+    weights = rng.lognormal(0.0, 1.3, n_datasets)
+    # The first datasets take one tissue each, so that few datasets still bring all tissues.
+    shares = np.array([share for _, share, _, _ in TISSUES.values()])
+    tissue = np.concatenate(
+        [np.arange(len(shares)), rng.choice(len(shares), n_datasets, p=shares / shares.sum())]
+    )[:n_datasets]
+    for t in range(len(shares)):
+        mine = tissue == t
+        if mine.any():
+            weights[mine] *= shares[t] / weights[mine].sum()
+    order = rng.permutation(n_datasets)
+    weights, tissue = weights[order], tissue[order]
+    edges = np.rint(np.cumsum(weights) / weights.sum() * n_cells).astype(np.int64)
+    assay_shares = np.array([share for _, share, _, _ in ASSAYS.values()])
+    assay = rng.choice(len(ASSAYS), n_datasets, p=assay_shares / assay_shares.sum())
+    # Full-length protocols are used on plates: keep them to the small datasets.
+    full_length = np.array([full for _, _, _, full in ASSAYS.values()])
+    assay[full_length[assay] & (weights > np.median(weights))] = 0
+    assay_depth = np.array([depth for _, _, depth, _ in ASSAYS.values()])
+    primary = rng.random(n_datasets) < 0.8
+    primary[np.argmax(weights)] = True
+    return Datasets(
+        row_begin=np.concatenate([[0], edges]),
+        general_tissue=tissue.astype(np.int16),
+        assay=assay.astype(np.int16),
+        is_primary=primary,
+        depth=assay_depth[assay] * rng.lognormal(0.0, 0.3, n_datasets),
+        ids=[_uuid(rng) for _ in range(n_datasets)],
+    )
+
+
+def _uuid(rng: np.random.Generator) -> str:
+    digits = rng.bytes(16).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def invent_population(n_cells: int, n_datasets: int, seed: int) -> Population:
+    """Draw the datasets and the labels of every cell."""
+    rng = np.random.default_rng([seed, 1])
+    datasets = _invent_datasets(n_cells, n_datasets, rng)
+    type_names = list(CELL_TYPES)
+    cell_type = np.empty(n_cells, np.int8)
+    tissue = np.empty(n_cells, np.int8)
+    donor = np.empty(n_cells, np.int8)
+    dataset = np.repeat(np.arange(n_datasets, dtype=np.int16), np.diff(datasets.row_begin))
+    tissues = list(TISSUES.values())
+    for d in range(n_datasets):
+        rows = slice(int(datasets.row_begin[d]), int(datasets.row_begin[d + 1]))
+        n = rows.stop - rows.start
+        _, _, parts, types = tissues[datasets.general_tissue[d]]
+        falling = 0.75 ** np.arange(len(types))
+        shares = rng.dirichlet(12.0 * falling / falling.sum())
+        numbers = np.array([type_names.index(name) for name in types], np.int8)
+        cell_type[rows] = numbers[rng.choice(len(types), n, p=shares)]
+        tissue[rows] = rng.choice(len(parts), n).astype(np.int8)
+        donor[rows] = np.sort(rng.integers(0, _DONORS_PER_DATASET, n, dtype=np.int8))
+    type_depth = rng.lognormal(0.0, 0.35, len(type_names))
+    depth = datasets.depth[dataset] * type_depth[cell_type] * rng.lognormal(0.0, 0.55, n_cells)
+    depth = np.maximum(depth, 0.08).astype(np.float32)
+    return Population(datasets, dataset, cell_type, tissue, donor, depth)

@@ -1,0 +1,145 @@
+"""Draws and writes fragments in worker processes: ``python -m penstock.synthetic.row_slabs``.
+
+Workers are started as plain subprocesses, not by multiprocessing: that works from a notebook, from
+standard input and from a script without a ``__main__`` guard. Each draws its own copy of the model
+(1.5 s), since a band depends on the model and its number alone. Lines on standard output report
+progress; statistics come back in a file beside the experiment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .axes import AxisStatistics
+from .counts import CountModel
+from .population import invent_population
+from .x_writer import write_fragment
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that the counts depend on."""
+
+    n_cells: int
+    n_genes: int
+    n_datasets: int
+    mean_genes_per_cell: float
+    seed: int
+
+    def model(self) -> CountModel:
+        population = invent_population(self.n_cells, self.n_datasets, self.seed)
+        return CountModel(population, self.n_genes, self.mean_genes_per_cell, self.seed)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Fragments that one process writes."""
+
+    recipe: Recipe
+    uri: str
+    slabs: tuple[tuple[int, int], ...]
+    threads: int
+    statistics_path: str
+
+
+def write_slabs(
+    job: Job, model: CountModel, statistics: AxisStatistics, on_rows: Callable[[int], None]
+) -> None:
+    """Write the job's fragments in this process."""
+    for begin, end in job.slabs:
+        write_fragment(job.uri, model, begin, end, statistics, job.threads, on_rows)
+
+
+def write_in_processes(
+    job: Job, n_processes: int, scratch: Path, on_rows: Callable[[int], None]
+) -> AxisStatistics:
+    """Divide the job's fragments among processes; the first failure ends all of them.
+
+    Raises
+    ------
+    RuntimeError
+        With the end of the worker's standard error.
+    """
+    jobs = [
+        replace(
+            job,
+            slabs=job.slabs[i::n_processes],
+            threads=1,
+            statistics_path=str(scratch / f"statistics-{i}.pickle"),
+        )
+        for i in range(n_processes)
+    ]
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        for i, mine in enumerate(jobs):
+            workers.append(_start(mine, scratch / f"stderr-{i}.txt"))
+        _follow(workers, on_rows)
+        for i, worker in enumerate(workers):
+            if worker.wait() != 0:
+                said = (scratch / f"stderr-{i}.txt").read_text(errors="replace").strip()
+                raise RuntimeError(f"a worker process ended with {worker.returncode}: {said[-2000:]}")
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    statistics = AxisStatistics(job.recipe.n_cells, job.recipe.n_genes)
+    for mine in jobs:
+        statistics.merge(pickle.loads(Path(mine.statistics_path).read_bytes()))
+    return statistics
+
+
+def _start(job: Job, stderr: Path) -> subprocess.Popen[bytes]:
+    package_root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with stderr.open("wb") as errors:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "penstock.synthetic.row_slabs"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    assert worker.stdin is not None
+    with worker.stdin as pipe:
+        pipe.write(pickle.dumps(job))
+    return worker
+
+
+def _follow(workers: Sequence[subprocess.Popen[bytes]], on_rows: Callable[[int], None]) -> None:
+    """Pass progress on until all have closed their output or one has failed."""
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            assert worker.stdout is not None
+            selector.register(worker.stdout, selectors.EVENT_READ, worker)
+        while selector.get_map():
+            for key, _ in selector.select():
+                line = key.fileobj.readline()  # type: ignore[union-attr]
+                if line:
+                    on_rows(json.loads(line))
+                    continue
+                selector.unregister(key.fileobj)
+                if key.data.wait() != 0:
+                    return
+
+
+def main() -> None:
+    job: Job = pickle.load(sys.stdin.buffer)
+    statistics = AxisStatistics(job.recipe.n_cells, job.recipe.n_genes)
+
+    def report(n_rows: int) -> None:
+        print(json.dumps(n_rows), flush=True)
+
+    write_slabs(job, job.recipe.model(), statistics, report)
+    Path(job.statistics_path).write_bytes(pickle.dumps(statistics))
+
+
+if __name__ == "__main__":
+    main()
