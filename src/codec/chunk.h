@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/byte_reader.h"
+
+// A stored tile is a count of chunks and the chunks; each went through the filters on its own.
+// Source: format_spec/tile.md.
+
+namespace penstock::codec {
+
+/// One chunk of a stored tile, as views.
+struct Chunk {
+  uint32_t original_bytes = 0;
+  std::span<const std::byte> metadata;
+  std::span<const std::byte> data;
+};
+
+/// Walks the chunks of one stored tile without allocating:
+///   for (ChunkReader chunks(stored); chunks.next(chunk);) …
+/// Throws `CorruptData` when the chunks do not fill `stored` exactly.
+class ChunkReader {
+ public:
+  explicit ChunkReader(std::span<const std::byte> stored);
+
+  uint64_t chunk_count() const noexcept { return count_; }
+  bool next(Chunk& chunk);
+
+ private:
+  ByteReader reader_;
+  uint64_t count_ = 0;
+  uint64_t done_ = 0;
+};
+
+/// All chunks at once; for readers that fuse decoding with what comes after.
+std::vector<Chunk> split_chunks(std::span<const std::byte> stored);
+
+}  // namespace penstock::codec

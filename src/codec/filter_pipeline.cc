@@ -1,0 +1,166 @@
+#include "codec/filter_pipeline.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+
+#include "codec/filter_step.h"
+
+namespace penstock::codec {
+namespace {
+
+/// Bytes that any filter may leave between two steps, for a chunk of `original` bytes. Real filters
+/// grow data by 3 at most (RLE of single bytes); without a bound a few stored bytes could claim
+/// gigabytes.
+uint64_t plausible_bytes(uint64_t original) { return 64 * original + (uint64_t{1} << 20); }
+
+/// The two streams of a chunk on their way through the filters, last filter first.
+class ChunkDecode {
+ public:
+  ChunkDecode(std::span<const FilterConfig> filters, std::span<const DataType> types,
+              uint64_t cell_bytes, uint32_t format_version, uint64_t limit, const Chunk& chunk,
+              DecodeScratch& scratch)
+      : filters_(filters),
+        types_(types),
+        cell_bytes_(cell_bytes),
+        format_version_(format_version),
+        limit_(limit),
+        metadata_(chunk.metadata),
+        data_(chunk.data),
+        scratch_(scratch) {}
+
+  /// Undoes filter `index`, into `fixed` where that is given.
+  void undo(size_t index, std::optional<std::span<std::byte>> fixed) {
+    StepTarget data_target{&scratch_.data[data_slot_], fixed, limit_};
+    StepTarget metadata_target{&scratch_.metadata[metadata_slot_], std::nullopt, limit_};
+    FilterStep step(filters_[index], types_[index], cell_bytes_, format_version_, metadata_, data_,
+                    data_target, metadata_target);
+    run_step(step);
+    if (step.data_result().data() == scratch_.data[data_slot_].data()) data_slot_ ^= 1;
+    if (step.metadata_result().data() == scratch_.metadata[metadata_slot_].data()) {
+      metadata_slot_ ^= 1;
+    }
+    data_ = step.data_result();
+    metadata_ = step.metadata_result();
+  }
+
+  std::span<const std::byte> data() const noexcept { return data_; }
+  std::span<const std::byte> metadata() const noexcept { return metadata_; }
+
+  void expect_no_metadata() const {
+    if (!metadata_.empty()) {
+      throw CorruptData("chunk has " + std::to_string(metadata_.size()) +
+                        " bytes of metadata that no filter reads");
+    }
+  }
+
+ private:
+  std::span<const FilterConfig> filters_;
+  std::span<const DataType> types_;
+  uint64_t cell_bytes_;
+  uint32_t format_version_;
+  uint64_t limit_;
+  std::span<const std::byte> metadata_;
+  std::span<const std::byte> data_;
+  DecodeScratch& scratch_;
+  size_t data_slot_ = 0;
+  size_t metadata_slot_ = 0;
+};
+
+/// What each filter was given when the tile was written.
+void find_types(std::span<const FilterConfig> filters, DataType type,
+                std::vector<DataType>& types) {
+  types.clear();
+  for (const FilterConfig& filter : filters) {
+    types.push_back(type);
+    type = output_type(filter, type);
+  }
+}
+
+void check_size(std::string_view what, uint64_t got, uint64_t expected) {
+  if (got != expected) {
+    throw CorruptData(std::string(what) + " has " + std::to_string(got) + " bytes, expected " +
+                      std::to_string(expected));
+  }
+}
+
+}  // namespace
+
+FilterPipeline::FilterPipeline(std::vector<FilterConfig> filters, uint32_t max_chunk_bytes)
+    : filters_(std::move(filters)), max_chunk_bytes_(max_chunk_bytes) {}
+
+uint64_t FilterPipeline::decoded_bytes(std::span<const std::byte> stored) const {
+  uint64_t total = 0;
+  Chunk chunk;
+  for (ChunkReader chunks(stored); chunks.next(chunk);) total += chunk.original_bytes;
+  return total;
+}
+
+void FilterPipeline::decode(std::span<const std::byte> stored, DataType type,
+                            uint32_t format_version, std::span<std::byte> out,
+                            DecodeScratch& scratch, uint64_t cell_bytes) const {
+  find_types(filters_, type, scratch.types);
+  if (cell_bytes == 0) cell_bytes = size_of(type);
+  Chunk chunk;
+  size_t done = 0;
+  for (ChunkReader chunks(stored); chunks.next(chunk);) {
+    if (chunk.original_bytes > out.size() - done) {
+      throw CorruptData("stored tile is longer than the " + std::to_string(out.size()) +
+                        " bytes expected");
+    }
+    const auto target = out.subspan(done, chunk.original_bytes);
+    ChunkDecode decode(filters_, scratch.types, cell_bytes, format_version,
+                       plausible_bytes(chunk.original_bytes), chunk, scratch);
+    for (size_t index = filters_.size(); index-- > 0;) {
+      decode.undo(index, index == 0 ? std::optional(target) : std::nullopt);
+    }
+    decode.expect_no_metadata();
+    if (decode.data().data() != target.data()) {
+      check_size("chunk", decode.data().size(), target.size());
+      std::copy(decode.data().begin(), decode.data().end(), target.begin());
+    }
+    done += target.size();
+  }
+  check_size("stored tile", done, out.size());
+}
+
+CellBytes FilterPipeline::decode_chunk_planes(const Chunk& chunk, DataType type,
+                                              uint32_t format_version,
+                                              DecodeScratch& scratch) const {
+  find_types(filters_, type, scratch.types);
+  ChunkDecode decode(filters_, scratch.types, size_of(type), format_version,
+                     plausible_bytes(chunk.original_bytes), chunk, scratch);
+  CellBytes cells;
+  for (size_t index = filters_.size(); index-- > 0;) {
+    if (index == 0 && filters_[0].type == FilterType::kByteShuffle) {
+      // One part in practice; several, or a part that is not whole, take the ordinary way.
+      ByteReader metadata(decode.metadata());
+      if (metadata.remaining() == 2 * sizeof(uint32_t) &&
+          metadata.read<uint32_t>("number of parts") == 1 &&
+          metadata.read<uint32_t>("part length") == decode.data().size() &&
+          decode.data().size() % size_of(type) == 0) {
+        check_size("chunk", decode.data().size(), chunk.original_bytes);
+        return {decode.data(), true};
+      }
+    }
+    decode.undo(index, std::nullopt);
+  }
+  decode.expect_no_metadata();
+  check_size("chunk", decode.data().size(), chunk.original_bytes);
+  return {decode.data(), false};
+}
+
+bool FilterPipeline::stores_string_offsets(DataType type, bool variable_length) const {
+  if (!variable_length) return false;
+  if (type != DataType::kStringAscii && type != DataType::kStringUtf8) return false;
+  return std::any_of(filters_.begin(), filters_.end(), [](const FilterConfig& filter) {
+    return filter.type == FilterType::kRle || filter.type == FilterType::kDictionary;
+  });
+}
+
+void FilterPipeline::decode_strings(std::span<const std::byte>, DataType, uint32_t, Buffer&,
+                                    std::vector<uint64_t>&, DecodeScratch&, uint64_t) const {
+  throw Unsupported("string filters are not read yet");
+}
+
+}  // namespace penstock::codec

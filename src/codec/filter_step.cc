@@ -1,0 +1,73 @@
+#include "codec/filter_step.h"
+
+#include <penstock/error.h>
+
+#include "codec/bitshuffle.h"
+#include "codec/byteshuffle.h"
+#include "codec/bzip2.h"
+#include "codec/checksum.h"
+#include "codec/gzip.h"
+#include "codec/lz4.h"
+#include "codec/none.h"
+#include "codec/rle.h"
+#include "codec/zstd.h"
+
+namespace penstock::codec {
+
+std::span<std::byte> FilterStep::make(StepTarget& target, uint64_t size,
+                                      std::string_view what) const {
+  if (target.fixed) {
+    if (size != target.fixed->size()) {
+      throw CorruptData(std::string(name_of(config.type)) + " filter gives " +
+                        std::to_string(size) + " bytes where the chunk has " +
+                        std::to_string(target.fixed->size()));
+    }
+    return *target.fixed;
+  }
+  if (size > target.limit) {
+    throw CorruptData(std::string(name_of(config.type)) + " filter claims an implausible size of " +
+                      std::string(what) + ": " + std::to_string(size) + " bytes, limit " +
+                      std::to_string(target.limit));
+  }
+  target.buffer->resize_discard(static_cast<size_t>(size));
+  return target.buffer->span();
+}
+
+void run_step(FilterStep& step) {
+  switch (step.config.type) {
+    case FilterType::kNone:
+      return decode_none(step);
+    case FilterType::kGzip:
+      return decode_gzip(step);
+    case FilterType::kZstd:
+      return decode_zstd(step);
+    case FilterType::kLz4:
+      return decode_lz4(step);
+    case FilterType::kRle:
+      return decode_rle(step);
+    case FilterType::kBzip2:
+      return decode_bzip2(step);
+    case FilterType::kBitShuffle:
+      return decode_bitshuffle(step);
+    case FilterType::kByteShuffle:
+      return decode_byteshuffle(step);
+    case FilterType::kChecksumMd5:
+    case FilterType::kChecksumSha256:
+      return decode_checksum(step);
+    case FilterType::kAes256Gcm:
+      throw Unsupported(
+          "encrypted arrays (AES-256-GCM) are not read; write a copy without a key, for instance "
+          "with "
+          "tiledb.consolidate or a plain read and write through tiledb with the key");
+    case FilterType::kWebp:
+      throw Unsupported(
+          "the WebP filter is not read; write a copy of the array with another filter, for "
+          "instance "
+          "zstd");
+    default:
+      throw Unsupported("filter " + std::string(name_of(step.config.type)) + " (code " +
+                        std::to_string(static_cast<int>(step.config.type)) + ") is not read");
+  }
+}
+
+}  // namespace penstock::codec

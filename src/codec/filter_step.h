@@ -1,0 +1,89 @@
+#pragma once
+
+#include <penstock/data_type.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/buffer.h"
+#include "base/byte_reader.h"
+#include "codec/filter_config.h"
+
+// One filter run in reverse over one chunk: the interface that every filter of this folder has,
+//
+//   void decode_<filter>(FilterStep& step);
+//
+// A chunk is a pair (metadata, data). A writer's filter puts its own metadata before what it was
+// given, so in reverse it reads its own from the front of `step.metadata`, and then either passes
+// the rest on (pass_metadata) or, where it had swallowed earlier metadata into its data
+// (compressors), makes new ones (make_metadata). The same for data: pass_data or make_data.
+//
+// make_data and make_metadata hand out memory of the thread's scratch, or, for the first filter of
+// a pipeline, the caller's own output, whose size is then a check: a filter that would make another
+// number of bytes is `CorruptData` before anything is written.
+//
+// Used by one thread, for one call.
+
+namespace penstock::codec {
+
+/// Where a step's bytes go.
+struct StepTarget {
+  Buffer* buffer = nullptr;
+  std::optional<std::span<std::byte>> fixed;  ///< used instead of `buffer` when there
+  uint64_t limit = 0;                         ///< more bytes than this are implausible
+};
+
+class FilterStep {
+ public:
+  FilterStep(const FilterConfig& step_config, DataType step_type, uint64_t step_cell_bytes,
+             uint32_t step_format_version, std::span<const std::byte> step_metadata,
+             std::span<const std::byte> step_data, StepTarget data_target,
+             StepTarget metadata_target)
+      : config(step_config),
+        type(step_type),
+        cell_bytes(step_cell_bytes),
+        format_version(step_format_version),
+        metadata(step_metadata),
+        data(step_data),
+        data_target_(data_target),
+        metadata_target_(metadata_target) {}
+
+  const FilterConfig& config;
+  const DataType type;        ///< of the elements that the filter was given when it wrote
+  const uint64_t cell_bytes;  ///< of a whole cell of the tile, which RLE goes by
+  const uint32_t format_version;
+
+  ByteReader metadata;
+  std::span<const std::byte> data;
+
+  std::span<std::byte> make_data(uint64_t size) {
+    const auto bytes = make(data_target_, size, "data");
+    data_result_ = bytes;
+    return bytes;
+  }
+  std::span<std::byte> make_metadata(uint64_t size) {
+    const auto bytes = make(metadata_target_, size, "metadata");
+    metadata_result_ = bytes;
+    return bytes;
+  }
+  void pass_data() { data_result_ = data; }
+  void pass_metadata() { metadata_result_ = metadata.take(metadata.remaining(), "metadata"); }
+
+  std::span<const std::byte> data_result() const noexcept { return data_result_; }
+  std::span<const std::byte> metadata_result() const noexcept { return metadata_result_; }
+
+ private:
+  std::span<std::byte> make(StepTarget& target, uint64_t size, std::string_view what) const;
+
+  StepTarget data_target_;
+  StepTarget metadata_target_;
+  std::span<const std::byte> data_result_;
+  std::span<const std::byte> metadata_result_;
+};
+
+/// Runs the filter that `step.config` names.
+void run_step(FilterStep& step);
+
+}  // namespace penstock::codec

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "codec/filter_step.h"
+
+// What the shuffles and XOR share: metadata of uint32 parts | uint32 bytes a part, data of the same
+// size as before.
+
+namespace penstock::codec {
+
+/// Undoes one part; both spans have the same size.
+using PartTransform = void (*)(const FilterStep& step, std::span<const std::byte> in,
+                               std::span<std::byte> out);
+
+/// Runs `transform` over the parts and passes the rest of the metadata on.
+void transform_parts(FilterStep& step, PartTransform transform);
+
+}  // namespace penstock::codec
