@@ -212,7 +212,7 @@ def _log_abundance(n_genes: int, rng: np.random.Generator) -> npt.NDArray[np.flo
     """Log-normal, and falling with the gene's number: genes that the first datasets lack are
     appended to the Census's `var` later, and are rare ones."""
     number = np.arange(n_genes) / n_genes
-    return rng.normal(0.0, 2.1, n_genes) - 4.0 * number**1.5
+    return rng.normal(0.0, 2.4, n_genes) - 4.0 * number**1.5
 
 
 def _measured_genes(
