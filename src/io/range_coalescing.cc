@@ -1,0 +1,53 @@
+#include "io/range_coalescing.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked.h"
+
+namespace penstock::io {
+namespace {
+
+// True when `next` (which begins no earlier than `read`) is to be read together with it.
+bool joins(const ByteRange& read, const ByteRange& next, const CoalescingOptions& options) {
+  const uint64_t end = std::max(read.end(), next.end());
+  if (next.offset < read.end()) return true;  // overlapping bytes are never read twice
+  if (next.offset - read.end() > options.max_gap_bytes) return false;
+  return end - read.offset <= options.max_read_bytes;
+}
+
+}  // namespace
+
+CoalescedReads coalesce(std::span<const ByteRange> wanted, const CoalescingOptions& options) {
+  CoalescedReads result;
+  result.pieces.resize(wanted.size());
+  std::vector<size_t> order;
+  order.reserve(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    checked_add(wanted[i].offset, wanted[i].length, "byte range");
+    if (wanted[i].length != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return wanted[a].offset < wanted[b].offset; });
+
+  uint64_t wanted_end = 0;
+  for (const size_t index : order) {
+    const ByteRange& range = wanted[index];
+    if (result.reads.empty() || !joins(result.reads.back(), range, options)) {
+      result.reads.push_back(range);
+    } else {
+      ByteRange& read = result.reads.back();
+      read.length = std::max(read.end(), range.end()) - read.offset;
+    }
+    result.pieces[index] = {result.reads.size() - 1, range.offset - result.reads.back().offset};
+    const uint64_t begin = std::max(range.offset, wanted_end);
+    if (range.end() > begin) {
+      result.wanted_bytes += range.end() - begin;
+      wanted_end = range.end();
+    }
+  }
+  for (const ByteRange& read : result.reads) result.read_bytes += read.length;
+  return result;
+}
+
+}  // namespace penstock::io
