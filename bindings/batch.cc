@@ -1,0 +1,53 @@
+#include <penstock/loader.h>
+
+#include "loader_handle.h"
+#include "numpy_array.h"
+#include "register.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+namespace {
+
+/// (indptr, indices, data) over the batch's own memory.
+nb::tuple csr(const BatchHandle& self) {
+  const Batch& batch = *self.batch;
+  const Batch::Csr csr = batch.csr();
+  const nb::capsule owner = keep_alive(self.batch);
+  return nb::make_tuple(
+      numpy_array(csr.indptr.data(), {csr.indptr.size()}, DataType::kInt32, owner),
+      numpy_array(csr.indices.data(), {csr.indices.size()}, DataType::kInt32, owner),
+      numpy_array(csr.data, {batch.nnz()}, batch.dtype(), owner));
+}
+
+nb::object dense(const BatchHandle& self) {
+  const Batch& batch = *self.batch;
+  return numpy_array(batch.dense(), {batch.rows(), batch.columns()}, batch.dtype(),
+                     keep_alive(self.batch));
+}
+
+nb::object joinids(const BatchHandle& self) {
+  const auto joinids = self.batch->joinids();
+  return numpy_array(joinids.data(), {joinids.size()}, DataType::kInt64, keep_alive(self.batch));
+}
+
+nb::object positions(const BatchHandle& self) {
+  const auto positions = self.batch->positions();
+  return numpy_array(positions.data(), {positions.size()}, DataType::kInt64,
+                     keep_alive(self.batch));
+}
+
+}  // namespace
+
+void register_batch(nb::module_& module) {
+  nb::class_<BatchHandle>(module, "Batch", "One mini-batch; its arrays share its memory.")
+      .def_prop_ro("rows", [](const BatchHandle& self) { return self.batch->rows(); })
+      .def_prop_ro("columns", [](const BatchHandle& self) { return self.batch->columns(); })
+      .def_prop_ro("nnz", [](const BatchHandle& self) { return self.batch->nnz(); })
+      .def("csr", &csr,
+           nb::sig("def csr(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]"))
+      .def("dense", &dense, nb::sig("def dense(self) -> numpy.ndarray"))
+      .def("joinids", &joinids, nb::sig("def joinids(self) -> numpy.ndarray"))
+      .def("positions", &positions, nb::sig("def positions(self) -> numpy.ndarray"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,70 @@
+#include <nanobind/stl/string.h>
+#include <penstock/error.h>
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "register.h"
+
+// C++ classes of <penstock/error.h> to the classes of the same name in penstock.errors. Those are
+// written in Python, where they can have two bases and be pickled without help.
+
+namespace penstock::python {
+namespace {
+
+const char* class_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "InvalidArgument";
+    case ErrorCode::kNotFound:
+      return "NotFound";
+    case ErrorCode::kUnsupported:
+      return "Unsupported";
+    case ErrorCode::kCorruptData:
+      return "CorruptData";
+    case ErrorCode::kIoError:
+      return "IoError";
+    case ErrorCode::kResourceExhausted:
+      return "ResourceExhausted";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "Internal";
+}
+
+void raise(ErrorCode code, const char* message) {
+  // Stored names may hold any bytes; an error about them must not fail to decode.
+  PyObject* text = PyUnicode_DecodeUTF8(
+      message, static_cast<Py_ssize_t>(std::char_traits<char>::length(message)),
+      "backslashreplace");
+  if (text == nullptr) return;
+  nanobind::object owned = nanobind::steal(text);
+  nanobind::object type = nanobind::module_::import_("penstock.errors").attr(class_name(code));
+  PyErr_SetObject(type.ptr(), owned.ptr());
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const Error& error) {
+    raise(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    raise(ErrorCode::kResourceExhausted, "out of memory");
+  }
+}
+
+}  // namespace
+
+void register_errors(nanobind::module_& module) {
+  nanobind::register_exception_translator(translate);
+  module.def(
+      "_throw",
+      [](int code, const std::string& message) {
+        throw_error(static_cast<ErrorCode>(code), message);
+      },
+      nanobind::arg("code"), nanobind::arg("message"),
+      "Throws the C++ error of that code: tests check every row of the mapping with it.");
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,89 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+#include <penstock/experiment.h>
+
+#include <memory>
+
+#include "format/matrix_source.h"
+#include "register.h"
+#include "table.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+namespace {
+
+Experiment open(const std::string& uri, std::optional<uint64_t> timestamp_ms, unsigned threads) {
+  OpenOptions options;
+  options.timestamp_ms = timestamp_ms;
+  options.threads = threads;
+  return Experiment::open(uri, options);
+}
+
+std::vector<TableColumn> read(const DataFrame& self, std::vector<std::string> columns,
+                              std::string value_filter, std::optional<RowSelection> joinids) {
+  auto table = std::make_shared<const Table>(
+      self.read({std::move(columns), std::move(value_filter), std::move(joinids)}));
+  std::vector<TableColumn> result;
+  for (size_t index = 0; index < table->columns.size(); ++index) result.push_back({table, index});
+  return result;
+}
+
+}  // namespace
+
+void register_experiment(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::class_<DataFrame>(module, "DataFrame")
+      .def_prop_ro("columns", &DataFrame::columns)
+      .def("row_count", &DataFrame::row_count, Release())
+      .def_prop_ro("uri", &DataFrame::uri)
+      .def("read", &read, nb::arg("columns"), nb::arg("value_filter"), nb::arg("joinids").none(),
+           Release())
+      .def("select", &DataFrame::select, nb::arg("value_filter"), Release());
+
+  nb::class_<plan::FetchUnit>(module, "FetchUnit")
+      .def_ro("row_begin", &plan::FetchUnit::row_begin)
+      .def_ro("row_end", &plan::FetchUnit::row_end)
+      .def_ro("cell_bound", &plan::FetchUnit::cell_bound)
+      .def_ro("stored_bytes", &plan::FetchUnit::stored_bytes)
+      .def_ro("tile_count", &plan::FetchUnit::tile_count);
+
+  nb::class_<Matrix>(module, "Matrix")
+      .def_prop_ro("shape", &Matrix::shape)
+      .def_prop_ro("value_type",
+                   [](const Matrix& self) { return std::string(name_of(self.value_type())); })
+      .def_prop_ro("uri", &Matrix::uri)
+      .def_prop_ro("stored_bytes", &Matrix::stored_bytes)
+      .def_prop_ro("fragment_count", &Matrix::fragment_count)
+      .def_prop_ro("layout", &Matrix::layout)
+      .def(
+          "stored_cells", [](const Matrix& self) { return self.source()->info().stored_cells; },
+          Release())
+      .def(
+          "tile_count", [](const Matrix& self) { return self.source()->info().tile_count; },
+          Release())
+      .def(
+          "units",
+          [](const Matrix& self) {
+            const auto units = self.source()->units();
+            return std::vector<plan::FetchUnit>(units.begin(), units.end());
+          },
+          Release());
+
+  nb::class_<Experiment>(module, "Experiment")
+      .def_static("open", &open, nb::arg("uri"), nb::arg("timestamp_ms").none(), nb::arg("threads"),
+                  Release())
+      .def_prop_ro("uri", &Experiment::uri)
+      .def("obs", &Experiment::obs, Release())
+      .def("measurements", &Experiment::measurements, Release())
+      .def("var", &Experiment::var, nb::arg("measurement"), Release())
+      .def("layers", &Experiment::layers, nb::arg("measurement"), Release())
+      .def("x", &Experiment::x, nb::arg("measurement"), nb::arg("layer"), Release())
+      .def("metadata", &Experiment::metadata, Release());
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,93 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <penstock/error.h>
+#include <penstock/loader.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "loader_handle.h"
+#include "register.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+namespace {
+
+constexpr std::array kBatchTypes = {
+    DataType::kFloat32, DataType::kFloat64, DataType::kInt8,   DataType::kUInt8, DataType::kInt16,
+    DataType::kUInt16,  DataType::kInt32,   DataType::kUInt32, DataType::kInt64, DataType::kUInt64};
+
+DataType batch_type(const std::string& name) {
+  const auto* found = std::find_if(kBatchTypes.begin(), kBatchTypes.end(),
+                                   [&](DataType type) { return name_of(type) == name; });
+  if (found == kBatchTypes.end()) {
+    throw InvalidArgument("dtype must be float32, float64 or an integer type, got " + name);
+  }
+  return *found;
+}
+
+}  // namespace
+
+void register_loader(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::enum_<BatchLayout>(module, "BatchLayout")
+      .value("csr", BatchLayout::kCsr)
+      .value("dense", BatchLayout::kDense);
+  nb::enum_<UnevenRows>(module, "UnevenRows")
+      .value("drop", UnevenRows::kDrop)
+      .value("pad", UnevenRows::kPad)
+      .value("exact", UnevenRows::kExact);
+
+  nb::class_<LoaderOptions>(module, "LoaderOptions")
+      .def(nb::init<>())
+      .def_rw("rows", &LoaderOptions::rows, nb::arg("value").none())
+      .def_rw("columns", &LoaderOptions::columns, nb::arg("value").none())
+      .def_rw("batch_size", &LoaderOptions::batch_size)
+      .def_rw("shuffle", &LoaderOptions::shuffle)
+      .def_rw("seed", &LoaderOptions::seed)
+      .def_rw("epoch", &LoaderOptions::epoch)
+      .def_rw("memory_budget", &LoaderOptions::memory_budget)
+      .def_rw("threads", &LoaderOptions::threads)
+      .def_rw("layout", &LoaderOptions::layout)
+      .def_prop_rw(
+          "dtype", [](const LoaderOptions& self) { return std::string(name_of(self.dtype)); },
+          [](LoaderOptions& self, const std::string& name) { self.dtype = batch_type(name); })
+      .def_rw("drop_last", &LoaderOptions::drop_last)
+      .def_rw("uneven", &LoaderOptions::uneven)
+      .def_rw("world_size", &LoaderOptions::world_size)
+      .def_rw("rank", &LoaderOptions::rank)
+      .def_rw("num_workers", &LoaderOptions::num_workers)
+      .def_rw("worker", &LoaderOptions::worker);
+
+  nb::class_<LoaderStats>(module, "LoaderStats")
+      .def_ro("cells", &LoaderStats::cells)
+      .def_ro("nonzeros", &LoaderStats::nonzeros)
+      .def_ro("batches", &LoaderStats::batches)
+      .def_ro("bytes_read", &LoaderStats::bytes_read)
+      .def_ro("bytes_needed", &LoaderStats::bytes_needed)
+      .def_ro("units", &LoaderStats::units)
+      .def_ro("units_in_shuffle", &LoaderStats::units_in_shuffle)
+      .def_ro("consumer_wait_seconds", &LoaderStats::consumer_wait_seconds)
+      .def_ro("peak_buffered_bytes", &LoaderStats::peak_buffered_bytes)
+      .def_ro("spilled_bytes", &LoaderStats::spilled_bytes);
+
+  nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
+      .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),
+           Release())
+      .def("size", [](const LoaderHandle& self) { return self.loader().size(); })
+      .def("row_count", [](const LoaderHandle& self) { return self.loader().row_count(); })
+      .def(
+          "next",
+          [](LoaderHandle& self) -> nb::object {
+            auto batch = self.next();
+            return batch ? nb::cast(BatchHandle(std::move(batch))) : nb::none();
+          },
+          nb::sig("def next(self) -> Batch | None"))
+      .def("cancel", &LoaderHandle::cancel, Release())
+      .def("stats", [](const LoaderHandle& self) { return self.loader().stats(); });
+}
+
+}  // namespace penstock::python

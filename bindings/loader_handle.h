@@ -1,0 +1,45 @@
+#pragma once
+
+#include <penstock/loader.h>
+#include <unistd.h>
+
+#include <memory>
+
+// The engine's objects that own threads or locks, made safe for processes that fork: a child that
+// inherits one has neither the threads nor a consistent lock, so it leaks the object.
+
+namespace penstock::python {
+
+struct BatchHandle {
+  std::shared_ptr<const Batch> batch;
+  pid_t process = getpid();
+
+  explicit BatchHandle(std::shared_ptr<const Batch> made) : batch(std::move(made)) {}
+  BatchHandle(BatchHandle&&) noexcept = default;
+  ~BatchHandle() {
+    if (batch && process != getpid()) new std::shared_ptr<const Batch>(std::move(batch));
+  }
+};
+
+/// One epoch for Python. One consumer thread at a time.
+class LoaderHandle {
+ public:
+  LoaderHandle(const Matrix& matrix, LoaderOptions options);
+  ~LoaderHandle();
+  LoaderHandle(const LoaderHandle&) = delete;
+  LoaderHandle& operator=(const LoaderHandle&) = delete;
+
+  /// The next batch, null at the end. Called with the GIL held; waits without it, and looks for
+  /// signals often enough for Ctrl-C to feel immediate.
+  std::shared_ptr<const Batch> next();
+
+  /// Throws InvalidArgument in a process other than the one that made it.
+  Loader& loader() const;
+  void cancel() noexcept;
+
+ private:
+  std::unique_ptr<Loader> loader_;
+  pid_t process_ = getpid();
+};
+
+}  // namespace penstock::python

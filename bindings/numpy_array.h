@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <penstock/data_type.h>
+#include <unistd.h>
+
+#include <initializer_list>
+#include <memory>
+#include <utility>
+
+// Memory of the engine as numpy arrays, without a copy.
+//
+// An array keeps a shared pointer to whatever owns its bytes. A process that was forked inherits
+// arrays whose owner has locks and threads that do not exist there: owners are then leaked, not
+// destroyed.
+
+namespace penstock::python {
+
+/// Keeps `owner` alive for the arrays that are made with it.
+template <typename T>
+nanobind::capsule keep_alive(std::shared_ptr<T> owner) {
+  struct Held {
+    std::shared_ptr<T> owner;
+    pid_t process;
+  };
+  return nanobind::capsule(new Held{std::move(owner), getpid()}, [](void* pointer) noexcept {
+    auto* held = static_cast<Held*>(pointer);
+    if (held->process == getpid()) delete held;
+  });
+}
+
+nanobind::dlpack::dtype dlpack_dtype(DataType type);
+
+/// A C-contiguous, writable numpy array of `type` over `data`.
+inline nanobind::object numpy_array(const void* data, std::initializer_list<size_t> shape,
+                                    DataType type, const nanobind::object& owner) {
+  nanobind::ndarray<nanobind::numpy> array(const_cast<void*>(data), shape, owner, {},
+                                           dlpack_dtype(type));
+  return nanobind::cast(array);
+}
+
+}  // namespace penstock::python

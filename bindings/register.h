@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+// What the extension module offers, one function for each concept; register.cpp calls them in the
+// order in which they need one another. Bodies hold no algorithm: they convert, release the GIL
+// around whatever can block or take long, and call the public API of include/penstock.
+
+namespace penstock::python {
+
+void register_errors(nanobind::module_& module);
+void register_row_selection(nanobind::module_& module);
+void register_table(nanobind::module_& module);
+void register_experiment(nanobind::module_& module);
+void register_batch(nanobind::module_& module);
+void register_loader(nanobind::module_& module);
+
+}  // namespace penstock::python

@@ -1,0 +1,86 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/operators.h>
+#include <nanobind/stl/string.h>
+#include <penstock/row_selection.h>
+
+#include <span>
+#include <vector>
+
+#include "numpy_array.h"
+#include "register.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+namespace {
+
+template <typename T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+std::span<const T> span_of(const Vector<T>& array) {
+  return {array.data(), array.size()};
+}
+
+nb::object to_numpy(const RowSelection& selection) {
+  auto joinids = [&] {
+    nb::gil_scoped_release release;
+    return std::make_shared<std::vector<int64_t>>(selection.to_vector());
+  }();
+  return numpy_array(joinids->data(), {joinids->size()}, DataType::kInt64, keep_alive(joinids));
+}
+
+}  // namespace
+
+void register_row_selection(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<RowSelection>(module, "RowSelection",
+                           "A set of joinids (int64), ascending; a compressed bitmap.")
+      .def(nb::init<>())
+      .def_static("range", &RowSelection::range, nb::arg("begin"), nb::arg("end"))
+      .def_static(
+          "from_unsorted",
+          [](const Vector<int64_t>& joinids) {
+            return RowSelection::from_unsorted(span_of(joinids));
+          },
+          nb::arg("joinids"), Release())
+      .def_static(
+          "deserialize",
+          [](nb::bytes bytes) {
+            return RowSelection::deserialize(
+                {static_cast<const std::byte*>(bytes.data()), bytes.size()});
+          },
+          nb::arg("data"))
+      .def("serialize",
+           [](const RowSelection& self) {
+             const std::string bytes = self.serialize();
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("__len__", &RowSelection::size)
+      .def("__contains__", &RowSelection::contains, nb::arg("joinid"))
+      .def("at", &RowSelection::at, nb::arg("position"))
+      .def(
+          "take",
+          [](const RowSelection& self, const Vector<uint64_t>& positions) {
+            return self.take(span_of(positions));
+          },
+          nb::arg("positions"), Release())
+      .def("to_numpy", &to_numpy)
+      .def(nb::self & nb::self, Release())
+      .def(nb::self | nb::self, Release())
+      .def(nb::self - nb::self, Release())
+      .def("__eq__",
+           [](const RowSelection& self, const RowSelection& other) { return self == other; })
+      .def("fingerprint", &RowSelection::fingerprint)
+      .def_prop_ro("memory_bytes", &RowSelection::memory_bytes)
+      .def("__getstate__",
+           [](const RowSelection& self) {
+             const std::string bytes = self.serialize();
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("__setstate__", [](RowSelection& self, nb::bytes bytes) {
+        new (&self) RowSelection(
+            RowSelection::deserialize({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
+      });
+}
+
+}  // namespace penstock::python
