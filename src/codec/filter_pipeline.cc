@@ -3,8 +3,12 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "base/checked.h"
+#include "codec/dictionary.h"
 #include "codec/filter_step.h"
+#include "codec/rle.h"
 
 namespace penstock::codec {
 namespace {
@@ -12,7 +16,10 @@ namespace {
 /// Bytes that any filter may leave between two steps, for a chunk of `original` bytes. Real filters
 /// grow data by 3 at most (RLE of single bytes); without a bound a few stored bytes could claim
 /// gigabytes.
-uint64_t plausible_bytes(uint64_t original) { return 64 * original + (uint64_t{1} << 20); }
+uint64_t plausible_bytes(uint64_t original) {
+  return checked_add(checked_mul<uint64_t>(64, original, "chunk length"), uint64_t{1} << 20,
+                     "chunk length");
+}
 
 /// The two streams of a chunk on their way through the filters, last filter first.
 class ChunkDecode {
@@ -41,6 +48,21 @@ class ChunkDecode {
       metadata_slot_ ^= 1;
     }
     data_ = step.data_result();
+    metadata_ = step.metadata_result();
+  }
+
+  /// Undoes the first filter, which must be one that swallows offsets.
+  void undo_strings(StringTarget& target) {
+    if (filters_.empty() ||
+        (filters_[0].type != FilterType::kRle && filters_[0].type != FilterType::kDictionary)) {
+      throw CorruptData("a filter that stores string offsets does not come first");
+    }
+    FilterStep step(filters_[0], types_[0], cell_bytes_, format_version_, metadata_, data_, {}, {});
+    if (filters_[0].type == FilterType::kRle) {
+      decode_rle_strings(step, target);
+    } else {
+      decode_dictionary_strings(step, target);
+    }
     metadata_ = step.metadata_result();
   }
 
@@ -74,6 +96,13 @@ void find_types(std::span<const FilterConfig> filters, DataType type,
   for (const FilterConfig& filter : filters) {
     types.push_back(type);
     type = output_type(filter, type);
+  }
+}
+
+void check_count(std::string_view what, uint64_t got, uint64_t expected) {
+  if (got != expected) {
+    throw CorruptData("number of " + std::string(what) + " is " + std::to_string(got) +
+                      ", expected " + std::to_string(expected));
   }
 }
 
@@ -158,9 +187,33 @@ bool FilterPipeline::stores_string_offsets(DataType type, bool variable_length) 
   });
 }
 
-void FilterPipeline::decode_strings(std::span<const std::byte>, DataType, uint32_t, Buffer&,
-                                    std::vector<uint64_t>&, DecodeScratch&, uint64_t) const {
-  throw Unsupported("string filters are not read yet");
+void FilterPipeline::decode_strings(std::span<const std::byte> stored, DataType type,
+                                    uint32_t format_version, Buffer& characters,
+                                    std::vector<uint64_t>& offsets, DecodeScratch& scratch,
+                                    uint64_t string_count) const {
+  find_types(filters_, type, scratch.types);
+  ChunkReader chunks(stored);
+  StringTarget target{characters, offsets, 0, string_count};
+  Chunk chunk;
+  if (!chunks.next(chunk)) {
+    if (string_count != kUnknownCount) check_count("strings in an empty tile", 0, string_count);
+    characters.resize_discard(0);
+    offsets.clear();
+    return;
+  }
+  check_count("chunks of a string tile", chunks.chunk_count(), 1);
+  target.original_bytes = chunk.original_bytes;
+  // An id or a run takes up to 16 bytes besides the characters.
+  const uint64_t limit = string_count == kUnknownCount
+                             ? std::numeric_limits<uint32_t>::max()
+                             : plausible_bytes(checked_add<uint64_t>(
+                                   chunk.original_bytes,
+                                   checked_mul<uint64_t>(16, string_count, "strings"), "strings"));
+  ChunkDecode decode(filters_, scratch.types, size_of(type), format_version, limit, chunk, scratch);
+  for (size_t index = filters_.size(); index-- > 1;) decode.undo(index, std::nullopt);
+  decode.undo_strings(target);
+  decode.expect_no_metadata();
+  chunks.next(chunk);  // checks that nothing follows
 }
 
 }  // namespace penstock::codec

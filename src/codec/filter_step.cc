@@ -2,14 +2,20 @@
 
 #include <penstock/error.h>
 
+#include "codec/bit_width_reduction.h"
 #include "codec/bitshuffle.h"
 #include "codec/byteshuffle.h"
 #include "codec/bzip2.h"
 #include "codec/checksum.h"
+#include "codec/delta.h"
+#include "codec/double_delta.h"
 #include "codec/gzip.h"
 #include "codec/lz4.h"
 #include "codec/none.h"
+#include "codec/positive_delta.h"
 #include "codec/rle.h"
+#include "codec/scale_float.h"
+#include "codec/xor.h"
 #include "codec/zstd.h"
 
 namespace penstock::codec {
@@ -54,6 +60,22 @@ void run_step(FilterStep& step) {
     case FilterType::kChecksumMd5:
     case FilterType::kChecksumSha256:
       return decode_checksum(step);
+    case FilterType::kDelta:
+      return decode_delta(step);
+    case FilterType::kDoubleDelta:
+      return decode_double_delta(step);
+    case FilterType::kBitWidthReduction:
+      return decode_bit_width_reduction(step);
+    case FilterType::kPositiveDelta:
+      return decode_positive_delta(step);
+    case FilterType::kScaleFloat:
+      return decode_scale_float(step);
+    case FilterType::kXor:
+      return decode_xor(step);
+    case FilterType::kDictionary:
+      throw CorruptData(
+          "dictionary filter over cells that are not strings of variable length, or not first: " +
+          std::string(name_of(step.type)));
     case FilterType::kAes256Gcm:
       throw Unsupported(
           "encrypted arrays (AES-256-GCM) are not read; write a copy without a key, for instance "

@@ -1,14 +1,24 @@
 #pragma once
 
 #include "codec/filter_step.h"
+#include "codec/string_tile.h"
 
-// Run-length encoding of cells of fixed size: runs of
+// Run-length encoding. Of cells of fixed size, runs of
+//
 //   cell | run length, 2 bytes, high byte first
-// The cell is the tile's own, also where another filter stands before this one. Strings of variable
-// length are encoded otherwise: string_filters.h. Source: rle_compressor.cc.
+//
+// where the cell is the tile's own, also where another filter stands before this one. Of strings of
+// variable length, runs of
+//
+//   run length | string length | string          (own metadata: width of the one, width of the
+//   other)
+//
+// Source: rle_compressor.{h,cc}.
 
 namespace penstock::codec {
 
 void decode_rle(FilterStep& step);
+
+void decode_rle_strings(FilterStep& step, StringTarget& target);
 
 }  // namespace penstock::codec

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "codec/filter_step.h"
+
+// Double delta:
+//
+//   uint8 bits | uint64 number of values | first value | second value |
+//   (sign, 1 bit | magnitude, `bits` bits) a further value
+//
+// the last in 64-bit words, filled from the highest bit down. Where `bits` is the width of the type
+// less one, or more, the values stand as they were after the first two fields. The arithmetic
+// wraps. Source: dd_compressor.cc.
+
+namespace penstock::codec {
+
+void decode_double_delta(FilterStep& step);
+
+}  // namespace penstock::codec

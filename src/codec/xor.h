@@ -1,0 +1,12 @@
+#pragma once
+
+#include "codec/filter_step.h"
+
+// XOR: every value but a part's first is stored as its bits XOR those of the value before.
+// Metadata: uint32 parts | uint32 bytes a part. Source: xor_filter.cc.
+
+namespace penstock::codec {
+
+void decode_xor(FilterStep& step);
+
+}  // namespace penstock::codec
