@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernel/packed_row.h"
+#include "kernel/vector_path.h"
+
+// Writing packed rows (packed_row.h).
+//
+//   const auto layout = make_row_layout(columns, type);
+//   const uint32_t wide = choose_wide_count(layout, values, nnz);      which form, how many escapes
+//   pack_row(layout, indices, values, wide, destination);              record_bytes(nnz, wide)
+//   bytes
+//
+// Stateless; any thread.
+
+namespace penstock::kernel {
+
+/// Throws Unsupported when `value_type` is not a number.
+PackedRowLayout make_row_layout(uint64_t column_count, DataType value_type);
+
+/// Escapes that the row takes, or kRawRow when that form is the smaller one.
+uint32_t choose_wide_count(const PackedRowLayout& layout, const std::byte* values, uint32_t nnz,
+                           VectorPath path = best_vector_path());
+
+/// Codes of `nnz` values: kEscapeCode where a value is not an integer in 0 … 254 (or is -0.0).
+/// Returns the number of escapes.
+uint32_t encode_values(DataType type, const std::byte* values, uint32_t nnz, uint8_t* codes,
+                       VectorPath path = best_vector_path());
+
+/// `wide_count` as choose_wide_count says. Indices must fit layout.index_bytes.
+void pack_row(const PackedRowLayout& layout, std::span<const uint32_t> indices,
+              const std::byte* values, uint32_t wide_count, std::byte* destination,
+              VectorPath path = best_vector_path());
+void pack_row(const PackedRowLayout& layout, std::span<const uint16_t> indices,
+              const std::byte* values, uint32_t wide_count, std::byte* destination,
+              VectorPath path = best_vector_path());
+
+}  // namespace penstock::kernel

@@ -1,0 +1,127 @@
+#include "kernel/unpack_row.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernel/value_type.h"
+#include "kernel/widen.h"
+
+namespace penstock::kernel {
+namespace {
+
+/// Codes that the output type cannot hold: 128 … 254 in an int8.
+template <typename Out>
+constexpr bool code_fits(uint8_t code) noexcept {
+  return !std::is_same_v<Out, int8_t> || code < 128;
+}
+
+template <typename Out>
+Out load_at(const std::byte* data, size_t position) noexcept {
+  return load_unaligned<Out>(data + position * sizeof(Out));
+}
+
+template <typename Stored, typename Out, typename Index, VectorPath kPath>
+uint32_t append(const PackedRowView& row, int32_t* indices, std::byte* data) {
+  if constexpr (sizeof(Index) == 2) {
+    widen_indices(row.indices, row.nnz, indices, kPath);
+  } else if (row.nnz != 0) {
+    std::memcpy(indices, row.indices, size_t{row.nnz} * sizeof(Index));
+  }
+  // Batches align their arrays to the type; rows within them are then aligned too.
+  Out* const out = reinterpret_cast<Out*>(data);
+  if (row.codes == nullptr) {
+    if constexpr (std::is_same_v<Stored, Out>) {
+      if (row.nnz != 0) std::memcpy(out, row.wide, size_t{row.nnz} * sizeof(Out));
+    } else {
+      for (uint32_t i = 0; i < row.nnz; ++i) {
+        if (!convert_value(load_at<Stored>(row.wide, i), out[i])) return i;
+      }
+    }
+    return kNoMisfit;
+  }
+  widen_codes(row.codes, row.nnz, out, kPath);
+  if constexpr (std::is_same_v<Out, int8_t>) {
+    for (uint32_t i = 0; i < row.nnz; ++i) {
+      if (out[i] < 0 && row.codes[i] != kEscapeCode) return i;
+    }
+  }
+  uint32_t i = 0;
+  for (uint32_t k = 0; k < row.wide_count; ++k, ++i) {
+    i = find_escape(row.codes, i, row.nnz, kPath);
+    if (i >= row.nnz) break;
+    if (!convert_value(load_at<Stored>(row.wide, k), out[i])) return i;
+  }
+  return kNoMisfit;
+}
+
+/// Adds to a cell of a dense row; false when the sum of duplicates overflows an integer type.
+template <typename Out>
+bool add_value(Out& cell, Out value) noexcept {
+  if constexpr (std::is_floating_point_v<Out>) {
+    cell += value;
+    return true;
+  } else {
+    Out sum;
+    if (__builtin_add_overflow(cell, value, &sum)) return false;
+    cell = sum;
+    return true;
+  }
+}
+
+template <typename Stored, typename Out, typename Index>
+uint32_t scatter(const PackedRowView& row, std::byte* dense) {
+  Out* const out = reinterpret_cast<Out*>(dense);
+  const auto column = [&](uint32_t i) { return load_at<Index>(row.indices, i); };
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < row.nnz; ++i) {
+    Out value;
+    if (row.codes != nullptr && row.codes[i] != kEscapeCode) {
+      if (!code_fits<Out>(row.codes[i])) return i;
+      value = static_cast<Out>(row.codes[i]);
+    } else if (!convert_value(load_at<Stored>(row.wide, k++), value)) {
+      return i;
+    }
+    if (!add_value(out[column(i)], value)) return i;
+  }
+  return kNoMisfit;
+}
+
+}  // namespace
+
+RowUnpacker::RowUnpacker(const PackedRowLayout& layout, DataType output_type, VectorPath path)
+    : layout_(layout), output_type_(output_type) {
+  with_value_type(layout.value_type, [&](auto stored_identity) {
+    using Stored = typename decltype(stored_identity)::type;
+    with_value_type(output_type, [&](auto out_identity) {
+      using Out = typename decltype(out_identity)::type;
+      const bool narrow = layout.index_bytes == 2;
+      if (path == VectorPath::kAvx2) {
+        append_ = narrow ? append<Stored, Out, uint16_t, VectorPath::kAvx2>
+                         : append<Stored, Out, uint32_t, VectorPath::kAvx2>;
+      } else {
+        append_ = narrow ? append<Stored, Out, uint16_t, VectorPath::kScalar>
+                         : append<Stored, Out, uint32_t, VectorPath::kScalar>;
+      }
+      scatter_ = narrow ? scatter<Stored, Out, uint16_t> : scatter<Stored, Out, uint32_t>;
+    });
+  });
+}
+
+uint32_t entry_column(const PackedRowView& view, const PackedRowLayout& layout, uint32_t entry) {
+  return layout.index_bytes == 2 ? load_at<uint16_t>(view.indices, entry)
+                                 : load_at<uint32_t>(view.indices, entry);
+}
+
+std::string entry_text(const PackedRowView& view, const PackedRowLayout& layout, uint32_t entry) {
+  uint32_t wide = entry;
+  if (view.codes != nullptr) {
+    if (view.codes[entry] != kEscapeCode) return std::to_string(view.codes[entry]);
+    wide = 0;
+    for (uint32_t i = 0; i < entry; ++i) wide += view.codes[i] == kEscapeCode;
+  }
+  return with_value_type(layout.value_type, [&](auto identity) {
+    return std::to_string(load_at<typename decltype(identity)::type>(view.wide, wide));
+  });
+}
+
+}  // namespace penstock::kernel

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/vector_path.h"
+
+// Runs of narrow unsigned numbers to wider types: 16-bit columns to int32, codes to values. Sources
+// may be unaligned; nothing is read or written past `count`. The last, partial vector is done as a
+// whole one that ends at the end, which writes some elements twice.
+
+namespace penstock::kernel {
+
+void widen_indices(const std::byte* from, uint32_t count, int32_t* to, VectorPath path) noexcept;
+
+template <typename T>
+void widen_codes(const uint8_t* from, uint32_t count, T* to, VectorPath path) noexcept;
+
+/// Position of the first kEscapeCode in [begin, count), or count.
+uint32_t find_escape(const uint8_t* codes, uint32_t begin, uint32_t count,
+                     VectorPath path) noexcept;
+
+}  // namespace penstock::kernel
