@@ -12,8 +12,8 @@ namespace penstock {
 /// A set of row identities (SOMA joinids, int64 >= 0), ordered ascending; immutable and cheap to
 /// copy.
 ///
-/// Kept as a compressed bitmap, never as a list: a range of 10^8 rows costs bytes, a random half of
-/// them about 2 bits a row. The position of a row is its rank in the ascending order.
+/// Kept as a compressed bitmap, never as a list: a range of 10^8 rows costs 60 kB, a random half of
+/// them 2 bits a row. The position of a row is its rank in the ascending order.
 class RowSelection {
  public:
   RowSelection();  ///< empty
@@ -45,7 +45,9 @@ class RowSelection {
   RowSelection operator-(const RowSelection& other) const;
   bool operator==(const RowSelection& other) const;
 
-  /// Portable CRoaring bytes, for pickles and checkpoints. deserialize throws CorruptData.
+  /// Bytes for pickles and checkpoints: CRoaring's portable 32-bit bitmaps in a frame of our own.
+  /// The same for equal sets made alike, not for all equal sets (`fingerprint` is).
+  /// deserialize accepts hostile bytes; what serialize could not have written is CorruptData.
   std::string serialize() const;
   static RowSelection deserialize(std::span<const std::byte> bytes);
 
@@ -54,6 +56,7 @@ class RowSelection {
   uint64_t fingerprint() const;
 
  private:
+  friend class RowSelectionBuilder;
   struct Bitmap;
   explicit RowSelection(std::shared_ptr<const Bitmap> bitmap);
   std::shared_ptr<const Bitmap> bitmap_;
