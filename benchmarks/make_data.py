@@ -12,14 +12,17 @@ import json
 import os
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 try:
     from penstock.synthetic import make_experiment
-except ImportError:  # from a clone: the generator is pure Python
-    sys.path.insert(0, str(ROOT.parent / "python"))
+except ImportError:  # not built yet: the generator is pure Python
+    package = types.ModuleType("penstock")
+    package.__path__ = [str(ROOT.parent / "python" / "penstock")]
+    sys.modules["penstock"] = package
     from penstock.synthetic import make_experiment
 
 GENERATOR_VERSION = 1

@@ -40,6 +40,7 @@ class AxisStatistics:
         self.gene_nnz = np.zeros(self.n_genes, np.int64)
 
     def add(self, band: Band) -> None:
+        """Count a band; its rows must not have been counted before."""
         rows = slice(band.row_begin, band.row_begin + band.n_rows)
         row = band.rows - band.row_begin
         self.nnz[rows] = np.bincount(row, minlength=band.n_rows)

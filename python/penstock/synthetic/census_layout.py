@@ -87,7 +87,7 @@ X_CONFIG: dict[str, Any] = {
 
 
 def obs_schema(dictionary_sizes: dict[str, int]) -> pa.Schema:
-    """The Arrow schema of ``obs``; each dictionary gets the narrowest signed index type."""
+    """Return the Arrow schema of ``obs``, each dictionary with the narrowest signed index."""
     import pyarrow as pa
 
     def dictionary(name: str) -> pa.DataType:
@@ -110,7 +110,7 @@ def obs_schema(dictionary_sizes: dict[str, int]) -> pa.Schema:
 
 
 def var_schema() -> pa.Schema:
-    """The Arrow schema of ``var``."""
+    """Return the Arrow schema of ``var``."""
     import pyarrow as pa
 
     return pa.schema(

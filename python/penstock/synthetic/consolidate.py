@@ -29,5 +29,3 @@ def consolidate_like_census(path: str | Path, *, memory_bytes: int = 1 << 30) ->
             }
             tiledb.consolidate(uri, config=tiledb.Config(settings))
             tiledb.vacuum(uri, config=tiledb.Config(settings))
-
-

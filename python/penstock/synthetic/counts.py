@@ -39,7 +39,7 @@ class Band:
     values: npt.NDArray[np.float32]  # soma_data
 
     def between(self, row_begin: int, row_end: int) -> Band:
-        """The part of the band whose rows are in [row_begin, row_end)."""
+        """Return the part of the band whose rows are in [row_begin, row_end)."""
         if row_begin <= self.row_begin and self.row_begin + self.n_rows <= row_end:
             return self
         keep = (self.rows >= row_begin) & (self.rows < row_end)
@@ -80,6 +80,7 @@ class CountModel:
 
     @property
     def n_bands(self) -> int:
+        """Number of bands of 2,048 rows, the last one perhaps shorter."""
         return -(-self.population.n_cells // ROWS_PER_BAND)
 
     def _build_tables(
@@ -121,7 +122,7 @@ class CountModel:
         return float(np.sqrt(low * high))
 
     def band(self, number: int) -> Band:
-        """The counts of rows [number * 2048, number * 2048 + 2048)."""
+        """Draw the counts of rows [number * 2048, number * 2048 + 2048)."""
         begin = number * ROWS_PER_BAND
         end = min(begin + ROWS_PER_BAND, self.population.n_cells)
         rng = np.random.default_rng([self._seed, 5, number])
@@ -209,8 +210,10 @@ class CountModel:
 
 
 def _log_abundance(n_genes: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Log-normal, and falling with the gene's number: genes that the first datasets lack are
-    appended to the Census's `var` later, and are rare ones."""
+    """Draw log-normal abundances that fall with the gene's number.
+
+    Genes that the first datasets lack were appended to the Census's `var` later, and are rare.
+    """
     number = np.arange(n_genes) / n_genes
     return rng.normal(0.0, 2.4, n_genes) - 4.0 * number**1.5
 
@@ -226,14 +229,14 @@ def _measured_genes(
     return np.ascontiguousarray(measured)
 
 
-def _quantise(
-    weights: npt.NDArray[np.float64], rng: np.random.Generator
-) -> npt.NDArray[np.uint32]:
-    """A table of genes in which each has its share; tiny shares get a slot now and then."""
+def _quantise(weights: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.uint32]:
+    """Fill a table in which each gene has its share; tiny shares get a slot now and then."""
     size = 1 << _TABLE_BITS
     edges = np.cumsum(weights)
     points = (np.arange(size) + rng.random()) * (edges[-1] / size)
-    return np.searchsorted(edges, points, side="right").clip(0, len(weights) - 1).astype(np.uint32)
+    genes = np.searchsorted(edges, points, side="right")
+    table: npt.NDArray[np.uint32] = np.minimum(genes, len(weights) - 1).astype(np.uint32)
+    return table
 
 
 def _gene_keys(genes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

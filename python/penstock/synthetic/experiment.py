@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import time
@@ -155,7 +156,7 @@ def _cut(n_cells: int, n_fragments: int | None, consolidated: bool) -> tuple[tup
     if not 1 <= n_fragments <= max(n_cells, 1):
         raise ValueError(f"n_fragments must be from 1 to n_cells: {n_fragments}")
     edges = [n_cells * i // n_fragments for i in range(n_fragments + 1)]
-    return tuple(zip(edges[:-1], edges[1:], strict=True))
+    return tuple(itertools.pairwise(edges))
 
 
 def _check(n_cells: int, n_datasets: int, slabs: tuple[tuple[int, int], ...]) -> None:

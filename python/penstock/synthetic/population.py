@@ -45,6 +45,7 @@ class Population:
 
     @property
     def n_cells(self) -> int:
+        """Number of cells."""
         return len(self.dataset)
 
 
@@ -107,5 +108,5 @@ def invent_population(n_cells: int, n_datasets: int, seed: int) -> Population:
         donor[rows] = np.sort(rng.integers(0, _DONORS_PER_DATASET, n, dtype=np.int8))
     type_depth = rng.lognormal(0.0, 0.35, len(type_names))
     depth = datasets.depth[dataset] * type_depth[cell_type] * rng.lognormal(0.0, 0.55, n_cells)
-    depth = np.maximum(depth, 0.08).astype(np.float32)
-    return Population(datasets, dataset, cell_type, tissue, donor, depth)
+    depth = np.maximum(depth, 0.08)
+    return Population(datasets, dataset, cell_type, tissue, donor, depth.astype(np.float32))

@@ -1,4 +1,4 @@
-"""Draws and writes fragments in worker processes: ``python -m penstock.synthetic.row_slabs``.
+"""Draws and writes fragments of X, in this process or in worker processes.
 
 Workers are started as plain subprocesses, not by multiprocessing: that works from a notebook, from
 standard input and from a script without a ``__main__`` guard. Each draws its own copy of the model
@@ -9,7 +9,6 @@ progress; statistics come back in a file beside the experiment.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import selectors
 import subprocess
@@ -23,6 +22,16 @@ from .counts import CountModel
 from .population import invent_population
 from .x_writer import write_fragment
 
+# Workers need this sub-package alone: without penstock's own __init__ they start faster.
+_BOOTSTRAP = """
+import sys, types
+package = types.ModuleType("penstock")
+package.__path__ = [sys.argv[1]]
+sys.modules["penstock"] = package
+from penstock.synthetic.row_slabs import run_job
+run_job()
+"""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -35,6 +44,7 @@ class Recipe:
     seed: int
 
     def model(self) -> CountModel:
+        """Draw the population and the count model; a second or two."""
         population = invent_population(self.n_cells, self.n_datasets, self.seed)
         return CountModel(population, self.n_genes, self.mean_genes_per_cell, self.seed)
 
@@ -85,7 +95,9 @@ def write_in_processes(
         for i, worker in enumerate(workers):
             if worker.wait() != 0:
                 said = (scratch / f"stderr-{i}.txt").read_text(errors="replace").strip()
-                raise RuntimeError(f"a worker process ended with {worker.returncode}: {said[-2000:]}")
+                raise RuntimeError(
+                    f"a worker process ended with {worker.returncode}: {said[-2000:]}"
+                )
     finally:
         for worker in workers:
             worker.kill()
@@ -97,15 +109,12 @@ def write_in_processes(
 
 
 def _start(job: Job, stderr: Path) -> subprocess.Popen[bytes]:
-    package_root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
     with stderr.open("wb") as errors:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "penstock.synthetic.row_slabs"],
+            [sys.executable, "-c", _BOOTSTRAP, str(Path(__file__).resolve().parents[1])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**os.environ, "PYTHONPATH": path},
         )
     assert worker.stdin is not None
     with worker.stdin as pipe:
@@ -130,7 +139,8 @@ def _follow(workers: Sequence[subprocess.Popen[bytes]], on_rows: Callable[[int],
                     return
 
 
-def main() -> None:
+def run_job() -> None:
+    """Do the job that is pickled on standard input."""
     job: Job = pickle.load(sys.stdin.buffer)
     statistics = AxisStatistics(job.recipe.n_cells, job.recipe.n_genes)
 
@@ -139,7 +149,3 @@ def main() -> None:
 
     write_slabs(job, job.recipe.model(), statistics, report)
     Path(job.statistics_path).write_bytes(pickle.dumps(statistics))
-
-
-if __name__ == "__main__":
-    main()

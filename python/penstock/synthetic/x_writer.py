@@ -33,7 +33,7 @@ def _bands(model: CountModel, row_begin: int, row_end: int) -> Iterator[Band]:
 
 
 def _drawn_ahead(bands: Iterator[Band]) -> Iterator[Band]:
-    """The same bands, drawn in a thread one ahead of the consumer (numpy releases the GIL)."""
+    """Draw the bands in a thread, one ahead of the consumer (numpy releases the GIL)."""
     finished: queue.Queue[Band | BaseException | None] = queue.Queue(maxsize=1)
     stop = threading.Event()
 
