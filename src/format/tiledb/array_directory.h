@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "format/tiledb/array_schema.h"
+#include "format/tiledb/consolidated_commits.h"
 #include "format/tiledb/timestamped_name.h"
 #include "io/store.h"
 
@@ -79,8 +81,9 @@ class ArrayDirectory {
   };
 
   void load_schema_names();
-  void load_commits();
-  void load_root();
+  void load_commits(CommittedNames& committed);
+  void load_root(const CommittedNames& committed);
+  void add_fragment(const std::string& folder, const std::string& name);
 
   io::StorePtr store_;
   std::string path_;

@@ -42,8 +42,9 @@ struct DeleteCondition {
   /// kCompare
   ConditionOp op = ConditionOp::kEqual;
   std::string field;
-  /// The value; empty for a comparison with null. For kIn and kNotIn all members one behind the
-  /// other.
+  /// The value. A comparison with null is stored with an empty one, as is one with the empty
+  /// string; TileDB takes both for the empty string when it reads them back. For kIn and kNotIn all
+  /// members one behind the other.
   std::vector<std::byte> value;
   /// kIn, kNotIn: where each member begins in `value`; it ends where the next begins.
   std::vector<uint64_t> member_offsets;

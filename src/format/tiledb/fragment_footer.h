@@ -10,10 +10,8 @@
 #include "io/store.h"
 
 // The footer of a fragment's metadata: what the fragment covers, how large its files are, and where
-// in
-// __fragment_metadata.tdb the R-tree and the per-field lists begin. Source:
-// format_spec/fragment.md, Footer, for formats 12 to 23 (older ones are `Unsupported`; they need
-// TileDB 2.7 or an older consolidation).
+// in __fragment_metadata.tdb the R-tree and the per-field lists begin. Source:
+// format_spec/fragment.md, Footer, for formats 10 (TileDB 2.4) to 23; older ones are `Unsupported`.
 //
 // A plain value, parsed once. Lists are by the fragment's field index: attributes in order, one
 // unused place (coordinates as they were zipped before format 5), dimensions, then t, dt and dci
@@ -45,9 +43,9 @@ struct FragmentFooter {
   std::vector<uint64_t> tile_validity_offsets_offset;
   uint64_t processed_conditions_offset = 0;  ///< 0 before format 16
 
-  /// Parses a footer at the start of `bytes`; more may follow. The schema is looked up by the name
-  /// it has.
-  static FragmentFooter parse(std::span<const std::byte> bytes, const ArraySchemas& schemas);
+  /// Parses the footer at the reader's place; more may follow. The schema is looked up by the name
+  /// that the footer has.
+  static FragmentFooter parse(ByteReader& reader, const ArraySchemas& schemas);
 };
 
 /// Reads the footer at the end of a fragment's metadata file.

@@ -19,8 +19,8 @@ namespace penstock::format::tiledb {
 
 /// Newest array format that this reader knows (TileDB 2.30).
 inline constexpr uint32_t kNewestFormatVersion = 23;
-/// The ".wrt"-and-folders layout and the always written footer length begin here.
-inline constexpr uint32_t kOldestFragmentVersion = 12;
+/// Fragments name their schema and always write their footer's length from here on (TileDB 2.4).
+inline constexpr uint32_t kOldestFragmentVersion = 10;
 
 struct GenericTile {
   uint32_t format_version = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/byte_reader.h"
 #include "format/tiledb/array_schema.h"
 
 // The minimum bounding rectangles of a sparse fragment's data tiles: the leaf level of its R-tree,
@@ -66,9 +67,15 @@ class TileBounds {
     size_t var_index = 0;  // among the variable-length dimensions
   };
   struct VarPlace {
+    uint64_t start = 0;  // of the minimum in var_bytes_; the maximum follows it
     uint32_t min_bytes = 0, max_bytes = 0;
   };
 
+  void read_leaves(ByteReader& reader);
+  void check() const;
+  const VarPlace& var_place(uint64_t tile, size_t dimension) const {
+    return var_places_[tile * var_dimension_count_ + columns_[dimension].var_index];
+  }
   const std::byte* fixed(uint64_t tile, size_t dimension) const {
     return rows_.data() + tile * row_bytes_ + columns_[dimension].offset;
   }
@@ -85,8 +92,7 @@ class TileBounds {
   bool all_int64_ = false;
   Buffer rows_;
   size_t var_dimension_count_ = 0;
-  std::vector<uint64_t> var_starts_;  // tile-major: start of min in var_bytes_
-  std::vector<VarPlace> var_lengths_;
+  std::vector<VarPlace> var_places_;  // tile-major
   std::vector<std::byte> var_bytes_;
 };
 

@@ -1,0 +1,120 @@
+#include "format/tiledb/generic_tile.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/byte_reader.h"
+#include "base/checked.h"
+
+namespace penstock::format::tiledb {
+namespace {
+
+// version, stored size, inflated size, type, cell size, encryption, pipeline size
+constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
+// What is read before the length is known; most generic tiles are smaller and need no second read.
+constexpr uint64_t kFirstReadBytes = 16 * 1024;
+// Filters are a few bytes each; TileDB writes one.
+constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
+// TileDB deflates generic tiles in chunks of 64 KiB, which deflate can shrink 1,030 times at best.
+// What claims more than this is damaged, not well compressed.
+constexpr uint64_t kMaxInflation = 4096;
+constexpr uint64_t kMinBelievedBytes = 1024 * 1024;
+
+struct Header {
+  uint32_t format_version = 0;
+  uint64_t body_bytes = 0;
+  uint64_t tile_bytes = 0;
+  DataType type = DataType::kChar;
+  uint32_t pipeline_bytes = 0;
+
+  uint64_t body_offset() const { return kFixedHeaderBytes + pipeline_bytes; }
+  uint64_t stored_bytes() const { return checked_add(body_offset(), body_bytes, "generic tile"); }
+};
+
+Header parse_header(ByteReader& reader) {
+  Header header;
+  header.format_version = reader.read<uint32_t>("generic tile version");
+  if (header.format_version > kNewestFormatVersion) {
+    throw Unsupported("generic tile has format version " + std::to_string(header.format_version) +
+                      ", newer than " + std::to_string(kNewestFormatVersion) +
+                      " (or the bytes are no generic tile)");
+  }
+  header.body_bytes = reader.read<uint64_t>("generic tile stored size");
+  header.tile_bytes = reader.read<uint64_t>("generic tile size");
+  const auto type = reader.read<uint8_t>("generic tile type");
+  if (type > kLastDataType) {
+    throw CorruptData("generic tile type is unknown: " + std::to_string(type));
+  }
+  header.type = static_cast<DataType>(type);
+  reader.skip(8, "generic tile cell size");
+  const auto encryption = reader.read<uint8_t>("generic tile encryption");
+  if (encryption != 0) {
+    throw Unsupported(
+        "encrypted TileDB objects are not read; write the array again without encryption "
+        "(encryption type " +
+        std::to_string(encryption) + ")");
+  }
+  header.pipeline_bytes = reader.read<uint32_t>("generic tile pipeline size");
+  if (header.pipeline_bytes > kMaxPipelineBytes) {
+    throw CorruptData("generic tile pipeline is too long: " +
+                      std::to_string(header.pipeline_bytes));
+  }
+  return header;
+}
+
+}  // namespace
+
+GenericTile decode_generic_tile(std::span<const std::byte> stored) {
+  ByteReader reader(stored);
+  const Header header = parse_header(reader);
+  ByteReader pipeline_reader(reader.take(header.pipeline_bytes, "generic tile pipeline"));
+  const auto filters = codec::FilterPipeline::parse(pipeline_reader, header.format_version);
+  const auto body = reader.take(header.body_bytes, "generic tile body");
+
+  const uint64_t decoded_bytes = filters.decoded_bytes(body);
+  if (decoded_bytes != header.tile_bytes) {
+    throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
+                      " bytes where its header says " + std::to_string(header.tile_bytes));
+  }
+  if (decoded_bytes > kMinBelievedBytes && decoded_bytes / kMaxInflation > body.size()) {
+    throw CorruptData("generic tile of " + std::to_string(body.size()) +
+                      " stored bytes claims to hold " + std::to_string(decoded_bytes));
+  }
+  GenericTile tile;
+  tile.format_version = header.format_version;
+  tile.stored_bytes = header.stored_bytes();
+  tile.bytes.resize_discard(decoded_bytes);
+  codec::DecodeScratch scratch;
+  filters.decode(body, header.type, header.format_version, tile.bytes.span(), scratch);
+  return tile;
+}
+
+GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset) {
+  const auto read_and_decode = [&] {
+    const uint64_t object_bytes = store.size_bytes(path);
+    if (offset > object_bytes || object_bytes - offset < kFixedHeaderBytes) {
+      throw CorruptData("truncated: no generic tile fits, object ends at " +
+                        std::to_string(object_bytes));
+    }
+    const uint64_t available = object_bytes - offset;
+    Buffer stored(std::min(available, kFirstReadBytes));
+    store.read(path, offset, stored.span());
+
+    ByteReader reader(stored.span());
+    const uint64_t stored_bytes = parse_header(reader).stored_bytes();
+    if (stored_bytes > available) {
+      throw CorruptData("truncated: generic tile needs " + std::to_string(stored_bytes) +
+                        " bytes, object has " + std::to_string(available) + " left");
+    }
+    if (stored_bytes <= stored.size()) return decode_generic_tile(stored.span());
+    Buffer whole(stored_bytes);
+    std::memcpy(whole.data(), stored.data(), stored.size());
+    store.read(path, offset + stored.size(), whole.span().subspan(stored.size()));
+    return decode_generic_tile(whole.span());
+  };
+  return with_place(read_and_decode, [&] { return path + " at offset " + std::to_string(offset); });
+}
+
+}  // namespace penstock::format::tiledb
