@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .axes import AxisStatistics, obs_table, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
+from .counts import MAX_GENES, MIN_GENES
 from .row_slabs import Job, Recipe, write_in_processes, write_slabs
 from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
 
@@ -66,7 +67,7 @@ def make_experiment(
     path
         The folder to make. Its parent is made where missing.
     n_cells, n_genes
-        Size of ``ms/RNA/X/raw``; genes from 32 to 2,097,152.
+        Size of ``ms/RNA/X/raw``; genes from 64 to 2,097,152.
     n_fragments
         Fragments of X, each a slab of consecutive rows; by default one for 16,384 cells.
     consolidated
@@ -141,6 +142,8 @@ def make_experiment(
 
 def _mean_genes(n_genes: int, asked: float | None) -> float:
     mean = min(DEFAULT_GENES_PER_CELL, n_genes / 8) if asked is None else asked
+    if not MIN_GENES <= n_genes <= MAX_GENES:
+        raise ValueError(f"n_genes must be from {MIN_GENES} to {MAX_GENES}: {n_genes}")
     if not 0 < mean <= n_genes / 5:
         raise ValueError(f"mean_genes_per_cell must be above 0 and at most n_genes / 5: {mean}")
     return mean
