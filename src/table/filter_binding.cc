@@ -1,0 +1,284 @@
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "table/filter_plan.h"
+#include "table/filter_token.h"
+
+namespace penstock::table {
+namespace {
+
+PredicateOp predicate_op(CompareOp op) { return static_cast<PredicateOp>(op); }
+
+PredicateOp negated(PredicateOp op) {
+  switch (op) {
+    case PredicateOp::kLess:
+      return PredicateOp::kGreaterEqual;
+    case PredicateOp::kLessEqual:
+      return PredicateOp::kGreater;
+    case PredicateOp::kGreater:
+      return PredicateOp::kLessEqual;
+    case PredicateOp::kGreaterEqual:
+      return PredicateOp::kLess;
+    case PredicateOp::kEqual:
+      return PredicateOp::kNotEqual;
+    case PredicateOp::kNotEqual:
+      return PredicateOp::kEqual;
+    case PredicateOp::kIn:
+      return PredicateOp::kNotIn;
+    case PredicateOp::kNotIn:
+      return PredicateOp::kIn;
+    case PredicateOp::kIsNull:
+      return PredicateOp::kIsNotNull;
+    case PredicateOp::kIsNotNull:
+      break;
+  }
+  return PredicateOp::kIsNull;
+}
+
+bool is_ordering(CompareOp op) { return op != CompareOp::kEqual && op != CompareOp::kNotEqual; }
+
+/// Bounds of an integer, date, time or boolean type.
+struct IntegerBounds {
+  bool is_signed = true;
+  int bits = 64;
+};
+
+IntegerBounds integer_bounds(DataType type) {
+  switch (type) {
+    case DataType::kUInt8:
+    case DataType::kUInt16:
+    case DataType::kUInt32:
+    case DataType::kUInt64:
+      return {false, static_cast<int>(size_of(type)) * 8};
+    default:
+      return {true, static_cast<int>(size_of(type)) * 8};
+  }
+}
+
+class Binder {
+ public:
+  Binder(std::string_view text, std::span<const std::string> columns,
+         std::span<const ColumnInfo> infos)
+      : text_(text), columns_(columns), infos_(infos) {}
+
+  PlanNode bind(const FilterNode& node, bool negate) const {
+    PlanNode result;
+    switch (node.kind) {
+      case FilterNode::Kind::kNot:
+        return bind(node.children[0], !negate);
+      case FilterNode::Kind::kAnd:
+      case FilterNode::Kind::kOr:
+        result.kind = (node.kind == FilterNode::Kind::kAnd) != negate ? PlanNode::Kind::kAnd
+                                                                      : PlanNode::Kind::kOr;
+        result.children.reserve(node.children.size());
+        for (const FilterNode& child : node.children) {
+          result.children.push_back(bind(child, negate));
+        }
+        return result;
+      case FilterNode::Kind::kCompare:
+        result.predicate = compare(node);
+        break;
+      case FilterNode::Kind::kIn:
+        result.predicate = member(node);
+        break;
+    }
+    if (negate) result.predicate.op = negated(result.predicate.op);
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const Literal& at, const std::string& message) const {
+    fail_at(text_, at.begin, at.end, message);
+  }
+  static std::string named(const ColumnInfo& info) {
+    return "column '" + info.name + "' of type " + std::string(name_of(info.type));
+  }
+
+  Predicate start(const FilterNode& node) const {
+    Predicate predicate;
+    const auto found = std::find(columns_.begin(), columns_.end(), node.column);
+    predicate.column = static_cast<size_t>(found - columns_.begin());
+    const ColumnInfo& info = infos_[predicate.column];
+    const bool comparable =
+        is_comparable_string(info.type) || is_floating(info.type) || is_integral(info.type);
+    const bool null_test =
+        node.kind == FilterNode::Kind::kCompare && node.values[0].kind == Literal::Kind::kNull;
+    if (!comparable && !null_test) {
+      fail_at(text_, node.column_begin, node.column_end,
+              named(info) + " cannot be compared with values");
+    }
+    return predicate;
+  }
+
+  static bool is_comparable_string(DataType type) {
+    return type == DataType::kStringAscii || type == DataType::kStringUtf8 ||
+           type == DataType::kChar;
+  }
+  static bool is_integral(DataType type) {
+    return is_integer(type) || is_datetime(type) || is_time(type) || type == DataType::kBool;
+  }
+
+  Predicate compare(const FilterNode& node) const {
+    Predicate predicate = start(node);
+    const ColumnInfo& info = infos_[predicate.column];
+    const Literal& value = node.values[0];
+    predicate.op = predicate_op(node.op);
+    if (value.kind == Literal::Kind::kNull) {
+      if (is_ordering(node.op)) fail(value, "None can only be compared with == and !=");
+      predicate.op = node.op == CompareOp::kEqual ? PredicateOp::kIsNull : PredicateOp::kIsNotNull;
+      return predicate;
+    }
+    if (info.enumerated && !info.ordered && is_ordering(node.op)) {
+      fail_at(text_, node.begin, node.end,
+              "the categories of column '" + info.name +
+                  "' have no order, so only ==, != and in apply to it");
+    }
+    if (is_comparable_string(info.type)) {
+      if (value.kind != Literal::Kind::kString) {
+        fail(value, "expected a string in quotes for " + named(info));
+      }
+      predicate.text = value.text;
+    } else {
+      predicate.bits = cast(value, info, false);
+    }
+    return predicate;
+  }
+
+  Predicate member(const FilterNode& node) const {
+    Predicate predicate = start(node);
+    const ColumnInfo& info = infos_[predicate.column];
+    predicate.op = node.negated ? PredicateOp::kNotIn : PredicateOp::kIn;
+    for (const Literal& value : node.values) {
+      if (value.kind == Literal::Kind::kNull) fail(value, "None cannot be in a list");
+      if (!is_comparable_string(info.type)) {
+        predicate.bits_set.insert(cast(value, info, true));
+      } else if (value.kind == Literal::Kind::kString) {
+        predicate.string_set.insert(value.text);
+      } else {
+        fail(value, "expected a string in quotes for " + named(info));
+      }
+    }
+    return predicate;
+  }
+
+  /// The value's bytes in the column's type. Scalars are cast as numpy's constructors cast
+  /// (integers from fractions towards zero, booleans from anything), list members as they are.
+  uint64_t cast(const Literal& value, const ColumnInfo& info, bool in_list) const {
+    if (value.kind == Literal::Kind::kString) {
+      fail(value, "expected a number for " + named(info) + ", found a string");
+    }
+    if (is_floating(info.type)) return cast_floating(value, info);
+    const bool fraction = value.kind == Literal::Kind::kFloat;
+    if (info.type == DataType::kBool && (!in_list || value.kind == Literal::Kind::kBool)) {
+      return value.real != 0.0 ? 1 : 0;
+    }
+    if (fraction && in_list) {
+      fail(value, "expected an integer in the list for " + named(info));
+    }
+    bool negative = value.negative;
+    uint64_t magnitude = value.magnitude;
+    bool fits = !value.huge;
+    if (fraction) {
+      const double whole = std::trunc(value.real);
+      fits = std::abs(whole) < 18446744073709551616.0;  // false for inf
+      negative = whole < 0;
+      magnitude = fits ? static_cast<uint64_t>(std::abs(whole)) : 0;
+    }
+    const IntegerBounds bounds = integer_bounds(info.type);
+    if (info.type == DataType::kBool) {
+      fits = fits && magnitude <= 1 && (!negative || magnitude == 0);
+    } else if (bounds.is_signed) {
+      const uint64_t limit = uint64_t{1} << (bounds.bits - 1);
+      fits = fits && magnitude <= limit - (negative ? 0 : 1);
+    } else {
+      fits = fits && (!negative || magnitude == 0) &&
+             (bounds.bits == 64 || magnitude < uint64_t{1} << bounds.bits);
+    }
+    if (!fits) fail(value, "this number is out of range for " + named(info));
+    const uint64_t bits = negative ? 0 - magnitude : magnitude;
+    return bounds.bits == 64 ? bits : bits & ((uint64_t{1} << bounds.bits) - 1);
+  }
+
+  uint64_t cast_floating(const Literal& value, const ColumnInfo& info) const {
+    if (value.kind == Literal::Kind::kInteger && std::isinf(value.real)) {
+      fail(value, "this integer is out of range for " + named(info));
+    }
+    if (info.type == DataType::kFloat64) return std::bit_cast<uint64_t>(value.real);
+    // The largest double that rounds to a finite float is half a unit in the last place above it.
+    constexpr double kMax = std::numeric_limits<float>::max();
+    constexpr double kFirstInfinite = kMax + 0x1p103;
+    const double real = value.real;
+    float narrow = std::numeric_limits<float>::infinity();
+    if (std::abs(real) < kFirstInfinite) {
+      narrow = std::abs(real) > kMax ? std::numeric_limits<float>::max()
+                                     : static_cast<float>(std::abs(real));
+    }
+    return std::bit_cast<uint32_t>(std::signbit(real) ? -narrow : narrow);
+  }
+
+  std::string_view text_;
+  std::span<const std::string> columns_;
+  std::span<const ColumnInfo> infos_;
+};
+
+struct ColumnPlace {
+  std::string name;
+  size_t begin = 0, end = 0;
+};
+
+void collect_columns(const FilterNode& node, std::vector<ColumnPlace>& out) {
+  if (node.kind == FilterNode::Kind::kCompare || node.kind == FilterNode::Kind::kIn) {
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [&](const ColumnPlace& c) { return c.name == node.column; });
+    if (!known) out.push_back({node.column, node.column_begin, node.column_end});
+  }
+  for (const FilterNode& child : node.children) collect_columns(child, out);
+}
+
+[[noreturn]] void fail_unknown(std::string_view text, const ColumnPlace& column,
+                               std::span<const ColumnInfo> schema) {
+  std::string known;
+  for (const ColumnInfo& info : schema) known += (known.empty() ? "" : ", ") + info.name;
+  try {
+    fail_at(text, column.begin, column.end,
+            "there is no column '" + column.name + "'; there are " + known);
+  } catch (const InvalidArgument& error) {
+    throw NotFound(error.what());
+  }
+}
+
+}  // namespace
+
+FilterExpression FilterExpression::parse(std::string_view text) {
+  FilterExpression result;
+  result.text_ = std::make_shared<const std::string>(text);
+  result.root_ = std::make_shared<const FilterNode>(parse_filter(*result.text_));
+  std::vector<ColumnPlace> places;
+  collect_columns(*result.root_, places);
+  for (ColumnPlace& place : places) result.columns_.push_back(std::move(place.name));
+  return result;
+}
+
+BoundFilter FilterExpression::bind(std::span<const ColumnInfo> schema) const {
+  auto plan = std::make_shared<BoundFilter::Plan>();
+  std::vector<ColumnPlace> places;
+  collect_columns(*root_, places);
+  for (const ColumnPlace& place : places) {
+    const auto found = std::find_if(schema.begin(), schema.end(), [&](const ColumnInfo& info) {
+      return info.name == place.name;
+    });
+    if (found == schema.end()) fail_unknown(*text_, place, schema);
+    plan->columns.push_back(place.name);
+    plan->infos.push_back(*found);
+  }
+  plan->root = Binder(*text_, plan->columns, plan->infos).bind(*root_, false);
+  return BoundFilter(std::move(plan));
+}
+
+}  // namespace penstock::table

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <penstock/table.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// A value_filter, from text to a mask over rows.
+//
+//   auto filter = FilterExpression::parse("tissue == 'lung' and n_genes > 500");
+//   filter.columns();                          // {"tissue", "n_genes"}: what has to be read
+//   BoundFilter bound = filter.bind(schema);   // names and value types are checked
+//   bound.evaluate(table, mask);               // once a chunk of rows, from any thread
+//
+// Results are those of tiledbsoma over TileDB: a comparison with a null cell is false, also under
+// `not` (which turns the comparisons around, so that null cells stay out); literals are cast as
+// numpy casts Python's (1.9 compared with an integer column is 1); strings compare by bytes. On an
+// enumerated column values become codes once, and rows compare codes; a value that the enumeration
+// does not have equals nothing; < and > follow the order of the enumeration, and need an ordered
+// one. Set membership of floating point values is by bits, so that -0.0 is not in [0.0].
+//
+// Both classes are immutable; copies share.
+
+namespace penstock::table {
+
+struct FilterNode;
+
+/// A filter whose columns have types.
+class BoundFilter {
+ public:
+  /// Columns that evaluate wants, in that order.
+  const std::vector<std::string>& columns() const noexcept;
+
+  /// mask[i] = 1 for rows that the filter keeps, else 0. `columns` in the order of columns(), each
+  /// with mask.size() rows. A column of a type or with categories of another type than bound is
+  /// `Internal`.
+  void evaluate(std::span<const Column* const> columns, std::span<uint8_t> mask) const;
+  /// As above; looks the columns up by name.
+  void evaluate(const Table& table, std::span<uint8_t> mask) const;
+
+  struct Plan;
+  explicit BoundFilter(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+};
+
+class FilterExpression {
+ public:
+  /// InvalidArgument with the line and a caret under the place when the text is no filter.
+  static FilterExpression parse(std::string_view text);
+
+  const std::string& text() const noexcept { return *text_; }
+  /// Names of the columns that the filter compares, each once, in order of appearance.
+  const std::vector<std::string>& columns() const noexcept { return columns_; }
+
+  /// Throws NotFound for an unknown column (the message lists what there is), InvalidArgument for a
+  /// value that the column's type cannot be compared with; both point at the place.
+  BoundFilter bind(std::span<const ColumnInfo> schema) const;
+
+ private:
+  FilterExpression() = default;
+  std::shared_ptr<const std::string> text_;
+  std::shared_ptr<const FilterNode> root_;
+  std::vector<std::string> columns_;
+};
+
+}  // namespace penstock::table

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The value_filter language as a tree. It is tiledbsoma's (_query_condition.py), which is the part
+// of Python's expressions that its AST visitor takes; precedence is Python's, so & and | bind more
+// tightly than comparisons.
+//
+//   filter      comparison | filter and filter | filter or filter | not filter
+//               | (filter) & (filter) | (filter) | (filter)
+//   comparison  column op value | value op column | value op column op value ...
+//               | column in [value, ...] | column not in [value, ...]
+//   column      name | attr("any name")
+//   value       number | string | True | False | None | val(value)
+//
+// Taken here and not by tiledbsoma 1.17: `not`, None (newer releases have both), signed numbers in
+// lists, and lists for bool and uint8 columns. Refused here: a comparison chained after `in`, whose
+// rest tiledbsoma ignores without a word.
+
+namespace penstock::table {
+
+enum class CompareOp : uint8_t { kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual };
+
+struct Literal {
+  enum class Kind : uint8_t { kNull, kBool, kInteger, kFloat, kString };
+  Kind kind = Kind::kNull;
+  size_t begin = 0, end = 0;  ///< place in the text
+
+  bool negative = false;   ///< kInteger; kBool is 0 or 1 in `magnitude`
+  uint64_t magnitude = 0;  ///< kInteger, kBool
+  bool huge = false;       ///< kInteger that does not fit 64 bits
+  double real = 0;         ///< kInteger, kFloat, kBool, with its sign
+  std::string text;        ///< kString
+};
+
+struct FilterNode {
+  enum class Kind : uint8_t { kCompare, kIn, kAnd, kOr, kNot };
+  Kind kind = Kind::kCompare;
+  size_t begin = 0, end = 0;
+
+  std::vector<FilterNode> children;  ///< kAnd, kOr: two or more; kNot: one
+
+  std::string column;  ///< kCompare, kIn
+  size_t column_begin = 0, column_end = 0;
+  CompareOp op = CompareOp::kEqual;  ///< kCompare, the column on the left
+  bool negated = false;              ///< kIn: `not in`
+  std::vector<Literal> values;       ///< kCompare: one; kIn: one or more
+};
+
+/// Parentheses and `not` may nest this deep, which is Python's own limit for parentheses.
+inline constexpr int kMaxFilterDepth = 200;
+
+/// Throws InvalidArgument that points at the place.
+FilterNode parse_filter(std::string_view text);
+
+}  // namespace penstock::table
