@@ -56,7 +56,7 @@ def _speed_rows(case: dict[str, Any]) -> list[list[str]]:
         runs = good_runs(case, method)
         failures = [run["error"] for run in case["runs"][method] if "error" in run]
         if not runs:
-            rows.append([method, f"failed: {failures[0] if failures else 'not run'}", *["-"] * 5])
+            rows.append([method, f"failed: {failures[0] if failures else 'not run'}", *["-"] * 6])
             continue
         rows.append(
             [
@@ -64,6 +64,7 @@ def _speed_rows(case: dict[str, Any]) -> list[list[str]]:
                 spread([cells_per_second(run) for run in runs]),
                 spread([run["seconds"] for run in runs], ".2f"),
                 spread([run["peak_bytes"] / MIB for run in runs]),
+                spread([run["imports_bytes"] / MIB for run in runs]),
                 spread([run["first_batch_seconds"] for run in runs], ".2f"),
                 spread([run["import_seconds"] for run in runs], ".2f"),
                 f"{_whole(runs)}, {len(runs)} runs" + (", SOME FAILED" if failures else ""),
@@ -165,7 +166,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
     ]
     if (path.parent / "results" / "speed_vs_memory.png").exists():
         lines += ["![Speed against memory](results/speed_vs_memory.png)", ""]
-    head = ("method", "cells/s", "seconds", "peak MiB", "first batch s", "imports s", "")
+    head = ("method", "cells/s", "seconds", "peak MiB", "after imports MiB")
+    head += ("first batch s", "imports s", "")
     for name, case in results["cases"].items():
         lines += [f"## {name}: {case['case']['title']}", ""]
         if case["case"]["target"]:

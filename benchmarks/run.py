@@ -82,11 +82,12 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     work = _work(case, experiment)
     warm_page_cache(experiment)
     methods = [m for m in case.methods if _wanted(m, options.only)]
+    peer_repeats = options.peer_repeats or case.peer_repeats or options.repeats
     runs: dict[str, list[dict[str, Any]]] = {m.label: [] for m in methods}
     for repeat in range(options.repeats):
         for method in methods:
             peer = method.loader != "penstock"
-            if peer and repeat >= options.peer_repeats:
+            if peer and repeat >= peer_repeats:
                 continue
             request = Request(
                 method,
@@ -94,6 +95,7 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, Any]:
                 epochs=case.epochs,
                 max_batches=1 if case.first_batch_only else None,
                 max_seconds=options.max_seconds if peer else None,
+                cut_cells=method.io_batch_size or 65_536,
             )
             answer = _child(request, options.timeout)
             problem = _check(answer, case, facts)
@@ -128,20 +130,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", choices=names, default=names, metavar="CASE")
     parser.add_argument("--only", choices=("penstock", "tiledbsoma_ml"), help="one loader alone")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--peer-repeats", type=int, help="of tiledbsoma_ml; as --repeats")
+    parser.add_argument("--peer-repeats", type=int, help="of tiledbsoma_ml; 2 where it is slow")
     parser.add_argument(
         "--max-seconds",
         type=float,
-        help="cut tiledbsoma_ml's epochs after this time; its cells/s are then of the part it did",
+        help="cut tiledbsoma_ml's epochs at the first io batch that ends after this time; its "
+        "cells/s are then of the part it did",
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="of one measurement")
     parser.add_argument("--note", default="", help="put at the head of the report")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the report")
     parser.add_argument("--keep", action="store_true", help="keep cases of the earlier results")
-    options = parser.parse_args()
-    if options.peer_repeats is None:
-        options.peer_repeats = options.repeats
-    return options
+    return parser.parse_args()
 
 
 def main() -> int:
