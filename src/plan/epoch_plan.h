@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/bucket_layout.h"
+
 // The order of one epoch, known before anything is read (design, section 5, "Shuffle").
 //
 // An epoch visits fetch units in a random, stratified order. Visit i spreads its rows evenly over
@@ -58,8 +60,9 @@ struct Visit {
   uint32_t unit = 0;
   uint64_t first_position = 0;
   uint32_t unit_rows = 0;  ///< selected rows of the whole unit
-  uint32_t part_begin =
-      0;  ///< kept part, in the unit's permuted order (stored order without shuffle)
+  /// Kept part, in the unit's permuted order (stored order without shuffle). It may reach one past
+  /// unit_rows and then wraps around: the row that kPad repeats.
+  uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
   uint32_t row_count() const { return part_end - part_begin; }
@@ -71,15 +74,17 @@ struct Placement {
   uint64_t slot = 0;  ///< position in the sequence that leaves
 };
 
-/// Peak of memory that a plan needs, by K.
+/// Peak of memory that a plan needs, by K: rows that are read and have not left, the bucket that is
+/// being emitted included.
 struct Occupancy {
-  uint64_t peak_bytes = 0;  ///< packed rows resident, bucket being emitted included
-  uint64_t peak_rows = 0;
+  uint64_t peak_bytes = 0;  ///< a visit's bytes counted in equal parts for its K buckets, and pages
+  uint64_t peak_rows = 0;   ///< exact
 };
 
 class EpochPlan {
  public:
-  /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1.
+  /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1. K = visits means that all
+  /// rows are one bucket. Throws InvalidArgument for a shape that makes no sense.
   EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread);
 
   /// Largest K whose occupancy, with `units_ahead` units decoded before they are due and
@@ -95,18 +100,19 @@ class EpochPlan {
   size_t visit_count() const noexcept { return visits_.size(); }
   const Visit& visit(size_t index) const { return visits_[index]; }
 
-  /// Placements of a visit's rows, one for each row kept (a padded row may come twice).
+  /// Placements of a visit's rows, one for each row kept (a padded row may come twice), ascending
+  /// by row. Replaces what is in `out`. Safe from many threads.
   void place(size_t visit_index, std::vector<Placement>& out) const;
 
-  size_t bucket_count() const noexcept {
-    return bucket_begin_.empty() ? 0 : bucket_begin_.size() - 1;
-  }
-  uint64_t bucket_begin(size_t bucket) const { return bucket_begin_[bucket]; }
+  size_t bucket_count() const noexcept { return layout_.bucket_count(); }
+  uint64_t bucket_begin(size_t bucket) const { return layout_.bucket_begin(bucket); }
   /// The last visit that must be read before a bucket may leave.
-  size_t last_visit_of_bucket(size_t bucket) const { return bucket_last_visit_[bucket]; }
+  size_t last_visit_of_bucket(size_t bucket) const { return layout_.last_visit(bucket); }
 
   uint64_t row_count() const noexcept;    ///< rows that leave, for this rank and worker
   uint64_t batch_count() const noexcept;  ///< len()
+  /// Batches are full but for the last one; kExact: of sizes that differ by one at most (and one
+  /// batch may be empty when there are fewer rows than ranks).
   uint64_t batch_begin(uint64_t batch) const;
 
   Occupancy occupancy(uint32_t units_ahead, uint64_t page_bytes) const;
@@ -119,8 +125,8 @@ class EpochPlan {
   EpochOptions options_;
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
-  std::vector<uint64_t> bucket_begin_;
-  std::vector<uint32_t> bucket_last_visit_;
+  BucketLayout layout_;
+  uint64_t batches_ = 0;
   uint64_t fingerprint_ = 0;
 };
 

@@ -1,0 +1,169 @@
+#include "plan/epoch_plan.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "plan/occupancy.h"
+#include "plan/random.h"
+#include "plan/rank_cut.h"
+#include "plan/unit_order.h"
+
+namespace penstock::plan {
+namespace {
+
+std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
+  check_options(options);
+  for (const UnitRows& unit : units) {
+    if (unit.row_count == 0 || unit.row_count == UINT32_MAX) {
+      throw InvalidArgument("a unit to plan must have selected rows, fewer than 2^32 - 1: " +
+                            std::to_string(unit.row_count) + " in unit " +
+                            std::to_string(unit.unit));
+    }
+  }
+  const auto count = static_cast<uint32_t>(units.size());
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  if (options.shuffle) {
+    order = stratified_order(count, random_key(options.seed, options.epoch, Purpose::kUnitOrder));
+  }
+  return cut_visits(units, order, options);
+}
+
+uint32_t clamp_spread(uint64_t spread, size_t visits, const EpochOptions& options) {
+  if (!options.shuffle) return 1;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(spread, 1, std::max<size_t>(visits, 1)));
+}
+
+// Without shuffling every visit is a bucket of its own: nothing is gained by waiting.
+size_t head_of(std::span<const Visit> visits, uint32_t spread, const EpochOptions& options) {
+  if (!options.shuffle) return visits.empty() ? 0 : 1;
+  return head_visits(visits, spread, options.prefill_rows);
+}
+
+// Keys of what happens within one rank and worker.
+uint64_t share_key(const EpochOptions& options, Purpose purpose) {
+  return hash_combine(random_key(options.seed, options.epoch, purpose),
+                      (uint64_t{options.shape.rank} << 32) | options.shape.worker);
+}
+
+uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options) {
+  uint64_t hash = 1;  // version of the plan: change it with anything that changes an order
+  for (const uint64_t value :
+       {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
+        uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
+        uint64_t{options.batch_size}, uint64_t{options.drop_last}, uint64_t{units.size()}}) {
+    hash = hash_combine(hash, value);
+  }
+  for (const UnitRows& unit : units) {
+    hash = hash_combine(hash, (uint64_t{unit.unit} << 32) | unit.row_count);
+    hash = hash_combine(hash, unit.first_position);
+  }
+  return hash;
+}
+
+bool by_row(const Placement& a, const Placement& b) {
+  return a.row != b.row ? a.row < b.row : a.slot < b.slot;
+}
+
+}  // namespace
+
+EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread)
+    : options_(options), visits_(plan_visits(units, options)) {
+  spread_ = clamp_spread(spread, visits_.size(), options_);
+  std::vector<uint64_t> row_counts;
+  row_counts.reserve(visits_.size() + 1);
+  for (const Visit& visit : visits_) row_counts.push_back(visit.row_count());
+  layout_ = BucketLayout(std::move(row_counts), spread_, head_of(visits_, spread_, options_),
+                         share_key(options_, Purpose::kDeal));
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  batches_ = share_of(rows, options_, options_.shape.rank, options_.shape.worker).batches;
+  fingerprint_ = fingerprint_of(units, options_);
+}
+
+uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
+                                  uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
+                                  uint64_t* least_bytes) {
+  const auto visits = plan_visits(units, options);
+  const BytesPlayed played(visits);
+  const auto peak = [&](uint32_t spread) {
+    return played.peak(spread, head_of(visits, spread, options), units_ahead, page_bytes);
+  };
+  const uint64_t least = peak(1);
+  if (least_bytes != nullptr) *least_bytes = least;
+  const uint32_t most = clamp_spread(UINT32_MAX, visits.size(), options);
+  if (peak(most) <= budget_bytes) return most;
+  if (least > budget_bytes) return 0;
+  uint32_t fits = 1, too_much = most;
+  while (too_much - fits > 1) {
+    const uint32_t middle = fits + (too_much - fits) / 2;
+    (peak(middle) <= budget_bytes ? fits : too_much) = middle;
+  }
+  return fits;
+}
+
+void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
+  const Visit& visit = visits_[visit_index];
+  out.resize(visit.row_count());
+  if (!options_.shuffle) {
+    const uint64_t first = layout_.rows_before(visit_index);
+    for (uint32_t i = 0; i < visit.row_count(); ++i) {
+      out[i] = {(visit.part_begin + i) % visit.unit_rows, first + i};
+    }
+    if (visit.part_end > visit.unit_rows) std::sort(out.begin(), out.end(), by_row);
+    return;
+  }
+  // All visits of a unit, by whatever rank, see the same order of its rows.
+  const KeyedPermutation rows(
+      hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
+      visit.unit_rows);
+  const uint64_t bucket_key = share_key(options_, Purpose::kBucketRows);
+  const bool whole_unit = visit.part_begin == 0 && visit.part_end == visit.unit_rows;
+  KeyedPermutation slots;
+  uint64_t begin = 0;
+  size_t current = SIZE_MAX;
+  layout_.deal(visit_index, [&](uint64_t index, size_t bucket, uint64_t rank) {
+    if (bucket != current) {
+      current = bucket;
+      begin = layout_.bucket_begin(bucket);
+      slots = KeyedPermutation(hash_combine(bucket_key, bucket),
+                               layout_.bucket_begin(bucket + 1) - begin);
+    }
+    uint64_t row = visit.part_begin + index;
+    if (row >= visit.unit_rows) row -= visit.unit_rows;
+    row = rows(row);
+    out[static_cast<size_t>(whole_unit ? row : index)] = {static_cast<uint32_t>(row),
+                                                          begin + slots(rank)};
+  });
+  if (!whole_unit) std::sort(out.begin(), out.end(), by_row);
+}
+
+uint64_t EpochPlan::row_count() const noexcept { return layout_.row_count(); }
+
+uint64_t EpochPlan::batch_count() const noexcept { return batches_; }
+
+uint64_t EpochPlan::batch_begin(uint64_t batch) const {
+  if (batch >= batches_) return row_count();
+  if (options_.uneven == Uneven::kExact) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(row_count()) * batch / batches_);
+  }
+  return std::min(batch * options_.batch_size, row_count());
+}
+
+Occupancy EpochPlan::occupancy(uint32_t units_ahead, uint64_t page_bytes) const {
+  Occupancy result;
+  if (visits_.empty()) return result;
+  result.peak_bytes = BytesPlayed(visits_).peak(spread_, head_of(visits_, spread_, options_),
+                                                units_ahead, page_bytes);
+  for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
+    const size_t read = std::min(last_visit_of_bucket(bucket) + units_ahead, visit_count() - 1);
+    result.peak_rows =
+        std::max(result.peak_rows, layout_.rows_before(read + 1) - layout_.bucket_begin(bucket));
+  }
+  return result;
+}
+
+}  // namespace penstock::plan

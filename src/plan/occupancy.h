@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// Plays the memory of an epoch through, bucket by bucket, without placing a row.
+//
+// While a bucket leaves, everything that was read by then and has not left is in memory: the visits
+// up to the bucket's last one and `units_ahead` more, less the buckets before. A visit's bytes are
+// counted in equal parts for its K buckets (rows differ in size, and the sizes are estimates).
+
+namespace penstock::plan {
+
+struct Visit;
+
+/// Raw buckets that leave together at the start: visits until `prefill_rows` are read, but no more
+/// than half of those that are open later. All visits when spread is their number.
+size_t head_visits(std::span<const Visit> visits, uint32_t spread, uint64_t prefill_rows);
+
+class BytesPlayed {
+ public:
+  explicit BytesPlayed(std::span<const Visit> visits);
+  uint64_t total() const noexcept { return bytes_before_.back(); }
+
+  /// Peak with `page_bytes` more for every bucket that is open. O(visits).
+  uint64_t peak(uint32_t spread, size_t head, uint32_t units_ahead, uint64_t page_bytes) const;
+
+ private:
+  std::vector<uint64_t> bytes_before_;  ///< visits + 1
+};
+
+}  // namespace penstock::plan
