@@ -86,6 +86,8 @@ void register_loader(nb::module_& module) {
             return batch ? nb::cast(BatchHandle(std::move(batch))) : nb::none();
           },
           nb::sig("def next(self) -> Batch | None"))
+      .def("is_usable", &LoaderHandle::is_usable,
+           "False in a process that was forked from the one that made it.")
       .def("cancel", &LoaderHandle::cancel, Release())
       .def("stats", [](const LoaderHandle& self) { return self.loader().stats(); });
 }

@@ -36,6 +36,7 @@ class LoaderHandle {
   /// Throws InvalidArgument in a process other than the one that made it.
   Loader& loader() const;
   void cancel() noexcept;
+  bool is_usable() const noexcept { return process_ == getpid(); }
 
  private:
   std::unique_ptr<Loader> loader_;

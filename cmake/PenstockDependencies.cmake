@@ -1,4 +1,5 @@
-# System libraries. The names to install on Debian stand in the message of a failed look-up.
+# System libraries, for the build and for users of an installed static library. The names to install
+# on Debian stand in the message of a failed look-up.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -20,20 +21,3 @@ find_package(roaring REQUIRED)
 add_library(penstock_deps INTERFACE)
 target_link_libraries(penstock_deps INTERFACE PkgConfig::ZSTD PkgConfig::LZ4 PkgConfig::ZLIB
   roaring PkgConfig::CRYPTO BZip2::BZip2 Threads::Threads)
-
-add_library(penstock_warnings INTERFACE)
-target_compile_options(penstock_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror)
-if(PENSTOCK_SANITIZE)
-  target_compile_options(penstock_warnings INTERFACE -fsanitize=${PENSTOCK_SANITIZE}
-    -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(penstock_warnings INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
-endif()
-
-if(PENSTOCK_BUILD_TESTS)
-  find_package(GTest REQUIRED)
-  include(GoogleTest)
-  enable_testing()
-endif()
-if(PENSTOCK_BUILD_MICROBENCH)
-  find_package(benchmark REQUIRED)
-endif()

@@ -57,7 +57,3 @@ function(penstock_layer name)
     endforeach()
   endif()
 endfunction()
-
-# The one library that is installed, with its headers and CMake package.
-function(penstock_library)
-endfunction()

@@ -1,0 +1,121 @@
+# make demo    the main job: real cells, then a Census-like experiment, streamed and classified
+# make test    every test, as .ci/run does
+# make check   formatting, lint, types, layers
+# make bench   speed and memory beside tiledbsoma_ml (20 minutes)
+# make fuzz    each fuzz target for FUZZ_SECONDS (300)
+# make sanitize  the C++ tests under ASan+UBSan and under TSan
+#
+# Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
+# Settings: PYTHON (3.11 to 3.13), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 300
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
+# What of a cache survives a change of the folder's name, and the extension's build uses it too.
+export CCACHE_NOHASHDIR := 1
+
+.PHONY: help demo test check bench fuzz sanitize system install test-cpp test-asan test-tsan \
+        test-fuzz test-install test-python format stubs clean
+
+help:
+	@sed -n '/^# make/s/^# //p' Makefile
+
+demo: install
+	$(BIN)/penstock demo
+
+test: test-cpp test-install test-asan test-fuzz test-tsan test-python
+	@echo "all tests passed"
+
+bench: install
+	$(BIN)/python benchmarks/run.py
+
+sanitize: test-asan test-tsan
+
+# --- setting up
+
+system:
+	@tools/install_system_packages.sh
+
+$(VENV)/.ready: pyproject.toml tools/make_venv.sh tools/find_python.sh | system
+	tools/make_venv.sh $(VENV)
+	@touch $@
+
+# The package as users have it, installed in .venv; compiled again only where sources changed.
+install: $(VENV)/.ready
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip --disable-pip-version-check install --quiet \
+	  --no-build-isolation --no-deps --force-reinstall $(if $(LAUNCHER),-C cmake.args=$(LAUNCHER)) .
+
+# --- C++
+
+test-cpp: system
+	$(CMAKE) -B build/release -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_INSTALL=ON >/dev/null
+	cmake --build build/release -j $(JOBS)
+	ctest --test-dir build/release --output-on-failure -j $(JOBS)
+
+test-install: test-cpp
+	tools/test_install.sh build/release
+
+# One build for ASan+UBSan and for fuzzing, with the other compiler.
+build/asan/.built: system
+	$(CMAKE) -B build/asan -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" \
+	  -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
+	  -DPENSTOCK_SANITIZE=address,undefined -DPENSTOCK_BUILD_FUZZERS=ON >/dev/null
+	cmake --build build/asan -j $(JOBS)
+.PHONY: build/asan/.built
+
+test-asan: build/asan/.built
+	ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+
+test-fuzz: build/asan/.built
+	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan 3
+
+fuzz: build/asan/.built
+	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan $(FUZZ_SECONDS)
+
+test-tsan: system
+	$(CMAKE) -B build/tsan -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" \
+	  -DPENSTOCK_SANITIZE=thread >/dev/null
+	cmake --build build/tsan -j $(JOBS)
+	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+	  ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
+
+# --- Python
+
+test-python: install
+	$(BIN)/python -m pytest
+
+stubs: install
+	$(BIN)/python tools/make_stubs.py
+
+# --- the code itself
+
+CXX_FILES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h' '*.cpp')
+PYTHON_FOLDERS = python tests tools benchmarks
+
+check: install
+	$(BIN)/python tools/check_layers.py
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
+	$(BIN)/python tools/make_stubs.py --check
+	$(BIN)/mypy
+	@if command -v clang-tidy >/dev/null; then \
+	  $(CMAKE) -B build/tidy -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang >/dev/null && \
+	  git ls-files 'src/*.cc' | xargs -n 8 -P $(JOBS) clang-tidy --quiet -p build/tidy; \
+	else echo "clang-tidy is not installed: its checks are left out"; fi
+
+format: $(VENV)/.ready
+	$(BIN)/clang-format -i $(CXX_FILES)
+	$(BIN)/ruff check --fix-only $(PYTHON_FOLDERS)
+	$(BIN)/ruff format $(PYTHON_FOLDERS)
+
+clean:
+	rm -rf build dist

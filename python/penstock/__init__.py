@@ -1,0 +1,51 @@
+"""Streams single-cell count matrices that do not fit in memory into PyTorch.
+
+    import penstock as ps
+
+    ds = ps.Dataset("census_data/homo_sapiens", obs_query="tissue_general == 'tongue'",
+                    obs_columns=["cell_type"], batch_size=128)
+    for X, obs in ds:
+        ...
+
+Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they are used.
+"""
+
+from ._core import __version__
+from .axis_query import AxisQuery
+from .dataset import Dataset
+from .encoders import Encoder, LabelEncoder
+from .errors import (
+    CorruptData,
+    Internal,
+    InvalidArgument,
+    IoError,
+    NotFound,
+    PenstockError,
+    ResourceExhausted,
+    Unsupported,
+)
+from .experiment import Experiment, open
+from .loader_stats import LoaderStats
+from .table import DataFrame
+from .torch_adapter import dataloader
+
+__all__ = [
+    "AxisQuery",
+    "CorruptData",
+    "DataFrame",
+    "Dataset",
+    "Encoder",
+    "Experiment",
+    "Internal",
+    "InvalidArgument",
+    "IoError",
+    "LabelEncoder",
+    "LoaderStats",
+    "NotFound",
+    "PenstockError",
+    "ResourceExhausted",
+    "Unsupported",
+    "__version__",
+    "dataloader",
+    "open",
+]

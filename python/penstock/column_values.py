@@ -1,0 +1,165 @@
+"""Columns of obs and var as numpy arrays.
+
+A column whose values repeat (an enumeration, or strings) is kept as codes of 1 or 2 bytes and its
+distinct values; the values themselves are made when rows are taken. Missing values are None in
+object arrays, NaN in numbers (integers become float64), NaT in dates, None in booleans (object).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import CorruptData
+
+if TYPE_CHECKING:
+    from . import _core
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """One column, for the rows that were read.
+
+    Attributes
+    ----------
+    values : ndarray
+        The rows' values; where `codes` is set, the distinct values, one missing value last when
+        `has_missing`.
+    codes : ndarray of uint8, uint16 or int32, optional
+        Index into `values`, row by row.
+    is_enumerated : bool
+        Stored as an enumeration; its categories keep their order in pandas.
+    """
+
+    name: str
+    values: Array
+    codes: Array | None = None
+    is_enumerated: bool = False
+    is_ordered: bool = False
+    has_missing: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values if self.codes is None else self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take, distinct strings apart."""
+        return (self.values if self.codes is None else self.codes).nbytes
+
+    def take(self, positions: npt.NDArray[np.int64]) -> Array:
+        """Values of the rows at `positions`."""
+        if self.codes is None:
+            return self.values.take(positions)
+        return self.values.take(self.codes.take(positions))
+
+    def to_numpy(self) -> Array:
+        """Values of all rows."""
+        return self.values if self.codes is None else self.values.take(self.codes)
+
+    def distinct(self) -> Array:
+        """Values that occur, sorted, without missing ones."""
+        if self.codes is None:
+            found = np.unique(self.values)
+            return found[~np.isnan(found)] if found.dtype.kind == "f" else found
+        used = np.zeros(len(self.values), dtype=bool)
+        used[self.codes] = True
+        if self.has_missing:
+            used[-1] = False
+        return np.sort(self.values[used])
+
+    def to_pandas(self, positions: npt.NDArray[np.int64] | None = None) -> Any:
+        """Make what a pandas column of this is made of: a Categorical for an enumeration."""
+        if not self.is_enumerated or self.codes is None:
+            return self.to_numpy() if positions is None else self.take(positions)
+        import pandas as pd
+
+        codes = self.codes if positions is None else self.codes.take(positions)
+        categories = self.values[:-1] if self.has_missing else self.values
+        if self.has_missing:
+            codes = np.where(codes == len(categories), np.int32(-1), codes)
+        return pd.Categorical.from_codes(codes, categories=categories, ordered=self.is_ordered)
+
+
+def from_core(column: _core.Column) -> ColumnValues:
+    """Convert what the engine read."""
+    validity = column.validity()
+    missing = None if validity is None or validity.all() else validity == 0
+    if column.is_string:
+        codes, distinct = column.string_codes()
+        return _coded(column, codes, _objects(distinct), missing)
+    if column.is_coded:
+        categories: Any = column.categories()
+        if isinstance(categories, list):
+            categories = _objects(categories)
+        else:
+            categories = _typed(categories, column.type)
+        return _coded(column, column.values(), categories, missing)
+    values = _typed(column.values(), column.type)
+    if missing is not None:
+        values = _with_missing(values, missing)
+    return ColumnValues(column.name, values, has_missing=missing is not None)
+
+
+def _coded(
+    column: _core.Column, codes: Array, categories: Array, missing: npt.NDArray[np.bool_] | None
+) -> ColumnValues:
+    count = len(categories)
+    if missing is None and codes.dtype.kind == "i" and len(codes) and codes.min() < 0:
+        missing = codes < 0
+    if missing is not None:
+        codes = np.where(missing, count, codes.astype(np.int64))
+    if len(codes) and int(codes.max()) > (count if missing is not None else count - 1):
+        raise CorruptData(
+            f"a code points past the categories, code {int(codes.max())} of {count}, "
+            f"column {column.name!r}"
+        )
+    if missing is not None:
+        last = np.concatenate([np.zeros(count, bool), np.ones(1, bool)])
+        categories = _with_missing(np.append(categories, _placeholder(categories)), last)
+    width = np.uint8 if count < 2**8 else np.uint16 if count < 2**16 else np.int32
+    return ColumnValues(
+        column.name,
+        categories,
+        codes.astype(width, copy=False),
+        is_enumerated=column.is_coded,
+        is_ordered=column.ordered,
+        has_missing=missing is not None,
+    )
+
+
+def _objects(values: list[Any]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _typed(values: Array, type_name: str) -> Array:
+    if type_name == "bool":
+        return values.view(bool)
+    if type_name.startswith("datetime64"):
+        return values.view(type_name)
+    if type_name.startswith("time["):
+        return values.view("timedelta64" + type_name[len("time") :])
+    return values
+
+
+def _placeholder(values: Array) -> Array:
+    return np.zeros(1, dtype=values.dtype)
+
+
+def _with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
+    kind = values.dtype.kind
+    if kind in "mM":
+        return np.where(missing, values.dtype.type("NaT"), values)
+    if kind == "f":
+        return np.where(missing, values.dtype.type("nan"), values)
+    if kind in "iu":
+        return np.where(missing, np.nan, values.astype(np.float64))
+    values = values.astype(object)
+    values[missing] = None
+    return values

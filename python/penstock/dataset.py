@@ -1,0 +1,387 @@
+"""The dataset that a model is trained from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, display, matrix_batches, obs_batches
+from .arguments import checked_choice, checked_int
+from .encoders import Encoder
+from .epoch_iterator import EpochIterator, EpochProgress
+from .errors import InvalidArgument
+from .experiment import Experiment
+from .loader_settings import LoaderSettings
+from .loader_stats import LoaderStats
+from .obs_batches import ObsBatches
+from .random_split import part_sizes, split
+from .sharding import Share
+from .sources import resolve_source
+from .table import JOINID, DataFrame
+from .torch_adapter import register_with_torch
+
+if TYPE_CHECKING:
+    from .axis_query import AxisQuery
+
+#: Columns of var that hold names, best first.
+_NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
+
+
+class Dataset:
+    """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
+
+    An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
+    in another order. The order depends on the selection, `seed`, the epoch and the world alone, not
+    on threads or memory. Nothing runs between epochs; a dataset is picklable and safe to use in
+    processes that fork.
+
+    Parameters
+    ----------
+    source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
+        Where the cells are. A tiledbsoma object gives its URI and timestamp, an axis query also its
+        rows, genes and measurement.
+    measurement : str, default "RNA"
+        Which measurement.
+    layer : str, default "raw"
+        Which X layer of it.
+    obs_query, var_query : str or AxisQuery, optional
+        Which cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
+        tiledbsoma's. All by default. Columns of X are the chosen genes in ascending joinid order.
+    obs_columns : sequence of str, default ["soma_joinid"]
+        Columns of obs that come with each batch.
+    encoders : sequence of Encoder, optional
+        Columns of obs that come as numbers, under the encoder's name, after those of `obs_columns`.
+    batch_size : int, default 128
+        Cells in a batch; the last one may have fewer.
+    shuffle : bool, default True
+        False gives cells in ascending joinid order.
+    seed : int, default 0
+        Of the shuffle.
+    memory_budget : int or str, default "2GiB"
+        Memory for cells, reading and finished batches; more of it mixes better. DataLoader workers
+        of a process share it.
+    threads : int, optional
+        Threads that read and decode; as many as cores by default.
+    sparse : bool, default False
+        X as CSR, with int32 index arrays.
+    dtype : str, default "float32"
+        Of X: float32, float64, or an integer type that holds every value.
+    obs_format : {"arrays", "pandas", "torch"}
+        obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
+    format : {"numpy", "torch"}
+        X as ndarray (scipy.sparse.csr_matrix when `sparse`) or as tensor.
+    drop_last : bool, default False
+        Leave out a last batch that is not full.
+    uneven : {"drop", "pad", "exact"}
+        What ranks do when cells do not divide among them: leave out fewer than world_size cells,
+        repeat as few, or differ by one cell. Every rank has the same number of batches.
+    shard : bool, default True
+        Divide the cells among the ranks of a distributed run, found in torch.distributed or the
+        environment (torchrun, Slurm). False when somebody else does.
+    rank, world_size : int, optional
+        Set the rank by hand.
+
+    Raises
+    ------
+    NotFound
+        No such experiment, measurement, layer or column; the message lists what there is.
+    InvalidArgument
+        An argument out of range, a filter that does not parse, a source that is no experiment.
+    Unsupported
+        Something stored that this version does not read.
+
+    Notes
+    -----
+    X is float32 of shape (cells, genes), C-contiguous, or CSR with indices ascending in each row.
+    Arrays share the loader's memory and give it back when the last of them is gone: keeping many
+    batches keeps their memory.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Experiment | Any,
+        *,
+        measurement: str | None = None,
+        layer: str = "raw",
+        obs_query: str | AxisQuery | Any | None = None,
+        var_query: str | AxisQuery | Any | None = None,
+        obs_columns: Sequence[str] | None = None,
+        encoders: Iterable[Encoder] = (),
+        batch_size: int = 128,
+        shuffle: bool = True,
+        seed: int = 0,
+        memory_budget: int | str = "2GiB",
+        threads: int | None = None,
+        sparse: bool = False,
+        dtype: npt.DTypeLike = "float32",
+        obs_format: str = "arrays",
+        format: str = "numpy",
+        drop_last: bool = False,
+        uneven: str = "drop",
+        shard: bool = True,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        register_with_torch(type(self))
+        self._settings = LoaderSettings.checked(
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            memory_budget=memory_budget,
+            threads=threads,
+            sparse=sparse,
+            dtype=dtype,
+            drop_last=drop_last,
+            uneven=uneven,
+            shard=shard,
+            rank=rank,
+            world_size=world_size,
+        )
+        self._format = checked_choice("format", format, matrix_batches.FORMATS)
+        self._obs_format = checked_choice("obs_format", obs_format, obs_batches.OBS_FORMATS)
+        resolved = resolve_source(source, measurement, obs_query, var_query, threads)
+        self._experiment = resolved.experiment
+        self._measurement = resolved.measurement
+        self._layer = layer
+        self._rows = resolved.rows
+        self._genes = resolved.genes
+        self._matrix = self._experiment.x(self._measurement, layer)
+        self._encoders = _checked_encoders(encoders)
+        names = [JOINID] if obs_columns is None else obs_columns
+        self._obs_columns = self._experiment.obs.checked_columns(names)
+        self._check_encoders()
+        if self._obs_format == "torch":
+            obs_batches.check_tensor_columns(self._experiment.obs, self._obs_columns)
+        self._encoders_fitted = False
+        self._epoch = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what depends on the rows and is made again when needed."""
+        self._obs_batches: ObsBatches | None = None
+        self._lengths: dict[tuple[int, int], int] = {}
+        self._progress = EpochProgress()
+
+    def _check_encoders(self) -> None:
+        names = list(self._obs_columns)
+        for encoder in self._encoders:
+            self._experiment.obs.checked_columns(list(encoder.columns))
+            if encoder.name in names:
+                raise InvalidArgument(
+                    f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
+                    "column out of obs_columns"
+                )
+            names.append(encoder.name)
+
+    # What it holds
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells selected, over all ranks."""
+        return len(self._rows)
+
+    @property
+    def n_vars(self) -> int:
+        """Number of genes selected: the columns of X."""
+        return len(self._genes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(cells, genes)."""
+        return self.n_obs, self.n_vars
+
+    @property
+    def obs(self) -> DataFrame:
+        """The selected cells, ascending by joinid, with all stored columns."""
+        return DataFrame(self._experiment._core.obs(), "obs", self._rows)
+
+    @property
+    def var(self) -> DataFrame:
+        """The selected genes, in the order of the columns of X, with all stored columns."""
+        return DataFrame(self._experiment._core.var(self._measurement), "var", self._genes)
+
+    @property
+    def var_names(self) -> npt.NDArray[Any]:
+        """Names of the columns of X: the first of var's usual name columns, else joinids."""
+        there = self.var.columns
+        for name in _NAME_COLUMNS:
+            if name in there:
+                return self.var.read([name])[name].to_numpy()
+        return self._genes.to_numpy()
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that it reads."""
+        return self._experiment
+
+    @property
+    def encoders(self) -> dict[str, Encoder]:
+        """Name to encoder, fitted on the selected cells."""
+        self._fitted_obs()
+        return {encoder.name: encoder for encoder in self._encoders}
+
+    @property
+    def batch_size(self) -> int:
+        """Cells in a full batch."""
+        return self._settings.batch_size
+
+    # Iteration
+
+    def __iter__(self) -> EpochIterator:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        self._progress = EpochProgress()
+        loader = self._loader(self._settings, self._settings.share(), epoch)
+        return self._iterate(loader, self._fitted_obs(), self._progress)
+
+    def _iterate(
+        self, loader: _core.Loader, obs: ObsBatches, progress: EpochProgress
+    ) -> EpochIterator:
+        take_x = matrix_batches.converter(self._format, self._settings.sparse)
+        return EpochIterator(loader, take_x, obs.take, progress)
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that the next iterator begins."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins; 0 is the first.
+
+        Raises
+        ------
+        InvalidArgument
+            It is negative or no integer.
+        """
+        self._epoch = checked_int("epoch", epoch, least=0)
+
+    @property
+    def stats(self) -> LoaderStats:
+        """Counts of the epoch that is running, else of the last one of this process."""
+        return self._progress.stats
+
+    def __len__(self) -> int:
+        """Batches of an epoch for this rank, over all of its DataLoader workers."""
+        share = self._settings.share()
+        key = share.rank, share.world_size
+        if key not in self._lengths:
+            self._lengths[key] = self._count_batches(*key)
+        return self._lengths[key]
+
+    def _count_batches(self, rank: int, world_size: int) -> int:
+        size = self._settings.batch_size
+        if world_size == 1:
+            return self.n_obs // size if self._settings.drop_last else -(-self.n_obs // size)
+        return self._loader(self._settings, Share(rank, world_size), 0).size()
+
+    def _loader(self, settings: LoaderSettings, share: Share, epoch: int) -> _core.Loader:
+        genes = None if self._has_every_gene() else self._genes.to_numpy().tolist()
+        options = settings.loader_options(share, epoch, self._rows, genes)
+        return _core.Loader(self._matrix, options)
+
+    def _has_every_gene(self) -> bool:
+        stored = self._matrix.shape[1]
+        return self.n_vars == stored and (stored == 0 or self._genes.at(stored - 1) == stored - 1)
+
+    def _fitted_obs(self) -> ObsBatches:
+        if self._obs_batches is None:
+            batches = ObsBatches(self.obs, self._obs_columns, self._encoders, self._obs_format)
+            if not self._encoders_fitted:
+                batches.fit()
+                self._encoders_fitted = True
+            self._obs_batches = batches
+        return self._obs_batches
+
+    def head(self, n: int = 5) -> tuple[Any, Any]:
+        """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
+        count = min(checked_int("n", n, least=1), self.n_obs)
+        first = self._with_rows(self._rows.take(np.arange(count, dtype=np.uint64)))
+        first._settings = replace(
+            self._settings, shuffle=False, batch_size=max(1, count), drop_last=False
+        )
+        for batch in first._iterate(first._loader(first._settings, Share(), 0),
+                                    first._fitted_obs(), EpochProgress()):
+            return batch
+        raise InvalidArgument("no cell is selected, so there is nothing to show")
+
+    # Parts
+
+    def random_split(self, *parts: float, seed: int = 0) -> list[Dataset]:
+        """Cut the cells into random parts, each a Dataset with the settings of this one.
+
+        Parameters
+        ----------
+        *parts : float or int
+            Two or more fractions that sum to 1, or sizes that sum to `n_obs`.
+        seed : int, default 0
+            Of the cut; the same gives the same parts everywhere.
+
+        Returns
+        -------
+        list of Dataset
+            A partition: every selected cell is in exactly one. Encoders are fitted on all cells
+            before and shared. Each part begins with epoch 0.
+
+        Raises
+        ------
+        InvalidArgument
+            The parts do not add up.
+        """
+        if len(parts) == 1 and isinstance(parts[0], Sequence):
+            parts = tuple(parts[0])
+        sizes = part_sizes(parts, self.n_obs)
+        seed = checked_int("seed", seed, least=0, most=2**64 - 1)
+        if self._encoders:
+            self._fitted_obs()
+        return [self._with_rows(rows) for rows in split(self._rows, sizes, seed)]
+
+    def _with_rows(self, rows: _core.RowSelection) -> Dataset:
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part._rows = rows
+        part._epoch = 0
+        part._forget()
+        return part
+
+    # Python and torch
+
+    # torch's IterableDataset is an ABC: isinstance asks an object for its __class__ first. That is
+    # the moment to register with a torch that was imported after penstock.
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # noqa: D105
+        register_with_torch(type(self))
+        return type(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_matrix", "_obs_batches", "_lengths", "_progress"):
+            del state[name]
+        state["_settings"] = self._settings.with_rank_found()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._matrix = self._experiment.x(self._measurement, self._layer)
+        self._forget()
+
+    def __repr__(self) -> str:
+        return display.dataset_text(self)
+
+    def _repr_html_(self) -> str:
+        return display.dataset_html(self)
+
+
+def _checked_encoders(encoders: Iterable[Encoder]) -> list[Encoder]:
+    if isinstance(encoders, Encoder):
+        return [encoders]
+    checked = list(encoders)
+    for encoder in checked:
+        if not isinstance(encoder, Encoder):
+            raise InvalidArgument(
+                f"encoders must be penstock Encoders, got {type(encoder).__name__}"
+            )
+    return checked

@@ -1,0 +1,177 @@
+"""What experiments, tables and datasets look like at a prompt and in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import _core
+    from .dataset import Dataset
+    from .experiment import Experiment
+    from .table import DataFrame
+
+# Follows the colours of the page, dark or light.
+_STYLE = (
+    "border-collapse:collapse;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;"
+    "margin:4px 0 8px 0"
+)
+_CELL = "text-align:left;padding:2px 14px 2px 0;border:none;vertical-align:top"
+_HEAD = f"{_CELL};opacity:.6;font-weight:normal;border-bottom:1px solid rgba(128,128,128,.4)"
+_TITLE = "font-family:system-ui,sans-serif;font-size:13px;margin:2px 0"
+
+
+def count(number: int) -> str:
+    """12,345."""
+    return f"{number:,}"
+
+
+def size(n_bytes: float) -> str:
+    """Bytes for people: 512 B, 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.1f} TiB"
+
+
+def column_type(column: _core.ColumnInfo) -> str:
+    """A column's type in words: 'category of string', 'int64', 'string, nullable'."""
+    words = column.type
+    if column.enumerated:
+        words = f"{'ordered ' if column.ordered else ''}category of {words}"
+    if column.nullable:
+        words += ", nullable"
+    return words + (", index" if column.is_index else "")
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Lines of a table whose columns line up; those in `right` are set to the right."""
+    cells = [list(row) for row in rows]
+    right = set(right)
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def layer_summary(matrix: _core.Matrix) -> str:
+    """One line on an X layer."""
+    rows, columns = matrix.shape
+    return (
+        f"{matrix.value_type}, {count(rows)} × {count(columns)}, {size(matrix.stored_bytes)} in "
+        f"{_plural(matrix.fragment_count, 'fragment')}"
+    )
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
+def _table_html(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    lines = [f'<table style="{_STYLE}">']
+    if head:
+        cells = "".join(f'<th style="{_HEAD}">{html.escape(cell)}</th>' for cell in head)
+        lines.append(f"<tr>{cells}</tr>")
+    for row in rows:
+        cells = "".join(f'<td style="{_CELL}">{html.escape(cell)}</td>' for cell in row)
+        lines.append(f'<tr style="background:none">{cells}</tr>')
+    return "".join([*lines, "</table>"])
+
+
+def _title_html(title: str, detail: str) -> str:
+    return (
+        f'<div style="{_TITLE}"><b>{html.escape(title)}</b> '
+        f'<span style="opacity:.7">{html.escape(detail)}</span></div>'
+    )
+
+
+# Tables
+
+
+def dataframe_text(kind: str, frame: DataFrame) -> str:
+    """Repr of obs or var."""
+    lines = [f"{kind}: {count(len(frame))} rows, {_plural(len(frame.columns), 'column')}"]
+    rows = [(column.name, column_type(column)) for column in frame.schema]
+    return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
+
+
+def dataframe_html(kind: str, frame: DataFrame) -> str:
+    """HTML repr of obs or var."""
+    rows = [(column.name, column_type(column)) for column in frame.schema]
+    detail = f"{count(len(frame))} rows, {_plural(len(rows), 'column')}, {frame.uri}"
+    return _title_html(kind, detail) + _table_html(rows, ("column", "type"))
+
+
+# Experiments
+
+
+def _experiment_rows(experiment: Experiment) -> list[tuple[str, str]]:
+    obs = experiment.obs
+    rows = [("obs", f"{count(len(obs))} cells: {_shortened(obs.columns)}")]
+    for name in experiment.measurements:
+        var = experiment.var(name)
+        rows.append((f"ms/{name}", f"{count(len(var))} features: {_shortened(var.columns)}"))
+        for layer in experiment.layers(name):
+            rows.append((f"ms/{name}/X/{layer}", layer_summary(experiment.x(name, layer))))
+    return rows
+
+
+def _shortened(names: Sequence[str], most: int = 8) -> str:
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def experiment_text(experiment: Experiment) -> str:
+    """Repr of an experiment."""
+    lines = [f"  {line}" for line in aligned(_experiment_rows(experiment))]
+    return "\n".join([f"Experiment {experiment.uri}", *lines])
+
+
+def experiment_html(experiment: Experiment) -> str:
+    """HTML repr of an experiment."""
+    return _title_html("Experiment", experiment.uri) + _table_html(_experiment_rows(experiment))
+
+
+# Datasets
+
+
+def _dataset_title(dataset: Dataset) -> str:
+    return f"{count(dataset.n_obs)} cells × {count(dataset.n_vars)} genes"
+
+
+def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    settings = dataset._settings
+    order = f"shuffled, seed {settings.seed}" if settings.shuffle else "in joinid order"
+    library = {
+        ("numpy", False): "numpy.ndarray",
+        ("numpy", True): "scipy.sparse.csr_matrix",
+        ("torch", False): "torch.Tensor",
+        ("torch", True): "torch.Tensor (sparse CSR)",
+    }[dataset._format, settings.sparse]
+    obs = [*dataset._obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
+    return [
+        ("source", dataset.experiment.uri),
+        ("layer", f"ms/{dataset._measurement}/X/{dataset._layer}"),
+        ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
+        ("order", f"{order}, next epoch {dataset.epoch}"),
+        ("X", f"{settings.dtype} {library}"),
+        ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._obs_format}"),
+        ("memory", f"at most {size(settings.memory_budget)}"),
+    ]
+
+
+def dataset_text(dataset: Dataset) -> str:
+    """Repr of a dataset."""
+    lines = [f"  {line}" for line in aligned(_dataset_rows(dataset))]
+    return "\n".join([f"Dataset {_dataset_title(dataset)}", *lines])
+
+
+def dataset_html(dataset: Dataset) -> str:
+    """HTML repr of a dataset."""
+    return _title_html("Dataset", _dataset_title(dataset)) + _table_html(_dataset_rows(dataset))

@@ -1,0 +1,139 @@
+"""Encoders turn obs columns into numbers for a model."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidArgument
+
+Array = npt.NDArray[Any]
+
+
+class Encoder(abc.ABC):
+    """From one or more obs columns to one array for each batch.
+
+    A `Dataset` fits its encoders once, on the cells that it selects, before the first batch;
+    datasets made from it by `Dataset.random_split` share the fitted encoders, so that the codes of
+    training and validation agree. An encoder must be picklable when DataLoader workers are used.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        The obs columns that it reads.
+    name : str, optional
+        The key of its output in obs; by default the columns joined by ``+``.
+    """
+
+    #: True when the output of a cell depends on the value of its one column alone. It is then
+    #: computed once for each distinct value and looked up for each cell.
+    is_elementwise: bool = False
+
+    def __init__(self, columns: str | Sequence[str], name: str | None = None) -> None:
+        self.columns: tuple[str, ...] = (
+            (columns,) if isinstance(columns, str) else tuple(columns)
+        )
+        if not self.columns or not all(isinstance(column, str) for column in self.columns):
+            raise InvalidArgument(f"an encoder needs the names of obs columns, got {columns!r}")
+        self.name: str = "+".join(self.columns) if name is None else name
+
+    def fit(self, distinct: Mapping[str, Array]) -> None:  # noqa: B027
+        """Learn from the distinct values (sorted, none missing) of each column, if there is need."""
+
+    @abc.abstractmethod
+    def transform(self, obs: Mapping[str, Array]) -> Array:
+        """Encode rows; `obs` maps each column to its values, the result has one entry a row."""
+
+    def inverse_transform(self, encoded: Array) -> Array:
+        """Return the values that were encoded, where that is possible."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be inverted")
+
+
+class LabelEncoder(Encoder):
+    """Classes as integers from 0, in the sorted order of their names.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        One column, or several whose values are joined by ``//`` into one label.
+    name : str, optional
+        The key of its output in obs.
+    classes : sequence, optional
+        The classes, in the order of their codes; by default the values that occur in the cells of
+        the `Dataset`, sorted (for several columns, all combinations of them).
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Code to class, once fitted.
+
+    Notes
+    -----
+    The output is int64. A missing value, or one that is not a class, is -1, which is
+    ``ignore_index`` of a loss when so told.
+    """
+
+    is_elementwise = True
+    separator = "//"
+
+    def __init__(
+        self,
+        columns: str | Sequence[str],
+        name: str | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(columns, name)
+        self.is_elementwise = len(self.columns) == 1
+        self._given = classes is not None
+        self._set_classes(np.empty(0, object) if classes is None else _objects(list(classes)))
+
+    def _set_classes(self, classes: Array) -> None:
+        self.classes_ = classes
+        self._code_of = {value: code for code, value in enumerate(classes.tolist())}
+        if len(self._code_of) != len(classes):
+            raise InvalidArgument(f"a class is named twice, classes {classes.tolist()}")
+
+    def fit(self, distinct: Mapping[str, Array]) -> None:
+        """Take the distinct values as classes, unless they were given."""
+        if self._given:
+            return
+        classes = distinct[self.columns[0]]
+        for column in self.columns[1:]:
+            joined = [
+                f"{left}{self.separator}{right}" for left in classes for right in distinct[column]
+            ]
+            classes = _objects(joined)
+        self._set_classes(classes)
+
+    def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """Codes of the rows, int64; -1 for what is no class."""
+        values = obs[self.columns[0]].tolist()
+        for column in self.columns[1:]:
+            values = [
+                f"{left}{self.separator}{right}"
+                for left, right in zip(values, obs[column].tolist(), strict=True)
+            ]
+        return np.fromiter((self._code_of.get(v, -1) for v in values), np.int64, len(values))
+
+    def inverse_transform(self, encoded: Array) -> Array:
+        """Return the classes of codes; None for -1."""
+        codes = np.asarray(encoded)
+        if codes.size and (codes.min() < -1 or codes.max() >= len(self.classes_)):
+            raise InvalidArgument(
+                f"a code is not in [-1, {len(self.classes_)}), codes {codes.min()} to {codes.max()}"
+            )
+        return np.append(self.classes_.astype(object), [None])[codes]
+
+    def __repr__(self) -> str:
+        fitted = f", {len(self.classes_)} classes" if len(self.classes_) else ""
+        return f"LabelEncoder({', '.join(map(repr, self.columns))}{fitted})"
+
+
+def _objects(values: list[Any]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

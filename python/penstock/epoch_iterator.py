@@ -1,0 +1,83 @@
+"""One pass over a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _core
+from .loader_stats import LoaderStats, from_core
+
+
+class EpochProgress:
+    """The loader of a running epoch, and the counts that stay when it has ended."""
+
+    def __init__(self) -> None:
+        self.loader: _core.Loader | None = None
+        self._final = LoaderStats()
+
+    @property
+    def stats(self) -> LoaderStats:
+        """Counts so far."""
+        loader = self.loader
+        return self._final if loader is None else from_core(loader.stats())
+
+    def end(self) -> None:
+        """Stop the threads and free the memory; safe to call more than once."""
+        loader, self.loader = self.loader, None
+        if loader is not None:
+            loader.cancel()
+            if loader.is_usable():
+                self._final = from_core(loader.stats())
+
+
+class EpochIterator(Iterator[tuple[Any, Any]]):
+    """Yields (X, obs) until the epoch ends; threads run from the first batch to the end.
+
+    Ctrl-C interrupts the wait for a batch. When it is closed, dropped, exhausted or has raised, its
+    threads are gone and its memory is free.
+    """
+
+    def __init__(
+        self,
+        loader: _core.Loader,
+        take_x: Callable[[_core.Batch], Any],
+        take_obs: Callable[[_core.Batch], Any],
+        progress: EpochProgress,
+    ) -> None:
+        self._take_x = take_x
+        self._take_obs = take_obs
+        self._progress = progress
+        progress.loader = loader
+
+    def __iter__(self) -> EpochIterator:
+        return self
+
+    def __next__(self) -> tuple[Any, Any]:
+        loader = self._progress.loader
+        if loader is None:
+            raise StopIteration
+        try:
+            batch = loader.next()
+            if batch is not None:
+                return self._take_x(batch), self._take_obs(batch)
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise StopIteration
+
+    @property
+    def stats(self) -> LoaderStats:
+        """Counts so far."""
+        return self._progress.stats
+
+    def close(self) -> None:
+        """Stop the threads and free the memory; safe to call more than once."""
+        self._progress.end()
+
+    def __del__(self) -> None:
+        # A constructor that raised leaves no progress.
+        progress = getattr(self, "_progress", None)
+        if progress is not None:
+            progress.end()

@@ -1,0 +1,140 @@
+"""Opening stored experiments."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from . import _core, display
+from .arguments import checked_int
+from .errors import InvalidArgument
+from .table import DataFrame
+
+
+class Experiment:
+    """A SOMA experiment: obs, and measurements with var and X layers.
+
+    Made by `penstock.open`. Immutable, safe to use from many threads, and picklable: the copy opens
+    the same URI at the same timestamp.
+    """
+
+    def __init__(self, core: _core.Experiment, timestamp_ms: int | None, threads: int) -> None:
+        self._core = core
+        self._timestamp_ms = timestamp_ms
+        self._threads = threads
+
+    @property
+    def uri(self) -> str:
+        """Where it is stored."""
+        return self._core.uri
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Milliseconds since the epoch that it is read at; None for the newest state."""
+        return self._timestamp_ms
+
+    @property
+    def obs(self) -> DataFrame:
+        """The cells."""
+        return DataFrame(self._core.obs(), "obs")
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells."""
+        return self._core.obs().row_count()
+
+    @property
+    def measurements(self) -> list[str]:
+        """Names of the measurements, for example ``["RNA"]``."""
+        return self._core.measurements()
+
+    def var(self, measurement: str = "RNA") -> DataFrame:
+        """Return the genes (or other features) of a measurement.
+
+        Raises
+        ------
+        NotFound
+            No such measurement; the message lists what there is.
+        """
+        return DataFrame(self._core.var(measurement), "var")
+
+    def layers(self, measurement: str = "RNA") -> list[str]:
+        """Names of the X layers of a measurement, for example ``["raw", "normalized"]``."""
+        return self._core.layers(measurement)
+
+    def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
+        """Return an X layer: its shape, value type, stored size and layout; read it with `Dataset`.
+
+        Raises
+        ------
+        NotFound
+            No such measurement or layer; the message lists what there is.
+        """
+        return self._core.x(measurement, layer)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Metadata of the experiment as text."""
+        return self._core.metadata()
+
+    def __repr__(self) -> str:
+        return display.experiment_text(self)
+
+    def _repr_html_(self) -> str:
+        return display.experiment_html(self)
+
+    def __reduce__(self) -> Any:
+        return _reopen, (self.uri, self._timestamp_ms, self._threads)
+
+
+def open(
+    uri: str | os.PathLike[str],
+    timestamp: datetime | int | None = None,
+    threads: int | None = None,
+) -> Experiment:
+    """Open a TileDB-SOMA experiment.
+
+    Parameters
+    ----------
+    uri : str or path
+        A folder, or a ``file://`` URI.
+    timestamp : datetime or int, optional
+        Read what was visible then; an int is milliseconds since 1970-01-01 UTC, a datetime without
+        a time zone is UTC.
+    threads : int, optional
+        For metadata and tables; as many as cores when absent.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    NotFound
+        Nothing is there.
+    InvalidArgument
+        It is not a SOMA experiment.
+    Unsupported
+        A scheme of URI that this version does not read.
+    """
+    if not isinstance(uri, (str, os.PathLike)):
+        raise InvalidArgument(f"uri must be a string or a path, got {type(uri).__name__}")
+    timestamp_ms = _milliseconds(timestamp)
+    count = 0 if threads is None else checked_int("threads", threads, least=1, most=1024)
+    return Experiment(
+        _core.Experiment.open(os.fspath(uri), timestamp_ms, count), timestamp_ms, count
+    )
+
+
+def _milliseconds(timestamp: datetime | int | None) -> int | None:
+    if timestamp is None:
+        return None
+    if isinstance(timestamp, datetime):
+        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+        return checked_int("timestamp", round(aware.timestamp() * 1000), least=0)
+    return checked_int("timestamp", timestamp, least=0)
+
+
+def _reopen(uri: str, timestamp_ms: int | None, threads: int) -> Experiment:
+    return open(uri, timestamp_ms, threads or None)

@@ -1,0 +1,121 @@
+"""How a Dataset makes its batches: the checked arguments."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .arguments import checked_bool, checked_choice, checked_int, parse_memory_size
+from .errors import InvalidArgument
+from .sharding import Share, find_rank, find_worker
+
+DTYPES = (
+    "float32", "float64",
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+)  # fmt: skip
+UNEVEN = ("drop", "pad", "exact")
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """Everything but the selection; each field is an argument of `penstock.Dataset`."""
+
+    batch_size: int
+    shuffle: bool
+    seed: int
+    memory_budget: int
+    threads: int | None
+    sparse: bool
+    dtype: str
+    drop_last: bool
+    uneven: str
+    shard: bool
+    rank: int | None
+    world_size: int | None
+
+    @classmethod
+    def checked(cls, **arguments: Any) -> LoaderSettings:
+        """Check every argument; raise `InvalidArgument` for the first that makes no sense."""
+        threads = arguments["threads"]
+        rank, world_size = arguments["rank"], arguments["world_size"]
+        if (rank is None) != (world_size is None):
+            raise InvalidArgument(
+                f"rank and world_size come together, got rank={rank!r}, world_size={world_size!r}"
+            )
+        if world_size is not None:
+            world_size = checked_int("world_size", world_size, least=1, most=2**32 - 1)
+            rank = checked_int("rank", rank, least=0, most=world_size - 1)
+        return cls(
+            batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
+            shuffle=checked_bool("shuffle", arguments["shuffle"]),
+            seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
+            memory_budget=parse_memory_size("memory_budget", arguments["memory_budget"]),
+            threads=None if threads is None else checked_int("threads", threads, least=1, most=1024),
+            sparse=checked_bool("sparse", arguments["sparse"]),
+            dtype=_dtype_name(arguments["dtype"]),
+            drop_last=checked_bool("drop_last", arguments["drop_last"]),
+            uneven=checked_choice("uneven", arguments["uneven"], UNEVEN),
+            shard=checked_bool("shard", arguments["shard"]),
+            rank=rank,
+            world_size=world_size,
+        )
+
+    def share(self) -> Share:
+        """Which part of an epoch this process reads, as things stand now."""
+        rank, world_size = 0, 1
+        if self.world_size is not None and self.rank is not None:
+            rank, world_size = self.rank, self.world_size
+        elif self.shard:
+            rank, world_size = find_rank()
+        worker, num_workers = find_worker()
+        return Share(rank, world_size, worker, num_workers)
+
+    def with_rank_found(self) -> LoaderSettings:
+        """Keep the rank of this process, for a copy that may look from a process without one.
+
+        Where there is no rank yet nothing is kept: the copy may be on its way to a rank.
+        """
+        share = self.share()
+        if share.world_size == 1:
+            return self
+        return replace(self, rank=share.rank, world_size=share.world_size)
+
+    def loader_options(
+        self, share: Share, epoch: int, rows: _core.RowSelection, genes: list[int] | None
+    ) -> _core.LoaderOptions:
+        """Fill in the engine's options; DataLoader workers divide memory and cores."""
+        options = _core.LoaderOptions()
+        options.rows = rows
+        options.columns = genes
+        options.batch_size = self.batch_size
+        options.shuffle = self.shuffle
+        options.seed = self.seed
+        options.epoch = epoch
+        options.memory_budget = max(1, self.memory_budget // share.num_workers)
+        options.threads = self.threads or max(1, _usable_cores() // share.num_workers)
+        options.layout = _core.BatchLayout.csr if self.sparse else _core.BatchLayout.dense
+        options.dtype = self.dtype
+        options.drop_last = self.drop_last
+        options.uneven = getattr(_core.UnevenRows, self.uneven)
+        options.rank, options.world_size = share.rank, share.world_size
+        options.worker, options.num_workers = share.worker, share.num_workers
+        return options
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _dtype_name(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
+    try:
+        name = np.dtype(name if name in DTYPES else dtype).name
+    except TypeError:
+        pass
+    if name not in DTYPES:
+        raise InvalidArgument(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return name

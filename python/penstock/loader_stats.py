@@ -1,0 +1,55 @@
+"""What an epoch did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import _core
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """Counts of the current epoch, or of the last one.
+
+    Attributes
+    ----------
+    cells, nonzeros, batches : int
+        Handed to the consumer.
+    bytes_read : int
+        Read from the store, metadata apart.
+    bytes_needed : int
+        Stored size of the distinct tiles that the cells touch.
+    units : int
+        Fetch units read.
+    units_in_shuffle : int
+        How many units feed a batch at any time; the more, the better mixed.
+    consumer_wait_seconds : float
+        Time that the consumer waited for batches.
+    peak_buffered_bytes : int
+        Most memory that rows, tiles in flight and finished batches took.
+    spilled_bytes : int
+        Written to disk because an estimate of memory proved too low.
+    """
+
+    cells: int = 0
+    nonzeros: int = 0
+    batches: int = 0
+    bytes_read: int = 0
+    bytes_needed: int = 0
+    units: int = 0
+    units_in_shuffle: int = 0
+    consumer_wait_seconds: float = 0.0
+    peak_buffered_bytes: int = 0
+    spilled_bytes: int = 0
+
+    @property
+    def read_amplification(self) -> float:
+        """Bytes read over bytes needed; 1 is the least, 0 before anything is read."""
+        return self.bytes_read / self.bytes_needed if self.bytes_needed else 0.0
+
+
+def from_core(stats: _core.LoaderStats) -> LoaderStats:
+    """Copy the engine's counts."""
+    return LoaderStats(**{name: getattr(stats, name) for name in LoaderStats.__dataclass_fields__})

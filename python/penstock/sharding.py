@@ -1,0 +1,58 @@
+"""Which share of the cells this process reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Share:
+    """Rank among processes that train together, and DataLoader worker within the rank."""
+
+    rank: int = 0
+    world_size: int = 1
+    worker: int = 0
+    num_workers: int = 1
+
+
+def find_rank() -> tuple[int, int]:
+    """(rank, world size) of this process.
+
+    From torch.distributed when it is initialised, else from the environment of torchrun (``RANK``,
+    ``WORLD_SIZE``), else from that of a Slurm job step of several tasks. Torch is not imported.
+    """
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    # In a batch script without srun, SLURM_NTASKS is set though there is one process: the count of
+    # the step is the one to ask.
+    for rank_name, world_name in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
+        if rank_name in os.environ and world_name in os.environ:
+            return _from_environment(rank_name, world_name)
+    return 0, 1
+
+
+def find_worker() -> tuple[int, int]:
+    """(worker, number of workers) of the DataLoader worker that this process is, else (0, 1)."""
+    data: Any = sys.modules.get("torch.utils.data")
+    info = data.get_worker_info() if data is not None else None
+    return (0, 1) if info is None else (info.id, info.num_workers)
+
+
+def _from_environment(rank_name: str, world_name: str) -> tuple[int, int]:
+    try:
+        rank, world_size = int(os.environ[rank_name]), int(os.environ[world_name])
+    except ValueError:
+        rank, world_size = -1, 0
+    if not 0 <= rank < world_size:
+        raise InvalidArgument(
+            "the environment names no rank of a world, "
+            f"{rank_name}={os.environ[rank_name]!r}, {world_name}={os.environ[world_name]!r}; "
+            "pass shard=False or rank and world_size"
+        )
+    return rank, world_size

@@ -1,0 +1,96 @@
+"""What a Dataset can be made from: a path, our Experiment, tiledbsoma's objects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .axis_query import resolve
+from .errors import InvalidArgument
+from .experiment import Experiment, open
+
+DEFAULT_MEASUREMENT = "RNA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """An experiment, the measurement, and the rows of both axes."""
+
+    experiment: Experiment
+    measurement: str
+    rows: _core.RowSelection
+    genes: _core.RowSelection
+
+
+def resolve_source(
+    source: Any, measurement: str | None, obs_query: Any, var_query: Any, threads: int | None
+) -> Source:
+    """Open a source and select its rows and genes.
+
+    Raises
+    ------
+    InvalidArgument, NotFound, Unsupported
+        See `penstock.Dataset`.
+    """
+    # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
+    tiledbsoma: Any = sys.modules.get("tiledbsoma")
+    if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
+        return _from_axis_query(source, measurement, obs_query, var_query, threads)
+    if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
+        experiment = _reopen(source, threads)
+    elif isinstance(source, Experiment):
+        experiment = source
+    elif isinstance(source, (str, os.PathLike)):
+        experiment = open(source, threads=threads)
+    else:
+        raise InvalidArgument(
+            "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
+            f"Experiment or ExperimentAxisQuery, got {type(source).__name__}"
+        )
+    name = DEFAULT_MEASUREMENT if measurement is None else measurement
+    return Source(
+        experiment,
+        name,
+        resolve(experiment.obs, obs_query, "obs_query"),
+        resolve(experiment.var(name), var_query, "var_query"),
+    )
+
+
+def _reopen(opened: Any, threads: int | None) -> Experiment:
+    """Open the place and time that a tiledbsoma Experiment reads."""
+    if opened.mode != "r":
+        raise InvalidArgument(
+            f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
+        )
+    # Without a timestamp in its context tiledbsoma reads the newest state at the time of opening.
+    return open(opened.uri, opened.context.timestamp_ms, threads)
+
+
+def _from_axis_query(
+    query: Any, measurement: str | None, obs_query: Any, var_query: Any, threads: int | None
+) -> Source:
+    if obs_query is not None or var_query is not None:
+        raise InvalidArgument(
+            "an ExperimentAxisQuery already selects rows and genes; obs_query and var_query "
+            "cannot be given with it"
+        )
+    if measurement is not None and measurement != query.measurement_name:
+        raise InvalidArgument(
+            f"the ExperimentAxisQuery is of measurement {query.measurement_name!r}, "
+            f"got measurement {measurement!r}"
+        )
+    return Source(
+        _reopen(query.experiment, threads),
+        query.measurement_name,
+        _from_arrow(query.obs_joinids()),
+        _from_arrow(query.var_joinids()),
+    )
+
+
+def _from_arrow(joinids: Any) -> _core.RowSelection:
+    return _core.RowSelection.from_unsorted(np.unique(joinids.to_numpy()).astype(np.int64))

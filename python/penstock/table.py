@@ -1,0 +1,137 @@
+"""obs and var: SOMA DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _core, display
+from .column_values import ColumnValues, from_core
+from .errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JOINID = "soma_joinid"
+
+
+class DataFrame:
+    """obs or var of an experiment, or the rows of it that a `Dataset` selects.
+
+    Nothing is read before values are asked for, and then only the columns that are needed. Rows
+    come in ascending order of ``soma_joinid``.
+    """
+
+    def __init__(
+        self, core: _core.DataFrame, kind: str, selection: _core.RowSelection | None = None
+    ) -> None:
+        self._core = core
+        self._kind = kind
+        self._selection = selection
+
+    @property
+    def uri(self) -> str:
+        """Where it is stored."""
+        return self._core.uri
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, as stored."""
+        return [column.name for column in self._core.columns]
+
+    @property
+    def schema(self) -> list[_core.ColumnInfo]:
+        """Columns with their types, nullability and stored sizes."""
+        return list(self._core.columns)
+
+    def __len__(self) -> int:
+        return self._core.row_count() if self._selection is None else len(self._selection)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self), len(self._core.columns)
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        value_filter: str | None = None,
+    ) -> dict[str, ColumnValues]:
+        """Read columns as numpy arrays.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names, in the order wanted; all when absent.
+        value_filter : str, optional
+            In tiledbsoma's filter language, for example ``"n_genes > 500 and cell_type in
+            ['B cell', 'T cell']"``.
+
+        Returns
+        -------
+        dict
+            Name to `ColumnValues`; every column has one value a row.
+
+        Raises
+        ------
+        NotFound
+            A column does not exist.
+        InvalidArgument
+            The filter does not parse; the message points at the place.
+        """
+        names = self.checked_columns(columns)
+        read = self._core.read(names, checked_filter(value_filter) or "", self._selection)
+        return {column.name: from_core(column) for column in read}
+
+    def select(self, value_filter: str | None = None) -> _core.RowSelection:
+        """Joinids of the rows that a filter keeps; of all rows without one."""
+        rows = self._core.select(checked_filter(value_filter) or "")
+        return rows if self._selection is None else rows & self._selection
+
+    def to_pandas(
+        self, value_filter: str | None = None, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Read as a pandas DataFrame; arguments and errors are those of `read`.
+
+        Enumerated columns are Categoricals, strings objects, a missing integer makes its column
+        float64.
+        """
+        import pandas as pd
+
+        read = self.read(columns, value_filter)
+        return pd.DataFrame({name: values.to_pandas() for name, values in read.items()})
+
+    def checked_columns(self, columns: Sequence[str] | None) -> list[str]:
+        """Return the names as a list, all for None; raise `NotFound` for one that does not exist."""
+        there = self.columns
+        if columns is None:
+            return there
+        if isinstance(columns, str):
+            raise InvalidArgument(f"columns must be a list of names, got the string {columns!r}")
+        names = list(columns)
+        for name in names:
+            if name not in there:
+                raise NotFound(
+                    f"{self._kind} has no column {name!r}; it has {', '.join(there)}, in {self.uri}"
+                )
+        if len(set(names)) != len(names):
+            raise InvalidArgument(f"a column is named twice, columns {names}")
+        return names
+
+    def __repr__(self) -> str:
+        return display.dataframe_text(self._kind, self)
+
+    def _repr_html_(self) -> str:
+        return display.dataframe_html(self._kind, self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
+
+
+def checked_filter(value_filter: str | None) -> str | None:
+    """Return the filter; raise `InvalidArgument` for what is not text."""
+    if value_filter is not None and not isinstance(value_filter, str):
+        raise InvalidArgument(
+            f"value_filter must be a string, got {type(value_filter).__name__}"
+        )
+    return value_filter

@@ -1,0 +1,67 @@
+"""PyTorch without importing it: DataLoader takes a Dataset for an IterableDataset."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .arguments import checked_int
+from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+#: Arguments of DataLoader that the Dataset has in its stead.
+_OURS = {
+    "batch_size": "batch_size of the Dataset",
+    "shuffle": "shuffle of the Dataset",
+    "sampler": "obs_query of the Dataset",
+    "batch_sampler": "batch_size and shuffle of the Dataset",
+    "drop_last": "drop_last of the Dataset",
+    "collate_fn": "format and obs_format of the Dataset",
+}
+
+
+def register_with_torch(dataset_class: type) -> None:
+    """Make ``isinstance(dataset, IterableDataset)`` true if torch is imported by now."""
+    data: Any = sys.modules.get("torch.utils.data")
+    iterable = getattr(data, "IterableDataset", None)
+    if iterable is not None and not issubclass(dataset_class, iterable):
+        iterable.register(dataset_class)
+
+
+def dataloader(dataset: Dataset, **arguments: Any) -> Any:
+    """Make a torch DataLoader with the right arguments.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its batches come as tensors whatever its `format`; obs values that have no tensor (strings,
+        dates) stay as they are.
+    **arguments
+        Passed on: ``num_workers``, ``pin_memory``, ``prefetch_factor``, … The engine has threads of
+        its own, so that ``num_workers=0``, the default, is the fastest as a rule.
+
+    Returns
+    -------
+    torch.utils.data.DataLoader
+        Each ``for`` over it is the next epoch, with worker processes too.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that the Dataset has in its stead, such as ``batch_size``.
+    """
+    from .dataset import Dataset
+
+    if not isinstance(dataset, Dataset):
+        raise InvalidArgument(f"dataloader takes a penstock Dataset, got {type(dataset).__name__}")
+    for name in arguments:
+        if name in _OURS:
+            raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")
+    if "num_workers" in arguments:
+        checked_int("num_workers", arguments["num_workers"], least=0)
+
+    from .torch_dataloader import EpochDataLoader, to_tensors
+
+    return EpochDataLoader(dataset, batch_size=None, collate_fn=to_tensors, **arguments)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# make_venv.sh FOLDER: a virtual environment with everything that the demo, the tests and the
+# checks import, but not Penstock itself. torch comes first and pinned: asked for without a
+# version it would bring some gigabytes of CUDA.
+set -euo pipefail
+venv=$1
+torch=${TORCH:-torch==2.13.0}
+python=$("$(dirname "$0")/find_python.sh")
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet)
+
+echo "preparing $venv with $("$venv/bin/python" --version): $torch, then the rest"
+# shellcheck disable=SC2086
+"${pip[@]}" ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
+"$venv/bin/python" - >"$venv/requirements.txt" <<'EOF'
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))
+extras = project["project"]["optional-dependencies"]
+lines = project["project"]["dependencies"] + extras["demo"] + extras["dev"] + project["build-system"]["requires"]
+print("\n".join(line for line in dict.fromkeys(lines) if not line.startswith("torch>")))
+EOF
+"${pip[@]}" -r "$venv/requirements.txt"
