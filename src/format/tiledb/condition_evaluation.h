@@ -58,8 +58,9 @@ class KeepCondition {
   /// keep[i] = 1 where the tree holds. `cells` in the order of fields(); keep.size() cells.
   void evaluate(std::span<const FieldCells> cells, std::span<uint8_t> keep) const;
 
- private:
   struct Node;
+
+ private:
   std::vector<std::string> fields_;
   std::shared_ptr<const Node> root_;
 };
