@@ -52,6 +52,7 @@ def _methods(case: dict[str, Any], loader: str) -> list[str]:
 
 def _speed_rows(case: dict[str, Any]) -> list[list[str]]:
     rows = []
+    first_batch_only = case["case"]["first_batch_only"]
     for method in case["runs"]:
         runs = good_runs(case, method)
         failures = [run["error"] for run in case["runs"][method] if "error" in run]
@@ -61,13 +62,15 @@ def _speed_rows(case: dict[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 method,
-                spread([cells_per_second(run) for run in runs]),
-                spread([run["seconds"] for run in runs], ".2f"),
+                "-" if first_batch_only else spread([cells_per_second(run) for run in runs]),
+                "-" if first_batch_only else spread([run["seconds"] for run in runs], ".2f"),
                 spread([run["peak_bytes"] / MIB for run in runs]),
                 spread([run["imports_bytes"] / MIB for run in runs]),
                 spread([run["first_batch_seconds"] for run in runs], ".2f"),
                 spread([run["import_seconds"] for run in runs], ".2f"),
-                f"{_whole(runs)}, {len(runs)} runs" + (", SOME FAILED" if failures else ""),
+                ("first batch" if first_batch_only else _whole(runs))
+                + f", {len(runs)} run{'s' * (len(runs) > 1)}"
+                + (", SOME FAILED" if failures else ""),
             ]
         )
     return rows
@@ -81,6 +84,10 @@ def _ratio_lines(case: dict[str, Any]) -> list[str]:
             if not pairs:
                 continue
             speed = [cells_per_second(a) / cells_per_second(b) for a, b in pairs]
+            if case["case"]["first_batch_only"]:
+                first = [b["first_batch_seconds"] / a["first_batch_seconds"] for a, b in pairs]
+                lines.append(f"- {ours}: first batch {spread(first, '.1f')} times as soon")
+                continue
             memory = [a["peak_bytes"] / b["peak_bytes"] for a, b in pairs]
             lines.append(
                 f"- {ours} against {peer}: {spread(speed, '.1f')} times the cells/s, "
