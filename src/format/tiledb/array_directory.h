@@ -43,8 +43,7 @@ struct DeleteCommit {
 class ArrayDirectory {
  public:
   /// `NotFound` when there is no array at `array_path`. Fragments written before format 12
-  /// (TileDB 2.8) are found when they lie in the array's own folder, and are `Unsupported` when
-  /// their footer is read.
+  /// (TileDB 2.8) lie in the array's own folder and are found there.
   static ArrayDirectory load(io::StorePtr store, const std::string& array_path,
                              TimeRange range = {});
 
@@ -69,8 +68,8 @@ class ArrayDirectory {
   const std::vector<DeleteCommit>& deletes() const noexcept { return deletes_; }
 
   /// Footers of fragments from consolidated fragment metadata (__fragment_meta), by fragment name:
-  /// the newest files are read until all names in `wanted` are found. Names without an entry have
-  /// none there.
+  /// files are read, newest first, until all names in `wanted` are found. A name without an entry
+  /// has its footer in its own folder only.
   class ConsolidatedFooters;
   ConsolidatedFooters load_consolidated_footers(const std::vector<FragmentLocation>& wanted) const;
 

@@ -16,7 +16,7 @@
 // dropped.
 //
 // A tile costs the bytes of its box: 32 for two int64 dimensions, so 160 MB for the five million
-// tiles of the largest Census array. Boxes of variable-length (string) dimensions cost 8 bytes a
+// tiles of the largest Census array. Boxes of variable-length (string) dimensions cost 16 bytes a
 // tile and dimension more. Immutable after parse; any thread may read.
 
 namespace penstock::format::tiledb {
