@@ -1,0 +1,263 @@
+#include "format/soma/x_array.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked.h"
+#include "format/soma/x_parallel.h"
+#include "kernel/pack_row.h"
+
+namespace penstock::format::soma {
+namespace {
+
+using tiledb::ArraySchema;
+using tiledb::FragmentMetadata;
+
+constexpr int64_t kEmptyUnitRows = int64_t{1} << 16;
+constexpr int kEmptyUnits = 64;
+
+[[noreturn]] void unsupported(const std::string& what, const std::string& path) {
+  throw Unsupported("not a matrix that can be streamed: " + what + ", in " + path);
+}
+
+void check_schema(const ArraySchema& schema, const std::string& path) {
+  if (schema.dense()) unsupported("the array is dense", path);
+  if (schema.dimensions.size() != 2) {
+    unsupported("it has " + std::to_string(schema.dimensions.size()) + " dimensions, not 2", path);
+  }
+  for (const auto& dimension : schema.dimensions) {
+    if (dimension.type != DataType::kInt64) {
+      unsupported("dimension " + dimension.name + " is " + std::string(name_of(dimension.type)) +
+                      ", not int64",
+                  path);
+    }
+    if (dimension.domain_min() < 0) {
+      unsupported("dimension " + dimension.name + " begins at " +
+                      std::to_string(dimension.domain_min()) + ", below 0",
+                  path);
+    }
+  }
+}
+
+const tiledb::Attribute& value_attribute(const ArraySchema& schema, const std::string& path) {
+  const auto named = schema.find_attribute("soma_data");
+  if (!named && schema.attributes.size() != 1) {
+    unsupported(
+        "it has " + std::to_string(schema.attributes.size()) + " attributes and none is soma_data",
+        path);
+  }
+  const tiledb::Attribute& attribute = schema.attributes[named.value_or(0)];
+  if (attribute.cell_val_num != 1 || attribute.nullable || attribute.has_enumeration()) {
+    unsupported("attribute " + attribute.name + " is not one plain number a cell", path);
+  }
+  kernel::make_row_layout(1, attribute.type);  // Unsupported when it is not a number
+  return attribute;
+}
+
+/// End of the rows (0) or columns (1) that can be there: the current domain where there is one.
+int64_t domain_end(const ArraySchema& schema, size_t dimension) {
+  const int64_t last = schema.current_domain.empty()
+                           ? schema.dimensions[dimension].domain_max()
+                           : schema.current_domain[dimension].max_as<int64_t>();
+  return checked_add<int64_t>(last, 1, "domain");
+}
+
+void append_empty_units(std::vector<plan::FetchUnit>& units, int64_t begin, int64_t end) {
+  for (int i = 0; i < kEmptyUnits && begin < end; ++i) {
+    const bool rest = i + 1 == kEmptyUnits;
+    const int64_t unit_end = rest ? end : std::min(end, begin + kEmptyUnitRows);
+    units.push_back({.row_begin = begin, .row_end = unit_end});
+    begin = unit_end;
+  }
+}
+
+std::string extent_text(const tiledb::Dimension& dimension) {
+  return dimension.has_extent() ? std::to_string(dimension.extent()) : "none";
+}
+
+std::string layout_text(const ArraySchema& schema) {
+  return std::string(tiledb::name_of(schema.cell_order)) + ", tiles " +
+         extent_text(schema.dimensions[0]) + " x " + extent_text(schema.dimensions[1]) +
+         ", capacity " + std::to_string(schema.capacity);
+}
+
+}  // namespace
+
+bool XFragment::reads(XPart part) const {
+  if (!has(part)) return false;
+  return part <= XPart::kValues || general;
+}
+
+uint64_t XFragment::stored_bytes(uint64_t tile) const {
+  uint64_t bytes = 0;
+  for (size_t part = 0; part < kXPartCount; ++part) {
+    if (reads(XPart(part))) bytes += range(XPart(part), tile).length;
+  }
+  return bytes;
+}
+
+std::string XFragment::place(uint64_t tile) const {
+  return "tile " + std::to_string(tile) + " of fragment " + metadata->location().path;
+}
+
+std::shared_ptr<const XArray> XArray::load(const io::StorePtr& store, const std::string& path,
+                                           tiledb::TimeRange range, unsigned threads) {
+  const auto directory = tiledb::ArrayDirectory::load(store, path, range);
+  const auto schemas = directory.load_schemas();
+  const auto found = schemas.find(directory.latest_schema_name());
+  if (found == schemas.end()) throw NotFound("no schema, in " + path);
+  const ArraySchema& schema = *found->second;
+  check_schema(schema, path);
+
+  auto array = std::make_shared<XArray>();
+  array->store_ = store;
+  array->range_ = range;
+  array->allows_duplicates_ = schema.allows_duplicates;
+  const tiledb::Attribute& value = value_attribute(schema, path);
+  array->value_name_ = value.name;
+  array->info_.value_type = value.type;
+  array->info_.layout = layout_text(schema);
+  array->open_fragments(directory, schemas, schema, threads);
+  array->load_tile_lists(threads);
+  array->make_units(schema);
+  return array;
+}
+
+void XArray::open_fragments(const tiledb::ArrayDirectory& directory,
+                            const tiledb::ArraySchemas& schemas, const ArraySchema& schema,
+                            unsigned threads) {
+  const auto locations = directory.fragments(false);
+  const auto consolidated = directory.load_consolidated_footers(locations);
+  const auto deletes = tiledb::DeleteFilter::load(directory, schema);
+  std::vector<XFragment> all(locations.size());
+  x_parallel(locations.size(), threads, [&](size_t i) {
+    XFragment& fragment = all[i];
+    fragment.metadata = FragmentMetadata::load(store_, locations[i], schemas, &consolidated);
+    if (fragment.metadata->dense()) {
+      throw CorruptData("dense fragment in a sparse array: " + locations[i].path);
+    }
+    if (fragment.metadata->has_delete_metadata()) fragment.metadata->load_processed_conditions();
+    fragment.deletes = deletes.for_fragment(*fragment.metadata);
+  });
+  for (XFragment& fragment : all) {
+    if (fragment.metadata->tile_count() != 0) fragments_.push_back(std::move(fragment));
+  }
+  const std::string_view names[kXPartCount] = {schema.dimensions[0].name, schema.dimensions[1].name,
+                                               value_name_, tiledb::kTimestampsField,
+                                               tiledb::kDeleteTimestampsField};
+  for (XFragment& fragment : fragments_) {
+    const FragmentMetadata& metadata = *fragment.metadata;
+    for (size_t part = 0; part < kXPartCount; ++part) {
+      fragment.fields[part] =
+          part <= 2 ? &metadata.field(names[part]) : metadata.find_field(names[part]);
+      if (fragment.has(XPart(part))) {
+        fragment.paths[part] =
+            metadata.file_path(fragment.field(XPart(part)), tiledb::TilePart::kData);
+      }
+    }
+    const tiledb::FragmentField& value = fragment.field(XPart::kValues);
+    if (value.type != info_.value_type || value.cell_val_num != 1 || value.nullable ||
+        fragment.field(XPart::kRows).type != DataType::kInt64 ||
+        fragment.field(XPart::kColumns).type != DataType::kInt64) {
+      throw Unsupported("fragment with other types than its array: " + value.name + " is " +
+                        std::string(name_of(value.type)) + ", in " + metadata.location().path);
+    }
+    for (const std::string& name : fragment.deletes.fields()) {
+      if (std::find(names, names + 3, name) == names + 3) {
+        throw Unsupported("delete condition over " + name + ", in " + metadata.location().path);
+      }
+    }
+    fragment.first_timestamp = metadata.location().name.time.start;
+    fragment.filter_time = metadata.has_timestamps() && metadata.location().partly_in_range;
+  }
+  choose_general(schema);
+}
+
+void XArray::choose_general(const ArraySchema& schema) {
+  for (XFragment& fragment : fragments_) {
+    fragment.column_major = schema.cell_order != tiledb::Layout::kRowMajor;
+    fragment.general = fragment.column_major || fragment.filter_time || !fragment.deletes.empty();
+    if (fragment.general || allows_duplicates_ || !fragment.metadata->has_timestamps()) continue;
+    // Where times interleave, which of two duplicates is newer is only known cell by cell.
+    const auto& time = fragment.metadata->location().name.time;
+    fragment.general = std::any_of(fragments_.begin(), fragments_.end(), [&](const XFragment& f) {
+      return &f != &fragment && f.metadata->location().name.time.overlaps(time);
+    });
+  }
+}
+
+void XArray::load_tile_lists(unsigned threads) {
+  struct Job {
+    XFragment* fragment;
+    int part;  // -1: bounds
+  };
+  std::vector<Job> jobs;
+  for (int part = -1; part < static_cast<int>(kXPartCount); ++part) {
+    for (XFragment& fragment : fragments_) {
+      if (part < 0 || fragment.has(XPart(part))) jobs.push_back({&fragment, part});
+    }
+  }
+  x_parallel(jobs.size(), threads, [&](size_t i) {
+    XFragment& fragment = *jobs[i].fragment;
+    if (jobs[i].part >= 0) {
+      fragment.metadata->load_tile_offsets(fragment.field(XPart(jobs[i].part)),
+                                           tiledb::TilePart::kData);
+      return;
+    }
+    fragment.metadata->load_tile_bounds();
+    const auto boxes = fragment.metadata->tile_bounds().int64_rows();
+    if (boxes.size() / 4 != fragment.metadata->tile_count()) {
+      throw CorruptData("tile bounds do not match the tiles, in " +
+                        fragment.metadata->location().path);
+    }
+    fragment.tree = XTileTree(boxes);
+  });
+}
+
+void XArray::make_units(const ArraySchema& schema) {
+  info_.row_domain_end = domain_end(schema, 0);
+  info_.column_domain_end = domain_end(schema, 1);
+  std::vector<plan::TileRows> tiles;
+  int64_t row_end = 0;
+  for (const XFragment& fragment : fragments_) {
+    const uint64_t count = fragment.metadata->tile_count();
+    tiles.reserve(tiles.size() + count);
+    for (uint64_t tile = 0; tile < count; ++tile) {
+      const XTileBounds box = fragment.bounds(tile);
+      if (box.row_first < 0 || box.row_last >= info_.row_domain_end || box.column_first < 0 ||
+          box.column_last >= info_.column_domain_end) {
+        throw CorruptData("bounds rows " + std::to_string(box.row_first) + " … " +
+                          std::to_string(box.row_last) + ", columns " +
+                          std::to_string(box.column_first) + " … " +
+                          std::to_string(box.column_last) + " outside the array's " +
+                          std::to_string(info_.row_domain_end) + " x " +
+                          std::to_string(info_.column_domain_end) + ", in " + fragment.place(tile));
+      }
+      const uint64_t bytes = fragment.stored_bytes(tile);
+      tiles.push_back({box.row_first, box.row_last, fragment.cells(tile), bytes});
+      info_.stored_cells =
+          checked_add(info_.stored_cells, fragment.cells(tile), "cells of the array");
+      info_.stored_bytes += bytes;
+      row_end = std::max(row_end, box.row_last + 1);
+    }
+  }
+  info_.tile_count = tiles.size();
+  info_.fragment_count = static_cast<uint32_t>(fragments_.size());
+  if (row_end != 0) units_ = plan::make_fetch_units(tiles, 0, row_end);
+  append_empty_units(units_, row_end, info_.row_domain_end);
+}
+
+std::vector<XTileId> XArray::tiles_of(int64_t row_begin, int64_t row_end) const {
+  std::vector<XTileId> found;
+  std::vector<uint64_t> tiles;
+  for (uint32_t i = 0; i < fragments_.size(); ++i) {
+    tiles.clear();
+    fragments_[i].tree.find(row_begin, row_end, tiles);
+    for (const uint64_t tile : tiles) found.push_back({i, tile});
+  }
+  return found;
+}
+
+}  // namespace penstock::format::soma

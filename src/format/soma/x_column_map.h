@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// The choice of columns of a matrix reader: stored column id -> output column.
+//
+// Built once a reader, then only read. A table covers the ids from the first chosen one to the last
+// (4 bytes an id); when they lie too far apart for that, look-ups search the sorted list. Most
+// tiles need neither: where every id between a tile's bounds is chosen, its columns only shift.
+
+namespace penstock::format::soma {
+
+class XColumnMap {
+ public:
+  static constexpr uint32_t kNotChosen = 0xFFFFFFFFU;
+
+  /// Strictly ascending ids in [0, domain_end), else InvalidArgument.
+  XColumnMap(std::span<const int64_t> columns, int64_t domain_end);
+
+  uint64_t size() const noexcept { return columns_.size(); }
+
+  /// Output column of a stored id, or kNotChosen.
+  uint32_t find(int64_t column) const noexcept {
+    if (column < first_ || column > last_) return kNotChosen;
+    if (contiguous_) return static_cast<uint32_t>(column - first_);
+    if (!table_.empty()) return table_[static_cast<size_t>(column - first_)];
+    return search(column);
+  }
+
+  /// Whether any chosen id lies in [first, last].
+  bool touches(int64_t first, int64_t last) const noexcept;
+
+  /// True when all ids in [first, last] are chosen: output = id - shift.
+  bool covers(int64_t first, int64_t last, int64_t* shift) const noexcept;
+
+  /// table()[id - table_first()] for ids in [table_first(), table_first() + table().size()); empty
+  /// when the choice has none (contiguous, or too far apart).
+  std::span<const uint32_t> table() const noexcept { return table_; }
+  int64_t table_first() const noexcept { return first_; }
+
+ private:
+  uint32_t search(int64_t column) const noexcept;
+
+  std::vector<int64_t> columns_;
+  std::vector<uint32_t> table_;
+  int64_t first_ = 0;
+  int64_t last_ = -1;
+  bool contiguous_ = false;
+};
+
+}  // namespace penstock::format::soma

@@ -1,0 +1,373 @@
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/checked.h"
+#include "format/soma/x_cell_kernels.h"
+#include "format/soma/x_narrow_ids.h"
+#include "format/soma/x_tile_decode.h"
+#include "kernel/pack_row.h"
+
+namespace penstock::format::soma {
+namespace {
+
+/// Values of a tile escape together (normalized layers) or hardly ever (counts).
+constexpr size_t kRawShare = 2;  // raw when more than one in two of the first chunk escapes
+
+class RunDecode {
+ public:
+  RunDecode(const XDecodeContext& context, XTileId id, const XTileBytes& bytes, const XRowMap& rows,
+            XTileScratch& scratch, XTileStage& stage)
+      : context_(context),
+        fragment_(context.array.fragments()[id.fragment]),
+        version_(fragment_.metadata->footer().format_version),
+        bounds_(fragment_.bounds(id.tile)),
+        cells_(fragment_.cells(id.tile)),
+        bytes_(bytes),
+        rows_(rows),
+        scratch_(scratch),
+        stage_(stage),
+        value_bytes_(context.layout.value_bytes) {}
+
+  void run() {
+    read_rows();
+    if (stage_.runs.empty()) return;
+    if (context_.layout.index_bytes == 2) {
+      read_cells<uint16_t>();
+    } else {
+      read_cells<uint32_t>();
+    }
+  }
+
+ private:
+  XTileCells cells_of(XPart part) {
+    return {fragment_.field(part), version_, bytes_[part], cells_, scratch_.cells};
+  }
+
+  // Runs of chosen rows go to the stage, still counted in cells of the tile.
+  void read_rows() {
+    XTileCells chunks = cells_of(XPart::kRows);
+    scratch_.run_begins.resize(cells_ + 1);
+    scratch_.run_rows.clear();
+    size_t found = 0;
+    int64_t previous = -1;  // no row has it: the first cell begins a run
+    while (chunks.next()) {
+      if (chunks.count() == 0) continue;
+      const auto plain = chunks.decode_plain();
+      const auto* ids = reinterpret_cast<const int64_t*>(plain.data());
+      uint32_t* const begins = scratch_.run_begins.data() + found;
+      const auto base = static_cast<uint32_t>(chunks.begin());
+      const size_t changes =
+          find_row_changes(ids, chunks.count(), previous, base, begins, context_.path);
+      for (size_t i = 0; i < changes; ++i) {
+        const int64_t row = ids[begins[i] - base];
+        if (row < bounds_.row_first || row > bounds_.row_last) bad_row(row);
+        scratch_.run_rows.push_back(rows_.find(row));
+      }
+      found += changes;
+      previous = ids[chunks.count() - 1];
+    }
+    scratch_.run_begins[found] = static_cast<uint32_t>(cells_);
+    for (size_t i = 0; i < found; ++i) {
+      if (scratch_.run_rows[i] == XRowMap::kNotChosen) continue;
+      const uint32_t begin = scratch_.run_begins[i];
+      const uint32_t count = scratch_.run_begins[i + 1] - begin;
+      stage_.runs.push_back({.row = scratch_.run_rows[i], .begin = begin, .count = count});
+      stage_.cells += count;
+    }
+  }
+
+  template <typename Index>
+  void read_cells() {
+    const size_t room = cells_ + kStageSlack;
+    stage_.indices.resize_discard(room * sizeof(Index));
+    const bool all_rows = stage_.cells == cells_;
+    int64_t shift = 0;
+    if (context_.columns.covers(bounds_.column_first, bounds_.column_last, &shift)) {
+      Buffer& target = all_rows ? stage_.indices : scratch_.indices;
+      target.resize_discard(room * sizeof(Index));
+      read_shifted(shift, target.as<Index>().data());
+      read_values(all_rows);
+      if (all_rows) {
+        place_escapes();
+      } else {
+        keep_rows<Index>();
+      }
+    } else if (bounds_.column_last <= 0xFFFF) {
+      choose_columns<uint16_t, Index>();
+    } else {
+      choose_columns<uint32_t, Index>();
+    }
+    check_order<Index>();
+  }
+
+  bool wanted(uint64_t begin, uint64_t count, size_t& run) const {
+    const auto& runs = stage_.runs;
+    while (run < runs.size() && uint64_t{runs[run].begin} + runs[run].count <= begin) ++run;
+    return run < runs.size() && runs[run].begin < begin + count;
+  }
+
+  template <typename Id>
+  void read_ids(uint32_t shift, Id* out) {
+    XIdRange range;
+    size_t run = 0;
+    XTileCells chunks = cells_of(XPart::kColumns);
+    while (chunks.next()) {
+      if (!wanted(chunks.begin(), chunks.count(), run)) continue;
+      narrow_ids(chunks.decode(), chunks.count(), shift, out + chunks.begin(), range,
+                 context_.path);
+    }
+    if (!range.within(bounds_.column_first, bounds_.column_last)) bad_columns(range);
+  }
+
+  template <typename Index>
+  void read_shifted(int64_t shift, Index* out) {
+    if (sizeof(Index) == 4 || bounds_.column_last <= 0xFFFF) {
+      read_ids(static_cast<uint32_t>(shift), out);
+      return;
+    }
+    scratch_.values.resize_discard(cells_ * sizeof(uint32_t));
+    uint32_t* const wide = scratch_.values.as<uint32_t>().data();
+    read_ids(static_cast<uint32_t>(shift), wide);
+    for (size_t i = 0; i < cells_; ++i) out[i] = static_cast<Index>(wide[i]);
+  }
+
+  // Codes of the wanted cells at their place in the tile, or, when the tile is raw, their values.
+  void read_values(bool into_stage) {
+    Buffer& codes = into_stage ? stage_.codes : scratch_.codes;
+    Buffer& wide = into_stage ? stage_.wide : scratch_.values;
+    scratch_.escapes.clear();
+    scratch_.escaped.clear();
+    codes.resize_discard(cells_ + kStageSlack);
+    bool first = true;
+    size_t run = 0;
+    XTileCells chunks = cells_of(XPart::kValues);
+    while (chunks.next()) {
+      if (!wanted(chunks.begin(), chunks.count(), run)) continue;
+      const auto plain = chunks.decode_plain();
+      if (!stage_.raw) {
+        const uint32_t escapes = code_values(plain, chunks.begin(), chunks.count(), codes);
+        if (first && value_bytes_ > 1 && escapes > chunks.count() / kRawShare) {
+          stage_.raw = true;
+          wide.resize_discard((cells_ + kStageSlack) * value_bytes_);
+        }
+        first = false;
+      }
+      if (stage_.raw) {
+        std::memcpy(wide.data() + chunks.begin() * value_bytes_, plain.data(), plain.size());
+      }
+    }
+  }
+
+  uint32_t code_values(std::span<const std::byte> plain, uint64_t begin, uint64_t count,
+                       Buffer& codes) {
+    auto* const out = reinterpret_cast<uint8_t*>(codes.data()) + begin;
+    const uint32_t escapes = kernel::encode_values(
+        context_.layout.value_type, plain.data(), static_cast<uint32_t>(count), out, context_.path);
+    const uint8_t* at = out;
+    for (uint32_t i = 0; i < escapes; ++i, ++at) {
+      at = static_cast<const uint8_t*>(
+          std::memchr(at, kernel::kEscapeCode, static_cast<size_t>(out + count - at)));
+      const auto cell = static_cast<size_t>(at - out);
+      const std::byte* value = plain.data() + cell * value_bytes_;
+      scratch_.escapes.push_back(static_cast<uint32_t>(begin + cell));
+      scratch_.escaped.insert(scratch_.escaped.end(), value, value + value_bytes_);
+    }
+    return escapes;
+  }
+
+  // Everything is in place already; runs only have to know their escapes.
+  void place_escapes() {
+    if (stage_.raw) {
+      for (XRun& run : stage_.runs) {
+        run.wide_begin = run.begin;
+        run.wide_count = run.count;
+      }
+      return;
+    }
+    size_t escape = 0;
+    for (XRun& run : stage_.runs) {
+      run.wide_begin = static_cast<uint32_t>(escape);
+      const uint32_t end = run.begin + run.count;
+      while (escape < scratch_.escapes.size() && scratch_.escapes[escape] < end) ++escape;
+      run.wide_count = static_cast<uint32_t>(escape) - run.wide_begin;
+    }
+    stage_.wide_count = static_cast<uint32_t>(escape);
+    stage_.wide.resize_discard(scratch_.escaped.size() + kStageSlack);
+    if (!scratch_.escaped.empty()) {
+      std::memcpy(stage_.wide.data(), scratch_.escaped.data(), scratch_.escaped.size());
+    }
+  }
+
+  void make_room_for_values() {
+    const size_t cells = stage_.cells + kStageSlack;
+    if (stage_.raw) {
+      stage_.wide.resize_discard(cells * value_bytes_);
+    } else {
+      stage_.codes.resize_discard(cells);
+      stage_.wide.resize_discard(scratch_.escaped.size() + kStageSlack);
+    }
+  }
+
+  // Escapes of tile cells [begin, end) for which `chosen` holds, appended to the stage.
+  template <typename Chosen>
+  void keep_escapes(uint32_t begin, uint32_t end, size_t& escape, XRun& run, Chosen&& chosen) {
+    const auto& escapes = scratch_.escapes;
+    while (escape < escapes.size() && escapes[escape] < begin) ++escape;
+    run.wide_begin = stage_.wide_count;
+    for (; escape < escapes.size() && escapes[escape] < end; ++escape) {
+      if (!chosen(escapes[escape])) continue;
+      std::memcpy(stage_.wide.data() + size_t{stage_.wide_count} * value_bytes_,
+                  scratch_.escaped.data() + escape * value_bytes_, value_bytes_);
+      ++stage_.wide_count;
+    }
+    run.wide_count = stage_.wide_count - run.wide_begin;
+  }
+
+  // Closes the gaps that rows not chosen leave.
+  template <typename Index>
+  void keep_rows() {
+    make_room_for_values();
+    uint32_t out = 0;
+    size_t escape = 0;
+    for (XRun& run : stage_.runs) {
+      const uint32_t from = run.begin;
+      std::memcpy(stage_.indices.as<Index>().data() + out,
+                  scratch_.indices.as<Index>().data() + from, run.count * sizeof(Index));
+      if (stage_.raw) {
+        std::memcpy(stage_.wide.data() + size_t{out} * value_bytes_,
+                    scratch_.values.data() + size_t{from} * value_bytes_,
+                    size_t{run.count} * value_bytes_);
+        run.wide_begin = out;
+        run.wide_count = run.count;
+      } else {
+        std::memcpy(stage_.codes.data() + out, scratch_.codes.data() + from, run.count);
+        keep_escapes(from, from + run.count, escape, run, [](uint32_t) { return true; });
+      }
+      run.begin = out;
+      out += run.count;
+    }
+  }
+
+  // The same where not every column is chosen: cells move one by one, without a branch.
+  template <typename Id, typename Index>
+  void choose_columns() {
+    scratch_.indices.resize_discard((cells_ + kStageSlack) * sizeof(Id));
+    Id* const ids = scratch_.indices.as<Id>().data();
+    read_ids(0, ids);
+    read_values(false);
+    make_room_for_values();
+    const XColumnMap& map = context_.columns;
+    const auto chosen = [&](uint32_t cell) {
+      return map.find(ids[cell]) != XColumnMap::kNotChosen;
+    };
+    Index* const indices = stage_.indices.as<Index>().data();
+    uint32_t out = 0;
+    size_t escape = 0;
+    for (XRun& run : stage_.runs) {
+      const uint32_t from = run.begin;
+      const uint32_t end = from + run.count;
+      const uint32_t begin = out;
+      if (stage_.raw) {
+        for (uint32_t i = from; i < end; ++i) {
+          const uint32_t index = map.find(ids[i]);
+          indices[out] = static_cast<Index>(index);
+          std::memcpy(stage_.wide.data() + size_t{out} * value_bytes_,
+                      scratch_.values.data() + size_t{i} * value_bytes_, value_bytes_);
+          out += index != XColumnMap::kNotChosen;
+        }
+      } else {
+        for (uint32_t i = from; i < end; ++i) {
+          const uint32_t index = map.find(ids[i]);
+          indices[out] = static_cast<Index>(index);
+          stage_.codes.data()[out] = scratch_.codes.data()[i];
+          out += index != XColumnMap::kNotChosen;
+        }
+      }
+      run.begin = begin;
+      run.count = out - begin;
+      if (stage_.raw) {
+        run.wide_begin = begin;
+        run.wide_count = run.count;
+      } else {
+        keep_escapes(from, end, escape, run, chosen);
+      }
+    }
+    stage_.cells = out;
+    std::erase_if(stage_.runs, [](const XRun& run) { return run.count == 0; });
+  }
+
+  template <typename Index>
+  void check_order() {
+    const Index* const indices = stage_.indices.as<Index>().data();
+    size_t between = 0;
+    uint32_t last = 0xFFFFFFFFU;
+    for (XRun& run : stage_.runs) {
+      run.first_index = indices[run.begin];
+      run.last_index = indices[run.begin + run.count - 1];
+      between += run.begin != 0 && run.first_index <= last;
+      last = run.last_index;
+    }
+    if (count_not_ascending(indices, stage_.cells, context_.path) == between) return;
+    for (const XRun& run : stage_.runs) {
+      for (uint32_t i = run.begin + 1; i < run.begin + run.count; ++i) {
+        if (indices[i] < indices[i - 1]) {
+          throw CorruptData("columns of a row do not ascend: output column " +
+                            std::to_string(indices[i - 1]) + " is followed by " +
+                            std::to_string(indices[i]));
+        }
+      }
+    }
+    stage_.wants_timestamps =
+        !context_.array.allows_duplicates() && fragment_.metadata->has_timestamps();
+  }
+
+  [[noreturn]] void bad_row(int64_t row) const {
+    throw CorruptData("row " + std::to_string(row) + " outside the tile's bounds " +
+                      std::to_string(bounds_.row_first) + " … " + std::to_string(bounds_.row_last));
+  }
+
+  [[noreturn]] void bad_columns(const XIdRange& range) const {
+    throw CorruptData("columns " + std::to_string(range.min) + " … " + std::to_string(range.max) +
+                      (range.high != 0 ? " and above" : "") + " outside the tile's bounds " +
+                      std::to_string(bounds_.column_first) + " … " +
+                      std::to_string(bounds_.column_last));
+  }
+
+  const XDecodeContext& context_;
+  const XFragment& fragment_;
+  const uint32_t version_;
+  const XTileBounds bounds_;
+  const uint64_t cells_;
+  const XTileBytes& bytes_;
+  const XRowMap& rows_;
+  XTileScratch& scratch_;
+  XTileStage& stage_;
+  const size_t value_bytes_;
+};
+
+}  // namespace
+
+bool can_decode_runs(const XArray& array, XTileId id) {
+  const XFragment& fragment = array.fragments()[id.fragment];
+  return !fragment.general && fragment.bounds(id.tile).column_last <= int64_t{0xFFFFFFFF};
+}
+
+void decode_tile_runs(const XDecodeContext& context, XTileId id, const XTileBytes& bytes,
+                      const XRowMap& rows, XTileScratch& scratch, XTileStage& stage) {
+  stage.clear();
+  stage.fragment = id.fragment;
+  const XFragment& fragment = context.array.fragments()[id.fragment];
+  with_place(
+      [&] {
+        if (fragment.cells(id.tile) >= 0xFFFFFFFFU - kStageSlack) {
+          throw Unsupported("tile of " + std::to_string(fragment.cells(id.tile)) + " cells");
+        }
+        RunDecode(context, id, bytes, rows, scratch, stage).run();
+      },
+      [&] { return fragment.place(id.tile); });
+}
+
+}  // namespace penstock::format::soma
