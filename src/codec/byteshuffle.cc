@@ -1,25 +1,45 @@
 #include "codec/byteshuffle.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "codec/shuffled_parts.h"
 
 namespace penstock::codec {
+namespace {
 
-void unshuffle_bytes_scalar(size_t element_bytes, std::span<const std::byte> planes,
-                            std::span<std::byte> out) noexcept {
+size_t unshuffle_vectors(SimdLevel level, size_t element_bytes, const std::byte* planes,
+                         size_t count, std::byte* out) noexcept {
+  if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8) return 0;
+  switch (level) {
+#if defined(__x86_64__)
+    case SimdLevel::kAvx2:
+      return unshuffle_avx2(element_bytes, planes, count, count, out);
+    case SimdLevel::kSse2:
+      return unshuffle_sse2(element_bytes, planes, count, count, out);
+#endif
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+void unshuffle_bytes(size_t element_bytes, std::span<const std::byte> planes,
+                     std::span<std::byte> out, SimdLevel level) noexcept {
+  if (element_bytes <= 1) {
+    std::copy(planes.begin(), planes.end(), out.begin());
+    return;
+  }
   const size_t count = planes.size() / element_bytes;
-  for (size_t i = 0; i < count; ++i) {
+  const size_t done = unshuffle_vectors(level, element_bytes, planes.data(), count, out.data());
+  for (size_t i = done; i < count; ++i) {
     for (size_t k = 0; k < element_bytes; ++k) {
       out[i * element_bytes + k] = planes[k * count + i];
     }
   }
-  for (size_t i = count * element_bytes; i < planes.size(); ++i) out[i] = planes[i];
-}
-
-void unshuffle_bytes(size_t element_bytes, std::span<const std::byte> planes,
-                     std::span<std::byte> out) noexcept {
-  unshuffle_bytes_scalar(element_bytes, planes, out);
+  const auto rest = planes.subspan(count * element_bytes);
+  std::copy(rest.begin(), rest.end(),
+            out.begin() + static_cast<ptrdiff_t>(planes.size() - rest.size()));
 }
 
 void decode_byteshuffle(FilterStep& step) {

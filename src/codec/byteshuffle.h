@@ -4,6 +4,7 @@
 #include <span>
 
 #include "codec/filter_step.h"
+#include "codec/simd_level.h"
 
 // Byte shuffle: byte k of all elements, then byte k + 1 of all …, low byte first; bytes after the
 // last whole element stand at the end as they were. Metadata: uint32 parts | uint32 bytes a part.
@@ -13,12 +14,17 @@ namespace penstock::codec {
 
 void decode_byteshuffle(FilterStep& step);
 
-/// Planes to elements of `element_bytes` bytes. Both spans have the same size and do not overlap.
+/// Planes to elements of `element_bytes` bytes. Both spans have the same size and do not overlap;
+/// no alignment is asked for. Vector paths for 2, 4 and 8 bytes; `level` must not exceed
+/// best_simd_level().
 void unshuffle_bytes(size_t element_bytes, std::span<const std::byte> planes,
-                     std::span<std::byte> out) noexcept;
+                     std::span<std::byte> out, SimdLevel level = best_simd_level()) noexcept;
 
-/// The same, one byte after the other: what the fast paths are tested against.
-void unshuffle_bytes_scalar(size_t element_bytes, std::span<const std::byte> planes,
-                            std::span<std::byte> out) noexcept;
+/// Vector paths: un-shuffle as many of `count` elements as fill vectors and return how many; the
+/// planes start at `planes`, `stride` bytes apart. `element_bytes` is 2, 4 or 8.
+size_t unshuffle_sse2(size_t element_bytes, const std::byte* planes, size_t stride, size_t count,
+                      std::byte* out) noexcept;
+size_t unshuffle_avx2(size_t element_bytes, const std::byte* planes, size_t stride, size_t count,
+                      std::byte* out) noexcept;
 
 }  // namespace penstock::codec
