@@ -1,0 +1,37 @@
+#pragma once
+
+#include <penstock/loader.h>
+
+#include <memory>
+#include <utility>
+
+namespace penstock {
+
+/// The one way to fill the private members of a Batch: the pipeline makes batches, users read them.
+struct BatchAccess {
+  static std::shared_ptr<Batch> make() { return std::shared_ptr<Batch>(new Batch()); }
+  static void set_shape(Batch& batch, uint32_t rows, uint32_t columns, uint64_t nnz, DataType dtype,
+                        BatchLayout layout) {
+    batch.rows_ = rows;
+    batch.columns_ = columns;
+    batch.nnz_ = nnz;
+    batch.dtype_ = dtype;
+    batch.layout_ = layout;
+  }
+  static void set_rows(Batch& batch, std::span<const int64_t> joinids,
+                       std::span<const int64_t> positions) {
+    batch.joinids_ = joinids;
+    batch.positions_ = positions;
+  }
+  static void set_values(Batch& batch, std::span<const int32_t> indptr,
+                         std::span<const int32_t> indices, const std::byte* values) {
+    batch.indptr_ = indptr;
+    batch.indices_ = indices;
+    batch.values_ = values;
+  }
+  static void set_storage(Batch& batch, std::shared_ptr<void> storage) {
+    batch.storage_ = std::move(storage);
+  }
+};
+
+}  // namespace penstock

@@ -1,0 +1,135 @@
+#include "pipeline/batch_assembler.h"
+
+#include <penstock/error.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "kernel/zero_fill.h"
+#include "pipeline/batch_access.h"
+
+namespace penstock::pipeline {
+namespace {
+
+constexpr size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+/// Records lie anywhere in memory: the hardware follows a stream once it has begun, not before.
+void prefetch_record(const StoredRow& row) noexcept {
+  for (size_t offset = 0; offset < 512; offset += 64) {
+    __builtin_prefetch(row.record + offset);
+  }
+}
+
+}  // namespace
+
+struct BatchAssembler::Parts {
+  size_t joinids = 0, positions = 0, indptr = 0, indices = 0, values = 0, total = 0;
+  std::byte* base = nullptr;
+
+  Parts(BatchLayout layout, uint64_t rows, uint64_t columns, uint64_t nnz, size_t value_bytes) {
+    joinids = 0;
+    positions = align64(joinids + rows * sizeof(int64_t));
+    indptr = align64(positions + rows * sizeof(int64_t));
+    const bool csr = layout == BatchLayout::kCsr;
+    indices = align64(indptr + (csr ? (rows + 1) * sizeof(int32_t) : 0));
+    values = align64(indices + (csr ? nnz * sizeof(int32_t) : 0));
+    total = align64(values + (csr ? nnz : rows * columns) * value_bytes);
+  }
+  template <typename T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(base + offset);
+  }
+};
+
+BatchAssembler::BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout,
+                               DataType dtype, uint32_t columns,
+                               std::shared_ptr<const std::vector<int64_t>> column_ids,
+                               std::shared_ptr<BatchPool> pool)
+    : unpacker_(rows, dtype),
+      layout_(layout),
+      columns_(columns),
+      value_bytes_(size_of(dtype)),
+      column_ids_(std::move(column_ids)),
+      pool_(std::move(pool)) {}
+
+size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
+  if (layout_ == BatchLayout::kCsr && nnz > uint64_t{std::numeric_limits<int32_t>::max()}) {
+    throw InvalidArgument(
+        "a CSR batch has more than 2^31 - 1 non-zeros; choose a smaller "
+        "batch_size: " +
+        std::to_string(rows) + " rows with " + std::to_string(nnz) + " non-zeros");
+  }
+  return Parts(layout_, rows, columns_, nnz, value_bytes_).total;
+}
+
+std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow> rows) const {
+  uint64_t nnz = 0;
+  for (const StoredRow& row : rows) nnz += row.nnz;
+  Parts parts(layout_, rows.size(), columns_, nnz, value_bytes_);
+  auto block = pool_->take(batch_bytes(rows.size(), nnz));
+  parts.base = block.data;
+
+  auto* const joinids = parts.at<int64_t>(parts.joinids);
+  auto* const positions = parts.at<int64_t>(parts.positions);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    joinids[i] = rows[i].joinid;
+    positions[i] = rows[i].position;
+  }
+  auto batch = BatchAccess::make();
+  BatchAccess::set_storage(*batch, std::move(block.owner));
+  BatchAccess::set_shape(*batch, static_cast<uint32_t>(rows.size()), columns_, nnz,
+                         unpacker_.output_type(), layout_);
+  BatchAccess::set_rows(*batch, {joinids, rows.size()}, {positions, rows.size()});
+  std::byte* const values = parts.at<std::byte>(parts.values);
+  if (layout_ == BatchLayout::kCsr) {
+    fill_csr(rows, parts);
+    BatchAccess::set_values(*batch, {parts.at<int32_t>(parts.indptr), rows.size() + 1},
+                            {parts.at<int32_t>(parts.indices), nnz}, values);
+  } else {
+    fill_dense(rows, values);
+    BatchAccess::set_values(*batch, {}, {}, values);
+  }
+  return batch;
+}
+
+void BatchAssembler::fill_csr(std::span<const StoredRow> rows, const Parts& parts) const {
+  auto* const indptr = parts.at<int32_t>(parts.indptr);
+  auto* const indices = parts.at<int32_t>(parts.indices);
+  auto* const values = parts.at<std::byte>(parts.values);
+  size_t done = 0;
+  indptr[0] = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
+    const uint32_t misfit =
+        unpacker_.append_csr(rows[i].record, indices + done, values + done * value_bytes_);
+    if (misfit != kernel::kNoMisfit) fail_misfit(rows[i], misfit);
+    done += rows[i].nnz;
+    indptr[i + 1] = static_cast<int32_t>(done);
+  }
+}
+
+void BatchAssembler::fill_dense(std::span<const StoredRow> rows, std::byte* values) const {
+  const size_t row_bytes = size_t{columns_} * value_bytes_;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
+    kernel::zero_fill(values, row_bytes);
+    const uint32_t misfit = unpacker_.scatter_dense(rows[i].record, values);
+    if (misfit != kernel::kNoMisfit) fail_misfit(rows[i], misfit);
+    values += row_bytes;
+  }
+}
+
+void BatchAssembler::fail_misfit(const StoredRow& row, uint32_t entry) const {
+  const auto& layout = unpacker_.layout();
+  const auto view = kernel::PackedRowView::of(row.record, layout);
+  const uint32_t column = kernel::entry_column(view, layout, entry);
+  const int64_t gene = column_ids_ != nullptr ? (*column_ids_)[column] : int64_t{column};
+  throw InvalidArgument(
+      "a value does not fit " + std::string(name_of(unpacker_.output_type())) +
+      (layout_ == BatchLayout::kDense ? " (or the sum of a gene's several values does not)" : "") +
+      ": " + kernel::entry_text(view, layout, entry) + ", in cell " + std::to_string(row.joinid) +
+      ", gene " + std::to_string(gene));
+}
+
+}  // namespace penstock::pipeline

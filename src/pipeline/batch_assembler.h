@@ -1,0 +1,48 @@
+#pragma once
+
+#include <penstock/loader.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernel/unpack_row.h"
+#include "pipeline/batch_pool.h"
+#include "pipeline/bucket_store.h"
+
+// Packed rows to one batch: CSR, or dense rows that are cleared just before they are filled, while
+// they are in cache. Immutable; batches are made by any threads at once.
+
+namespace penstock::pipeline {
+
+class BatchAssembler {
+ public:
+  /// `column_ids` (null: column i is i) are only read to name a gene in an error.
+  BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout, DataType dtype,
+                 uint32_t columns, std::shared_ptr<const std::vector<int64_t>> column_ids,
+                 std::shared_ptr<BatchPool> pool);
+
+  /// Bytes of a batch. Throws InvalidArgument when a CSR batch has more non-zeros than an int32
+  /// indptr can count.
+  size_t batch_bytes(uint64_t rows, uint64_t nnz) const;
+
+  /// Throws InvalidArgument, naming value, cell and gene, when a value does not fit the dtype.
+  std::shared_ptr<const Batch> assemble(std::span<const StoredRow> rows) const;
+
+ private:
+  struct Parts;
+  void fill_csr(std::span<const StoredRow> rows, const Parts& parts) const;
+  void fill_dense(std::span<const StoredRow> rows, std::byte* values) const;
+  [[noreturn]] void fail_misfit(const StoredRow& row, uint32_t entry) const;
+
+  kernel::RowUnpacker unpacker_;
+  BatchLayout layout_;
+  uint32_t columns_;
+  size_t value_bytes_;
+  std::shared_ptr<const std::vector<int64_t>> column_ids_;
+  std::shared_ptr<BatchPool> pool_;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <penstock/loader.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+// The batches between the workers and the consumer: made at once by several threads, handed over in
+// order. A ring of fixed depth; the caller's lock guards it.
+
+namespace penstock::pipeline {
+
+class BatchRing {
+ public:
+  BatchRing(uint64_t batch_count, uint32_t depth) : batch_count_(batch_count), slots_(depth) {}
+
+  /// Next batch that nobody makes yet, when the ring has a place for it.
+  bool can_claim() const noexcept {
+    return claimed_ < batch_count_ && claimed_ - delivered_ < slots_.size();
+  }
+  uint64_t next_to_claim() const noexcept { return claimed_; }
+  uint64_t claim() noexcept { return claimed_++; }
+  bool all_made() const noexcept { return made_ == batch_count_; }
+
+  /// Puts a finished batch in its place. True when it is the one that the consumer waits for.
+  bool finish(uint64_t index, std::shared_ptr<const Batch> batch) {
+    slots_[index % slots_.size()] = std::move(batch);
+    ++made_;
+    return index == delivered_;
+  }
+
+  bool ready() const noexcept {
+    return delivered_ < claimed_ && slots_[delivered_ % slots_.size()] != nullptr;
+  }
+  std::shared_ptr<const Batch> take() { return std::move(slots_[delivered_++ % slots_.size()]); }
+  uint64_t delivered() const noexcept { return delivered_; }
+  bool at_end() const noexcept { return delivered_ == batch_count_; }
+  /// Nothing is finished or being made: what the consumer needs next has not begun.
+  bool idle() const noexcept { return claimed_ == delivered_; }
+
+  void clear() noexcept {
+    for (auto& slot : slots_) slot.reset();
+  }
+
+ private:
+  uint64_t batch_count_;
+  uint64_t claimed_ = 0;
+  uint64_t made_ = 0;
+  uint64_t delivered_ = 0;
+  std::vector<std::shared_ptr<const Batch>> slots_;
+};
+
+}  // namespace penstock::pipeline

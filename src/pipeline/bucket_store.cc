@@ -1,0 +1,114 @@
+#include "pipeline/bucket_store.h"
+
+#include <algorithm>
+
+namespace penstock::pipeline {
+
+BucketStore::BucketStore(const plan::EpochPlan& plan, uint64_t capacity_bytes, uint32_t page_bytes,
+                         MemoryMeter& meter)
+    : plan_(plan),
+      meter_(meter),
+      pool_(capacity_bytes, page_bytes, meter),
+      buckets_(plan.bucket_count()) {}
+
+BucketStore::~BucketStore() {
+  for (const auto& bucket : buckets_) {
+    if (bucket != nullptr) meter_.subtract(bucket->row_count * sizeof(StoredRow));
+  }
+}
+
+size_t BucketStore::bucket_of(uint64_t slot) const {
+  size_t low = 0;
+  size_t high = buckets_.size();
+  while (high - low > 1) {
+    const size_t middle = low + (high - low) / 2;
+    (plan_.bucket_begin(middle) <= slot ? low : high) = middle;
+  }
+  return low;
+}
+
+BucketStore::Bucket& BucketStore::open(size_t index) {
+  if (buckets_[index] == nullptr) {
+    auto bucket = std::make_unique<Bucket>();
+    bucket->row_count = plan_.bucket_begin(index + 1) - plan_.bucket_begin(index);
+    bucket->rows = std::make_unique_for_overwrite<StoredRow[]>(bucket->row_count);
+    meter_.add(bucket->row_count * sizeof(StoredRow));
+    buckets_[index] = std::move(bucket);
+  }
+  return *buckets_[index];
+}
+
+std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes) {
+  if (bytes > pool_.page_bytes()) {
+    bucket.large.push_back(pool_.take_large(bytes));
+    return bucket.large.back().data;
+  }
+  if (bytes > bucket.left) {
+    bucket.cursor = pool_.take();
+    bucket.pages.push_back(bucket.cursor);
+    bucket.left = pool_.page_bytes();
+  }
+  std::byte* const destination = bucket.cursor;
+  bucket.cursor += bytes;
+  bucket.left -= bytes;
+  return destination;
+}
+
+void BucketStore::reserve(std::span<ArrivingRow> rows) {
+  const std::lock_guard lock(mutex_);
+  for (ArrivingRow& row : rows) {
+    const size_t index = bucket_of(row.slot);
+    Bucket& bucket = open(index);
+    row.destination = allocate(bucket, row.bytes);
+    bucket.rows[row.slot - plan_.bucket_begin(index)] = {row.destination, row.position, row.joinid,
+                                                         row.nnz};
+  }
+}
+
+template <typename Visit>
+void BucketStore::for_each_run(uint64_t begin, uint64_t end, Visit&& visit) const {
+  size_t index = begin < end ? bucket_of(begin) : 0;
+  while (begin < end) {
+    const uint64_t bucket_begin = plan_.bucket_begin(index);
+    const uint64_t run_end = std::min(end, plan_.bucket_begin(index + 1));
+    if (run_end > begin) {
+      const StoredRow* const rows = buckets_[index]->rows.get();
+      visit(std::span(rows + (begin - bucket_begin), rows + (run_end - bucket_begin)));
+      begin = run_end;
+    }
+    ++index;
+  }
+}
+
+void BucketStore::rows(uint64_t begin, uint64_t end, std::vector<StoredRow>& out) const {
+  out.clear();
+  out.reserve(end - begin);
+  for_each_run(begin, end, [&](auto run) { out.insert(out.end(), run.begin(), run.end()); });
+}
+
+uint64_t BucketStore::nnz(uint64_t begin, uint64_t end) const {
+  uint64_t total = 0;
+  for_each_run(begin, end, [&](auto run) {
+    for (const StoredRow& row : run) total += row.nnz;
+  });
+  return total;
+}
+
+void BucketStore::release_before(uint64_t slot) {
+  const std::lock_guard lock(mutex_);
+  while (first_bucket_ < buckets_.size() && plan_.bucket_begin(first_bucket_ + 1) <= slot) {
+    if (const auto bucket = std::move(buckets_[first_bucket_])) {
+      for (std::byte* const page : bucket->pages) pool_.give_back(page);
+      for (PagePool::Large& large : bucket->large) pool_.give_back_large(std::move(large));
+      meter_.subtract(bucket->row_count * sizeof(StoredRow));
+    }
+    ++first_bucket_;
+  }
+}
+
+uint64_t BucketStore::spilled_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return pool_.spilled_bytes();
+}
+
+}  // namespace penstock::pipeline

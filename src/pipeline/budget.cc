@@ -1,0 +1,150 @@
+#include "pipeline/budget.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "pipeline/batch_pool.h"
+
+namespace penstock::pipeline {
+namespace {
+
+/// From comfortable to the least that works. One batch more than `batches` is counted, for the
+/// consumer's hands.
+struct Level {
+  uint32_t units;
+  uint32_t batches;
+};
+constexpr Level kLevels[] = {{4, 8}, {3, 6}, {2, 4}, {2, 2}, {1, 2}, {1, 1}};
+
+struct Sizes {
+  uint64_t unit_bytes = 0;   ///< the largest unit in flight
+  uint64_t batch_bytes = 0;  ///< one batch, as a block of the pool
+  uint64_t row_bytes = 0;    ///< mean packed row
+  uint64_t fixed_bytes = 0;  ///< the plan itself
+};
+
+Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
+              std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
+  Sizes sizes;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+  double densest = 0;  // bytes a row, of the densest unit
+  for (const plan::UnitRows& unit : units) {
+    sizes.unit_bytes = std::max(sizes.unit_bytes, reader.in_flight_bytes(unit.unit));
+    rows += unit.row_count;
+    bytes += unit.packed_bytes;
+    densest = std::max(densest, static_cast<double>(unit.packed_bytes) / unit.row_count);
+  }
+  sizes.row_bytes = rows == 0 ? 0 : bytes / rows + 1;
+  const uint64_t batch_rows = std::min<uint64_t>(epoch.batch_size, std::max<uint64_t>(rows, 1));
+  uint64_t batch = batch_rows * 2 * sizeof(int64_t) + 512;
+  if (request.layout == BatchLayout::kDense) {
+    batch += batch_rows * request.columns * request.value_bytes;
+  } else {
+    // Shuffled batches are near the mean, the more so the larger they are.
+    const double row =
+        epoch.shuffle ? std::min(densest, 1.25 * static_cast<double>(sizes.row_bytes)) : densest;
+    const double nnz = row / static_cast<double>(request.packed_entry_bytes);
+    batch += batch_rows * sizeof(int32_t) +
+             static_cast<uint64_t>(static_cast<double>(batch_rows) * nnz) *
+                 (sizeof(int32_t) + request.value_bytes);
+  }
+  sizes.batch_bytes = BatchPool::block_bytes(batch);
+  sizes.fixed_bytes = units.size() * (sizeof(plan::UnitRows) + sizeof(plan::Visit) + 24);
+  return sizes;
+}
+
+uint32_t page_size(uint64_t row_bytes) {
+  const uint64_t wanted = std::bit_ceil(std::max<uint64_t>(row_bytes * 16, 4096));
+  return static_cast<uint32_t>(std::min<uint64_t>(wanted, uint64_t{1} << 20));
+}
+
+/// Visits between the first and the last bucket of any batch.
+uint32_t visits_of_a_batch(std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch,
+                           uint32_t spread) {
+  const plan::EpochPlan plan(units, epoch, spread);
+  uint32_t most = 0;
+  size_t first = 0;
+  size_t last = 0;
+  for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
+    const uint64_t begin = plan.batch_begin(batch);
+    const uint64_t end = plan.batch_begin(batch + 1);
+    while (plan.bucket_begin(first + 1) <= begin) ++first;
+    last = std::max(last, first);
+    while (plan.bucket_begin(last + 1) < end) ++last;
+    most = std::max(most, static_cast<uint32_t>(plan.last_visit_of_bucket(last) -
+                                                plan.last_visit_of_bucket(first)));
+  }
+  return most;
+}
+
+/// The largest spread whose rows fit, and how many visits ahead a batch may have to reach then.
+/// A batch that spans buckets keeps the first of them until the last is there: those visits count
+/// as read ahead, but how many there are is only known from the plan that the spread gives.
+struct SpreadChoice {
+  uint32_t spread = 0;  ///< 0: nothing fits
+  uint32_t units_ahead = 0;
+  uint64_t least_bytes = 0;
+};
+
+SpreadChoice choose_spread(std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch,
+                           uint64_t row_bytes, uint32_t units_in_flight, uint32_t page_bytes) {
+  SpreadChoice choice;
+  const auto choose = [&](uint32_t ahead) {
+    return plan::EpochPlan::choose_spread(units, epoch, row_bytes, ahead, page_bytes,
+                                          &choice.least_bytes);
+  };
+  uint32_t span = 1;
+  for (int round = 0; round < 4; ++round) {
+    const uint32_t spread = choose(units_in_flight + span);
+    if (spread == 0) break;
+    const uint32_t needed = visits_of_a_batch(units, epoch, spread);
+    if (needed <= span) {
+      choice.spread = spread;
+      choice.units_ahead = units_in_flight + span;
+      return choice;
+    }
+    span = needed;
+  }
+  // No spread agrees with its own reach: take none, whose reach is known.
+  choice.units_ahead = units_in_flight + std::max(1U, visits_of_a_batch(units, epoch, 1));
+  choice.spread = std::min(choose(choice.units_ahead), 1U);
+  return choice;
+}
+
+}  // namespace
+
+BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
+                         std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
+  BudgetSplit split;
+  const Sizes sizes = measure(request, reader, units, epoch);
+  split.page_bytes = page_size(sizes.row_bytes);
+  uint64_t least = 0;
+  for (const Level& level : kLevels) {
+    const bool is_last = &level == std::end(kLevels) - 1;
+    const uint64_t batches = sizes.batch_bytes * (level.batches + 1);
+    const uint64_t reserve = sizes.fixed_bytes + sizes.unit_bytes * level.units + batches;
+    // Rows should get half of the memory, or else the shuffle pays for the queues.
+    if (!is_last && reserve > request.memory_budget / 2) continue;
+    const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
+    const auto choice = choose_spread(units, epoch, left / split.page_bytes * split.page_bytes,
+                                      level.units, split.page_bytes);
+    least = reserve + choice.least_bytes + split.page_bytes;
+    if (choice.spread == 0) continue;
+    split.row_bytes = left;
+    split.batch_bytes = batches;
+    split.units_in_flight = level.units;
+    split.units_ahead = choice.units_ahead;
+    split.batches_ahead = level.batches;
+    split.spread = choice.spread;
+    return split;
+  }
+  throw ResourceExhausted("memory_budget is too small: " + std::to_string(request.memory_budget) +
+                          " bytes, and " + std::to_string(least) +
+                          " are needed at least for this matrix, selection and batch_size");
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <penstock/loader.h>
+
+#include <cstdint>
+#include <span>
+
+#include "format/matrix_source.h"
+#include "plan/epoch_plan.h"
+
+// How a loader's memory is split. Everything that the pipeline holds has a share:
+//
+//   units in flight   stored bytes, decode buffers, staged rows of `units_in_flight` units
+//   batches           the finished ones, those being made, and those in the consumer's hands
+//   rows              the rest: pages of packed rows and their tables, which sets the spread K
+//
+// A function of data, options and budget alone, never of threads: K decides the order of rows, and
+// the order must not depend on the machine. Small budgets get fewer units in flight and batches
+// ahead before they are refused.
+
+namespace penstock::pipeline {
+
+struct BudgetSplit {
+  uint64_t row_bytes = 0;    ///< capacity of the page pool, tables of rows included
+  uint64_t batch_bytes = 0;  ///< all batches together
+  uint32_t page_bytes = 0;
+  uint32_t units_in_flight = 1;
+  uint32_t units_ahead = 1;    ///< visits that may be read beyond those of the first bucket kept
+  uint32_t batches_ahead = 1;  ///< finished or being made
+  uint32_t spread = 1;         ///< K
+};
+
+struct BudgetRequest {
+  uint64_t memory_budget = 0;
+  BatchLayout layout = BatchLayout::kCsr;
+  size_t value_bytes = 4;  ///< of the batches' dtype
+  uint32_t columns = 0;
+  size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
+};
+
+/// Throws ResourceExhausted with the least budget that works.
+BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
+                         std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch);
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,114 @@
+#include "pipeline/epoch_setup.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "pipeline/selected_units.h"
+
+namespace penstock::pipeline {
+namespace {
+
+void check(const LoaderOptions& options) {
+  if (options.batch_size == 0) throw InvalidArgument("batch_size must be 1 or more: 0");
+  if (options.world_size == 0 || options.rank >= options.world_size) {
+    throw InvalidArgument("rank must be less than world_size: rank " +
+                          std::to_string(options.rank) + ", world_size " +
+                          std::to_string(options.world_size));
+  }
+  if (options.num_workers == 0 || options.worker >= options.num_workers) {
+    throw InvalidArgument("worker must be less than num_workers: worker " +
+                          std::to_string(options.worker) + ", num_workers " +
+                          std::to_string(options.num_workers));
+  }
+  if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
+    throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
+                          std::string(name_of(options.dtype)));
+  }
+}
+
+std::vector<int64_t> every_column(int64_t end) {
+  if (end < 0 || end > std::numeric_limits<int32_t>::max()) {
+    throw InvalidArgument("too many columns for a batch, choose some: " + std::to_string(end));
+  }
+  std::vector<int64_t> columns(static_cast<size_t>(end));
+  std::iota(columns.begin(), columns.end(), int64_t{0});
+  return columns;
+}
+
+plan::Uneven plan_uneven(UnevenRows uneven) {
+  switch (uneven) {
+    case UnevenRows::kPad:
+      return plan::Uneven::kPad;
+    case UnevenRows::kExact:
+      return plan::Uneven::kExact;
+    default:
+      return plan::Uneven::kDrop;
+  }
+}
+
+plan::EpochOptions epoch_options(const LoaderOptions& options) {
+  plan::EpochOptions epoch;
+  epoch.seed = options.seed;
+  epoch.epoch = options.epoch;
+  epoch.shuffle = options.shuffle;
+  epoch.shape = {options.world_size, options.rank, options.num_workers, options.worker};
+  epoch.uneven = plan_uneven(options.uneven);
+  epoch.batch_size = options.batch_size;
+  epoch.drop_last = options.drop_last;
+  return epoch;
+}
+
+}  // namespace
+
+EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options) {
+  check(options);
+  EpochSetup setup;
+  const format::MatrixInfo& info = source.info();
+  setup.rows = options.rows ? *options.rows : RowSelection::range(0, info.row_domain_end);
+  if (options.columns) {
+    setup.column_ids = std::make_shared<const std::vector<int64_t>>(*options.columns);
+    setup.reader = source.reader(*options.columns);
+    setup.columns = static_cast<uint32_t>(options.columns->size());
+  } else {
+    setup.reader = source.reader(every_column(info.column_domain_end));
+    setup.columns = static_cast<uint32_t>(info.column_domain_end);
+  }
+  setup.units = selected_units(source, *setup.reader, setup.rows);
+  setup.epoch = epoch_options(options);
+
+  BudgetRequest request;
+  request.memory_budget = options.memory_budget;
+  request.layout = options.layout;
+  request.value_bytes = size_of(options.dtype);
+  request.columns = setup.columns;
+  request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
+  setup.budget = split_budget(request, *setup.reader, setup.units, setup.epoch);
+  return setup;
+}
+
+uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  if (plan.row_count() == setup.rows.size()) return setup.reader->bytes_needed(setup.rows);
+  // A part of a shuffled unit touches all its tiles, near enough: count the units as whole.
+  std::vector<std::pair<uint64_t, uint32_t>> units;
+  for (size_t i = 0; i < plan.visit_count(); ++i) {
+    units.emplace_back(plan.visit(i).first_position, plan.visit(i).unit_rows);
+  }
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  RowSelection touched;
+  std::vector<int64_t> ids;
+  constexpr size_t kIdsAtOnce = size_t{1} << 20;
+  for (size_t i = 0; i < units.size(); ++i) {
+    setup.rows.copy_positions(units[i].first, units[i].second, ids);
+    if (ids.size() < kIdsAtOnce && i + 1 < units.size()) continue;
+    touched = touched | RowSelection::from_sorted(ids);
+    ids.clear();
+  }
+  return setup.reader->bytes_needed(touched);
+}
+
+}  // namespace penstock::pipeline

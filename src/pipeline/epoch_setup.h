@@ -1,0 +1,34 @@
+#pragma once
+
+#include <penstock/loader.h>
+#include <penstock/row_selection.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "format/matrix_source.h"
+#include "pipeline/budget.h"
+#include "plan/epoch_plan.h"
+
+namespace penstock::pipeline {
+
+/// What an epoch's plan is made from: options checked, columns chosen, units selected, memory
+/// split.
+struct EpochSetup {
+  std::shared_ptr<const format::MatrixReader> reader;
+  std::shared_ptr<const std::vector<int64_t>> column_ids;  ///< null: every column
+  uint32_t columns = 0;
+  RowSelection rows;
+  std::vector<plan::UnitRows> units;
+  plan::EpochOptions epoch;
+  BudgetSplit budget;
+};
+
+/// Throws InvalidArgument for options that make no sense, and as split_budget does.
+EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options);
+
+/// Stored bytes of the distinct tiles that the plan's rows touch.
+uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,316 @@
+#include "pipeline/epoch_stream.h"
+
+#include <penstock/error.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace penstock::pipeline {
+namespace {
+
+/// Threads that wait for reads; two keep a disk busy while a unit is decoded.
+constexpr uint32_t kFetchThreads = 2;
+
+unsigned thread_count(unsigned wanted) {
+  if (wanted != 0) return wanted;
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+/// Pages get what the tables of rows leave of the rows' share.
+uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
+  const auto occupancy = plan.occupancy(budget.units_ahead, budget.page_bytes);
+  const uint64_t tables = 2 * sizeof(StoredRow) * occupancy.peak_rows;
+  const uint64_t pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
+  return std::max<uint64_t>(pages, budget.page_bytes);
+}
+
+}  // namespace
+
+EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
+    : EpochStream(make_epoch_setup(*source, options), options, thread_count(options.threads)) {}
+
+EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigned threads)
+    : setup_(std::move(setup)),
+      threads_(threads),
+      plan_(setup_.units, setup_.epoch, setup_.budget.spread),
+      batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
+      assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
+                 setup_.column_ids, batches_),
+      ring_(plan_.batch_count(), setup_.budget.batches_ahead) {}
+
+EpochStream::~EpochStream() {
+  cancel();
+  join();
+  batches_->close();
+}
+
+bool EpochStream::in_other_process() const noexcept {
+  return process_id_ != 0 && process_id_ != ::getpid();
+}
+
+void EpochStream::start() {
+  process_id_ = ::getpid();
+  store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
+                                         setup_.budget.page_bytes, *meter_);
+  units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
+                                           setup_.budget.units_in_flight, *meter_);
+  batches_->set_on_release([this] { work_.notify_one(); });
+  update_gate();
+  started_ = true;
+  try {
+    const uint32_t fetchers = std::min(kFetchThreads, setup_.budget.units_in_flight);
+    for (uint32_t i = 0; i < fetchers; ++i) {
+      running_.emplace_back([this] { run_thread([this] { fetch(); }); });
+    }
+    for (unsigned i = 0; i < threads_; ++i) {
+      running_.emplace_back([this] { run_thread([this] { work(); }); });
+    }
+  } catch (const std::system_error& error) {
+    stop_ = true;
+    throw ResourceExhausted("cannot start threads: " + std::string(error.what()) + ", " +
+                            std::to_string(threads_) + " wanted, " +
+                            std::to_string(running_.size()) + " started");
+  }
+}
+
+void EpochStream::join() noexcept {
+  for (std::thread& thread : running_) thread.join();
+  running_.clear();
+}
+
+template <typename Loop>
+void EpochStream::run_thread(Loop&& loop) noexcept {
+  try {
+    loop();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void EpochStream::fail(std::exception_ptr error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (error_ == nullptr) error_ = std::move(error);
+  stop_ = true;
+  work_.notify_all();
+  fetch_.notify_all();
+  ready_.notify_all();
+}
+
+void EpochStream::cancel() noexcept {
+  const std::lock_guard lock(mutex_);
+  stop_ = true;
+  cancelled_ = true;
+  work_.notify_all();
+  fetch_.notify_all();
+  ready_.notify_all();
+}
+
+// ---- workers ------------------------------------------------------------------------------------
+
+void EpochStream::work() {
+  std::vector<StoredRow> rows;
+  std::unique_lock lock(mutex_);
+  while (!stop_ && !ring_.all_made()) {
+    BatchJob job;
+    if (claim_batch(job)) {
+      make_batch(job, rows, lock);
+    } else if (const auto task = units_->take_task()) {
+      run_task(*task, lock);
+    } else {
+      work_.wait(lock);
+    }
+  }
+}
+
+void EpochStream::run_task(const UnitTask& task, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  units_->run(task);
+  lock.lock();
+  const uint64_t finished = units_->units_finished();
+  if (units_->finish_task(task)) work_.notify_all();
+  if (units_->units_finished() != finished) fetch_.notify_one();
+}
+
+void EpochStream::prepare_claim() {
+  next_job_.index = ring_.next_to_claim();
+  next_job_.begin = plan_.batch_begin(next_job_.index);
+  next_job_.end = plan_.batch_begin(next_job_.index + 1);
+  while (plan_.bucket_begin(next_job_bucket_ + 1) < next_job_.end) ++next_job_bucket_;
+  next_job_visits_ = std::max(next_job_visits_, plan_.last_visit_of_bucket(next_job_bucket_) + 1);
+  next_job_bytes_ = 0;
+  next_job_known_ = true;
+}
+
+bool EpochStream::claim_batch(BatchJob& job) {
+  if (!ring_.can_claim()) return false;
+  if (!next_job_known_) prepare_claim();
+  if (units_->visits_done() < next_job_visits_) return false;
+  if (next_job_bytes_ == 0) {
+    const uint64_t nnz = store_->nnz(next_job_.begin, next_job_.end);
+    next_job_bytes_ = assembler_.batch_bytes(next_job_.end - next_job_.begin, nnz);
+  }
+  // A consumer that keeps its batches may hold the whole share; one at a time it still gets more.
+  const bool force = ring_.idle() && consumer_waits_;
+  if (!batches_->reserve(next_job_bytes_, force)) return false;
+  ring_.claim();
+  job = next_job_;
+  next_job_known_ = false;
+  return true;
+}
+
+void EpochStream::make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
+                             std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  store_->rows(job.begin, job.end, rows);
+  auto batch = assembler_.assemble(rows);
+  lock.lock();
+  if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
+  const size_t at = job.index - first_unmade_;
+  if (made_.size() <= at) made_.resize(at + 1, false);
+  made_[at] = true;
+  if (at == 0) {
+    while (!made_.empty() && made_.front()) {
+      made_.pop_front();
+      ++first_unmade_;
+    }
+    const uint64_t done = first_unmade_;
+    lock.unlock();
+    store_->release_before(plan_.batch_begin(done));
+    lock.lock();
+    released_batch_ = std::max(released_batch_, done);
+    update_gate();
+  }
+  if (ring_.all_made()) {
+    work_.notify_all();
+    fetch_.notify_all();
+  }
+}
+
+// The first bucket that still holds rows decides how far reading may go; the visits that the next
+// batch needs are always allowed, so that what is waited for can always come.
+void EpochStream::update_gate() {
+  if (released_batch_ >= plan_.batch_count()) return;
+  const uint64_t slot = plan_.batch_begin(released_batch_);
+  const uint64_t batch_end = plan_.batch_begin(released_batch_ + 1);
+  while (plan_.bucket_begin(gate_bucket_ + 1) <= slot) ++gate_bucket_;
+  size_t last = gate_bucket_;
+  while (plan_.bucket_begin(last + 1) < batch_end) ++last;
+  const size_t limit =
+      std::max(plan_.last_visit_of_bucket(gate_bucket_) + setup_.budget.units_ahead,
+               plan_.last_visit_of_bucket(last)) +
+      1;
+  if (limit <= visit_limit_) return;
+  visit_limit_ = limit;
+  fetch_.notify_all();
+}
+
+// ---- fetchers -----------------------------------------------------------------------------------
+
+void EpochStream::fetch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_ && !ring_.all_made()) {
+    UnitFlight* const flight = units_->begin_fetch(visit_limit_);
+    if (flight == nullptr) {
+      fetch_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    units_->fetch(*flight);
+    lock.lock();
+    const uint64_t finished = units_->units_finished();
+    if (units_->end_fetch(flight)) work_.notify_all();
+    if (units_->units_finished() != finished) fetch_.notify_one();
+  }
+}
+
+// ---- the consumer -------------------------------------------------------------------------------
+
+void EpochStream::throw_error_once() {
+  if (error_ == nullptr || error_thrown_) return;
+  error_thrown_ = true;
+  std::rethrow_exception(error_);
+}
+
+std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* timed_out) {
+  using Clock = std::chrono::steady_clock;
+  if (timed_out != nullptr) *timed_out = false;
+  if (in_other_process()) {
+    throw InvalidArgument(
+        "a Loader cannot be used in a forked process once it has started; make a "
+        "new one there: started in process " +
+        std::to_string(process_id_) + ", used in " + std::to_string(::getpid()));
+  }
+  std::unique_lock lock(mutex_);
+  throw_error_once();
+  if (stop_) return nullptr;
+  if (ring_.at_end()) {
+    lock.unlock();
+    free_memory();
+    return nullptr;
+  }
+  if (!started_) start();
+  if (!ring_.ready()) {
+    const auto begin = Clock::now();
+    const auto came = [this] { return stop_ || ring_.ready(); };
+    consumer_waits_ = true;
+    work_.notify_one();
+    if (timeout_seconds < 0) {
+      ready_.wait(lock, came);
+    } else {
+      const auto wait = std::chrono::duration<double>(std::min(timeout_seconds, 1e6));
+      ready_.wait_until(lock, begin + std::chrono::duration_cast<Clock::duration>(wait), came);
+    }
+    consumer_waits_ = false;
+    wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  throw_error_once();
+  if (stop_) return nullptr;
+  if (!ring_.ready()) {
+    if (timed_out != nullptr) *timed_out = true;
+    return nullptr;
+  }
+  auto batch = ring_.take();
+  cells_ += batch->rows();
+  nonzeros_ += batch->nnz();
+  work_.notify_one();
+  return batch;
+}
+
+// All batches are with the consumer: the threads have nothing left to do, nor the memory.
+void EpochStream::free_memory() {
+  if (!started_ || running_.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    work_.notify_all();
+    fetch_.notify_all();
+  }
+  join();
+  batches_->close();
+  const std::lock_guard lock(mutex_);
+  stats_at_end_ = {units_->units_finished(), units_->bytes_read(), store_->spilled_bytes()};
+  units_.reset();
+  store_.reset();
+}
+
+LoaderStats EpochStream::stats() const {
+  std::call_once(needed_once_, [&] { bytes_needed_ = bytes_needed(setup_, plan_); });
+  const std::lock_guard lock(mutex_);
+  LoaderStats stats;
+  stats.cells = cells_;
+  stats.nonzeros = nonzeros_;
+  stats.batches = ring_.delivered();
+  stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
+  stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
+  stats.bytes_needed = bytes_needed_;
+  stats.units_in_shuffle = plan_.spread();
+  stats.consumer_wait_seconds = wait_seconds_;
+  stats.peak_buffered_bytes = meter_->peak();
+  stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
+  return stats;
+}
+
+}  // namespace penstock::pipeline

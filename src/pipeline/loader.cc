@@ -1,0 +1,47 @@
+#include <penstock/error.h>
+#include <penstock/experiment.h>
+#include <penstock/loader.h>
+
+#include <utility>
+
+#include "pipeline/epoch_stream.h"
+
+namespace penstock {
+
+class Loader::Impl : public pipeline::EpochStream {
+ public:
+  using EpochStream::EpochStream;
+};
+
+Loader::Loader(const Matrix& matrix, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(matrix.source(), options)) {}
+
+Loader::~Loader() {
+  // In a forked child the threads do not exist and their locks may be held: nothing can be freed.
+  if (impl_ != nullptr && impl_->in_other_process()) static_cast<void>(impl_.release());
+}
+
+Loader::Loader(Loader&&) noexcept = default;
+
+Loader& Loader::operator=(Loader&& other) noexcept {
+  if (this != &other) {
+    Loader old(std::move(*this));
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+
+uint64_t Loader::size() const { return impl_->size(); }
+uint64_t Loader::row_count() const { return impl_->row_count(); }
+
+std::shared_ptr<const Batch> Loader::next() { return impl_->next(-1, nullptr); }
+
+std::shared_ptr<const Batch> Loader::next_for(double timeout_seconds, bool* timed_out) {
+  return impl_->next(timeout_seconds < 0 ? 0 : timeout_seconds, timed_out);
+}
+
+void Loader::cancel() noexcept { impl_->cancel(); }
+
+LoaderStats Loader::stats() const { return impl_->stats(); }
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+#include "pipeline/mapped_region.h"
+
+#include <penstock/error.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace penstock::pipeline {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+[[noreturn]] void fail(size_t bytes) {
+  throw ResourceExhausted("cannot map memory: " + std::string(std::strerror(errno)) + ", " +
+                          std::to_string(bytes) + " bytes");
+}
+
+}  // namespace
+
+MappedRegion MappedRegion::anonymous(size_t bytes) {
+  MappedRegion region;
+  if (bytes == 0) return region;
+  const bool huge = bytes >= kHugePage;
+  const size_t mapped = huge ? bytes + kHugePage : bytes;
+  void* const address = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) fail(bytes);
+  auto* begin = static_cast<std::byte*>(address);
+  if (huge) {
+    const size_t misaligned = reinterpret_cast<uintptr_t>(begin) % kHugePage;
+    const size_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
+    // The ends that alignment leaves over go back at once.
+    const size_t kept = (bytes + 4095) & ~size_t{4095};
+    if (head != 0) ::munmap(begin, head);
+    if (mapped - head > kept) ::munmap(begin + head + kept, mapped - head - kept);
+    begin += head;
+    ::madvise(begin, kept, MADV_HUGEPAGE);  // advice only: without huge pages it is just slower
+  }
+  region.data_ = begin;
+  region.size_ = bytes;
+  return region;
+}
+
+MappedRegion MappedRegion::of_file(int descriptor, uint64_t offset, size_t bytes) {
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
+                               static_cast<off_t>(offset));
+  if (address == MAP_FAILED) fail(bytes);
+  MappedRegion region;
+  region.data_ = static_cast<std::byte*>(address);
+  region.size_ = bytes;
+  return region;
+}
+
+void MappedRegion::reset() noexcept {
+  if (data_ != nullptr) ::munmap(data_, size_);
+  data_ = nullptr;
+  size_ = 0;
+}
+
+void drop_resident(std::byte* data, size_t bytes) noexcept {
+  const auto begin = (reinterpret_cast<uintptr_t>(data) + 4095) & ~uintptr_t{4095};
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~uintptr_t{4095};
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace penstock::pipeline

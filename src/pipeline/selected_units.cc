@@ -1,0 +1,51 @@
+#include "pipeline/selected_units.h"
+
+#include <penstock/error.h>
+
+#include <cmath>
+#include <string>
+
+#include "pipeline/bucket_store.h"
+
+namespace penstock::pipeline {
+namespace {
+
+/// A bucket's table is made for all its rows when the first comes: about twice the rows resident.
+constexpr double kRowOverhead = 2 * sizeof(StoredRow) + sizeof(kernel::PackedRowHeader) + 4;
+/// Rows do not cross pages; a page is 16 mean rows or more, so half a row is lost of 16.
+constexpr double kPageEnds = 1.04;
+
+}  // namespace
+
+std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
+                                           const format::MatrixReader& reader,
+                                           const RowSelection& rows) {
+  std::vector<plan::UnitRows> selected;
+  const double bytes_per_cell = reader.packed_bytes_per_cell();
+  const auto units = source.units();
+  uint64_t covered = 0;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const plan::FetchUnit& unit = units[i];
+    const uint64_t first = rows.rank(unit.row_begin);
+    const uint64_t count = rows.rank(unit.row_end) - first;
+    covered += count;
+    if (count == 0) continue;
+    const double share =
+        static_cast<double>(count) / static_cast<double>(unit.row_end - unit.row_begin);
+    const double cells = static_cast<double>(unit.cell_bound) * share;
+    const double bytes =
+        (cells * bytes_per_cell + static_cast<double>(count) * kRowOverhead) * kPageEnds;
+    selected.push_back({static_cast<uint32_t>(i), first, static_cast<uint32_t>(count),
+                        static_cast<uint64_t>(std::ceil(bytes))});
+  }
+  if (covered != rows.size()) {
+    const int64_t end = units.empty() ? 0 : units.back().row_end;
+    throw InvalidArgument(
+        "selected rows are outside the matrix: " + std::to_string(rows.size() - covered) + " of " +
+        std::to_string(rows.size()) + ", the last is " + std::to_string(rows.at(rows.size() - 1)) +
+        ", rows of the matrix end at " + std::to_string(end));
+  }
+  return selected;
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,277 @@
+#pragma once
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "format/matrix_source.h"
+#include "kernel/pack_row.h"
+
+// A matrix in memory that behaves like a stored one, for tests of the pipeline: units of uneven
+// size, several decode phases with barriers between them that it checks itself, errors thrown and
+// time lost where a test asks for it.
+
+namespace penstock::pipeline::testing {
+
+/// Where an error is thrown, once, counted over the whole run.
+enum class Fault { kNone, kStart, kFetch, kTask, kPack, kNnz };
+
+struct MemoryMatrixOptions {
+  int64_t rows = 1000;
+  int64_t columns = 100;
+  uint32_t max_nnz = 20;
+  double rare_values = 0.02;  ///< share of values that are not small counts
+  int64_t max_unit_rows = 64;
+  double estimate_factor = 1.0;  ///< what the source claims of its size, over the truth
+  uint32_t giant_row_every = 0;  ///< every n-th row is full
+  uint64_t unit_bytes = 1000;    ///< in_flight_bytes of each unit
+  Fault fault = Fault::kNone;
+  int fault_after = 0;  ///< calls that go well before
+  uint32_t fetch_microseconds = 0;
+  uint32_t task_microseconds = 0;
+  uint64_t seed = 1;
+};
+
+struct MemoryRow {
+  std::vector<int64_t> columns;  ///< ascending, some twice
+  std::vector<float> values;
+};
+
+class MemoryMatrix : public format::MatrixSource,
+                     public std::enable_shared_from_this<MemoryMatrix> {
+ public:
+  explicit MemoryMatrix(const MemoryMatrixOptions& options) : options_(options) {
+    std::mt19937_64 random(options.seed);
+    info_.row_domain_end = options.rows;
+    info_.column_domain_end = options.columns;
+    info_.value_type = DataType::kFloat32;
+    for (int64_t i = 0; i < options.rows; ++i) rows_.push_back(random_row(random, i));
+    for (int64_t begin = 0; begin < options.rows;) {
+      const auto size = std::min<int64_t>(
+          options.rows - begin,
+          1 + static_cast<int64_t>(random() % static_cast<uint64_t>(options.max_unit_rows)));
+      add_unit(begin, begin + size);
+      begin += size;
+    }
+    faults_left_ = options.fault_after;
+  }
+
+  const format::MatrixInfo& info() const override { return info_; }
+  std::span<const plan::FetchUnit> units() const override { return units_; }
+  std::shared_ptr<const format::MatrixReader> reader(
+      std::span<const int64_t> columns) const override;
+
+  const MemoryRow& row(int64_t index) const { return rows_[static_cast<size_t>(index)]; }
+  const MemoryMatrixOptions& options() const { return options_; }
+
+  /// Throws at the place and time that the options ask for.
+  void maybe_fail(Fault here) const {
+    if (options_.fault != here) return;
+    if (faults_left_.fetch_sub(1) == 0) throw IoError("injected fault");
+  }
+
+ private:
+  MemoryRow random_row(std::mt19937_64& random, int64_t index) const {
+    MemoryRow row;
+    const bool giant = options_.giant_row_every != 0 && index % options_.giant_row_every == 0;
+    const auto nnz = giant ? static_cast<uint64_t>(options_.columns)
+                           : random() % (uint64_t{options_.max_nnz} + 1);
+    for (uint64_t i = 0; i < nnz; ++i) {
+      row.columns.push_back(
+          giant ? static_cast<int64_t>(i)
+                : static_cast<int64_t>(random() % static_cast<uint64_t>(options_.columns)));
+      const bool rare = std::uniform_real_distribution<>()(random) < options_.rare_values;
+      row.values.push_back(rare ? static_cast<float>(random() % 100000) / 8
+                                : static_cast<float>(1 + random() % 200));
+    }
+    std::sort(row.columns.begin(), row.columns.end());
+    return row;
+  }
+
+  void add_unit(int64_t begin, int64_t end) {
+    plan::FetchUnit unit;
+    unit.row_begin = begin;
+    unit.row_end = end;
+    uint64_t cells = 0;
+    for (int64_t i = begin; i < end; ++i) cells += rows_[static_cast<size_t>(i)].columns.size();
+    unit.cell_bound = static_cast<uint64_t>(static_cast<double>(cells) * options_.estimate_factor);
+    unit.stored_bytes = cells * 2;
+    unit.tile_count = 3;
+    units_.push_back(unit);
+  }
+
+  MemoryMatrixOptions options_;
+  format::MatrixInfo info_;
+  std::vector<MemoryRow> rows_;
+  std::vector<plan::FetchUnit> units_;
+  mutable std::atomic<int> faults_left_{0};
+};
+
+class MemoryReader;
+
+class MemoryDecode : public format::UnitDecode {
+ public:
+  MemoryDecode(std::shared_ptr<const MemoryReader> reader, uint32_t unit, std::vector<int64_t> rows)
+      : reader_(std::move(reader)), unit_(unit), rows_(std::move(rows)), staged_(rows_.size()) {}
+
+  void fetch() override;
+  // Phases: two tasks, none at all, one for each seven rows.
+  size_t phase_count() const override { return 3; }
+  size_t task_count(size_t phase) const override {
+    return phase == 0 ? 2 : phase == 1 ? 0 : (rows_.size() + 6) / 7;
+  }
+  void run(size_t phase, size_t task) override;
+  uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
+  uint32_t nnz(uint32_t row) const override;
+  size_t packed_bytes(uint32_t row) const override;
+  void pack(uint32_t row, std::byte* destination) const override;
+  uint64_t bytes_read() const override;
+
+ private:
+  struct Staged {
+    std::vector<uint32_t> columns;
+    std::vector<float> values;
+    uint32_t wide = 0;
+  };
+  void require(bool condition, const char* what) const {
+    if (!condition) throw Internal(std::string("test source: ") + what);
+  }
+
+  std::shared_ptr<const MemoryReader> reader_;
+  uint32_t unit_;
+  std::vector<int64_t> rows_;
+  std::vector<Staged> staged_;
+  std::atomic<bool> fetched_{false};
+  std::atomic<size_t> first_phase_done_{0};
+  std::atomic<size_t> last_phase_done_{0};
+};
+
+class MemoryReader : public format::MatrixReader,
+                     public std::enable_shared_from_this<MemoryReader> {
+ public:
+  MemoryReader(std::shared_ptr<const MemoryMatrix> matrix, std::span<const int64_t> columns)
+      : matrix_(std::move(matrix)),
+        columns_(columns.begin(), columns.end()),
+        layout_(kernel::make_row_layout(columns.size(), DataType::kFloat32)) {
+    for (size_t i = 1; i < columns_.size(); ++i) {
+      if (columns_[i] <= columns_[i - 1]) throw InvalidArgument("columns must ascend");
+    }
+  }
+
+  const kernel::PackedRowLayout& row_layout() const override { return layout_; }
+  std::unique_ptr<format::UnitDecode> start(
+      uint32_t unit, std::vector<int64_t> rows,
+      std::unique_ptr<format::UnitDecode> recycled) const override {
+    recycled.reset();
+    matrix_->maybe_fail(Fault::kStart);
+    const auto& fetch_unit = matrix_->units()[unit];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < fetch_unit.row_begin || rows[i] >= fetch_unit.row_end ||
+          (i > 0 && rows[i] <= rows[i - 1])) {
+        throw Internal("test source: rows not of the unit, or not ascending");
+      }
+    }
+    return std::make_unique<MemoryDecode>(shared_from_this(), unit, std::move(rows));
+  }
+  uint64_t in_flight_bytes(uint32_t) const override { return matrix_->options().unit_bytes; }
+  double packed_bytes_per_cell() const override {
+    const double share = static_cast<double>(columns_.size()) /
+                         static_cast<double>(std::max<int64_t>(1, matrix_->options().columns));
+    return (3.0 + 4 * matrix_->options().rare_values) * share;
+  }
+  uint64_t bytes_needed(const RowSelection& rows) const override {
+    uint64_t bytes = 0;
+    for (const auto& unit : matrix_->units()) {
+      if (rows.rank(unit.row_end) > rows.rank(unit.row_begin)) bytes += unit.stored_bytes;
+    }
+    return bytes;
+  }
+
+  const MemoryMatrix& matrix() const { return *matrix_; }
+  const std::vector<int64_t>& columns() const { return columns_; }
+
+ private:
+  std::shared_ptr<const MemoryMatrix> matrix_;
+  std::vector<int64_t> columns_;
+  kernel::PackedRowLayout layout_;
+};
+
+inline std::shared_ptr<const format::MatrixReader> MemoryMatrix::reader(
+    std::span<const int64_t> columns) const {
+  return std::make_shared<MemoryReader>(shared_from_this(), columns);
+}
+
+/// Sleeps, or gives way: both shake the order of threads.
+inline void lose_time(uint32_t microseconds) {
+  if (microseconds != 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+}
+
+inline void MemoryDecode::fetch() {
+  lose_time(reader_->matrix().options().fetch_microseconds);
+  reader_->matrix().maybe_fail(Fault::kFetch);
+  require(!fetched_.exchange(true), "fetched twice");
+}
+
+inline void MemoryDecode::run(size_t phase, size_t task) {
+  lose_time(reader_->matrix().options().task_microseconds);
+  reader_->matrix().maybe_fail(Fault::kTask);
+  require(fetched_, "decoded before it was fetched");
+  if (phase == 0) {
+    ++first_phase_done_;
+    return;
+  }
+  require(first_phase_done_ == 2, "a phase began before the one before ended");
+  for (size_t i = task * 7; i < std::min(rows_.size(), task * 7 + 7); ++i) {
+    const MemoryRow& row = reader_->matrix().row(rows_[i]);
+    Staged& staged = staged_[i];
+    const auto& columns = reader_->columns();
+    for (size_t k = 0; k < row.columns.size(); ++k) {
+      const auto at = std::lower_bound(columns.begin(), columns.end(), row.columns[k]);
+      if (at == columns.end() || *at != row.columns[k]) continue;
+      staged.columns.push_back(static_cast<uint32_t>(at - columns.begin()));
+      staged.values.push_back(row.values[k]);
+    }
+    staged.wide = kernel::choose_wide_count(
+        reader_->row_layout(), reinterpret_cast<const std::byte*>(staged.values.data()),
+        static_cast<uint32_t>(staged.columns.size()));
+  }
+  ++last_phase_done_;
+}
+
+inline uint32_t MemoryDecode::nnz(uint32_t row) const {
+  reader_->matrix().maybe_fail(Fault::kNnz);
+  require(last_phase_done_ == task_count(2), "read before it was decoded");
+  return static_cast<uint32_t>(staged_.at(row).columns.size());
+}
+
+inline size_t MemoryDecode::packed_bytes(uint32_t row) const {
+  const Staged& staged = staged_.at(row);
+  return reader_->row_layout().record_bytes(static_cast<uint32_t>(staged.columns.size()),
+                                            staged.wide);
+}
+
+inline void MemoryDecode::pack(uint32_t row, std::byte* destination) const {
+  reader_->matrix().maybe_fail(Fault::kPack);
+  const Staged& staged = staged_.at(row);
+  kernel::pack_row(reader_->row_layout(), std::span<const uint32_t>(staged.columns),
+                   reinterpret_cast<const std::byte*>(staged.values.data()), staged.wide,
+                   destination);
+}
+
+inline uint64_t MemoryDecode::bytes_read() const {
+  return reader_->matrix().units()[unit_].stored_bytes;
+}
+
+}  // namespace penstock::pipeline::testing

@@ -1,0 +1,183 @@
+#include "pipeline/unit_scheduler.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <string>
+
+namespace penstock::pipeline {
+namespace {
+
+/// Rows packed by one task: some 0.3 MB, so that a task is worth its lock and a unit has several.
+constexpr size_t kRowsPerPack = 64;
+
+}  // namespace
+
+UnitScheduler::UnitScheduler(const plan::EpochPlan& plan, const format::MatrixReader& reader,
+                             const RowSelection& rows, BucketStore& store, uint32_t units_in_flight,
+                             MemoryMeter& meter)
+    : plan_(plan),
+      reader_(reader),
+      rows_(rows),
+      store_(store),
+      units_in_flight_(units_in_flight),
+      meter_(meter),
+      done_(plan.visit_count(), false) {}
+
+UnitScheduler::~UnitScheduler() {
+  for (const auto& flight : flights_) meter_.subtract(flight->charged_bytes);
+  for (const Spare& spare : spares_) meter_.subtract(spare.charged_bytes);
+}
+
+UnitFlight* UnitScheduler::begin_fetch(size_t visit_limit) {
+  if (next_visit_ >= std::min(visit_limit, plan_.visit_count()) ||
+      flights_.size() >= units_in_flight_) {
+    return nullptr;
+  }
+  auto flight = std::make_unique<UnitFlight>();
+  flight->visit = next_visit_++;
+  flight->fetching = true;
+  if (!spares_.empty()) {
+    flight->decode = std::move(spares_.back().decode);
+    flight->charged_bytes = spares_.back().charged_bytes;
+    spares_.pop_back();
+  }
+  const uint64_t needed = reader_.in_flight_bytes(plan_.visit(flight->visit).unit);
+  if (needed > flight->charged_bytes) {
+    meter_.add(needed - flight->charged_bytes);
+    flight->charged_bytes = needed;
+  }
+  flights_.push_back(std::move(flight));
+  return flights_.back().get();
+}
+
+void UnitScheduler::fetch(UnitFlight& flight) {
+  const plan::Visit& visit = plan_.visit(flight.visit);
+  std::vector<plan::Placement> placements;
+  plan_.place(flight.visit, placements);
+  std::sort(placements.begin(), placements.end(),
+            [](const auto& a, const auto& b) { return a.row < b.row; });
+  std::vector<int64_t> unit_rows;
+  rows_.copy_positions(visit.first_position, visit.unit_rows, unit_rows);
+
+  // Only the rows that this rank and worker keep are decoded; a padded row has two placements.
+  std::vector<int64_t> kept;
+  kept.reserve(placements.size());
+  flight.arriving.reserve(placements.size());
+  flight.decoded_rows.reserve(placements.size());
+  for (size_t i = 0; i < placements.size(); ++i) {
+    const uint32_t row = placements[i].row;
+    if (i == 0 || placements[i - 1].row != row) kept.push_back(unit_rows[row]);
+    ArrivingRow arriving;
+    arriving.slot = placements[i].slot;
+    arriving.position = static_cast<int64_t>(visit.first_position + row);
+    arriving.joinid = kept.back();
+    flight.arriving.push_back(arriving);
+    flight.decoded_rows.push_back(static_cast<uint32_t>(kept.size() - 1));
+  }
+  const size_t kept_count = kept.size();
+  flight.decode = reader_.start(visit.unit, std::move(kept), std::move(flight.decode));
+  flight.decode->fetch();
+  if (flight.decode->row_count() != kept_count) {
+    throw Internal("a unit decodes " + std::to_string(flight.decode->row_count()) +
+                   " rows where it was given " + std::to_string(kept_count) + ", unit " +
+                   std::to_string(visit.unit));
+  }
+}
+
+bool UnitScheduler::end_fetch(UnitFlight* flight) {
+  flight->fetching = false;
+  bytes_read_ += flight->decode->bytes_read();
+  return open_next_step(*flight);
+}
+
+// Steps without tasks are passed over; a flight that reaches kDone is taken out.
+bool UnitScheduler::open_next_step(UnitFlight& flight) {
+  do {
+    if (flight.step == Step::kFetch) {
+      flight.step = Step::kDecode;
+      flight.phase = 0;
+    } else if (flight.step == Step::kDecode && flight.phase < flight.decode->phase_count()) {
+      ++flight.phase;
+    } else if (flight.step == Step::kPlace) {
+      flight.step = Step::kPack;
+    } else if (flight.step == Step::kPack) {
+      flight.step = Step::kDone;
+    }
+    if (flight.step == Step::kDecode && flight.phase == flight.decode->phase_count()) {
+      flight.step = Step::kPlace;
+    }
+    flight.next_task = 0;
+    flight.tasks_done = 0;
+    switch (flight.step) {
+      case Step::kDecode:
+        flight.task_count = flight.decode->task_count(flight.phase);
+        break;
+      case Step::kPlace:
+        flight.task_count = 1;
+        break;
+      case Step::kPack:
+        flight.task_count = (flight.arriving.size() + kRowsPerPack - 1) / kRowsPerPack;
+        break;
+      default:
+        finish(flight);
+        return true;
+    }
+  } while (flight.task_count == 0);
+  return true;
+}
+
+void UnitScheduler::finish(UnitFlight& flight) {
+  done_[flight.visit] = true;
+  while (visits_done_ < done_.size() && done_[visits_done_]) ++visits_done_;
+  ++units_finished_;
+  spares_.push_back({std::move(flight.decode), flight.charged_bytes});
+  const auto at = std::find_if(flights_.begin(), flights_.end(),
+                               [&](const auto& each) { return each.get() == &flight; });
+  flights_.erase(at);
+}
+
+std::optional<UnitTask> UnitScheduler::take_task() {
+  for (const auto& flight : flights_) {
+    if (flight->fetching || flight->next_task >= flight->task_count) continue;
+    return UnitTask{flight.get(), flight->step, flight->phase, flight->next_task++};
+  }
+  return std::nullopt;
+}
+
+bool UnitScheduler::has_task() const noexcept {
+  return std::any_of(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return !flight->fetching && flight->next_task < flight->task_count;
+  });
+}
+
+bool UnitScheduler::finish_task(const UnitTask& task) {
+  UnitFlight& flight = *task.flight;
+  if (++flight.tasks_done < flight.task_count) return false;
+  return open_next_step(flight);
+}
+
+void UnitScheduler::run(const UnitTask& task) {
+  UnitFlight& flight = *task.flight;
+  if (task.step == Step::kDecode) {
+    flight.decode->run(task.phase, task.index);
+  } else if (task.step == Step::kPlace) {
+    place(flight);
+  } else {
+    const size_t begin = task.index * kRowsPerPack;
+    const size_t end = std::min(begin + kRowsPerPack, flight.arriving.size());
+    for (size_t i = begin; i < end; ++i) {
+      flight.decode->pack(flight.decoded_rows[i], flight.arriving[i].destination);
+    }
+  }
+}
+
+void UnitScheduler::place(UnitFlight& flight) {
+  for (size_t i = 0; i < flight.arriving.size(); ++i) {
+    flight.arriving[i].nnz = flight.decode->nnz(flight.decoded_rows[i]);
+    flight.arriving[i].bytes = flight.decode->packed_bytes(flight.decoded_rows[i]);
+  }
+  store_.reserve(flight.arriving);
+}
+
+}  // namespace penstock::pipeline
