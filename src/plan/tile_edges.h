@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan/fetch_unit.h"
+
+// The rows at which a boundary between units could stand, in ascending order, each with what a unit
+// that begins or ends there must know. Only rows where a tile begins or has just ended can be best:
+// between two of them the tiles that a boundary cuts do not change.
+
+namespace penstock::plan {
+
+/// Cells are counted in 1/2^20, so that a tile's cells spread over its rows stay exact enough.
+using CellParts = unsigned __int128;
+inline constexpr unsigned kCellPartBits = 20;
+
+struct TileEdge {
+  int64_t row = 0;
+  uint32_t begun = 0;  ///< tiles whose first row is smaller
+  uint32_t ended = 0;  ///< tiles whose last row is smaller
+  uint64_t begun_bytes = 0;
+  uint64_t ended_bytes = 0;
+  CellParts cells_before = 0;   ///< cells in smaller rows
+  CellParts cells_per_row = 0;  ///< from here to the next edge
+  uint32_t begun_here = 0;      ///< tiles whose first row is this or smaller
+  uint64_t begun_here_bytes = 0;
+
+  uint32_t cut_tiles() const noexcept { return begun - ended; }
+  /// The same at a later row that is before the next edge.
+  TileEdge moved_to(int64_t later_row) const;
+};
+
+/// Streams the edges of a set of tiles, clamped to [row_begin, row_end). Sorting is the cost:
+/// nothing for tiles in row order, O(n log n) otherwise.
+class TileEdges {
+ public:
+  TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t row_end);
+
+  std::optional<TileEdge> next();
+
+ private:
+  struct Mark {
+    int64_t row;
+    uint32_t tile;
+  };
+  CellParts density(uint32_t tile) const;
+
+  std::span<const TileRows> tiles_;
+  int64_t row_begin_, row_end_;
+  std::vector<Mark> begins_, ends_;
+  size_t next_begin_ = 0, next_end_ = 0;
+  TileEdge edge_;
+};
+
+}  // namespace penstock::plan
