@@ -72,7 +72,8 @@ void register_loader(nb::module_& module) {
       .def_ro("units_in_shuffle", &LoaderStats::units_in_shuffle)
       .def_ro("consumer_wait_seconds", &LoaderStats::consumer_wait_seconds)
       .def_ro("peak_buffered_bytes", &LoaderStats::peak_buffered_bytes)
-      .def_ro("spilled_bytes", &LoaderStats::spilled_bytes);
+      .def_ro("spilled_bytes", &LoaderStats::spilled_bytes)
+      .def_ro("planned_bytes", &LoaderStats::planned_bytes);
 
   nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
       .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),

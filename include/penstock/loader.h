@@ -92,6 +92,7 @@ struct LoaderStats {
   double consumer_wait_seconds = 0;
   uint64_t peak_buffered_bytes = 0;
   uint64_t spilled_bytes = 0;
+  uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
 };
 
 /// Streams one epoch. Threads start with the first next() and end with the loader; one consumer

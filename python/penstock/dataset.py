@@ -17,7 +17,7 @@ from .epoch_iterator import EpochIterator, EpochProgress
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
-from .loader_stats import LoaderStats
+from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .sharding import Share
@@ -295,6 +295,17 @@ class Dataset:
                 self._encoders_fitted = True
             self._obs_batches = batches
         return self._obs_batches
+
+    def plan(self) -> LoaderStats:
+        """Plan the next epoch without reading cells: `planned_bytes` and `units_in_shuffle`.
+
+        Raises
+        ------
+        ResourceExhausted
+            The memory budget is too small; the message says the least that works.
+        """
+        loader = self._loader(self._settings, self._settings.share(), self._epoch)
+        return from_core(loader.stats())
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""

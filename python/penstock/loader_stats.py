@@ -31,6 +31,8 @@ class LoaderStats:
         Most memory that rows, tiles in flight and finished batches took.
     spilled_bytes : int
         Written to disk because an estimate of memory proved too low.
+    planned_bytes : int
+        Memory that the plan sets aside for the epoch.
     """
 
     cells: int = 0
@@ -43,6 +45,7 @@ class LoaderStats:
     consumer_wait_seconds: float = 0.0
     peak_buffered_bytes: int = 0
     spilled_bytes: int = 0
+    planned_bytes: int = 0
 
     @property
     def read_amplification(self) -> float:

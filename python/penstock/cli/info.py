@@ -1,0 +1,115 @@
+"""``penstock info``: what an experiment holds, and what loading it takes. Needs numpy alone."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import _core, display
+from ..dataset import Dataset
+from ..errors import ResourceExhausted
+from ..experiment import Experiment, open
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "info",
+        help="what an experiment holds, and what loading it takes",
+        description="Shows the measurements, layers, obs columns and storage of an experiment, "
+        "and the fetch units and memory of a loader with default settings.",
+    )
+    parser.add_argument("path", metavar="PATH", help="a TileDB-SOMA experiment")
+    parser.set_defaults(run=lambda parsed: run(parsed.path))
+
+
+def run(path: str) -> None:
+    """Print it."""
+    experiment = open(path)
+    for line in lines(experiment):
+        print(line)
+
+
+def lines(experiment: Experiment) -> Iterator[str]:
+    """The whole text, line by line."""
+    obs = experiment.obs
+    yield f"{experiment.uri}"
+    yield from _indented(sorted(experiment.metadata.items()), 2)
+    yield ""
+    yield f"obs: {display.count(len(obs))} cells"
+    yield from _columns(obs.schema)
+    for name in experiment.measurements:
+        var = experiment.var(name)
+        yield ""
+        yield f"measurement {name}: {display.count(len(var))} genes"
+        yield from _columns(var.schema)
+        for layer in experiment.layers(name):
+            yield ""
+            yield from _layer(experiment, name, layer)
+
+
+def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:
+    rows = [
+        (column.name, display.column_type(column), display.size(column.stored_bytes))
+        for column in schema
+    ]
+    yield from _indented(rows, 2, right=[2])
+
+
+def _layer(experiment: Experiment, measurement: str, name: str) -> Iterator[str]:
+    matrix = experiment.x(measurement, name)
+    cells, nonzeros = experiment.n_obs, matrix.stored_cells()
+    rows, columns = matrix.shape
+    bytes_each = _per(matrix.stored_bytes, nonzeros, "bytes a non-zero", 2)
+    yield f"layer {measurement}/X/{name}: {matrix.value_type}"
+    facts = [
+        ("shape", f"{display.count(rows)} × {display.count(columns)}"),
+        ("non-zeros", display.count(nonzeros) + _per(nonzeros, cells, "a cell", 0)),
+        ("stored", display.size(matrix.stored_bytes) + bytes_each),
+        ("fragments", display.count(matrix.fragment_count)),
+        ("layout", matrix.layout),
+        ("fetch units", _units(matrix)),
+    ]
+    yield from _indented(facts, 2)
+    dataset = Dataset(experiment, measurement=measurement, layer=name)
+    yield f"  {_loader_memory(dataset)}"
+
+
+def _units(matrix: _core.Matrix) -> str:
+    units = matrix.units()
+    if not units:
+        return "none"
+    rows = sum(unit.row_end - unit.row_begin for unit in units) / len(units)
+    stored = sum(unit.stored_bytes for unit in units) / len(units)
+    tiles = sum(unit.tile_count for unit in units) / len(units)
+    return (
+        f"{display.count(len(units))}, each about {display.count(round(rows))} rows, "
+        f"{display.count(round(tiles))} tiles, {display.size(stored)}"
+    )
+
+
+def _loader_memory(dataset: Dataset) -> str:
+    try:
+        plan = dataset.plan()
+    except ResourceExhausted as error:
+        return f"a loader with default settings does not do: {error}"
+    units = display.count(plan.units_in_shuffle)
+    return (
+        f"a loader with default settings takes {display.size(plan.planned_bytes)} and mixes "
+        f"{units} units at a time"
+    )
+
+
+def _per(total: int, count: int, unit: str, digits: int) -> str:
+    return f", {total / count:,.{digits}f} {unit}" if count else ""
+
+
+def _indented(
+    rows: Iterable[Sequence[str]], spaces: int, right: Iterable[int] = ()
+) -> Iterator[str]:
+    for line in display.aligned(rows, right):
+        yield " " * spaces + line
