@@ -200,6 +200,10 @@ void test(const Predicate& predicate, const ColumnInfo& info, const Column& colu
   if (column.categories) {
     test_codes(predicate, column, info.enumerated, mask);
   } else if (column.is_variable()) {
+    if (!is_string(type)) {
+      throw InvalidArgument("value_filter: column '" + info.name +
+                            "' has several values a cell and cannot be compared");
+    }
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = test_string(predicate, column.string_at(i));
   } else if (is_string(type)) {
     if (!mask.empty()) throw Internal("column '" + info.name + "' of strings has no offsets");

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "format/tiledb/array_reader.h"
+#include "format/tiledb/array_reader_overlap.h"
+
+namespace penstock::format::tiledb {
+
+/// What an ArrayReader loads when it is first needed.
+struct ArrayReader::Lazy {
+  std::once_flag columns_once;
+  std::vector<ColumnInfo> columns;
+
+  std::mutex categories_mutex;
+  std::map<std::string, std::shared_ptr<const Categories>> categories;  // by enumeration
+
+  std::once_flag replaced_once;
+  ReplacedCells replaced;
+};
+
+}  // namespace penstock::format::tiledb
