@@ -1,12 +1,13 @@
-"""Writes the small TileDB arrays and groups of tests/data/tiledb_golden, and what TileDB says of them.
+"""Writes the small TileDB stores of tests/data/tiledb_golden, and what TileDB says of them.
 
-    python make_tiledb_golden.py OUT            # with tiledb-py 0.36 (TileDB 2.30): everything but format18
-    python make_tiledb_golden.py OUT --format18 # with tiledb-py 0.21 (TileDB 2.15): only format18
+    python make_tiledb_golden.py OUT             # tiledb-py 0.36 (TileDB 2.30): all but format18
+    python make_tiledb_golden.py OUT --format18  # tiledb-py 0.21 (TileDB 2.15): only format18
 
-Each store OUT/NAME gets OUT/NAME.facts: one fact a line, in the words of src/format/tiledb/golden_test.cc,
-which prints the same facts as Penstock sees them and compares the two texts. Facts come from tiledb-py alone.
+Each store OUT/NAME gets OUT/NAME.facts: one fact a line, in the words of
+src/format/tiledb/golden_test.cc, which prints the same facts as Penstock sees them and compares
+the two texts. Facts come from tiledb-py alone.
 
-Arrays are written below /tmp/penstock_golden first: format 18 stores absolute paths in a few places.
+Arrays are written below /tmp/penstock_golden first: format 18 stores absolute paths here and there.
 Fragment names hold random UUIDs, so a new run gives other files with the same facts.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import os
 import shutil
 import struct
+from pathlib import Path
 
 import numpy as np
 import tiledb
@@ -22,7 +24,7 @@ SCRATCH = "/tmp/penstock_golden"
 RNG = np.random.default_rng(1)
 
 
-# ---- facts -------------------------------------------------------------------------------------------
+# ---- facts ----
 
 FILTER_CODES = {
     "NoOpFilter": 0,
@@ -94,11 +96,14 @@ def box_text(box):
 def schema_facts(schema):
     domain = schema.domain
     yield (
-        f"schema version={schema.version} sparse={int(schema.sparse)} duplicates={int(schema.sparse and schema.allows_duplicates)} "
-        f"cell_order={schema.cell_order} tile_order={schema.tile_order or 'row-major'} capacity={schema.capacity}"
+        f"schema version={schema.version} sparse={int(schema.sparse)} "
+        f"duplicates={int(schema.sparse and schema.allows_duplicates)} "
+        f"cell_order={schema.cell_order} tile_order={schema.tile_order or 'row-major'} "
+        f"capacity={schema.capacity}"
     )
     yield (
-        f"filters coords={filters_text(schema.coords_filters)} offsets={filters_text(schema.offsets_filters)} "
+        f"filters coords={filters_text(schema.coords_filters)} "
+        f"offsets={filters_text(schema.offsets_filters)} "
         f"validity={filters_text(schema.validity_filters)}"
     )
     for i in range(domain.ndim):
@@ -107,16 +112,21 @@ def schema_facts(schema):
         text = f"dim {dim.name} type={'ascii' if var else type_text(dim.dtype)} var={int(var)}"
         if not var:
             text += f" domain={box_text([dim.domain])}"
-            if dim.tile is not None and not (np.dtype(dim.dtype).kind == "f" and dim.tile == 0):
-                text += f" extent={value_text(dim.dtype.type(dim.tile) if dim.dtype.kind == 'f' else np.asarray(dim.tile).astype('int64'))}"
+            if dim.tile is not None and not (dim.dtype.kind == "f" and dim.tile == 0):
+                integer = dim.dtype.kind != "f"
+                extent = np.asarray(dim.tile).astype("int64" if integer else dim.dtype)
+                text += f" extent={value_text(extent)}"
         own = filters_text(dim.filters)
         yield text + f" filters={own if own != '[]' else filters_text(schema.coords_filters)}"
     for i in range(schema.nattr):
         attr = schema.attr(i)
         ascii_type = getattr(attr, "isascii", False)
         names = attr.dtype.names
-        number = "var" if attr.isvar else str(len(names) if names else (attr.dtype.itemsize if attr.dtype.kind == "S" else 1))
-        text = f"attr {attr.name} type={'ascii' if ascii_type else type_text(attr.dtype)} number={number}"
+        count = attr.dtype.itemsize if attr.dtype.kind == "S" else 1
+        number = "var" if attr.isvar else str(len(names) if names else count)
+        blob = attr.dtype.kind == "S" and "BLOB" in str(getattr(attr, "_tiledb_dtype", ""))
+        kind = "ascii" if ascii_type else "bytes" if blob else type_text(attr.dtype)
+        text = f"attr {attr.name} type={kind} number={number}"
         text += f" nullable={int(attr.isnullable)} enum={getattr(attr, 'enum_label', None) or '-'}"
         yield text + f" filters={filters_text(attr.filters)}"
     current = getattr(schema, "current_domain", None)
@@ -131,12 +141,16 @@ def fragment_facts(uri):
     # tiledb.FragmentInfoList cannot give MBRs of arrays with string dimensions.
     fixed = not any(array.schema.domain.dim(i).isvar for i in range(array.schema.domain.ndim))
     infos = tiledb.FragmentInfoList(uri, include_mbrs=sparse and fixed)
-    order = sorted(range(len(infos)), key=lambda i: (infos[i].timestamp_range[0], os.path.basename(infos[i].uri)))
+    order = sorted(
+        range(len(infos)), key=lambda i: (infos[i].timestamp_range[0], Path(infos[i].uri).name)
+    )
     for place, i in enumerate(order):
         info = infos[i]
         yield (
-            f"fragment {place} name={os.path.basename(info.uri)} version={info.version} dense={int(not info.sparse)} "
-            f"time={info.timestamp_range[0]}-{info.timestamp_range[1]} schema={info.array_schema_name} "
+            f"fragment {place} name={Path(info.uri).name} version={info.version} "
+            f"dense={int(not info.sparse)} "
+            f"time={info.timestamp_range[0]}-{info.timestamp_range[1]} "
+            f"schema={info.array_schema_name} "
             f"cells={info.cell_num} consolidated_footer={int(info.has_consolidated_metadata)}"
         )
         yield f"fragment {place} domain={box_text(info.nonempty_domain)}"
@@ -176,7 +190,8 @@ def visible_facts(uri, start, end):
         names = [array.schema.attr(i).name for i in range(array.schema.nattr)]
         domain = array.nonempty_domain()
         yield (
-            f"at {start}-{end} attributes={','.join(names)} domain={'-' if domain is None else box_text(domain)} "
+            f"at {start}-{end} attributes={','.join(names)} "
+            f"domain={'-' if domain is None else box_text(domain)} "
             f"metadata={','.join(sorted(array.meta.keys()))}"
         )
 
@@ -203,7 +218,7 @@ def group_facts(uri):
         yield from metadata_facts(group)
 
 
-# ---- stores ------------------------------------------------------------------------------------------
+# ---- stores ----
 
 
 def put(uri, timestamp, coords, **attributes):
@@ -230,9 +245,9 @@ def vacuum(uri, mode="fragments"):
 
 
 def backdate_schema(uri, timestamp):
-    """TileDB writes an array's first schema at the present time; nothing refers to it yet, so its file can be renamed."""
-    (name,) = [n for n in os.listdir(uri + "/__schema") if n != "__enumerations"]
-    os.rename(f"{uri}/__schema/{name}", f"{uri}/__schema/__{timestamp}_{timestamp}_{name.split('_')[-1]}")
+    """Renames the first schema, which TileDB dates now, while no fragment refers to it yet."""
+    (path,) = [p for p in Path(uri, "__schema").iterdir() if p.is_file()]
+    path.rename(path.with_name(f"__{timestamp}_{timestamp}_{path.name.split('_')[-1]}"))
 
 
 def delete(uri, timestamp, condition):
@@ -241,11 +256,15 @@ def delete(uri, timestamp, condition):
 
 
 def sparse_int64(uri, extra=(), extent=10, capacity=4, **options):
-    dims = [tiledb.Dim("row", domain=(0, 999), tile=extent, dtype="int64"),
-            tiledb.Dim("column", domain=(0, 999), tile=extent, dtype="int64")]
+    dims = [
+        tiledb.Dim("row", domain=(0, 999), tile=extent, dtype="int64"),
+        tiledb.Dim("column", domain=(0, 999), tile=extent, dtype="int64"),
+    ]
     attrs = [tiledb.Attr("value", dtype="float32"), *extra]
-    tiledb.Array.create(uri, tiledb.ArraySchema(
-        tiledb.Domain(*dims), attrs, sparse=True, capacity=capacity, **options))
+    tiledb.Array.create(
+        uri,
+        tiledb.ArraySchema(tiledb.Domain(*dims), attrs, sparse=True, capacity=capacity, **options),
+    )
 
 
 def make_types(uri):
@@ -260,7 +279,9 @@ def make_types(uri):
         f.Attr("i8", dtype="int64", filters=[f.DeltaFilter(), f.ZstdFilter(1)]),
         f.Attr("u8", dtype="uint64", filters=[f.ChecksumSHA256Filter()]),
         f.Attr("f4", dtype="float32", filters=[f.XORFilter(), f.ZstdFilter()]),
-        f.Attr("f8", dtype="float64", filters=[f.FloatScaleFilter(factor=0.5, offset=2.0, bytewidth=4)]),
+        f.Attr(
+            "f8", dtype="float64", filters=[f.FloatScaleFilter(factor=0.5, offset=2.0, bytewidth=4)]
+        ),
         f.Attr("b", dtype="bool"),
         f.Attr("t", dtype="datetime64[ns]", nullable=True),
         f.Attr("ascii", dtype="ascii", var=True, filters=[f.DictionaryFilter()]),
@@ -271,17 +292,47 @@ def make_types(uri):
         f.Attr("code", dtype="S3"),
         f.Attr("maybe", dtype="int32", nullable=True, filters=[f.ZstdFilter(9)]),
     ]
-    dims = [f.Dim("x", domain=(-100, 100), tile=25, dtype="int32"),
-            f.Dim("when", domain=(np.datetime64("2000-01-01", "D"), np.datetime64("2049-01-01", "D")),
-                  tile=np.timedelta64(100, "D"), dtype="datetime64[D]")]
-    f.Array.create(uri, f.ArraySchema(
-        f.Domain(*dims), attrs, sparse=True, capacity=4, allows_duplicates=True, cell_order="col-major",
-        coords_filters=[f.ZstdFilter(3)], offsets_filters=[f.PositiveDeltaFilter(1024), f.ZstdFilter(2)],
-        validity_filters=[f.RleFilter()]))
+    dims = [
+        f.Dim("x", domain=(-100, 100), tile=25, dtype="int32"),
+        f.Dim(
+            "when",
+            domain=(np.datetime64("2000-01-01", "D"), np.datetime64("2049-01-01", "D")),
+            tile=np.timedelta64(100, "D"),
+            dtype="datetime64[D]",
+        ),
+    ]
+    f.Array.create(
+        uri,
+        f.ArraySchema(
+            f.Domain(*dims),
+            attrs,
+            sparse=True,
+            capacity=4,
+            allows_duplicates=True,
+            cell_order="col-major",
+            coords_filters=[f.ZstdFilter(3)],
+            offsets_filters=[f.PositiveDeltaFilter(1024), f.ZstdFilter(2)],
+            validity_filters=[f.RleFilter()],
+        ),
+    )
     n = 11
-    values = {name: np.arange(n).astype(dtype) for name, dtype in [
-        ("i1", "i1"), ("u1", "u1"), ("i2", "i2"), ("u2", "u2"), ("i4", "i4"), ("u4", "u4"), ("i8", "i8"),
-        ("u8", "u8"), ("f4", "f4"), ("f8", "f8"), ("b", "?"), ("t", "datetime64[ns]")]}
+    values = {
+        name: np.arange(n).astype(dtype)
+        for name, dtype in [
+            ("i1", "i1"),
+            ("u1", "u1"),
+            ("i2", "i2"),
+            ("u2", "u2"),
+            ("i4", "i4"),
+            ("u4", "u4"),
+            ("i8", "i8"),
+            ("u8", "u8"),
+            ("f4", "f4"),
+            ("f8", "f8"),
+            ("b", "?"),
+            ("t", "datetime64[ns]"),
+        ]
+    }
     words = np.array(["", "a", "bb", "gene", "cell", "ccc", "a", "", "x", "yy", "zzz"], dtype="O")
     values["ascii"] = words
     values["utf8"] = np.array([w + "é" for w in words], dtype="O")
@@ -291,19 +342,33 @@ def make_types(uri):
     values["code"] = np.array([b"abc"] * n, dtype="S3")
     values["maybe"] = np.arange(n, dtype="i4")
     with f.open(uri, "w", timestamp=1700000000000) as array:
-        array[np.arange(n, dtype="i4") * 7 - 40,
-              np.datetime64("2010-01-01", "D") + np.arange(n)] = values
-    put_metadata(uri, 1700000000001, text="hello é", empty="", blob=b"\x00\x01", one=7, real=1.5,
-                 several=(1, 2, 3), floats=(0.5, 0.25))
+        array[
+            np.arange(n, dtype="i4") * 7 - 40, np.datetime64("2010-01-01", "D") + np.arange(n)
+        ] = values
+    put_metadata(
+        uri,
+        1700000000001,
+        text="hello é",
+        empty="",
+        blob=b"\x00\x01",
+        one=7,
+        real=1.5,
+        several=(1, 2, 3),
+        floats=(0.5, 0.25),
+    )
     yield from array_facts(uri)
 
 
 def make_strings(uri):
     f = tiledb
-    dims = [f.Dim("name", domain=(None, None), tile=None, dtype="ascii", filters=[f.RleFilter()]),
-            f.Dim("n", domain=(0, 10**6), tile=1000, dtype="uint32")]
-    attrs = [f.Attr("kind", dtype="ascii", var=True, filters=[f.RleFilter(), f.ZstdFilter(3)]),
-             f.Attr("text", dtype=np.dtype("U"), var=True, filters=[f.DictionaryFilter()])]
+    dims = [
+        f.Dim("name", domain=(None, None), tile=None, dtype="ascii", filters=[f.RleFilter()]),
+        f.Dim("n", domain=(0, 10**6), tile=1000, dtype="uint32"),
+    ]
+    attrs = [
+        f.Attr("kind", dtype="ascii", var=True, filters=[f.RleFilter(), f.ZstdFilter(3)]),
+        f.Attr("text", dtype=np.dtype("U"), var=True, filters=[f.DictionaryFilter()]),
+    ]
     f.Array.create(uri, f.ArraySchema(f.Domain(*dims), attrs, sparse=True, capacity=3))
     words = np.array(["ant", "bee", "cat", "dog", "elephant", "fox", "gnu"], dtype="O")
     put(uri, 10, (words, np.arange(7, dtype="u4")), kind=words, text=words)
@@ -313,21 +378,39 @@ def make_strings(uri):
 
 def make_hilbert(uri):
     f = tiledb
-    dims = [f.Dim("x", domain=(-10.0, 10.0), tile=None, dtype="float64"),
-            f.Dim("y", domain=(0.0, 1.0), tile=None, dtype="float64")]
-    f.Array.create(uri, f.ArraySchema(
-        f.Domain(*dims), [f.Attr("v", dtype="int64")], sparse=True, cell_order="hilbert", capacity=5))
+    dims = [
+        f.Dim("x", domain=(-10.0, 10.0), tile=None, dtype="float64"),
+        f.Dim("y", domain=(0.0, 1.0), tile=None, dtype="float64"),
+    ]
+    f.Array.create(
+        uri,
+        f.ArraySchema(
+            f.Domain(*dims),
+            [f.Attr("v", dtype="int64")],
+            sparse=True,
+            cell_order="hilbert",
+            capacity=5,
+        ),
+    )
     put(uri, 5, (RNG.uniform(-10, 10, 23), RNG.uniform(0, 1, 23)), v=np.arange(23))
     yield from array_facts(uri)
 
 
 def make_dense(uri):
     f = tiledb
-    dims = [f.Dim("r", domain=(-5, 14), tile=4, dtype="int32"), f.Dim("c", domain=(1, 12), tile=5, dtype="int32")]
+    dims = [
+        f.Dim("r", domain=(-5, 14), tile=4, dtype="int32"),
+        f.Dim("c", domain=(1, 12), tile=5, dtype="int32"),
+    ]
     attrs = [f.Attr("a", dtype="int32", filters=[f.ZstdFilter()]), f.Attr("s", dtype="float64")]
-    f.Array.create(uri, f.ArraySchema(
-        f.Domain(*dims), attrs, cell_order="col-major", tile_order="col-major"))
-    for timestamp, (r0, r1, c0, c1) in {100: (-5, 14, 1, 12), 200: (0, 1, 3, 7), 300: (6, 6, 12, 12)}.items():
+    f.Array.create(
+        uri, f.ArraySchema(f.Domain(*dims), attrs, cell_order="col-major", tile_order="col-major")
+    )
+    for timestamp, (r0, r1, c0, c1) in {
+        100: (-5, 14, 1, 12),
+        200: (0, 1, 3, 7),
+        300: (6, 6, 12, 12),
+    }.items():
         shape = (r1 - r0 + 1, c1 - c0 + 1)
         numbers = np.arange(np.prod(shape), dtype="i4").reshape(shape)
         with f.open(uri, "w", timestamp=timestamp) as array:
@@ -340,17 +423,38 @@ def make_dense(uri):
 def make_consolidated(uri):
     sparse_int64(uri)
     for timestamp in (1000, 2000, 3000):
-        put(uri, timestamp, (np.arange(6) + timestamp // 100, np.arange(6) * 3), value=np.arange(6, dtype="f4"))
+        put(
+            uri,
+            timestamp,
+            (np.arange(6) + timestamp // 100, np.arange(6) * 3),
+            value=np.arange(6, dtype="f4"),
+        )
     consolidate(uri)
     put(uri, 4000, (np.array([1, 2]), np.array([990, 991])), value=np.arange(2, dtype="f4"))
-    yield from array_facts(uri, [
-        (0, 999), (0, 1000), (0, 2500), (1500, 2500), (0, 3000), (2500, 5000), (3500, 5000), (5000, 6000)])
+    yield from array_facts(
+        uri,
+        [
+            (0, 999),
+            (0, 1000),
+            (0, 2500),
+            (1500, 2500),
+            (0, 3000),
+            (2500, 5000),
+            (3500, 5000),
+            (5000, 6000),
+        ],
+    )
 
 
 def make_vacuumed(uri):
     sparse_int64(uri, allows_duplicates=True)
     for timestamp in (1000, 2000, 3000):
-        put(uri, timestamp, (np.arange(6) + timestamp // 100, np.arange(6) * 3), value=np.arange(6, dtype="f4"))
+        put(
+            uri,
+            timestamp,
+            (np.arange(6) + timestamp // 100, np.arange(6) * 3),
+            value=np.arange(6, dtype="f4"),
+        )
     consolidate(uri)
     consolidate(uri, "commits")
     vacuum(uri)  # leaves an ignore file for the commits that the .con file still lists
@@ -367,26 +471,41 @@ def make_vacuumed(uri):
 
 def make_deletes(uri):
     f = tiledb
-    sparse_int64(uri, [f.Attr("kind", dtype="ascii", var=True),
-                       f.Attr("maybe", dtype="int64", nullable=True)], allows_duplicates=True)
+    sparse_int64(
+        uri,
+        [f.Attr("kind", dtype="ascii", var=True), f.Attr("maybe", dtype="int64", nullable=True)],
+        allows_duplicates=True,
+    )
     kinds = np.array(["a", "b", "c", "d", "e", "f"], dtype="O")
     for timestamp in (1000, 2000):
-        put(uri, timestamp, (np.arange(6) + timestamp // 100, np.arange(6) * 3), value=np.arange(6, dtype="f4"),
-            kind=kinds, maybe=np.arange(6))
+        put(
+            uri,
+            timestamp,
+            (np.arange(6) + timestamp // 100, np.arange(6) * 3),
+            value=np.arange(6, dtype="f4"),
+            kind=kinds,
+            maybe=np.arange(6),
+        )
     delete(uri, 1500, "value > 4.0")
     delete(uri, 2500, "row == 11 or (kind == 'b' and not column < 3)")
     consolidate(uri)
     delete(uri, 3000, "kind in ['c', 'longer', ''] and column not in [30, 31]")
     consolidate(uri, "commits")
     vacuum(uri, "commits")
-    delete(uri, 4000, "maybe == None or row != 5")
+    delete(uri, 4000, "maybe > 4 and kind != ''")
     yield from array_facts(uri, [(0, 1400), (0, 2000), (0, 5000)])
     number = lambda kind, value: struct.pack("<" + kind, value).hex()  # noqa: E731
-    yield f"delete 1500 (value 2 {number('f', 4.0)})"
-    yield f"delete 2500 (or (row 4 {number('q', 11)}) (and (kind 4 {b'b'.hex()}) (column 3 {number('q', 3)})))"
-    yield (f"delete 3000 (and (kind 6 {b'c'.hex()} {b'longer'.hex()} -) "
-           f"(column 7 {number('q', 30)} {number('q', 31)}))")
-    yield f"delete 4000 (or (maybe 4 -) (row 5 {number('q', 5)}))"
+    # TileDB stores the negation: what is true for the cells that stay.
+    yield f"delete 1500 (value 1 {number('f', 4.0)})"
+    yield (
+        f"delete 2500 (and (row 5 {number('q', 11)}) "
+        f"(or (kind 5 {b'b'.hex()}) (column 0 {number('q', 3)})))"
+    )
+    yield (
+        f"delete 3000 (or (kind 7 {b'c'.hex()} {b'longer'.hex()} -) "
+        f"(column 6 {number('q', 30)} {number('q', 31)}))"
+    )
+    yield f"delete 4000 (or (maybe 1 {number('q', 4)}) (kind 4 -))"
     for start, end in [(0, 1400), (0, 1500), (0, 2600), (2000, 3000), (0, 5000)]:
         visible = [t for t in (1500, 2500, 3000, 4000) if start <= t <= end]
         yield f"deletes at {start}-{end}: {' '.join(map(str, visible))}"
@@ -402,7 +521,10 @@ def make_enumerated(uri):
         f.Enumeration("real", True, np.array([0.5, 1.5], dtype="float64")),
         f.Enumeration("empty", False, dtype=np.dtype("U")),
     ]
-    attrs = [f.Attr(e.name, dtype="int8", enum_label=e.name, nullable=e.name == "stage") for e in schema_enums]
+    attrs = [
+        f.Attr(e.name, dtype="int8", enum_label=e.name, nullable=e.name == "stage")
+        for e in schema_enums
+    ]
     dims = [f.Dim("soma_joinid", domain=(0, 99), tile=10, dtype="int64")]
     f.Array.create(uri, f.ArraySchema(f.Domain(*dims), attrs, sparse=True, enums=schema_enums))
     backdate_schema(uri, 10)
@@ -434,26 +556,48 @@ def make_evolved(uri):
     evolve(uri, 200, add="added")
     evolve(uri, 300, add="later")
     evolve(uri, 400, drop="value")
-    put(uri, 500, (np.arange(3), np.arange(3) + 5), added=np.arange(3, dtype="i4"), later=np.arange(3, dtype="i4"))
-    yield from array_facts(uri, [(0, 99), (0, 110), (0, 200), (0, 299), (0, 300), (0, 450), (250, 600)])
+    put(
+        uri,
+        500,
+        (np.arange(3), np.arange(3) + 5),
+        added=np.arange(3, dtype="i4"),
+        later=np.arange(3, dtype="i4"),
+    )
+    yield from array_facts(
+        uri, [(0, 99), (0, 110), (0, 200), (0, 299), (0, 300), (0, 450), (250, 600)]
+    )
 
 
 def make_evolved_digits(uri):
-    """Timestamps with different numbers of digits, whose names sort otherwise than the numbers do."""
+    """Timestamps of different lengths, whose names sort otherwise than the numbers do."""
     sparse_int64(uri)
     backdate_schema(uri, 10)
     evolve(uri, 9, add="nine")
     evolve(uri, 100, add="hundred")
-    put(uri, 7, (np.arange(3), np.arange(3)), value=np.arange(3, dtype="f4"), nine=np.arange(3, dtype="i4"))
-    put(uri, 11, (np.arange(3), np.arange(3) + 5), value=np.arange(3, dtype="f4"), nine=np.arange(3, dtype="i4"))
+    put(
+        uri,
+        7,
+        (np.arange(3), np.arange(3)),
+        value=np.arange(3, dtype="f4"),
+        nine=np.arange(3, dtype="i4"),
+    )
+    put(
+        uri,
+        11,
+        (np.arange(3), np.arange(3) + 5),
+        value=np.arange(3, dtype="f4"),
+        nine=np.arange(3, dtype="i4"),
+    )
     yield from array_facts(uri, [(0, 5), (0, 9), (0, 10), (0, 99), (0, 100), (0, 1000)])
 
 
 def make_current_domain(uri):
     f = tiledb
-    os.makedirs(uri)
-    dims = [f.Dim("name", domain=(None, None), tile=None, dtype="ascii"),
-            f.Dim("id", domain=(0, 2**62), tile=2048, dtype="int64")]
+    Path(uri).mkdir()
+    dims = [
+        f.Dim("name", domain=(None, None), tile=None, dtype="ascii"),
+        f.Dim("id", domain=(0, 2**62), tile=2048, dtype="int64"),
+    ]
     schema = f.ArraySchema(f.Domain(*dims), [f.Attr("a", dtype="int32")], sparse=True)
     rectangle = f.NDRectangle(f.default_ctx(), schema.domain)
     rectangle.set_range(0, "aa", "zzz")
@@ -462,7 +606,12 @@ def make_current_domain(uri):
     current.set_ndrectangle(rectangle)
     schema.set_current_domain(current)
     f.Array.create(uri + "/sparse", schema)
-    put(uri + "/sparse", 7, (np.array(["bb", "cc"], dtype="O"), np.arange(2)), a=np.arange(2, dtype="i4"))
+    put(
+        uri + "/sparse",
+        7,
+        (np.array(["bb", "cc"], dtype="O"), np.arange(2)),
+        a=np.arange(2, dtype="i4"),
+    )
 
     dims = [f.Dim("x", domain=(0, 2**62), tile=16, dtype="int64")]
     schema = f.ArraySchema(f.Domain(*dims), [f.Attr("a", dtype="int32")])
@@ -482,10 +631,16 @@ def make_current_domain(uri):
 def make_labelled(uri):
     f = tiledb
     dims = [f.Dim("x", domain=(1, 10), tile=5, dtype="int64")]
-    labels = {0: {"place": dims[0].create_label_schema("increasing", np.float64),
-                  "word": dims[0].create_label_schema("decreasing", "ascii")}}
-    f.Array.create(uri, f.ArraySchema(
-        f.Domain(*dims), [f.Attr("a", dtype="ascii", var=True)], dim_labels=labels))
+    labels = {
+        0: {
+            "place": dims[0].create_label_schema("increasing", np.float64),
+            "word": dims[0].create_label_schema("decreasing", "ascii"),
+        }
+    }
+    f.Array.create(
+        uri,
+        f.ArraySchema(f.Domain(*dims), [f.Attr("a", dtype="ascii", var=True)], dim_labels=labels),
+    )
     with f.open(uri, "w", timestamp=3) as array:
         array[:] = np.array(["gene"] * 10, dtype="O")
     yield from array_facts(uri)
@@ -494,16 +649,27 @@ def make_labelled(uri):
 def make_deleted_fragments(uri):
     sparse_int64(uri)
     for timestamp in (1000, 2000, 3000):
-        put(uri, timestamp, (np.arange(6) + timestamp // 100, np.arange(6) * 3), value=np.arange(6, dtype="f4"))
+        put(
+            uri,
+            timestamp,
+            (np.arange(6) + timestamp // 100, np.arange(6) * 3),
+            value=np.arange(6, dtype="f4"),
+        )
     consolidate(uri, "commits")
     vacuum(uri, "commits")
-    tiledb.Array.delete_fragments(uri, 2000, 2000)  # its commit stays in the .con file; a .ign file hides it
+    tiledb.Array.delete_fragments(
+        uri, 2000, 2000
+    )  # its commit stays in the .con file; a .ign file hides it
     yield from array_facts(uri, [(0, 1000), (1500, 2500), (0, 3000)])
 
 
 def make_encrypted(uri):
-    config = tiledb.Config({"sm.encryption_type": "AES_256_GCM",
-                            "sm.encryption_key": "0123456789abcdeF0123456789abcdeF"})
+    config = tiledb.Config(
+        {
+            "sm.encryption_type": "AES_256_GCM",
+            "sm.encryption_key": "0123456789abcdeF0123456789abcdeF",
+        }
+    )
     dims = [tiledb.Dim("x", domain=(1, 10), tile=5, dtype="int64")]
     schema = tiledb.ArraySchema(tiledb.Domain(*dims), [tiledb.Attr("a", dtype="int32")])
     tiledb.Array.create(uri, schema, ctx=tiledb.Ctx(config))
@@ -512,7 +678,7 @@ def make_encrypted(uri):
 
 def make_groups(uri):
     f = tiledb
-    os.makedirs(uri)
+    Path(uri).mkdir()
     root = uri + "/root"
     f.Group.create(root)
     for name in ("child", "other"):
@@ -525,47 +691,78 @@ def make_groups(uri):
         with f.Group(root, "w", config=config) as group:
             action(group)
 
-    change(100, lambda g: [g.add("child", name="first", relative=True), g.add("array", relative=True)])
-    change(200, lambda g: [g.add("other", name="second", relative=True), g.meta.__setitem__("key", "one")])
+    change(
+        100, lambda g: [g.add("child", name="first", relative=True), g.add("array", relative=True)]
+    )
+    change(
+        200,
+        lambda g: [g.add("other", name="second", relative=True), g.meta.__setitem__("key", "one")],
+    )
     change(300, lambda g: g.remove("first"))
-    change(400, lambda g: [g.add("file:///penstock/elsewhere", name="far", relative=False)]
-           if False else g.meta.__setitem__("key", "two"))
-    change(500, lambda g: [g.add(uri + "/outside", name="outside", relative=False),
-                           g.add("child", name="again", relative=True)])
+    change(400, lambda g: g.meta.__setitem__("key", "two"))
+    change(
+        500,
+        lambda g: [
+            g.add(uri + "/outside", name="outside", relative=False),
+            g.add("child", name="again", relative=True),
+        ],
+    )
     change(600, lambda g: [g.meta.__delitem__("key"), g.meta.__setitem__("number", 42)])
     yield from group_facts(root)
     for timestamp in (100, 200, 300, 400, 500):
         config = f.Config({"sm.group.timestamp_end": timestamp})
         with f.Group(root, "r", config=config) as group:
             names = sorted(m.name or "array" for m in group)
-            yield f"at 0-{timestamp} members={','.join(names)} metadata={','.join(sorted(group.meta.keys()))}"
+            keys = ",".join(sorted(group.meta.keys()))
+            yield f"at 0-{timestamp} members={','.join(names)} metadata={keys}"
 
 
 def make_format18(uri):
-    """What tiledbsoma 1.2 (TileDB 2.15) wrote, and how that version consolidates, vacuums and deletes."""
-    os.makedirs(uri)
+    """What tiledbsoma 1.2 (TileDB 2.15) wrote, and how that version consolidates."""
+    Path(uri).mkdir()
     array = uri + "/array"
-    sparse_int64(array, [tiledb.Attr("kind", dtype="ascii", var=True, filters=[tiledb.DictionaryFilter()]),
-                         tiledb.Attr("maybe", dtype="int32", nullable=True)])
+    sparse_int64(
+        array,
+        [
+            tiledb.Attr("kind", dtype="ascii", var=True, filters=[tiledb.DictionaryFilter()]),
+            tiledb.Attr("maybe", dtype="int32", nullable=True),
+        ],
+    )
     kinds = np.array(["a", "b", "c", "d", "e", "f"], dtype="O")
     for timestamp in (1000, 2000, 3000):
-        put(array, timestamp, (np.arange(6) + timestamp // 100, np.arange(6) * 3),
-            value=np.arange(6, dtype="f4"), kind=kinds, maybe=np.arange(6, dtype="i4"))
+        put(
+            array,
+            timestamp,
+            (np.arange(6) + timestamp // 100, np.arange(6) * 3),
+            value=np.arange(6, dtype="f4"),
+            kind=kinds,
+            maybe=np.arange(6, dtype="i4"),
+        )
     consolidate(array)
-    put(array, 4000, (np.array([1, 2]), np.array([990, 991])), value=np.arange(2, dtype="f4"), kind=kinds[:2],
-        maybe=np.arange(2, dtype="i4"))
+    put(
+        array,
+        4000,
+        (np.array([1, 2]), np.array([990, 991])),
+        value=np.arange(2, dtype="f4"),
+        kind=kinds[:2],
+        maybe=np.arange(2, dtype="i4"),
+    )
     consolidate(array, "fragment_meta")
     for timestamp in (10, 20):
         put_metadata(array, timestamp, soma_object_type="SOMASparseNDArray", count=timestamp)
     consolidate(array, "array_meta")
     dense = uri + "/dense"
     dims = [tiledb.Dim("r", domain=(0, 9), tile=4, dtype="int64")]
-    tiledb.Array.create(dense, tiledb.ArraySchema(tiledb.Domain(*dims), [tiledb.Attr("a", dtype="int32")]))
+    tiledb.Array.create(
+        dense, tiledb.ArraySchema(tiledb.Domain(*dims), [tiledb.Attr("a", dtype="int32")])
+    )
     with tiledb.open(dense, "w", timestamp=50) as opened:
         opened[2:9] = np.arange(7, dtype="i4")
     for name in ("array", "dense"):
         yield f"array {name}"
-        yield from array_facts(uri + "/" + name, [(0, 1500), (0, 3000), (2500, 5000)] if name == "array" else [])
+        yield from array_facts(
+            uri + "/" + name, [(0, 1500), (0, 3000), (2500, 5000)] if name == "array" else []
+        )
     group = uri + "/group"
     tiledb.Group.create(group)
     tiledb.Group.create(group + "/child")
@@ -576,27 +773,33 @@ def make_format18(uri):
     yield from group_facts(group)
 
 
-STORES = {name.removeprefix("make_"): make for name, make in list(globals().items()) if name.startswith("make_")}
+STORES = {
+    name.removeprefix("make_"): make
+    for name, make in list(globals().items())
+    if name.startswith("make_")
+}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out")
     parser.add_argument("--format18", action="store_true")
     args = parser.parse_args()
-    os.makedirs(args.out, exist_ok=True)
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(SCRATCH, ignore_errors=True)
     for name, make in STORES.items():
         if (name == "format18") != args.format18:
             continue
         uri = f"{SCRATCH}/{name}"
-        os.makedirs(SCRATCH, exist_ok=True)
+        Path(SCRATCH).mkdir(exist_ok=True)
         facts = list(make(uri))
-        target = os.path.join(args.out, name)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(uri, target)
-        with open(target + ".facts", "w", encoding="utf-8", errors="surrogateescape") as out:
-            out.write("\n".join(facts) + "\n")
+        shutil.rmtree(out / name, ignore_errors=True)
+        shutil.copytree(uri, out / name)
+        text = "\n".join(facts) + "\n"
+        (out / f"{name}.facts").write_bytes(text.encode("utf-8", "surrogateescape"))
         print(name, len(facts), "facts")
     shutil.rmtree(SCRATCH, ignore_errors=True)
 

@@ -12,8 +12,9 @@
 // and, or and not. Source: format_spec/delete_commit_file.md and, for set membership,
 // tiledb/sm/query/deletes_and_updates/serialization.cc.
 //
-// Parsing only; what the bytes mean depends on the field's type (and, for an enumerated attribute,
-// on its values: the stored bytes are a value, not a code), so the reader evaluates. A plain value.
+// TileDB stores the negation of what the user asked to delete: the tree is true for the cells that
+// stay. Parsing only; what the bytes mean depends on the field's type (condition_evaluation.h). A
+// plain value.
 
 namespace penstock::format::tiledb {
 
