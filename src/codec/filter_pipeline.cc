@@ -166,7 +166,6 @@ CellBytes FilterPipeline::decode_chunk_planes(const Chunk& chunk, DataType type,
   find_types(filters_, type, format_version, scratch.types);
   ChunkDecode decode(filters_, scratch.types, size_of(type), format_version,
                      plausible_bytes(chunk.original_bytes), chunk, scratch);
-  CellBytes cells;
   for (size_t index = filters_.size(); index-- > 0;) {
     if (index == 0 && filters_[0].type == FilterType::kByteShuffle) {
       // One part in practice; several, or a part that is not whole, take the ordinary way.

@@ -1,0 +1,81 @@
+"""Golden tiles as inputs for the codec fuzz targets.
+
+    python tests/golden/make_fuzz_corpus.py OUTPUT_FOLDER
+
+One folder for each target (src/codec/*_fuzz.cc). Tiles over 2 KiB are left out.
+"""
+
+import gzip
+import pathlib
+import struct
+import sys
+
+TARGETS = {
+    1: "gzip",
+    2: "zstd",
+    3: "lz4",
+    4: "rle",
+    5: "bzip2",
+    6: "double_delta",
+    7: "bit_width_reduction",
+    8: "bitshuffle",
+    9: "byteshuffle",
+    10: "positive_delta",
+    12: "checksum_md5",
+    13: "checksum_sha256",
+    14: "dictionary",
+    15: "scale_float",
+    16: "xor",
+    19: "delta",
+}
+
+
+class Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 8
+
+    def read(self, form: str):
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return values if len(values) > 1 else values[0]
+
+    def take(self, length: int) -> bytes:
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+
+def main() -> None:
+    out = pathlib.Path(sys.argv[1])
+    source = pathlib.Path(__file__).parent.parent / "data" / "codec_golden"
+    counter = 0
+    for path in sorted(source.glob("*.bin.gz")):
+        reader = Reader(gzip.decompress(path.read_bytes()))
+        blobs = [reader.take(reader.read("I")) for _ in range(reader.read("I"))]
+        for _ in range(reader.read("I")):
+            reader.take(reader.read("H"))
+            _, dtype, version, _ = reader.read("BBIQ")
+            pipeline, stored, _, offsets = reader.read("4I")
+            pipeline, stored = blobs[pipeline], blobs[stored]
+            strings = len(blobs[offsets]) // 8 if offsets < len(blobs) else 0
+            if len(stored) > 2048:
+                continue
+            counter += 1
+            (filters,) = struct.unpack_from("<I", pipeline, 4)
+            head = struct.pack("<BBH", dtype, version, strings)
+            save(out / "filter_pipeline", counter, head + pipeline + stored)
+            if filters != 1 or pipeline[8] not in TARGETS:
+                continue
+            flags = 4 if version < 20 else 0
+            if pipeline[8] == 15:
+                flags |= {1: 0, 2: 1, 4: 2, 8: 3}[pipeline[13 + 16]]
+            name = TARGETS[pipeline[8]]
+            save(out / name, counter, struct.pack("<BBH", dtype, flags, strings) + stored)
+
+
+def save(folder: pathlib.Path, number: int, data: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / str(number)).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
