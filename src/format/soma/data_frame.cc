@@ -1,0 +1,153 @@
+#include "format/soma/data_frame.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "table/column_operations.h"
+#include "table/filter_expression.h"
+
+namespace penstock {
+namespace {
+
+using format::tiledb::ArrayReader;
+using format::tiledb::ArrayReadRequest;
+
+constexpr std::string_view kJoinid = "soma_joinid";
+
+/// Rows come in ascending order of soma_joinid without a sort.
+bool stored_in_order(const ArrayReader& reader) {
+  return reader.ascending() && reader.schema().dimensions[0].name == kJoinid;
+}
+
+std::span<const int64_t> joinids_of(const Table& table) {
+  return table.at(kJoinid).values<int64_t>();
+}
+
+void sort_by_joinid(Table& table) {
+  const auto joinids = joinids_of(table);
+  if (std::is_sorted(joinids.begin(), joinids.end())) return;
+  std::vector<uint64_t> order(table.row_count);
+  std::iota(order.begin(), order.end(), uint64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint64_t a, uint64_t b) { return joinids[a] < joinids[b]; });
+  table = table::take_rows(table, order);
+}
+
+void keep_joinids(Table& table, const RowSelection& rows) {
+  std::vector<uint8_t> mask;
+  mask.reserve(table.row_count);
+  for (const int64_t joinid : joinids_of(table)) {
+    mask.push_back(joinid >= 0 && rows.contains(joinid) ? 1 : 0);
+  }
+  table = table::filter_rows(table, mask);
+}
+
+std::optional<table::BoundFilter> bind_filter(std::string_view text, const ArrayReader& reader) {
+  if (text.empty()) return std::nullopt;
+  return table::FilterExpression::parse(text).bind(reader.columns());
+}
+
+RowSelection selection_of(std::vector<int64_t> joinids) {
+  if (!std::is_sorted(joinids.begin(), joinids.end())) std::sort(joinids.begin(), joinids.end());
+  return RowSelection::from_sorted(joinids);
+}
+
+/// The union, joined pairwise: each bit is copied as often as a sum of logarithms says.
+RowSelection join(std::vector<RowSelection> parts) {
+  if (parts.empty()) return {};
+  while (parts.size() > 1) {
+    std::vector<RowSelection> joined;
+    for (size_t i = 0; i < parts.size(); i += 2) {
+      joined.push_back(i + 1 < parts.size() ? parts[i] | parts[i + 1] : parts[i]);
+    }
+    parts = std::move(joined);
+  }
+  return parts[0];
+}
+
+}  // namespace
+
+const ArrayReader& DataFrame::State::reader() const {
+  std::call_once(once_, [&] {
+    auto opened = ArrayReader::open(store, path, range, threads);
+    const auto& schema = opened->schema();
+    const auto dimension = schema.find_dimension(kJoinid);
+    const auto attribute = schema.find_attribute(kJoinid);
+    const DataType type = dimension   ? schema.dimensions[*dimension].type
+                          : attribute ? schema.attributes[*attribute].type
+                                      : DataType::kAny;
+    if (type != DataType::kInt64 || schema.dense()) {
+      throw InvalidArgument("not a SOMA DataFrame: it has no int64 column soma_joinid, array " +
+                            path);
+    }
+    reader_ = std::move(opened);
+  });
+  return *reader_;
+}
+
+const std::vector<ColumnInfo>& DataFrame::columns() const { return state_->reader().columns(); }
+
+uint64_t DataFrame::row_count() const { return state_->reader().cell_count(); }
+
+const std::string& DataFrame::uri() const { return state_->path; }
+
+Table DataFrame::read(const ReadOptions& options) const {
+  const ArrayReader& reader = state_->reader();
+  ArrayReadRequest request;
+  request.columns = options.columns;
+  if (request.columns.empty()) {
+    for (const ColumnInfo& info : reader.columns()) request.columns.push_back(info.name);
+  }
+  for (const std::string& name : request.columns) reader.column(name);
+  const auto filter = bind_filter(options.value_filter, reader);
+  if (filter) request.filter = &*filter;
+
+  const auto dimension = reader.schema().find_dimension(kJoinid);
+  const bool filter_joinids = options.joinids && !dimension;
+  if (options.joinids && dimension) {
+    request.rows = &*options.joinids;
+    request.row_dimension = *dimension;
+  }
+  const bool sort = !stored_in_order(reader);
+  const bool wanted =
+      std::find(request.columns.begin(), request.columns.end(), kJoinid) != request.columns.end();
+  const bool extra = !wanted && (sort || filter_joinids);
+  if (extra) request.columns.emplace_back(kJoinid);
+
+  Table table = reader.read(request);
+  if (filter_joinids) keep_joinids(table, *options.joinids);
+  if (sort) sort_by_joinid(table);
+  if (extra) table.columns.pop_back();
+  return table;
+}
+
+RowSelection DataFrame::select(std::string_view value_filter) const {
+  const ArrayReader& reader = state_->reader();
+  const auto filter = bind_filter(value_filter, reader);
+  if (!filter && stored_in_order(reader)) {
+    if (auto known = reader.coordinates_without_reading()) return *known;
+  }
+  ArrayReadRequest request;
+  request.columns = {std::string(kJoinid)};
+  if (filter) request.filter = &*filter;
+  std::mutex mutex;
+  std::vector<std::pair<size_t, RowSelection>> parts;
+  reader.read_runs(request, [&](size_t run, Table&& table) {
+    const auto joinids = joinids_of(table);
+    RowSelection rows = selection_of({joinids.begin(), joinids.end()});
+    const std::lock_guard lock(mutex);
+    parts.emplace_back(run, std::move(rows));
+  });
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<RowSelection> rows;
+  for (auto& [run, part] : parts) rows.push_back(std::move(part));
+  return join(std::move(rows));
+}
+
+}  // namespace penstock

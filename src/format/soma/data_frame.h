@@ -1,0 +1,37 @@
+#pragma once
+
+#include <penstock/experiment.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "format/tiledb/array_reader.h"
+#include "io/store.h"
+
+// What a DataFrame handle shares: where the array lies, and its reader once something was asked.
+
+namespace penstock {
+
+struct DataFrame::State {
+  State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
+        unsigned threads_in)
+      : store(std::move(store_in)),
+        path(std::move(path_in)),
+        range(range_in),
+        threads(threads_in) {}
+
+  io::StorePtr store;
+  std::string path;
+  format::tiledb::TimeRange range;
+  unsigned threads = 0;
+
+  /// Opens the array on first use; a failed attempt is repeated by the next call.
+  const format::tiledb::ArrayReader& reader() const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable std::shared_ptr<const format::tiledb::ArrayReader> reader_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,208 @@
+#include <penstock/error.h>
+#include <penstock/experiment.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "format/soma/data_frame.h"
+#include "format/soma/matrix.h"
+#include "format/tiledb/group.h"
+#include "format/tiledb/metadata.h"
+#include "io/store.h"
+
+// A SOMA experiment is a TileDB group: obs (an array), ms (a group of measurements); a measurement
+// is a group of var (an array) and X (a group of arrays). Source: TileDB-SOMA, spec of the data
+// model.
+//
+// Groups are read when they are first asked for and kept; every object is checked against its
+// soma_object_type, so that a wrong path is told from a damaged one.
+
+namespace penstock {
+namespace {
+
+using format::tiledb::Group;
+using format::tiledb::GroupMember;
+using format::tiledb::Metadata;
+using format::tiledb::MetadataValue;
+using format::tiledb::ObjectType;
+using format::tiledb::TimeRange;
+
+constexpr std::string_view kTypeKey = "soma_object_type";
+
+std::string text_of(const MetadataValue& value) {
+  if (auto text = value.as_string()) return *text;
+  if (const auto number = value.as_int()) return std::to_string(*number);
+  if (const auto number = value.as_double()) return std::to_string(*number);
+  return "<" + std::to_string(value.count) + " of " + std::string(name_of(value.type)) + ">";
+}
+
+/// The soma_object_type of what lies at `path`, or nothing.
+std::string soma_type(const io::Store& store, const std::string& path, const TimeRange& range) {
+  const Metadata metadata = load_metadata(store, path, range);
+  const auto found = metadata.find(kTypeKey);
+  return found == metadata.end() ? std::string() : text_of(found->second);
+}
+
+std::string names_of(const Group& group, ObjectType type) {
+  std::string names;
+  for (const auto& [name, member] : group.members()) {
+    if (member.type == type) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+std::string not_an_experiment(const io::Store& store, const std::string& path,
+                              const TimeRange& range) {
+  switch (format::tiledb::object_type(store, path)) {
+    case ObjectType::kGroup: {
+      const std::string type = soma_type(store, path, range);
+      if (type.empty()) return "it is a TileDB group without soma_object_type";
+      return "it is a " + type;
+    }
+    case ObjectType::kArray: {
+      const std::string type = soma_type(store, path, range);
+      return type.empty() ? "it is a TileDB array" : "it is a " + type;
+    }
+    case ObjectType::kInvalid:
+      break;
+  }
+  return store.is_directory(path) ? "the folder holds no TileDB group" : "it is a file";
+}
+
+}  // namespace
+
+struct Experiment::State {
+  State(io::StorePtr store_in, std::string path_in, const OpenOptions& options_in)
+      : store(std::move(store_in)), path(std::move(path_in)), options(options_in) {
+    if (options.timestamp_ms) range.end = *options.timestamp_ms;
+  }
+
+  io::StorePtr store;
+  std::string path;
+  OpenOptions options;
+  TimeRange range;
+  Metadata metadata;
+
+  mutable std::mutex mutex;
+  mutable std::map<std::string, std::shared_ptr<const Group>> groups;  // by path
+  mutable std::map<std::string, std::shared_ptr<const DataFrame::State>> frames;
+  mutable std::map<std::string, std::shared_ptr<const Matrix::State>> matrices;
+
+  std::shared_ptr<const Group> group(const std::string& at) const {
+    const std::lock_guard lock(mutex);
+    auto& held = groups[at];
+    if (!held) held = std::make_shared<const Group>(Group::load(*store, at, range));
+    return held;
+  }
+
+  /// Path of a member of `parent` that must be of `type`; `what` names its kind in messages.
+  std::string member_path(const Group& parent, std::string_view name, ObjectType type,
+                          const std::string& what) const {
+    const GroupMember* found = parent.find(name);
+    if (found == nullptr || found->type != type) {
+      throw NotFound("there is no " + what + " '" + std::string(name) + "'; there are " +
+                     names_of(parent, type) + ", in " + parent.path());
+    }
+    return local_path(*found);
+  }
+
+  /// Members may be elsewhere, by an absolute URI.
+  static std::string local_path(const GroupMember& member) {
+    io::store_for(member.path);  // Unsupported for another scheme
+    return io::normalize(member.path);
+  }
+
+  std::shared_ptr<const Group> measurement(std::string_view name) const {
+    const auto root = group(path);
+    const auto ms = group(member_path(*root, "ms", ObjectType::kGroup, "collection"));
+    return group(member_path(*ms, name, ObjectType::kGroup, "measurement"));
+  }
+
+  DataFrame frame(const std::string& at) const {
+    const std::lock_guard lock(mutex);
+    auto& held = frames[at];
+    if (!held) {
+      held = std::make_shared<const DataFrame::State>(store, at, range, options.threads);
+    }
+    return DataFrame(held);
+  }
+};
+
+Experiment::Experiment(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
+  io::StorePtr store = io::store_for(uri);
+  auto state = std::make_shared<State>(std::move(store), io::normalize(uri), options);
+  const io::Store& from = *state->store;
+  const bool is_file = from.exists(state->path);
+  if (!is_file && !from.is_directory(state->path)) {
+    throw NotFound("there is nothing at " + state->path);
+  }
+  if (!is_file) state->metadata = load_metadata(from, state->path, state->range);
+  const auto type = state->metadata.find(kTypeKey);
+  if (type == state->metadata.end() || text_of(type->second) != "SOMAExperiment") {
+    throw InvalidArgument("not a SOMA experiment: " +
+                          not_an_experiment(from, state->path, state->range) + ", " + state->path);
+  }
+  state->group(state->path);
+  return Experiment(std::move(state));
+}
+
+const std::string& Experiment::uri() const { return state_->path; }
+const OpenOptions& Experiment::options() const { return state_->options; }
+
+DataFrame Experiment::obs() const {
+  const auto root = state_->group(state_->path);
+  return state_->frame(state_->member_path(*root, "obs", ObjectType::kArray, "table"));
+}
+
+std::vector<std::string> Experiment::measurements() const {
+  std::vector<std::string> names;
+  const auto root = state_->group(state_->path);
+  const GroupMember* ms = root->find("ms");
+  if (ms == nullptr || ms->type != ObjectType::kGroup) return names;
+  for (const auto& [name, member] : state_->group(State::local_path(*ms))->members()) {
+    if (member.type == ObjectType::kGroup) names.push_back(name);
+  }
+  return names;
+}
+
+DataFrame Experiment::var(std::string_view measurement) const {
+  const auto group = state_->measurement(measurement);
+  return state_->frame(state_->member_path(*group, "var", ObjectType::kArray, "table"));
+}
+
+std::vector<std::string> Experiment::layers(std::string_view measurement) const {
+  std::vector<std::string> names;
+  const auto group = state_->measurement(measurement);
+  const GroupMember* x = group->find("X");
+  if (x == nullptr || x->type != ObjectType::kGroup) return names;
+  for (const auto& [name, member] : state_->group(State::local_path(*x))->members()) {
+    if (member.type == ObjectType::kArray) names.push_back(name);
+  }
+  return names;
+}
+
+Matrix Experiment::x(std::string_view measurement, std::string_view layer) const {
+  const auto group = state_->measurement(measurement);
+  const auto x = state_->group(state_->member_path(*group, "X", ObjectType::kGroup, "collection"));
+  const std::string path = state_->member_path(*x, layer, ObjectType::kArray, "layer");
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto held = state_->matrices.find(path);
+    if (held != state_->matrices.end()) return Matrix(held->second);
+  }
+  auto made = std::make_shared<const Matrix::State>(state_->store, path, state_->range,
+                                                    state_->options.threads);
+  const std::lock_guard lock(state_->mutex);
+  return Matrix(state_->matrices.try_emplace(path, std::move(made)).first->second);
+}
+
+std::map<std::string, std::string> Experiment::metadata() const {
+  std::map<std::string, std::string> result;
+  for (const auto& [key, value] : state_->metadata) result.emplace(key, text_of(value));
+  return result;
+}
+
+}  // namespace penstock

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <penstock/experiment.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "format/matrix_source.h"
+#include "format/tiledb/array_schema.h"
+#include "format/tiledb/timestamped_name.h"
+#include "io/store.h"
+
+// What a Matrix handle shares: facts from schema and footers, read when it is made, and the source
+// that the pipeline reads cells from, once it was asked for.
+
+namespace penstock {
+
+struct Matrix::State {
+  /// `Unsupported` for an array that is not two-dimensional with int64 coordinates.
+  State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
+        unsigned threads_in);
+
+  io::StorePtr store;
+  std::string path;
+  format::tiledb::TimeRange range;
+  unsigned threads = 0;
+
+  std::pair<int64_t, int64_t> shape;
+  DataType value_type = DataType::kFloat32;
+  uint64_t stored_bytes = 0;
+  uint32_t fragment_count = 0;
+  std::string layout;
+
+  const std::shared_ptr<const format::MatrixSource>& source() const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable std::shared_ptr<const format::MatrixSource> source_;
+};
+
+}  // namespace penstock
