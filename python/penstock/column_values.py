@@ -145,7 +145,8 @@ def _typed(values: Array, type_name: str) -> Array:
         return values.view(type_name)
     if type_name.startswith("time["):
         return values.view("timedelta64" + type_name[len("time") :])
-    return values
+    # The engine's 64-bit integers are C's long long: numpy takes it for another type than int64.
+    return values.view(np.dtype(values.dtype.name))
 
 
 def _placeholder(values: Array) -> Array:

@@ -60,7 +60,7 @@ class ObsBatches:
         obs: dict[str, Any] = {}
         for name in self._columns:
             if name == JOINID:
-                obs[name] = batch.joinids()
+                obs[name] = batch.joinids().view(np.int64)
             elif self._format == "pandas":
                 obs[name] = self._values[name].to_pandas(positions)
             else:

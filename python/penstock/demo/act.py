@@ -1,0 +1,137 @@
+"""One act of the demo: an experiment is streamed, split, and a classifier learns from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..dataset import Dataset
+from ..encoders import LabelEncoder
+from ..errors import InvalidArgument
+from ..experiment import Experiment
+from .classifier import Classifier, History
+
+VALIDATION_SHARE = 0.2
+
+
+@dataclass
+class Job:
+    """What to train on, and how."""
+
+    experiment: Experiment
+    label: str
+    measurement: str = "RNA"
+    layer: str = "raw"
+    obs_query: str | None = None
+    epochs: int = 3
+    batch_size: int = 128
+    memory_budget: int | str = "1GiB"
+
+
+@dataclass
+class Streamed:
+    """One epoch without a model."""
+
+    cells: int = 0
+    nonzeros: int = 0
+    seconds: float = 0.0
+    first_batch_seconds: float = 0.0
+    peak_bytes: int = 0
+    read_bytes: int = 0
+
+    @property
+    def cells_per_second(self) -> float:
+        """Cells streamed in a second."""
+        return self.cells / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class Result:
+    """Everything that an act measured."""
+
+    title: str
+    label: str
+    classes: list[str] = field(default_factory=list)
+    streamed: Streamed = field(default_factory=Streamed)
+    histories: dict[str, History] = field(default_factory=dict)
+    output: Path | None = None
+
+
+#: Makes a progress bar: (description, total) to a callable that advances it.
+Progress = Callable[[str, int], Callable[[int], Any]]
+
+
+def stream(job: Job, progress: Progress) -> Streamed:
+    """Stream all cells that the query selects once, shuffled, as CSR."""
+    start = time.perf_counter()
+    cells = Dataset(
+        job.experiment,
+        measurement=job.measurement,
+        layer=job.layer,
+        obs_query=job.obs_query,
+        batch_size=job.batch_size,
+        memory_budget=job.memory_budget,
+        sparse=True,
+    )
+    advance = progress("stream", cells.n_obs)
+    seen = Streamed()
+    for X, _ in cells:
+        if not seen.cells:
+            seen.first_batch_seconds = time.perf_counter() - start
+        seen.cells += X.shape[0]
+        advance(X.shape[0])
+    seen.seconds = time.perf_counter() - start
+    stats = cells.stats
+    seen.nonzeros, seen.read_bytes = stats.nonzeros, stats.bytes_read
+    seen.peak_bytes = stats.peak_buffered_bytes
+    return seen
+
+
+def datasets(job: Job, shuffle: bool) -> tuple[Dataset, Dataset, LabelEncoder]:
+    """Training and validation cells, the same cells whether shuffled or not."""
+    encoder = LabelEncoder(job.label)
+    cells = Dataset(
+        job.experiment,
+        measurement=job.measurement,
+        layer=job.layer,
+        obs_query=job.obs_query,
+        obs_columns=[],
+        encoders=[encoder],
+        batch_size=job.batch_size,
+        shuffle=shuffle,
+        memory_budget=job.memory_budget,
+        obs_format="torch",
+        format="torch",
+    )
+    if cells.n_obs < 10:
+        raise InvalidArgument(
+            f"a classifier needs 10 cells or more, {cells.n_obs} are selected by {job.obs_query!r}"
+        )
+    train, validation = cells.random_split(1 - VALIDATION_SHARE, VALIDATION_SHARE, seed=0)
+    if len(encoder.classes_) < 2:
+        raise InvalidArgument(
+            f"a classifier needs two classes or more, obs column {job.label!r} has "
+            f"{len(encoder.classes_)} in the cells selected"
+        )
+    return train, validation, encoder
+
+
+def train(
+    job: Job,
+    shuffle: bool,
+    progress: Progress,
+    on_epoch: Callable[[int, Any], Any],
+) -> tuple[History, list[str]]:
+    """Train for `job.epochs` epochs; `on_epoch` gets each as it ends."""
+    training, validation, encoder = datasets(job, shuffle)
+    model = Classifier(training.n_vars, len(encoder.classes_), encoder.name)
+    history = History()
+    for number in range(job.epochs):
+        advance = progress(f"epoch {number + 1}", training.n_obs)
+        epoch = model.train_epoch(training, history, advance)
+        epoch.validation_accuracy = model.accuracy(validation)
+        on_epoch(number, epoch)
+    return history, [str(name) for name in encoder.classes_]

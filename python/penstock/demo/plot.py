@@ -1,0 +1,104 @@
+"""The demo's picture: loss by batch and accuracy by epoch, shuffled and not, as PNG and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .act import Result
+
+SHUFFLED, IN_ORDER = "shuffled", "in stored order"
+_COLORS = {SHUFFLED: "#1b7f8c", IN_ORDER: "#d1672e"}
+_FADED = {SHUFFLED: "rgba(27,127,140,.25)", IN_ORDER: "rgba(209,103,46,.25)"}
+
+
+def smoothed(losses: Sequence[float], most_points: int = 60) -> tuple[Any, Any]:
+    """Batch numbers and mean losses of windows, so that the trend shows through the noise."""
+    values = np.asarray(losses, dtype=float)
+    window = max(1, len(values) // most_points)
+    whole = len(values) // window * window
+    means = values[:whole].reshape(-1, window).mean(axis=1)
+    return np.arange(len(means)) * window + window / 2, means
+
+
+def save_png(results: Sequence[Result], path: Path) -> None:
+    """One row for each result: loss on the left, accuracy on the right."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, grid = plt.subplots(
+        len(results), 2, figsize=(11, 3.6 * len(results)), squeeze=False, layout="constrained",
+        gridspec_kw={"width_ratios": [2, 1]},
+    )  # fmt: skip
+    for (left, right), result in zip(grid, results, strict=True):
+        for name, history in result.histories.items():
+            color = _COLORS[name]
+            left.plot(history.batch_losses, color=color, alpha=0.18, linewidth=0.7)
+            left.plot(*smoothed(history.batch_losses), color=color, linewidth=1.8, label=name)
+            epochs = range(1, len(history.epochs) + 1)
+            accuracy = [100 * epoch.validation_accuracy for epoch in history.epochs]
+            right.plot(epochs, accuracy, color=color, marker="o", label=name)
+        left.set_title(result.title, loc="left", fontsize=11)
+        left.set(xlabel="batch", ylabel="training loss", ylim=(0, None))
+        right.set(xlabel="epoch", ylabel="validation accuracy (%)")
+        right.xaxis.get_major_locator().set_params(integer=True)
+        right.yaxis.set_major_formatter("{x:.0f}")
+        left.legend(frameon=False)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(alpha=0.2)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def save_html(results: Sequence[Result], path: Path) -> None:
+    """Write the same as an interactive page that needs no network."""
+    from plotly.subplots import make_subplots
+
+    titles = [title for result in results for title in (result.title, "")]
+    figure = make_subplots(
+        rows=len(results),
+        cols=2,
+        column_widths=[0.66, 0.34],
+        subplot_titles=titles,
+        vertical_spacing=0.16,
+    )
+    for row, result in enumerate(results, 1):
+        for name, history in result.histories.items():
+            style: dict[str, Any] = {"legendgroup": name, "name": name}
+            batches = list(range(len(history.batch_losses)))
+            figure.add_scatter(
+                x=batches, y=history.batch_losses, mode="lines", row=row, col=1, **style,
+                line={"color": _FADED[name], "width": 1}, showlegend=False, hoverinfo="skip",
+            )  # fmt: skip
+            x, y = smoothed(history.batch_losses)
+            figure.add_scatter(
+                x=x, y=y, mode="lines", row=row, col=1, showlegend=row == 1, **style,
+                line={"color": _COLORS[name], "width": 2.5},
+                hovertemplate="batch %{x:.0f}: loss %{y:.3f}",
+            )  # fmt: skip
+            figure.add_scatter(
+                x=list(range(1, len(history.epochs) + 1)),
+                y=[100 * epoch.validation_accuracy for epoch in history.epochs],
+                mode="lines+markers", row=row, col=2, showlegend=False, **style,
+                line={"color": _COLORS[name]},
+                hovertemplate="epoch %{x}: %{y:.1f} %",
+            )  # fmt: skip
+        figure.update_xaxes(title_text="batch", row=row, col=1)
+        figure.update_yaxes(title_text="training loss", rangemode="tozero", row=row, col=1)
+        figure.update_xaxes(title_text="epoch", dtick=1, row=row, col=2)
+        figure.update_yaxes(title_text="validation accuracy (%)", row=row, col=2)
+    figure.update_annotations(font_size=13)
+    figure.update_layout(
+        template="plotly_white",
+        height=360 * len(results) + 60,
+        title="Penstock: a cell-type classifier learns from streamed cells",
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+        margin={"t": 110},
+    )
+    figure.write_html(path, include_plotlyjs=True)

@@ -1,0 +1,102 @@
+"""What the demo prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from .. import display
+from .act import Result, Streamed
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:>9,.0f} cells/s" if speed else "", style="cyan")
+
+
+class Screen:
+    """Headings, progress bars and tables on a terminal; plain lines where there is none."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+
+    def heading(self, number: str, title: str, detail: str) -> None:
+        """Begin an act."""
+        self.console.print()
+        self.console.print(f"[bold cyan]{number}[/]  [bold]{title}[/]")
+        if detail:
+            self.say(detail)
+
+    def say(self, text: str) -> None:
+        """Print one indented paragraph."""
+        for line in text.splitlines():
+            self.console.print(f"   {line}", soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str, int], Callable[[int], Any]]]:
+        """Progress bars, gone when the block ends."""
+        columns = (
+            TextColumn("   {task.description:<22}"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            _Speed(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.console, transient=True) as bars:
+
+            def add(description: str, total: int) -> Callable[[int], Any]:
+                task = bars.add_task(description, total=total)
+                return lambda cells: bars.advance(task, cells)
+
+            yield add
+
+    def streamed(self, seen: Streamed, note: str = "") -> None:
+        """One line on an epoch without a model."""
+        each = seen.nonzeros / max(1, seen.cells)
+        self.say(
+            f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {display.count(seen.cells)} cells of "
+            f"{each:,.0f} non-zeros in {seen.seconds:.2f} s, shuffled, from opening to the last "
+            f"batch{note}"
+        )
+        self.say(
+            f"[dim]first batch after {seen.first_batch_seconds:.2f} s, "
+            f"{display.size(seen.read_bytes)} read, {display.size(seen.peak_bytes)} held at most[/]"
+        )
+
+    def table(self, result: Result) -> None:
+        """Loss and accuracy by epoch, shuffled beside not."""
+        table = Table(box=None, padding=(0, 2), header_style="dim", show_edge=False)
+        table.add_column("   epoch", justify="right")
+        for name in result.histories:
+            table.add_column(f"loss\n{name}", justify="right")
+            table.add_column("training\naccuracy", justify="right")
+            table.add_column("validation\naccuracy", justify="right")
+            table.add_column("cells/s\nwith the model", justify="right")
+        count = max(len(history.epochs) for history in result.histories.values())
+        for number in range(count):
+            row = [f"{number + 1}"]
+            for history in result.histories.values():
+                epoch = history.epochs[number]
+                row += [
+                    f"{epoch.loss:.3f}",
+                    f"{100 * epoch.train_accuracy:.1f} %",
+                    f"[bold]{100 * epoch.validation_accuracy:.1f} %[/]",
+                    f"{epoch.cells_per_second:,.0f}",
+                ]
+            table.add_row(*row)
+        self.console.print(table)
