@@ -177,6 +177,7 @@ def write_report(results: dict[str, Any], path: Path) -> None:
     head += ("first batch s", "imports s", "")
     for name, case in results["cases"].items():
         lines += [f"## {name}: {case['case']['title']}", ""]
+        lines += [f"Ended {case['when']}, load average {case['load_average']:.1f}.", ""]
         if case["case"]["target"]:
             lines += [f"Asked for: {case['case']['target']}.", ""]
         lines += _table(head, _speed_rows(case)) + _ratio_lines(case) + _epoch_lines(case)

@@ -105,6 +105,8 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, Any]:
             print(f"  {case.name}  {method.label}  {_line(answer)}", flush=True)
     return {
         "case": dataclasses.asdict(case) | {"methods": [m.label for m in methods]},
+        "when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "load_average": os.getloadavg()[0],
         "loaders": {m.label: m.loader for m in methods},
         "x_data_bytes": data_bytes,
         "x_metadata_bytes": metadata_bytes,
@@ -140,7 +142,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=1_800.0, help="of one measurement")
     parser.add_argument("--note", default="", help="put at the head of the report")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the report")
-    parser.add_argument("--keep", action="store_true", help="keep cases of the earlier results")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the other cases of earlier results"
+    )
     return parser.parse_args()
 
 
