@@ -7,7 +7,10 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
+
+#include "base/hash64.h"
 
 namespace penstock::plan {
 namespace {
@@ -173,6 +176,304 @@ TEST(EpochPlan, EveryRowOnceForThousandsOfShapes) {
                  std::to_string(total_rows(units)));
     check_world(units, options, rng);
   }
+}
+
+TEST(EpochPlan, EveryRowOnceForAllSmallShapes) {
+  Rng rng(2);
+  for (uint64_t rows = 0; rows <= 9; ++rows) {
+    for (uint32_t world = 1; world <= 4; ++world) {
+      for (uint32_t workers = 1; workers <= 3; ++workers) {
+        for (uint32_t batch = 1; batch <= 4; ++batch) {
+          for (int variant = 0; variant < 12 && !HasFailure(); ++variant) {
+            std::vector<UnitRows> units;
+            for (uint64_t first = 0; first < rows;) {
+              const auto count =
+                  static_cast<uint32_t>(1 + rng() % std::min<uint64_t>(4, rows - first));
+              units.push_back({static_cast<uint32_t>(units.size()), first, count, count * 7});
+              first += count;
+            }
+            EpochOptions options;
+            options.seed = rng();
+            options.shape = {world, 0, workers, 0};
+            options.batch_size = batch;
+            options.uneven = static_cast<Uneven>(variant % 3);
+            options.drop_last = variant / 3 % 2 != 0;
+            options.shuffle = variant / 6 != 0;
+            options.prefill_rows = rows / 2;
+            SCOPED_TRACE(std::to_string(rows) + " rows, world " + std::to_string(world) +
+                         ", workers " + std::to_string(workers) + ", batch " +
+                         std::to_string(batch) + ", variant " + std::to_string(variant));
+            check_world(units, options, rng);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(EpochPlan, SameAgainForTheSameEpochAndAnotherForTheNext) {
+  Rng rng(3);
+  const auto units = random_units(rng, 80, 300);
+  EpochOptions options;
+  options.seed = 11;
+  const auto first = sequence_of(EpochPlan(units, options, 10));
+  EXPECT_TRUE(sequence_of(EpochPlan(units, options, 10)) == first);
+  for (const bool next_seed : {false, true}) {
+    EpochOptions other = options;
+    next_seed ? ++other.seed : ++other.epoch;
+    const auto second = sequence_of(EpochPlan(units, other, 10));
+    size_t equal = 0, neighbours = 0;
+    std::vector<uint64_t> place(first.size());
+    for (size_t i = 0; i < first.size(); ++i) place[second[i]] = i;
+    for (size_t i = 0; i < first.size(); ++i) {
+      equal += first[i] == second[i] ? 1 : 0;
+      if (i > 0 && place[first[i]] == place[first[i - 1]] + 1) ++neighbours;
+    }
+    EXPECT_LT(equal, 10u);
+    EXPECT_LT(neighbours, 20u);
+    EXPECT_NE(EpochPlan(units, other, 10).fingerprint(),
+              EpochPlan(units, options, 10).fingerprint());
+  }
+}
+
+// Checkpoints and ranks rely on it: a change of this order is a change of the fingerprint's
+// version.
+TEST(EpochPlan, TheOrderIsFixed) {
+  std::vector<UnitRows> units;
+  for (uint32_t i = 0; i < 300; ++i) units.push_back({i, uint64_t{i} * 50, 50, 5000});
+  EpochOptions options;
+  options.seed = 42;
+  options.epoch = 3;
+  options.shape = {2, 1, 2, 0};
+  const EpochPlan plan(units, options, 20);
+  uint64_t hash = 0;
+  for (const uint64_t position : sequence_of(plan)) hash = hash_combine(hash, position);
+  EXPECT_EQ(hash, 3476241502408949351u);
+  EXPECT_EQ(plan.fingerprint(), 13070279606153249133u);
+}
+
+TEST(EpochPlan, OrderAndCutDoNotDependOnSpreadOrBudget) {
+  Rng rng(4);
+  for (int round = 0; round < 200; ++round) {
+    auto units = random_units(rng, 1 + rng() % 300, 50);
+    auto options = random_options(rng);
+    options.shape.rank = static_cast<uint32_t>(rng()) % options.shape.world_size;
+    options.shape.worker = static_cast<uint32_t>(rng()) % options.shape.num_workers;
+    const EpochPlan narrow(units, options, 1);
+    for (UnitRows& unit : units) unit.packed_bytes *= 3;
+    options.prefill_rows += 1000;
+    const EpochPlan wide(units, options, 1000);
+    EXPECT_EQ(narrow.fingerprint(), wide.fingerprint());
+    ASSERT_EQ(narrow.visit_count(), wide.visit_count());
+    EXPECT_EQ(narrow.batch_count(), wide.batch_count());
+    for (size_t i = 0; i < wide.visit_count(); ++i) {
+      EXPECT_EQ(narrow.visit(i).unit, wide.visit(i).unit);
+      EXPECT_EQ(narrow.visit(i).part_begin, wide.visit(i).part_begin);
+      EXPECT_EQ(narrow.visit(i).part_end, wide.visit(i).part_end);
+    }
+    auto a = sequence_of(narrow), b = sequence_of(wide);
+    std::sort(a.begin(), a.end());
+    std::sort(b.begin(), b.end());
+    // A repeated row of a unit that comes whole may be the same row twice, whatever the spread.
+    EXPECT_TRUE(a == b);
+  }
+}
+
+TEST(EpochPlan, StoredOrderWithoutShuffling) {
+  Rng rng(5);
+  const auto units = random_units(rng, 50, 100);
+  EpochOptions options;
+  options.shuffle = false;
+  const EpochPlan plan(units, options, 20);
+  EXPECT_EQ(plan.spread(), 1u);
+  const auto sequence = sequence_of(plan);
+  ASSERT_EQ(sequence.size(), total_rows(units));
+  for (size_t i = 0; i < sequence.size(); ++i) ASSERT_EQ(sequence[i], i);
+  for (size_t i = 0; i < plan.bucket_count(); ++i) EXPECT_EQ(plan.last_visit_of_bucket(i), i);
+}
+
+// Rows resident while a bucket leaves, by putting every row into its bucket.
+TEST(EpochPlan, OccupancyIsThatOfAReplay) {
+  Rng rng(6);
+  for (int round = 0; round < 300; ++round) {
+    const auto units = random_units(rng, 1 + rng() % 150, round % 2 == 0 ? 400 : 5);
+    auto options = random_options(rng);
+    options.shape.rank = options.shape.worker = 0;
+    const auto ahead = static_cast<uint32_t>(rng() % 6);
+    const EpochPlan plan(units, options, static_cast<uint32_t>(1 + rng() % 60));
+    std::vector<uint64_t> bucket_rows(plan.bucket_count());
+    std::vector<double> bucket_bytes(plan.bucket_count());
+    std::vector<Placement> placements;
+    double rows = 0, bytes = 0, peak_rows = 0, peak_bytes = 0, largest_row = 0;
+    size_t next = 0;
+    for (size_t bucket = 0; bucket < plan.bucket_count(); ++bucket) {
+      const size_t due = plan.last_visit_of_bucket(bucket);
+      for (; next < plan.visit_count() && next <= due + ahead; ++next) {
+        const Visit& visit = plan.visit(next);
+        const double row_bytes = static_cast<double>(visit.packed_bytes) / visit.row_count();
+        largest_row = std::max(largest_row, row_bytes);
+        plan.place(next, placements);
+        for (const Placement& placement : placements) {
+          size_t into = bucket;
+          while (plan.bucket_begin(into + 1) <= placement.slot) ++into;
+          ++bucket_rows[into];
+          bucket_bytes[into] += row_bytes;
+          ++rows;
+          bytes += row_bytes;
+        }
+      }
+      peak_rows = std::max(peak_rows, rows);
+      peak_bytes = std::max(peak_bytes, bytes);
+      EXPECT_EQ(bucket_rows[bucket], plan.bucket_begin(bucket + 1) - plan.bucket_begin(bucket));
+      rows -= static_cast<double>(bucket_rows[bucket]);
+      bytes -= bucket_bytes[bucket];
+    }
+    EXPECT_EQ(rows, 0);
+    const Occupancy occupancy = plan.occupancy(ahead, 0);
+    EXPECT_EQ(static_cast<double>(occupancy.peak_rows), peak_rows);
+    // Bytes are counted in equal parts, rows come whole: a row or so for each open bucket is the
+    // difference.
+    EXPECT_NEAR(static_cast<double>(occupancy.peak_bytes), peak_bytes,
+                0.02 * peak_bytes + largest_row * (2 + plan.spread()));
+    EXPECT_GE(plan.occupancy(ahead, 100).peak_bytes, occupancy.peak_bytes);
+  }
+}
+
+TEST(EpochPlan, ChooseSpreadTakesTheLargestThatFits) {
+  Rng rng(7);
+  for (int round = 0; round < 200; ++round) {
+    const auto units = random_units(rng, 1 + rng() % 300, 300);
+    EpochOptions options;
+    options.seed = rng();
+    options.prefill_rows = rng() % 3000;
+    uint64_t bytes = 0;
+    for (const UnitRows& unit : units) bytes += unit.packed_bytes;
+    const uint64_t budget = rng() % (bytes + bytes / 2 + 1);
+    const auto ahead = static_cast<uint32_t>(rng() % 4);
+    uint64_t least = 0;
+    const uint32_t spread = EpochPlan::choose_spread(units, options, budget, ahead, 64, &least);
+    EXPECT_EQ(least, EpochPlan(units, options, 1).occupancy(ahead, 64).peak_bytes);
+    if (spread == 0) {
+      EXPECT_GT(least, budget);
+      continue;
+    }
+    const EpochPlan plan(units, options, spread);
+    EXPECT_EQ(plan.spread(), spread);
+    EXPECT_LE(plan.occupancy(ahead, 64).peak_bytes, budget);
+    if (spread == units.size()) {
+      EXPECT_EQ(plan.bucket_count(), 1u);
+    } else {
+      EXPECT_GT(EpochPlan(units, options, spread + 1).occupancy(ahead, 64).peak_bytes, budget);
+    }
+  }
+}
+
+// Design, "Memory": about half of the rows of K units are in memory.
+TEST(EpochPlan, HalfOfTheRowsOfSpreadUnitsAreInMemory) {
+  Rng rng(8);
+  const auto units = random_units(rng, 3000, 2000);
+  const EpochPlan plan(units, {}, 300);
+  const double mean_rows = static_cast<double>(total_rows(units)) / 3000;
+  EXPECT_NEAR(static_cast<double>(plan.occupancy(0, 0).peak_rows), 150 * mean_rows, 15 * mean_rows);
+}
+
+// A visit's rows lie evenly in its K buckets, each bucket has its rows evenly from its visits.
+TEST(EpochPlan, RowsAreSpreadEvenly) {
+  Rng rng(9);
+  std::vector<UnitRows> units;
+  for (uint32_t i = 0; i < 500; ++i) units.push_back({i, uint64_t{i} * 777, 777, 777});
+  const uint32_t spread = 100;
+  const EpochPlan plan(units, {}, spread);
+  std::vector<Placement> placements;
+  const size_t head = plan.last_visit_of_bucket(0);
+  for (size_t i = 50; i < 350; ++i) {
+    std::map<size_t, uint32_t> rows;
+    plan.place(i, placements);
+    for (const Placement& placement : placements) {
+      size_t bucket = i - head;
+      while (plan.bucket_begin(bucket + 1) <= placement.slot) ++bucket;
+      ++rows[bucket];
+    }
+    EXPECT_EQ(rows.size(), spread);
+    EXPECT_EQ(rows.begin()->first, i - head);
+    EXPECT_EQ(rows.rbegin()->first, i - head + spread - 1);
+    for (const auto& [bucket, count] : rows) EXPECT_NEAR(count, 777.0 / spread, 1);
+  }
+}
+
+// With one bucket the shuffle is uniform over all rows.
+TEST(EpochPlan, OneBucketIsAUniformShuffle) {
+  std::vector<UnitRows> units = {{0, 0, 2, 1}, {1, 2, 1, 1}, {2, 3, 2, 1}};
+  std::map<std::vector<uint64_t>, uint32_t> times;
+  EpochOptions options;
+  for (options.seed = 0; options.seed < 60000; ++options.seed) {
+    ++times[sequence_of(EpochPlan(units, options, 3))];
+  }
+  EXPECT_EQ(times.size(), 120u);
+  for (const auto& [sequence, count] : times) EXPECT_NEAR(count, 500, 130);
+}
+
+TEST(EpochPlan, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
+  Rng rng(10);
+  const auto units = random_units(rng, 40, 100);
+  const uint64_t rows = total_rows(units);
+  ASSERT_NE(rows % 7, 0u);
+  std::set<std::vector<uint64_t>> dropped, repeated;
+  for (uint64_t epoch = 0; epoch < 10; ++epoch) {
+    EpochOptions options;
+    options.epoch = epoch;
+    options.shape.world_size = 7;
+    for (const Uneven uneven : {Uneven::kDrop, Uneven::kPad}) {
+      options.uneven = uneven;
+      const World world = play(units, options, rng);
+      std::vector<uint32_t> times(rows);
+      for (const auto& sequence : world.sequences) {
+        for (const uint64_t position : sequence) ++times[position];
+      }
+      std::vector<uint64_t> odd;
+      for (uint64_t i = 0; i < rows; ++i) {
+        if (times[i] != 1) odd.push_back(i);
+      }
+      (uneven == Uneven::kDrop ? dropped : repeated).insert(odd);
+    }
+  }
+  EXPECT_EQ(dropped.size(), 10u);
+  EXPECT_EQ(repeated.size(), 10u);
+}
+
+TEST(EpochPlan, FingerprintTellsGlobalPlansApart) {
+  Rng rng(11);
+  const auto units = random_units(rng, 20, 30);
+  const EpochOptions base;
+  std::set<uint64_t> prints = {EpochPlan(units, base, 3).fingerprint()};
+  const auto add = [&](const EpochOptions& options) {
+    prints.insert(EpochPlan(units, options, 3).fingerprint());
+  };
+  EpochOptions other = base;
+  other.seed = 1, add(other), other = base;
+  other.epoch = 1, add(other), other = base;
+  other.shuffle = false, add(other), other = base;
+  other.shape.world_size = 2, add(other), other = base;
+  other.shape.num_workers = 2, add(other), other = base;
+  other.uneven = Uneven::kPad, add(other), other = base;
+  other.batch_size = 64, add(other), other = base;
+  other.drop_last = true, add(other), other = base;
+  auto fewer = units;
+  --fewer.back().row_count;
+  prints.insert(EpochPlan(fewer, base, 3).fingerprint());
+  EXPECT_EQ(prints.size(), 10u);
+}
+
+TEST(EpochPlan, NothingToRead) {
+  const EpochPlan plan({}, {}, 5);
+  EXPECT_EQ(plan.row_count(), 0u);
+  EXPECT_EQ(plan.batch_count(), 0u);
+  EXPECT_EQ(plan.bucket_count(), 0u);
+  EXPECT_EQ(plan.visit_count(), 0u);
+  EXPECT_EQ(plan.occupancy(3, 100).peak_bytes, 0u);
+  EXPECT_EQ(EpochPlan::choose_spread({}, {}, 0, 3, 100), 1u);
+  const std::vector<UnitRows> hollow = {{0, 0, 0, 0}};
+  EXPECT_THROW(EpochPlan(hollow, {}, 1), InvalidArgument);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <random>
 
@@ -98,11 +97,7 @@ TEST(FetchUnits, CensusBandsAreReadOnce) {
     append_census_tiles(layout, rng, tiles);
     const auto units = make_fetch_units(tiles, 0, layout.row_end);
     check_units(units, tiles, 0, layout.row_end, {});
-    RecordProperty("amplification_" + std::to_string(static_cast<int>(cells_per_row)),
-                   std::to_string(amplification(units, tiles.size())));
     EXPECT_LE(amplification(units, tiles.size()), 1.04) << cells_per_row;
-    std::printf("%5.0f cells a row: %zu tiles, %zu units, amplification %.4f\n", cells_per_row,
-                tiles.size(), units.size(), amplification(units, tiles.size()));
   }
 }
 
@@ -123,8 +118,6 @@ TEST(FetchUnits, ManyFragments) {
     const auto units = make_fetch_units(tiles, 0, rows);
     check_units(units, tiles, 0, rows, {});
     EXPECT_LE(amplification(units, tiles.size()), 1.04) << fragments;
-    std::printf("%d fragments: %zu tiles, %zu units, amplification %.4f\n", fragments, tiles.size(),
-                units.size(), amplification(units, tiles.size()));
   }
 }
 
@@ -141,8 +134,6 @@ TEST(FetchUnits, OddExtents) {
       const auto units = make_fetch_units(tiles, 0, layout.row_end);
       check_units(units, tiles, 0, layout.row_end, {});
       const double ratio = amplification(units, tiles.size());
-      std::printf("bands of %6ld rows, %2d space tiles: %zu tiles, %zu units, amplification %.4f\n",
-                  static_cast<long>(rows_per_band), space_tiles, tiles.size(), units.size(), ratio);
       // A band above max_cells (6,600 rows here) with several space tiles has to be read in pieces.
       if (rows_per_band <= 5000 || space_tiles == 1) {
         EXPECT_LE(ratio, 1.06);
@@ -165,8 +156,6 @@ TEST(FetchUnits, HilbertLikeTilesReadNoMoreThanTheyMust) {
   check_units(units, tiles, 0, rows, {});
   // Unavoidable: about (tiles across a boundary) / (tiles of the largest unit) = 66 / 180.
   EXPECT_LE(amplification(units, tiles.size()), 1.5);
-  std::printf("Hilbert-like: %zu units, amplification %.3f\n", units.size(),
-              amplification(units, tiles.size()));
 }
 
 TEST(FetchUnits, EmptyRows) {
@@ -201,21 +190,14 @@ TEST(FetchUnits, HostileCountsDoNotOverflow) {
   EXPECT_EQ(units.back().row_end, 1000);
 }
 
-TEST(FetchUnits, FiveMillionTiles) {  // 1.2 s in all, 0.4 s of it in make_fetch_units
+TEST(FetchUnits, AMillionTiles) {
   Rng rng(6);
   CensusLayout layout;
-  layout.row_end = int64_t{160} << 20;
+  layout.row_end = int64_t{32} << 20;
   std::vector<TileRows> tiles;
   append_census_tiles(layout, rng, tiles);
-  for (int shuffled = 0; shuffled < 2; ++shuffled) {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto units = make_fetch_units(tiles, 0, layout.row_end);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    std::printf("%zu tiles, %zu units, amplification %.4f, %.2f s\n", tiles.size(), units.size(),
-                amplification(units, tiles.size()), seconds.count());
-    EXPECT_LE(amplification(units, tiles.size()), 1.03);
-    std::shuffle(tiles.begin(), tiles.end(), rng);
-  }
+  const auto units = make_fetch_units(tiles, 0, layout.row_end);
+  EXPECT_LE(amplification(units, tiles.size()), 1.03);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class RandomStream {
 /// brings a value back into range is almost never taken. About 20 ns a value.
 class KeyedPermutation {
  public:
-  static constexpr uint64_t kTableSize = 32;
+  static constexpr uint64_t kTableSize = 16;  ///< below, six rounds would not do
 
   KeyedPermutation() = default;
   KeyedPermutation(uint64_t key, uint64_t size) noexcept : size_(size) {
@@ -66,7 +66,7 @@ class KeyedPermutation {
     left_ = static_cast<uint64_t>(std::sqrt(static_cast<double>(size)));
     while (left_ * left_ < size) ++left_;
     right_ = (size + left_ - 1) / left_;
-    for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = hash_combine(key, i);
+    for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = mix64(key + (i + 1) * kGoldenRatio64);
   }
 
   uint64_t size() const noexcept { return size_; }
@@ -79,7 +79,7 @@ class KeyedPermutation {
   }
 
  private:
-  static constexpr size_t kRounds = 6;  ///< half rounds; four already pass the tests
+  static constexpr size_t kRounds = 6;
 
   void fill_table(uint64_t key) noexcept {
     RandomStream random(key);
@@ -92,7 +92,7 @@ class KeyedPermutation {
 
   /// A hash of `half` in [0, bound); bound < 2^32. The bias, bound / 2^32, is not of interest here.
   static uint64_t round(uint64_t half, uint64_t key, uint64_t bound) noexcept {
-    uint64_t h = (half + key) * 0xd6e8feb86659fd93;
+    uint64_t h = (half ^ key) * 0xd6e8feb86659fd93;
     h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93;
     return ((h >> 32) * bound) >> 32;
   }

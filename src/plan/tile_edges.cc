@@ -50,6 +50,9 @@ CellParts TileEdges::density(uint32_t tile) const {
   const int64_t last = std::min(tiles_[tile].row_last, row_end_ - 1);
   const uint64_t rows = static_cast<uint64_t>(last - first) + 1;
   const uint64_t cells = std::min(tiles_[tile].cells, uint64_t{1} << 56);
+  if (cells < uint64_t{1} << 43) {  // as all real tiles; 128-bit division is ten times as slow
+    return ((cells << kCellPartBits) + rows - 1) / rows;
+  }
   return ((CellParts{cells} << kCellPartBits) + rows - 1) / rows;
 }
 

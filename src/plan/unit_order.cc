@@ -14,26 +14,28 @@ namespace {
 void deal_halves(std::span<uint32_t> units, std::span<uint32_t> scratch, RandomStream& random) {
   const size_t count = units.size();
   if (count < 2) return;
-  // The odd one goes to either half.
-  const size_t half = count / 2 + (count % 2 != 0 ? random.next() >> 63 : 0);
+  // With an odd count some unit, any, goes to either half without a partner. (Any: were it always
+  // the last one, say, units would not be equally likely at every place.)
+  const bool odd = count % 2 != 0;
+  const size_t single = odd ? random.below(count) : count;
+  const size_t half = count / 2 + (odd ? random.next() >> 63 : 0);
   size_t first = 0, second = half;
-  size_t paired = 0;
-  if (count % 2 != 0) {
-    // It stands at a random place, so that no unit is the odd one more often than others.
-    paired = random.below(count / 2 + 1) * 2;
-    const bool in_first = half > count / 2;
-    for (size_t i = 0; i < paired; i += 2) {
-      const size_t swap = random.next() >> 63;
-      scratch[first++] = units[i + swap];
-      scratch[second++] = units[i + 1 - swap];
+  const auto deal = [&](size_t a, size_t b) {
+    if (random.next() >> 63) std::swap(a, b);
+    scratch[first++] = units[a];
+    scratch[second++] = units[b];
+  };
+  size_t i = 0;
+  for (; i + 1 < single; i += 2) deal(i, i + 1);
+  if (odd) {
+    if (i != single) {  // its neighbours are each other's partners
+      deal(i, i + 2);
+      i += 3;
+    } else {
+      ++i;
     }
-    scratch[in_first ? first++ : second++] = units[paired];
-    ++paired;
-  }
-  for (size_t i = paired; i < count; i += 2) {
-    const size_t swap = random.next() >> 63;
-    scratch[first++] = units[i + swap];
-    scratch[second++] = units[i + 1 - swap];
+    for (; i < count; i += 2) deal(i, i + 1);
+    scratch[half > count / 2 ? first : second] = units[single];
   }
   std::copy(scratch.begin(), scratch.end(), units.begin());
   deal_halves(units.first(half), scratch.first(half), random);

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "plan/epoch_plan.h"
+
+// How well batches are mixed: the design's simulation. 10^7 cells in 300 datasets of very uneven
+// sizes, each stored together, in bands of 2,048 rows; the measure is the mean entropy of the
+// dataset label in batches of 128, as a share of that of a uniform shuffle.
+
+namespace penstock::plan {
+namespace {
+
+struct Store {
+  std::vector<UnitRows> units;
+  std::vector<uint16_t> dataset_of_row;
+};
+
+Store make_store(uint64_t rows, size_t datasets, std::mt19937_64& rng) {
+  Store store;
+  // Log-normal sizes over three decades, as the Census's are.
+  std::vector<double> weights(datasets);
+  for (double& weight : weights) {
+    double normal = -6;
+    for (int i = 0; i < 12; ++i) normal += static_cast<double>(rng() >> 11) * 0x1p-53;
+    weight = std::exp(1.5 * normal);
+  }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (size_t i = 0; i < datasets; ++i) {
+    const auto count = static_cast<size_t>(weights[i] / sum * static_cast<double>(rows)) + 1;
+    store.dataset_of_row.insert(store.dataset_of_row.end(), count, static_cast<uint16_t>(i));
+  }
+  store.dataset_of_row.resize(rows, static_cast<uint16_t>(datasets - 1));
+  for (uint64_t row = 0; row < rows; row += 2048) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(2048, rows - row));
+    store.units.push_back({static_cast<uint32_t>(row / 2048), row, count, count * uint64_t{5700}});
+  }
+  return store;
+}
+
+double entropy(const uint16_t* labels, size_t count, std::vector<uint32_t>& histogram) {
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) ++histogram[labels[i]];
+  for (size_t i = 0; i < count; ++i) {
+    const double p = histogram[labels[i]];
+    if (p > 0) {
+      sum -= p / static_cast<double>(count) * std::log(p / static_cast<double>(count));
+      histogram[labels[i]] = 0;
+    }
+  }
+  return sum;
+}
+
+struct Quality {
+  double mean = 0;   ///< all batches, the first and the last included
+  double first = 0;  ///< mean of the first ten
+  double last = 0;   ///< of the last ten
+};
+
+Quality quality_of(const std::vector<uint16_t>& labels, size_t datasets) {
+  std::vector<uint32_t> histogram(datasets);
+  Quality quality;
+  const size_t batches = labels.size() / 128;
+  for (size_t i = 0; i < batches; ++i) {
+    const double value = entropy(labels.data() + i * 128, 128, histogram);
+    quality.mean += value / static_cast<double>(batches);
+    if (i < 10) quality.first += value / 10;
+    if (i + 10 >= batches) quality.last += value / 10;
+  }
+  return quality;
+}
+
+std::vector<uint16_t> shuffled_labels(const Store& store, const EpochOptions& options,
+                                      uint32_t spread) {
+  const EpochPlan plan(store.units, options, spread);
+  std::vector<uint16_t> labels(plan.row_count());
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < plan.visit_count(); ++i) {
+    plan.place(i, placements);
+    for (const Placement& placement : placements) {
+      labels[placement.slot] = store.dataset_of_row[plan.visit(i).first_position + placement.row];
+    }
+  }
+  return labels;
+}
+
+TEST(ShuffleQuality, BatchesAreNearlyAsMixedAsAUniformShuffle) {
+  std::mt19937_64 rng(1);
+  constexpr size_t kDatasets = 300;
+  const Store store = make_store(10'000'000, kDatasets, rng);
+  std::vector<uint16_t> uniform = store.dataset_of_row;
+  std::shuffle(uniform.begin(), uniform.end(), rng);
+  const double best = quality_of(uniform, kDatasets).mean;
+  // K = 368 is 2 GiB of rows at 5,700 bytes; docs/design/0002-epoch-plan.md has more of the table.
+  for (const uint32_t spread : {128u, 368u}) {
+    EpochOptions options;
+    options.seed = spread;
+    const auto quality = quality_of(shuffled_labels(store, options, spread), kDatasets);
+    std::printf("K = %u: %.2f %% of uniform, first ten batches %.1f %%, last ten %.1f %%\n", spread,
+                100 * quality.mean / best, 100 * quality.first / best, 100 * quality.last / best);
+    EXPECT_GT(quality.mean, (spread == 368 ? 0.98 : 0.94) * best);
+    EXPECT_GT(quality.first, 0.4 * best);  // 8 units are read by then: ln 8 / 4.07 = 51 %
+    EXPECT_GT(quality.last, 0.9 * best);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::plan
