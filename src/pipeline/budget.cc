@@ -72,6 +72,7 @@ uint32_t visits_of_a_batch(std::span<const plan::UnitRows> units, const plan::Ep
   for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
     const uint64_t begin = plan.batch_begin(batch);
     const uint64_t end = plan.batch_begin(batch + 1);
+    if (begin == end) continue;
     while (plan.bucket_begin(first + 1) <= begin) ++first;
     last = std::max(last, first);
     while (plan.bucket_begin(last + 1) < end) ++last;

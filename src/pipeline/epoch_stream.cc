@@ -139,8 +139,11 @@ void EpochStream::prepare_claim() {
   next_job_.index = ring_.next_to_claim();
   next_job_.begin = plan_.batch_begin(next_job_.index);
   next_job_.end = plan_.batch_begin(next_job_.index + 1);
-  while (plan_.bucket_begin(next_job_bucket_ + 1) < next_job_.end) ++next_job_bucket_;
-  next_job_visits_ = std::max(next_job_visits_, plan_.last_visit_of_bucket(next_job_bucket_) + 1);
+  // Where ranks must make equally many batches, one may be empty and need nothing.
+  if (next_job_.begin < next_job_.end) {
+    while (plan_.bucket_begin(next_job_bucket_ + 1) < next_job_.end) ++next_job_bucket_;
+    next_job_visits_ = std::max(next_job_visits_, plan_.last_visit_of_bucket(next_job_bucket_) + 1);
+  }
   next_job_bytes_ = 0;
   next_job_known_ = true;
 }
@@ -195,6 +198,7 @@ void EpochStream::make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
 void EpochStream::update_gate() {
   if (released_batch_ >= plan_.batch_count()) return;
   const uint64_t slot = plan_.batch_begin(released_batch_);
+  if (slot >= plan_.row_count()) return;
   const uint64_t batch_end = plan_.batch_begin(released_batch_ + 1);
   while (plan_.bucket_begin(gate_bucket_ + 1) <= slot) ++gate_bucket_;
   size_t last = gate_bucket_;

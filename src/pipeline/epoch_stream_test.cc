@@ -37,7 +37,10 @@ std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matrix,
   while (auto batch = stream.next(-1, nullptr)) {
     ++batches;
     EXPECT_LE(batch->rows(), options.batch_size);
-    EXPECT_GT(batch->rows(), 0U);
+    // Ranks that must make equally many batches may have an empty one.
+    if (options.world_size * options.num_workers == 1) {
+      EXPECT_GT(batch->rows(), 0U);
+    }
     for (uint32_t i = 0; i < batch->rows(); ++i) {
       const int64_t joinid = batch->joinids()[i];
       order.push_back(joinid);
@@ -206,9 +209,10 @@ TEST(EpochStream, TheOrderIsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(EpochStream, RanksAndWorkersShareTheRows) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Case test = random_case(seed * 104729);
+    if (seed % 10 == 0) test.options.rows = RowSelection::range(0, 1);  // most ranks have none
     test.options.drop_last = false;
     test.options.uneven = UnevenRows::kExact;
     test.options.world_size = 1 + static_cast<uint32_t>(seed % 4);
