@@ -14,6 +14,8 @@ namespace {
 // Dimensions of version 5 on carry their own type and filters; TileDB 1.x wrote the older ones.
 constexpr uint32_t kOldestSchemaVersion = 5;
 constexpr uint32_t kNewestCurrentDomainVersion = 0;
+// Far above any real array; each dimension may hold a copy of the coordinate filters.
+constexpr uint32_t kMaxDimensions = 256;
 
 DataType read_type(ByteReader& reader, std::string_view what) {
   const auto code = reader.read<uint8_t>(what);
@@ -250,6 +252,9 @@ ArraySchema ArraySchema::parse(std::span<const std::byte> bytes, std::string sch
 
   const auto dimension_count = reader.read<uint32_t>("number of dimensions");
   reader.expect_items(dimension_count, 16, "dimensions");
+  if (dimension_count > kMaxDimensions) {
+    throw CorruptData("implausible number of dimensions: " + std::to_string(dimension_count));
+  }
   for (uint32_t i = 0; i < dimension_count; ++i) {
     schema.dimensions.push_back(read_dimension(reader, schema));
   }
