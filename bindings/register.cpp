@@ -9,4 +9,5 @@ NB_MODULE(_core, module) {
   penstock::python::register_experiment(module);
   penstock::python::register_batch(module);
   penstock::python::register_loader(module);
+  penstock::python::register_read_array(module);
 }

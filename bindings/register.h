@@ -14,5 +14,6 @@ void register_table(nanobind::module_& module);
 void register_experiment(nanobind::module_& module);
 void register_batch(nanobind::module_& module);
 void register_loader(nanobind::module_& module);
+void register_read_array(nanobind::module_& module);
 
 }  // namespace penstock::python
