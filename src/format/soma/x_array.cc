@@ -120,6 +120,7 @@ std::shared_ptr<const XArray> XArray::load(const io::StorePtr& store, const std:
   array->info_.value_type = value.type;
   array->info_.layout = layout_text(schema);
   array->open_fragments(directory, schemas, schema, threads);
+  array->check_file_sizes(threads);
   array->load_tile_lists(threads);
   array->make_units(schema);
   return array;
@@ -186,6 +187,23 @@ void XArray::choose_general(const ArraySchema& schema) {
       return &f != &fragment && f.metadata->location().name.time.overlaps(time);
     });
   }
+}
+
+// Tile ranges lie within the file sizes of the footer; that the files are that long is seen here,
+// so that no read is ever sized by a footer alone.
+void XArray::check_file_sizes(unsigned threads) const {
+  x_parallel(fragments_.size(), threads, [&](size_t i) {
+    const XFragment& fragment = fragments_[i];
+    for (size_t part = 0; part < kXPartCount; ++part) {
+      if (!fragment.has(XPart(part))) continue;
+      const uint64_t stated =
+          fragment.metadata->file_bytes(fragment.field(XPart(part)), tiledb::TilePart::kData);
+      const uint64_t found = store_->size_bytes(fragment.paths[part]);
+      if (found >= stated) continue;
+      throw CorruptData("file is cut short: " + std::to_string(found) + " bytes of " +
+                        std::to_string(stated) + ", in " + fragment.paths[part]);
+    }
+  });
 }
 
 void XArray::load_tile_lists(unsigned threads) {

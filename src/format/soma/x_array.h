@@ -87,6 +87,7 @@ class XArray {
  private:
   void open_fragments(const tiledb::ArrayDirectory& directory, const tiledb::ArraySchemas& schemas,
                       const tiledb::ArraySchema& schema, unsigned threads);
+  void check_file_sizes(unsigned threads) const;
   void load_tile_lists(unsigned threads);
   void choose_general(const tiledb::ArraySchema& schema);
   void make_units(const tiledb::ArraySchema& schema);
