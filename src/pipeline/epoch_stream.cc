@@ -28,6 +28,19 @@ uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   return std::max<uint64_t>(pages, budget.page_bytes);
 }
 
+/// Rows, units in flight and batches at their most.
+uint64_t planned_bytes(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  uint64_t largest_unit = 0;
+  for (const auto& unit : setup.units) {
+    largest_unit = std::max(largest_unit, setup.reader->in_flight_bytes(unit.unit));
+  }
+  const auto occupancy = plan.occupancy(setup.budget.units_ahead, setup.budget.page_bytes);
+  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(StoredRow) * occupancy.peak_rows;
+  const uint64_t in_flight = std::min<uint64_t>(setup.budget.units_in_flight, plan.visit_count());
+  return std::min(rows, setup.budget.row_bytes) + in_flight * largest_unit +
+         setup.budget.batch_bytes;
+}
+
 }  // namespace
 
 EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
@@ -313,6 +326,7 @@ LoaderStats EpochStream::stats() const {
   stats.units_in_shuffle = plan_.spread();
   stats.consumer_wait_seconds = wait_seconds_;
   stats.peak_buffered_bytes = meter_->peak();
+  stats.planned_bytes = planned_bytes(setup_, plan_);
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
   return stats;
 }
