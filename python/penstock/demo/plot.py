@@ -47,7 +47,8 @@ def save_png(results: Sequence[Result], path: Path) -> None:
         left.set(xlabel="batch", ylabel="training loss", ylim=(0, None))
         right.set(xlabel="epoch", ylabel="validation accuracy (%)")
         right.xaxis.get_major_locator().set_params(integer=True)
-        right.yaxis.set_major_formatter("{x:.0f}")
+        right.yaxis.set_major_formatter("{x:.1f}")
+        right.margins(y=0.15)
         left.legend(frameon=False)
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)

@@ -79,22 +79,19 @@ class Screen:
         )
 
     def table(self, result: Result) -> None:
-        """Loss and accuracy by epoch, shuffled beside not."""
-        table = Table(box=None, padding=(0, 2), header_style="dim", show_edge=False)
-        table.add_column("   epoch", justify="right")
+        """Loss, validation accuracy and speed by epoch, shuffled beside not."""
+        table = Table(box=None, padding=(0, 1), header_style="dim", show_edge=False)
+        table.add_column("  epoch", justify="right", vertical="bottom")
         for name in result.histories:
-            table.add_column(f"loss\n{name}", justify="right")
-            table.add_column("training\naccuracy", justify="right")
-            table.add_column("validation\naccuracy", justify="right")
-            table.add_column("cells/s\nwith the model", justify="right")
-        count = max(len(history.epochs) for history in result.histories.values())
-        for number in range(count):
+            table.add_column(f"   {name}:\nloss", justify="right", no_wrap=True)
+            table.add_column("\naccuracy", justify="right", no_wrap=True)
+            table.add_column("\ncells/s", justify="right", no_wrap=True)
+        for number in range(max(len(history.epochs) for history in result.histories.values())):
             row = [f"{number + 1}"]
             for history in result.histories.values():
                 epoch = history.epochs[number]
                 row += [
                     f"{epoch.loss:.3f}",
-                    f"{100 * epoch.train_accuracy:.1f} %",
                     f"[bold]{100 * epoch.validation_accuracy:.1f} %[/]",
                     f"{epoch.cells_per_second:,.0f}",
                 ]
