@@ -1,0 +1,275 @@
+#include "codec/filter_pipeline.h"
+
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include <cstring>
+#include <string>
+
+// What the golden tiles cannot show: options, refusals, hostile sizes. Tiles here are written by
+// hand.
+
+namespace penstock::codec {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+class Writer {
+ public:
+  template <typename T>
+  Writer& put(T value) {
+    const size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
+    return *this;
+  }
+  Writer& text(std::string_view text) {
+    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
+    return *this;
+  }
+  Writer& append(const Bytes& bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  const Bytes& bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+Bytes tile_of_one_chunk(uint32_t original, const Bytes& metadata, const Bytes& data) {
+  return Writer()
+      .put<uint64_t>(1)
+      .put(original)
+      .put(static_cast<uint32_t>(data.size()))
+      .put(static_cast<uint32_t>(metadata.size()))
+      .append(metadata)
+      .append(data)
+      .bytes();
+}
+
+FilterPipeline pipeline_of(FilterType type) {
+  FilterConfig filter;
+  filter.type = type;
+  return FilterPipeline({filter}, 65536);
+}
+
+FilterPipeline parse(const Bytes& bytes) {
+  ByteReader reader(bytes);
+  return FilterPipeline::parse(reader, 22);
+}
+
+Bytes one_filter(uint8_t code, const Bytes& options) {
+  return Writer()
+      .put<uint32_t>(65536)
+      .put<uint32_t>(1)
+      .put(code)
+      .put(static_cast<uint32_t>(options.size()))
+      .append(options)
+      .bytes();
+}
+
+template <typename Body>
+std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(ParsePipeline, Options) {
+  const auto scale = Writer().put(0.25).put(-3.0).put<uint64_t>(2).bytes();
+  const FilterConfig parsed = parse(one_filter(15, scale)).filters().at(0);
+  EXPECT_EQ(parsed.type, FilterType::kScaleFloat);
+  EXPECT_EQ(parsed.scale, 0.25);
+  EXPECT_EQ(parsed.offset, -3.0);
+  EXPECT_EQ(parsed.byte_width, 2U);
+
+  const auto zstd = Writer().put<uint8_t>(2).put<int32_t>(9).bytes();
+  EXPECT_EQ(parse(one_filter(2, zstd)).filters().at(0).compression_level, 9);
+
+  // Delta with and without the reinterpreting type.
+  const auto old_delta = Writer().put<uint8_t>(6).put<int32_t>(-1).bytes();
+  EXPECT_EQ(parse(one_filter(6, old_delta)).filters().at(0).reinterpret_type, DataType::kAny);
+  const auto delta = Writer().put<uint8_t>(19).put<int32_t>(-1).put<uint8_t>(1).bytes();
+  EXPECT_EQ(parse(one_filter(19, delta)).filters().at(0).reinterpret_type, DataType::kInt64);
+}
+
+TEST(ParsePipeline, Refusals) {
+  EXPECT_THROW(parse(one_filter(20, {})), Unsupported);
+  EXPECT_THROW(parse(one_filter(9, Bytes(1))), CorruptData);
+  const auto width3 = Writer().put(1.0).put(0.0).put<uint64_t>(3).bytes();
+  EXPECT_THROW(parse(one_filter(15, width3)), CorruptData);
+  const auto bad_type = Writer().put<uint8_t>(19).put<int32_t>(-1).put<uint8_t>(99).bytes();
+  EXPECT_THROW(parse(one_filter(19, bad_type)), CorruptData);
+  EXPECT_THROW(parse(Writer().put<uint32_t>(65536).put<uint32_t>(~0U).bytes()), CorruptData);
+  // A WebP attribute does not keep the other columns from being read.
+  EXPECT_EQ(parse(one_filter(18, Bytes(15))).filters().at(0).type, FilterType::kWebp);
+}
+
+TEST(FilterPipeline, UnsupportedFiltersSaySo) {
+  const Bytes tile = tile_of_one_chunk(4, {}, Bytes(4));
+  DecodeScratch scratch;
+  Bytes out(4);
+  const auto message = [&](FilterType type) {
+    return message_of([&] { pipeline_of(type).decode(tile, DataType::kUInt8, 22, out, scratch); });
+  };
+  EXPECT_THROW(pipeline_of(FilterType::kWebp).decode(tile, DataType::kUInt8, 22, out, scratch),
+               Unsupported);
+  EXPECT_NE(message(FilterType::kWebp).find("WebP"), std::string::npos);
+  EXPECT_NE(message(FilterType::kAes256Gcm).find("AES-256-GCM"), std::string::npos);
+}
+
+TEST(FilterPipeline, EmptyTiles) {
+  DecodeScratch scratch;
+  const FilterPipeline none;
+  const Bytes no_chunks = Writer().put<uint64_t>(0).bytes();
+  EXPECT_EQ(none.decoded_bytes(no_chunks), 0U);
+  EXPECT_TRUE(split_chunks(no_chunks).empty());
+  none.decode(no_chunks, DataType::kInt64, 22, {}, scratch);
+  none.decode(tile_of_one_chunk(0, {}, {}), DataType::kInt64, 22, {}, scratch);
+  EXPECT_THROW(none.decoded_bytes({}), CorruptData);
+
+  Buffer characters;
+  std::vector<uint64_t> offsets(3);
+  const auto rle = pipeline_of(FilterType::kRle);
+  rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets, scratch, 0);
+  EXPECT_TRUE(offsets.empty());
+  EXPECT_THROW(
+      rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets, scratch, 3),
+      CorruptData);
+}
+
+TEST(FilterPipeline, BytesAfterTheChunksAreCorrupt) {
+  Bytes tile = tile_of_one_chunk(4, {}, Bytes(4));
+  tile.push_back({});
+  EXPECT_THROW(FilterPipeline().decoded_bytes(tile), CorruptData);
+  EXPECT_THROW(split_chunks(tile), CorruptData);
+}
+
+TEST(FilterPipeline, MetadataThatNoFilterReadsIsCorrupt) {
+  DecodeScratch scratch;
+  Bytes out(4);
+  EXPECT_THROW(FilterPipeline().decode(tile_of_one_chunk(4, Bytes(1), Bytes(4)), DataType::kUInt8,
+                                       22, out, scratch),
+               CorruptData);
+}
+
+TEST(FilterPipeline, ClaimedSizesAreNotAllocated) {
+  // zstd twice: the inner stage claims 4 GiB for a chunk of 4 bytes.
+  FilterConfig zstd;
+  zstd.type = FilterType::kZstd;
+  const FilterPipeline twice({zstd, zstd}, 65536);
+  const Bytes metadata =
+      Writer().put<uint32_t>(0).put<uint32_t>(1).put<uint32_t>(~0U).put<uint32_t>(4).bytes();
+  DecodeScratch scratch;
+  Bytes out(4);
+  const auto tile = tile_of_one_chunk(4, metadata, Bytes(4));
+  EXPECT_NE(message_of([&] {
+              twice.decode(tile, DataType::kUInt8, 22, out, scratch);
+            }).find("implausible"),
+            std::string::npos);
+  EXPECT_LT(scratch.data[0].capacity() + scratch.data[1].capacity(), size_t{1} << 20);
+
+  const Bytes chunks = Writer().put<uint64_t>(uint64_t{1} << 60).bytes();
+  EXPECT_THROW(split_chunks(chunks), CorruptData);
+}
+
+/// uint8 run lengths, uint8 string lengths.
+Bytes rle_string_tile(uint32_t characters, const Bytes& runs, uint32_t strings) {
+  const Bytes metadata = Writer()
+                             .put<uint32_t>(0)
+                             .put<uint32_t>(1)
+                             .put(characters)
+                             .put(static_cast<uint32_t>(runs.size()))
+                             .put(strings * 8)
+                             .put<uint8_t>(1)
+                             .put<uint8_t>(1)
+                             .bytes();
+  return tile_of_one_chunk(characters, metadata, runs);
+}
+
+TEST(FilterPipeline, StringRunsAreCountedBeforeTheyAreWritten) {
+  const auto rle = pipeline_of(FilterType::kRle);
+  DecodeScratch scratch;
+  Buffer characters;
+  std::vector<uint64_t> offsets;
+  const Bytes runs = Writer().put<uint8_t>(3).put<uint8_t>(2).text("ab").bytes();
+  const auto decode = [&](uint32_t size, uint64_t count) {
+    rle.decode_strings(rle_string_tile(size, runs, 3), DataType::kStringAscii, 22, characters,
+                       offsets, scratch, count);
+  };
+  decode(6, 3);
+  EXPECT_EQ(std::string_view(reinterpret_cast<char*>(characters.data()), characters.size()),
+            "ababab");
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 2, 4}));
+  decode(6, kUnknownCount);
+  EXPECT_EQ(offsets.size(), 3U);
+  EXPECT_THROW(decode(6, 2), CorruptData);
+  EXPECT_THROW(decode(6, 4), CorruptData);
+  EXPECT_THROW(decode(5, 3), CorruptData);
+  EXPECT_THROW(decode(8, 3), CorruptData);
+}
+
+TEST(FilterPipeline, StringFiltersStandFirst) {
+  FilterConfig zstd, rle;
+  zstd.type = FilterType::kZstd;
+  rle.type = FilterType::kRle;
+  const auto utf8 = DataType::kStringUtf8;
+  EXPECT_TRUE(FilterPipeline({rle, zstd}, 1).stores_string_offsets(utf8, true));
+  EXPECT_FALSE(FilterPipeline({rle, zstd}, 1).stores_string_offsets(utf8, false));
+  EXPECT_FALSE(FilterPipeline({rle, zstd}, 1).stores_string_offsets(DataType::kBlob, true));
+  EXPECT_FALSE(FilterPipeline({zstd}, 1).stores_string_offsets(utf8, true));
+  EXPECT_TRUE(
+      pipeline_of(FilterType::kDictionary).stores_string_offsets(DataType::kStringAscii, true));
+}
+
+TEST(FilterPipeline, RleGoesByWholeCells) {
+  // Two values of int32 a cell: runs of 8 bytes.
+  const Bytes runs = Writer().put<int32_t>(1).put<int32_t>(2).put<uint16_t>(0x0300).bytes();
+  const Bytes metadata = Writer()
+                             .put<uint32_t>(0)
+                             .put<uint32_t>(1)
+                             .put<uint32_t>(24)
+                             .put(static_cast<uint32_t>(runs.size()))
+                             .bytes();
+  const Bytes tile = tile_of_one_chunk(24, metadata, runs);
+  DecodeScratch scratch;
+  std::vector<int32_t> out(6);
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  const auto rle = pipeline_of(FilterType::kRle);
+  rle.decode(tile, DataType::kInt32, 22, bytes, scratch, 8);
+  EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 1, 2, 1, 2}));
+  EXPECT_THROW(rle.decode(tile, DataType::kInt32, 22, bytes, scratch), CorruptData);
+}
+
+TEST(FilterPipeline, DeltasOfFloatsAreCorrupt) {
+  DecodeScratch scratch;
+  Bytes out(8);
+  const Bytes data = Writer().put<uint64_t>(1).put(1.0).bytes();
+  const Bytes metadata =
+      Writer().put<uint32_t>(0).put<uint32_t>(1).put<uint32_t>(8).put<uint32_t>(16).bytes();
+  const auto tile = tile_of_one_chunk(8, metadata, data);
+  const auto delta = pipeline_of(FilterType::kDelta);
+  EXPECT_THROW(delta.decode(tile, DataType::kFloat64, 22, out, scratch), CorruptData);
+  delta.decode(tile, DataType::kInt64, 22, out, scratch);
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), data.begin() + 8));
+}
+
+TEST(FilterPipeline, DatesPassWindowedFiltersBeforeFormat20) {
+  const Bytes cells = Writer().put<int64_t>(5).bytes();
+  const Bytes tile = tile_of_one_chunk(8, {}, cells);
+  DecodeScratch scratch;
+  Bytes out(8);
+  for (const auto type : {FilterType::kBitWidthReduction, FilterType::kPositiveDelta}) {
+    pipeline_of(type).decode(tile, DataType::kDateTimeNanosecond, 19, out, scratch);
+    EXPECT_EQ(out, cells);
+    EXPECT_THROW(pipeline_of(type).decode(tile, DataType::kDateTimeNanosecond, 20, out, scratch),
+                 CorruptData);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::codec
