@@ -31,7 +31,7 @@ void expect_uniform(const std::vector<uint64_t>& counts, const std::string& what
 }
 
 TEST(RandomStream, BelowIsUniform) {
-  for (const uint64_t bound : {2, 3, 7, 10, 100, 1000}) {
+  for (const uint64_t bound : {2u, 3u, 7u, 10u, 100u, 1000u}) {
     RandomStream random(random_key(1, bound, Purpose::kDeal));
     std::vector<uint64_t> counts(bound);
     for (int i = 0; i < 200000; ++i) ++counts[random.below(bound)];
@@ -122,7 +122,7 @@ TEST(KeyedPermutation, EveryValueIsAsLikelyAtEveryPlace) {
 }
 
 TEST(KeyedPermutation, LargeOnesScatterNeighbours) {
-  for (const uint64_t size : {1000, 2048, 65536, 1000003}) {
+  for (const uint64_t size : {1000u, 2048u, 65536u, 1000003u}) {
     std::vector<uint64_t> places(16), distances(16);
     for (uint64_t key = 0; key < 200; ++key) {
       const KeyedPermutation permutation(key, size);
