@@ -9,7 +9,6 @@ void XRowIndex::build(uint32_t row_count, std::span<const XTileStage> stages,
   again_.clear();
   merges_.clear();
   rows_.assign(row_count, XRowSummary{});
-  tails_.assign(row_count, Tail{});
   size_t run_count = 0;
   for (const XTileStage& stage : stages) {
     run_count += stage.runs.size();
@@ -30,20 +29,19 @@ void XRowIndex::build(uint32_t row_count, std::span<const XTileStage> stages,
     const bool marked = !stage.timestamps.empty() || !stage.deleted.empty();
     for (const XRun& run : stage.runs) {
       XRowSummary& row = rows_[run.row];
-      Tail& tail = tails_[run.row];
-      if (row.run_count != 0 && run.first_index <= tail.last_index) {
-        const bool same_place = run.first_index == tail.last_index;
-        if (!same_place || !allows_duplicates) tail.merge = true;
-        const XTileStage& before = stages[tail.stage];
+      if (row.run_count != 0 && run.first_index <= row.last_index) {
+        const bool same_place = run.first_index == row.last_index;
+        if (!same_place || !allows_duplicates) row.merge = true;
+        const XTileStage& before = stages[row.last_stage];
         if (same_place && !allows_duplicates && before.fragment == stage.fragment &&
             has_timestamps[stage.fragment] &&
             (stage.timestamps.empty() || before.timestamps.empty())) {
-          again[s] = again[tail.stage] = true;
+          again[s] = again[row.last_stage] = true;
         }
       }
-      tail.merge |= marked;
-      tail.last_index = run.last_index;
-      tail.stage = s;
+      row.merge |= marked;
+      row.last_index = run.last_index;
+      row.last_stage = s;
       runs_[row.first_run + row.run_count++] = {s, run.begin, run.count, run.wide_begin,
                                                 run.wide_count};
       row.nnz += run.count;
@@ -54,7 +52,7 @@ void XRowIndex::build(uint32_t row_count, std::span<const XTileStage> stages,
     if (again[s]) again_.push_back(s);
   }
   for (uint32_t r = 0; r < row_count; ++r) {
-    if (tails_[r].merge) merges_.push_back(r);
+    if (rows_[r].merge) merges_.push_back(r);
   }
 }
 

@@ -29,6 +29,10 @@ struct XRowSummary {
   uint32_t run_count = 0;
   uint32_t nnz = 0;
   uint32_t wide_count = 0;
+  // While the index is built:
+  uint32_t last_index = 0;  ///< column at the end of the row so far
+  uint32_t last_stage = 0;
+  bool merge = false;
 };
 
 class XRowIndex {
@@ -49,15 +53,8 @@ class XRowIndex {
   void set_merged(uint32_t row, const XRowRun& run) noexcept;
 
  private:
-  struct Tail {
-    uint32_t last_index = 0;
-    uint32_t stage = 0;
-    bool merge = false;
-  };
-
   std::vector<XRowSummary> rows_;
   std::vector<XRowRun> runs_;
-  std::vector<Tail> tails_;
   std::vector<uint32_t> again_;
   std::vector<uint32_t> merges_;
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -12,7 +13,7 @@
 #include "format/soma/x_source.h"
 
 // Decodes and packs every fetch unit of an X array, one unit after the other, tasks shared by N
-// threads, and prints cells per second of each part:
+// threads, and prints rows per CPU second of each part:
 //
 //   x_source_bench ARRAY [threads] [rounds] [every n-th column]
 
@@ -23,6 +24,13 @@ using penstock::format::UnitDecode;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// CPU time of all threads: what a part costs, also on a machine that others use.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 template <typename Body>
@@ -43,15 +51,15 @@ struct Totals {
 
 void run_unit(UnitDecode& decode, unsigned threads, std::vector<std::byte>& packed,
               Totals& totals) {
-  auto begin = Clock::now();
+  double begin = cpu_seconds();
   decode.fetch();
-  totals.fetch += seconds_since(begin);
+  totals.fetch += cpu_seconds() - begin;
   for (size_t phase = 0; phase < decode.phase_count(); ++phase) {
-    begin = Clock::now();
+    begin = cpu_seconds();
     share(decode.task_count(phase), threads, [&](size_t task) { decode.run(phase, task); });
-    totals.phases[phase] += seconds_since(begin);
+    totals.phases[phase] += cpu_seconds() - begin;
   }
-  begin = Clock::now();
+  begin = cpu_seconds();
   std::vector<size_t> places(decode.row_count() + size_t{1}, 0);
   for (uint32_t row = 0; row < decode.row_count(); ++row) {
     places[row + 1] = places[row] + decode.packed_bytes(row);
@@ -65,7 +73,7 @@ void run_unit(UnitDecode& decode, unsigned threads, std::vector<std::byte>& pack
       decode.pack(static_cast<uint32_t>(row), packed.data() + places[row]);
     }
   });
-  totals.pack += seconds_since(begin);
+  totals.pack += cpu_seconds() - begin;
   totals.rows += decode.row_count();
   totals.packed_bytes += places.back();
   totals.bytes_read += decode.bytes_read();
@@ -100,6 +108,7 @@ int run(int count, char** arguments) {
     Totals totals;
     std::unique_ptr<UnitDecode> decode;
     begin = Clock::now();
+    const double cpu_begin = cpu_seconds();
     for (uint32_t unit = 0; unit < source->units().size(); ++unit) {
       const auto& place = source->units()[unit];
       std::vector<int64_t> rows(static_cast<size_t>(place.row_end - place.row_begin));
@@ -108,17 +117,18 @@ int run(int count, char** arguments) {
       run_unit(*decode, threads, packed, totals);
     }
     const double all = seconds_since(begin);
+    const double cpu = cpu_seconds() - cpu_begin;
     const auto rate = [&](double seconds) {
       return static_cast<double>(totals.rows) / seconds / 1000;
     };
-    std::printf("%u threads: %.1f k rows/s (%.1f a thread); fetch %.0f, ", threads, rate(all),
-                rate(all) / threads, rate(totals.fetch));
+    std::printf("%u threads: %.1f k rows/s, %.1f k rows a CPU second: fetch %.0f, ", threads,
+                rate(all), rate(cpu), rate(totals.fetch));
     for (size_t phase = 0; phase < 5; ++phase) {
       if (totals.phases[phase] > 1e-4) {
         std::printf("phase %zu %.0f, ", phase, rate(totals.phases[phase]));
       }
     }
-    std::printf("pack %.0f k rows/s; %.0f nnz a row, %.2f bytes packed, %.2f read a nnz\n",
+    std::printf("pack %.0f; %.0f nnz a row, %.2f bytes packed, %.2f read a nnz\n",
                 rate(totals.pack),
                 static_cast<double>(totals.nonzeros) / static_cast<double>(totals.rows),
                 static_cast<double>(totals.packed_bytes) / static_cast<double>(totals.nonzeros),

@@ -67,8 +67,7 @@ codec::CellBytes XTileCells::decode() {
   return {scratch_.whole.span(), false};
 }
 
-std::span<const std::byte> XTileCells::decode_plain() {
-  const codec::CellBytes cells = decode();
+std::span<const std::byte> XTileCells::plain(const codec::CellBytes& cells) {
   const bool aligned = reinterpret_cast<uintptr_t>(cells.bytes.data()) % 8 == 0;
   if (!cells.shuffled && aligned) return cells.bytes;
   scratch_.unshuffled.resize_discard(cells.bytes.size());

@@ -35,8 +35,8 @@ class XTileCells {
 
   /// The chunk's cells, or the byte planes of them.
   codec::CellBytes decode();
-  /// The chunk's cells, 8-byte aligned.
-  std::span<const std::byte> decode_plain();
+  /// Cells that `decode` gave, un-shuffled if need be, 8-byte aligned.
+  std::span<const std::byte> plain(const codec::CellBytes& cells);
 
  private:
   const tiledb::FragmentField& field_;

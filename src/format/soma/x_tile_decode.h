@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "format/soma/x_array.h"
+#include "format/soma/x_code_values.h"
 #include "format/soma/x_column_map.h"
 #include "format/soma/x_row_map.h"
 #include "format/soma/x_tile_cells.h"
@@ -49,8 +50,7 @@ struct XTileScratch {
   Buffer indices;
   Buffer codes;
   Buffer values;
-  std::vector<uint32_t> escapes;   ///< cells of the tile that escape, ascending
-  std::vector<std::byte> escaped;  ///< their values
+  XEscapes escapes;
   // General tiles only.
   Buffer rows;
   Buffer columns;

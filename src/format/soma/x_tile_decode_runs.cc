@@ -8,7 +8,6 @@
 #include "format/soma/x_cell_kernels.h"
 #include "format/soma/x_narrow_ids.h"
 #include "format/soma/x_tile_decode.h"
-#include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -55,7 +54,7 @@ class RunDecode {
     int64_t previous = -1;  // no row has it: the first cell begins a run
     while (chunks.next()) {
       if (chunks.count() == 0) continue;
-      const auto plain = chunks.decode_plain();
+      const auto plain = chunks.plain(chunks.decode());
       const auto* ids = reinterpret_cast<const int64_t*>(plain.data());
       uint32_t* const begins = scratch_.run_begins.data() + found;
       const auto base = static_cast<uint32_t>(chunks.begin());
@@ -139,43 +138,28 @@ class RunDecode {
     Buffer& codes = into_stage ? stage_.codes : scratch_.codes;
     Buffer& wide = into_stage ? stage_.wide : scratch_.values;
     scratch_.escapes.clear();
-    scratch_.escaped.clear();
     codes.resize_discard(cells_ + kStageSlack);
+    const DataType type = context_.layout.value_type;
     bool first = true;
     size_t run = 0;
     XTileCells chunks = cells_of(XPart::kValues);
     while (chunks.next()) {
       if (!wanted(chunks.begin(), chunks.count(), run)) continue;
-      const auto plain = chunks.decode_plain();
+      codec::CellBytes cells = chunks.decode();
+      if (cells.shuffled && !codes_from_planes(type)) cells = {chunks.plain(cells), false};
       if (!stage_.raw) {
-        const uint32_t escapes = code_values(plain, chunks.begin(), chunks.count(), codes);
-        if (first && value_bytes_ > 1 && escapes > chunks.count() / kRawShare) {
-          stage_.raw = true;
-          wide.resize_discard((cells_ + kStageSlack) * value_bytes_);
-        }
+        const size_t most = first && value_bytes_ > 1 ? chunks.count() / kRawShare : chunks.count();
+        stage_.raw = !code_values(
+            type, cells, chunks.count(), static_cast<uint32_t>(chunks.begin()), most,
+            reinterpret_cast<uint8_t*>(codes.data()) + chunks.begin(), scratch_.escapes);
+        if (stage_.raw) wide.resize_discard((cells_ + kStageSlack) * value_bytes_);
         first = false;
       }
       if (stage_.raw) {
+        const auto plain = chunks.plain(cells);
         std::memcpy(wide.data() + chunks.begin() * value_bytes_, plain.data(), plain.size());
       }
     }
-  }
-
-  uint32_t code_values(std::span<const std::byte> plain, uint64_t begin, uint64_t count,
-                       Buffer& codes) {
-    auto* const out = reinterpret_cast<uint8_t*>(codes.data()) + begin;
-    const uint32_t escapes = kernel::encode_values(
-        context_.layout.value_type, plain.data(), static_cast<uint32_t>(count), out, context_.path);
-    const uint8_t* at = out;
-    for (uint32_t i = 0; i < escapes; ++i, ++at) {
-      at = static_cast<const uint8_t*>(
-          std::memchr(at, kernel::kEscapeCode, static_cast<size_t>(out + count - at)));
-      const auto cell = static_cast<size_t>(at - out);
-      const std::byte* value = plain.data() + cell * value_bytes_;
-      scratch_.escapes.push_back(static_cast<uint32_t>(begin + cell));
-      scratch_.escaped.insert(scratch_.escaped.end(), value, value + value_bytes_);
-    }
-    return escapes;
   }
 
   // Everything is in place already; runs only have to know their escapes.
@@ -191,13 +175,15 @@ class RunDecode {
     for (XRun& run : stage_.runs) {
       run.wide_begin = static_cast<uint32_t>(escape);
       const uint32_t end = run.begin + run.count;
-      while (escape < scratch_.escapes.size() && scratch_.escapes[escape] < end) ++escape;
+      while (escape < scratch_.escapes.cells.size() && scratch_.escapes.cells[escape] < end)
+        ++escape;
       run.wide_count = static_cast<uint32_t>(escape) - run.wide_begin;
     }
     stage_.wide_count = static_cast<uint32_t>(escape);
-    stage_.wide.resize_discard(scratch_.escaped.size() + kStageSlack);
-    if (!scratch_.escaped.empty()) {
-      std::memcpy(stage_.wide.data(), scratch_.escaped.data(), scratch_.escaped.size());
+    stage_.wide.resize_discard(scratch_.escapes.values.size() + kStageSlack);
+    if (!scratch_.escapes.values.empty()) {
+      std::memcpy(stage_.wide.data(), scratch_.escapes.values.data(),
+                  scratch_.escapes.values.size());
     }
   }
 
@@ -207,20 +193,20 @@ class RunDecode {
       stage_.wide.resize_discard(cells * value_bytes_);
     } else {
       stage_.codes.resize_discard(cells);
-      stage_.wide.resize_discard(scratch_.escaped.size() + kStageSlack);
+      stage_.wide.resize_discard(scratch_.escapes.values.size() + kStageSlack);
     }
   }
 
   // Escapes of tile cells [begin, end) for which `chosen` holds, appended to the stage.
   template <typename Chosen>
   void keep_escapes(uint32_t begin, uint32_t end, size_t& escape, XRun& run, Chosen&& chosen) {
-    const auto& escapes = scratch_.escapes;
+    const auto& escapes = scratch_.escapes.cells;
     while (escape < escapes.size() && escapes[escape] < begin) ++escape;
     run.wide_begin = stage_.wide_count;
     for (; escape < escapes.size() && escapes[escape] < end; ++escape) {
       if (!chosen(escapes[escape])) continue;
       std::memcpy(stage_.wide.data() + size_t{stage_.wide_count} * value_bytes_,
-                  scratch_.escaped.data() + escape * value_bytes_, value_bytes_);
+                  scratch_.escapes.values.data() + escape * value_bytes_, value_bytes_);
       ++stage_.wide_count;
     }
     run.wide_count = stage_.wide_count - run.wide_begin;
