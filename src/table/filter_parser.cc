@@ -126,11 +126,12 @@ class Parser {
   }
 
   FilterNode as_condition(Operand operand) const {
-    if (operand.kind != Operand::Kind::kCondition) {
-      fail(operand, "expected a condition such as column == value, found only " +
-                        std::string(describe(operand)));
-    }
-    return std::move(operand.condition);
+    if (operand.kind == Operand::Kind::kCondition) return std::move(operand.condition);
+    const bool ends =
+        token_.kind == TokenKind::kEnd || at_name("and") || at_name("or") || at_operator(")");
+    if (!ends) fail_unexpected("expected a comparison such as ==");
+    fail(operand, "expected a condition such as column == value, found only " +
+                      std::string(describe(operand)));
   }
 
   static Operand join(FilterNode::Kind kind, std::vector<FilterNode> parts) {

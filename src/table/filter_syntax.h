@@ -18,8 +18,8 @@
 //   value       number | string | True | False | None | val(value)
 //
 // Taken here and not by tiledbsoma 1.17: `not`, None (newer releases have both), signed numbers in
-// lists, and lists for bool and uint8 columns. Refused here: a comparison chained after `in`, whose
-// rest tiledbsoma ignores without a word.
+// lists, and lists for bool, uint8 and int16 columns. Refused here: a comparison chained after
+// `in`, whose rest tiledbsoma ignores without a word.
 
 namespace penstock::table {
 
