@@ -213,6 +213,81 @@ TEST(FilterPipeline, StringRunsAreCountedBeforeTheyAreWritten) {
   EXPECT_THROW(decode(8, 3), CorruptData);
 }
 
+TEST(FilterPipeline, RunsOfNothingAreBounded) {
+  // Empty strings cost no characters: only the header's count stands against 2^64 of them.
+  const Bytes runs = Writer().put<uint8_t>(255).put<uint8_t>(0).bytes();
+  DecodeScratch scratch;
+  Buffer characters;
+  std::vector<uint64_t> offsets;
+  EXPECT_NE(message_of([&] {
+              pipeline_of(FilterType::kRle)
+                  .decode_strings(rle_string_tile(0, runs, 254), DataType::kStringAscii, 22,
+                                  characters, offsets, scratch);
+            }).find("expected 254"),
+            std::string::npos);
+  EXPECT_EQ(offsets.capacity(), 0U);
+}
+
+TEST(FilterPipeline, DictionaryIdsAreChecked) {
+  const auto decode = [](uint8_t id) {
+    const Bytes metadata = Writer()
+                               .put<uint32_t>(0)
+                               .put<uint32_t>(1)
+                               .put<uint32_t>(1)
+                               .put<uint32_t>(1)
+                               .put<uint32_t>(8)
+                               .put<uint8_t>(1)
+                               .put<uint8_t>(1)
+                               .put<uint32_t>(4)
+                               .put<uint8_t>(1)
+                               .text("a")
+                               .put<uint8_t>(1)
+                               .text("b")
+                               .bytes();
+    DecodeScratch scratch;
+    Buffer characters;
+    std::vector<uint64_t> offsets;
+    pipeline_of(FilterType::kDictionary)
+        .decode_strings(tile_of_one_chunk(1, metadata, Writer().put(id).bytes()),
+                        DataType::kStringAscii, 22, characters, offsets, scratch, 1);
+    return static_cast<char>(characters.span()[0]);
+  };
+  EXPECT_EQ(decode(0), 'a');
+  EXPECT_EQ(decode(1), 'b');
+  EXPECT_EQ(message_of([&] { decode(2); }), "dictionary id 2 of 2 entries");
+}
+
+TEST(FilterPipeline, PartsFillTheData) {
+  const Bytes metadata =
+      Writer().put<uint32_t>(0).put<uint32_t>(1).put<uint32_t>(3).put<uint32_t>(3).bytes();
+  const Bytes run = Writer().put<uint8_t>(7).put<uint16_t>(0x0300).bytes();
+  DecodeScratch scratch;
+  Bytes out(3);
+  const auto rle = pipeline_of(FilterType::kRle);
+  rle.decode(tile_of_one_chunk(3, metadata, run), DataType::kUInt8, 22, out, scratch);
+  EXPECT_EQ(out, Bytes(3, std::byte{7}));
+  Bytes longer = run;
+  longer.push_back({});
+  EXPECT_THROW(
+      rle.decode(tile_of_one_chunk(3, metadata, longer), DataType::kUInt8, 22, out, scratch),
+      CorruptData);
+}
+
+TEST(FilterPipeline, ScaledInt64GoesThroughFloat32) {
+  FilterConfig filter;
+  filter.type = FilterType::kScaleFloat;
+  filter.byte_width = 8;
+  filter.scale = 3.0;
+  const Bytes metadata = Writer().put<uint32_t>(1).put<uint32_t>(8).bytes();
+  const Bytes data = Writer().put<int64_t>((1 << 24) + 1).bytes();
+  DecodeScratch scratch;
+  float out = 0;
+  FilterPipeline({filter}, 65536)
+      .decode(tile_of_one_chunk(4, metadata, data), DataType::kFloat32, 22,
+              std::as_writable_bytes(std::span(&out, 1)), scratch);
+  EXPECT_EQ(out, 3.0F * 16777216.0F);  // not 50331651, rounded to 50331652
+}
+
 TEST(FilterPipeline, StringFiltersStandFirst) {
   FilterConfig zstd, rle;
   zstd.type = FilterType::kZstd;

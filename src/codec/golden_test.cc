@@ -140,7 +140,7 @@ TEST_F(Golden, FlippedBytesNeverCrash) {
                              (pipeline.filters()[0].type == FilterType::kChecksumMd5 ||
                               pipeline.filters()[0].type == FilterType::kChecksumSha256);
     Bytes damaged = tile.stored;
-    const size_t step = 1 + tile.stored.size() / 300;
+    const size_t step = 1 + tile.stored.size() / 150;
     for (size_t at = 0; at < damaged.size(); at += step) {
       for (const unsigned mask : {0x01U, 0x80U, 0xFFU}) {
         damaged[at] ^= std::byte(mask);
