@@ -35,7 +35,7 @@ XColumnMap::XColumnMap(std::span<const int64_t> columns, int64_t domain_end)
   const auto chosen = static_cast<int64_t>(columns_.size());
   contiguous_ = ids == chosen;
   if (contiguous_ || (ids > kTableIdsAlways && ids / kTableIdsPerChosen > chosen)) return;
-  table_.assign(static_cast<size_t>(ids), kNotChosen);
+  table_.assign(static_cast<size_t>(ids) + 1, kNotChosen);
   for (size_t i = 0; i < columns_.size(); ++i) {
     table_[static_cast<size_t>(columns_[i] - first_)] = static_cast<uint32_t>(i);
   }

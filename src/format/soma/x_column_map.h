@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,16 +36,31 @@ class XColumnMap {
   /// True when all ids in [first, last] are chosen: output = id - shift.
   bool covers(int64_t first, int64_t last, int64_t* shift) const noexcept;
 
-  /// table()[id - table_first()] for ids in [table_first(), table_first() + table().size()); empty
-  /// when the choice has none (contiguous, or too far apart).
-  std::span<const uint32_t> table() const noexcept { return table_; }
-  int64_t table_first() const noexcept { return first_; }
+  /// Calls `body(lookup)` with the look-up that fits the choice: lookup(uint32_t id) is the output
+  /// column or kNotChosen, without a branch but for sparse choices. For inner loops.
+  template <typename Body>
+  void with_lookup(Body&& body) const {
+    const auto first = static_cast<uint32_t>(first_);
+    if (last_ > int64_t{0xFFFFFFFF}) {
+      body([this](uint32_t id) { return find(id); });
+    } else if (contiguous_) {
+      const auto count = static_cast<uint32_t>(columns_.size());
+      body([=](uint32_t id) { return id - first < count ? id - first : kNotChosen; });
+    } else if (!table_.empty()) {
+      // Ids below the first wrap around to large ones; the entry at the end stands for all others.
+      const auto ids = static_cast<uint32_t>(table_.size() - 1);
+      const uint32_t* const table = table_.data();
+      body([=](uint32_t id) { return table[std::min(id - first, ids)]; });
+    } else {
+      body([this](uint32_t id) { return find(id); });
+    }
+  }
 
  private:
   uint32_t search(int64_t column) const noexcept;
 
   std::vector<int64_t> columns_;
-  std::vector<uint32_t> table_;
+  std::vector<uint32_t> table_;  // of the ids from first_ to last_, and kNotChosen behind them
   int64_t first_ = 0;
   int64_t last_ = -1;
   bool contiguous_ = false;
