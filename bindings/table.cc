@@ -18,7 +18,8 @@ namespace nb = nanobind;
 namespace {
 
 nb::object bytes_or_text(DataType type, std::string_view value) {
-  if (type == DataType::kBlob || type == DataType::kGeomWkb) {
+  // tiledbsoma reads char as large_binary too.
+  if (type == DataType::kBlob || type == DataType::kChar || type == DataType::kGeomWkb) {
     return nb::bytes(value.data(), value.size());
   }
   PyObject* text =
