@@ -1,8 +1,10 @@
 #include "kernel/unpack_row.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
+#include "kernel/stream_out.h"
 #include "kernel/value_type.h"
 #include "kernel/widen.h"
 
@@ -68,20 +70,65 @@ bool add_value(Out& cell, Out value) noexcept {
   }
 }
 
+/// Goes through the entries of a row in order, one value at a time.
+template <typename Stored, typename Out, typename Index>
+class EntryCursor {
+ public:
+  explicit EntryCursor(const PackedRowView& row) : row_(row) {}
+
+  uint32_t entry() const noexcept { return entry_; }
+  bool at_end() const noexcept { return entry_ == row_.nnz; }
+  uint32_t column() const noexcept { return column_of(entry_); }
+  uint32_t column_of(uint32_t entry) const noexcept {
+    return static_cast<uint32_t>(load_at<Index>(row_.indices, entry));
+  }
+
+  /// Adds the value to `cell` and goes on; false when it, or the sum, does not fit.
+  bool add_to(Out& cell) noexcept {
+    Out value;
+    if (row_.codes != nullptr && row_.codes[entry_] != kEscapeCode) {
+      if (!code_fits<Out>(row_.codes[entry_])) return false;
+      value = static_cast<Out>(row_.codes[entry_]);
+    } else if (!convert_value(load_at<Stored>(row_.wide, wide_++), value)) {
+      return false;
+    }
+    if (!add_value(cell, value)) return false;
+    ++entry_;
+    return true;
+  }
+
+ private:
+  const PackedRowView& row_;
+  uint32_t entry_ = 0;
+  uint32_t wide_ = 0;
+};
+
 template <typename Stored, typename Out, typename Index>
 uint32_t scatter(const PackedRowView& row, std::byte* dense) {
   Out* const out = reinterpret_cast<Out*>(dense);
-  const auto column = [&](uint32_t i) { return load_at<Index>(row.indices, i); };
-  uint32_t k = 0;
-  for (uint32_t i = 0; i < row.nnz; ++i) {
-    Out value;
-    if (row.codes != nullptr && row.codes[i] != kEscapeCode) {
-      if (!code_fits<Out>(row.codes[i])) return i;
-      value = static_cast<Out>(row.codes[i]);
-    } else if (!convert_value(load_at<Stored>(row.wide, k++), value)) {
-      return i;
+  EntryCursor<Stored, Out, Index> cursor(row);
+  while (!cursor.at_end()) {
+    if (!cursor.add_to(out[cursor.column()])) return cursor.entry();
+  }
+  return kNoMisfit;
+}
+
+template <typename Stored, typename Out, typename Index>
+uint32_t fill(const PackedRowView& row, std::byte* dense, uint32_t columns) {
+  constexpr uint32_t kPiece = kStreamBytes / sizeof(Out);
+  alignas(64) Out piece[kPiece] = {};
+  EntryCursor<Stored, Out, Index> cursor(row);
+  // The first piece ends at a cache line of the destination; the others begin and end at one.
+  const auto misaligned = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(dense) % 64);
+  uint32_t end = std::min<uint32_t>(columns, (kStreamBytes - misaligned) / sizeof(Out));
+  for (uint32_t begin = 0; begin < columns; begin = end, end = std::min(columns, end + kPiece)) {
+    const uint32_t first = cursor.entry();
+    while (!cursor.at_end() && cursor.column() < end) {
+      if (!cursor.add_to(piece[cursor.column() - begin])) return cursor.entry();
     }
-    if (!add_value(out[column(i)], value)) return i;
+    stream_out(dense + size_t{begin} * sizeof(Out), reinterpret_cast<const std::byte*>(piece),
+               size_t{end - begin} * sizeof(Out));
+    for (uint32_t i = first; i < cursor.entry(); ++i) piece[cursor.column_of(i) - begin] = Out{};
   }
   return kNoMisfit;
 }
@@ -103,9 +150,12 @@ RowUnpacker::RowUnpacker(const PackedRowLayout& layout, DataType output_type, Ve
                          : append<Stored, Out, uint32_t, VectorPath::kScalar>;
       }
       scatter_ = narrow ? scatter<Stored, Out, uint16_t> : scatter<Stored, Out, uint32_t>;
+      fill_ = narrow ? fill<Stored, Out, uint16_t> : fill<Stored, Out, uint32_t>;
     });
   });
 }
+
+void finish_dense() noexcept { stream_fence(); }
 
 uint32_t entry_column(const PackedRowView& view, const PackedRowLayout& layout, uint32_t entry) {
   return layout.index_bytes == 2 ? load_at<uint16_t>(view.indices, entry)

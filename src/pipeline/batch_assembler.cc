@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "kernel/zero_fill.h"
 #include "pipeline/batch_access.h"
 
 namespace penstock::pipeline {
@@ -113,11 +112,11 @@ void BatchAssembler::fill_dense(std::span<const StoredRow> rows, std::byte* valu
   const size_t row_bytes = size_t{columns_} * value_bytes_;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
-    kernel::zero_fill(values, row_bytes);
-    const uint32_t misfit = unpacker_.scatter_dense(rows[i].record, values);
+    const uint32_t misfit = unpacker_.fill_dense(rows[i].record, values, columns_);
     if (misfit != kernel::kNoMisfit) fail_misfit(rows[i], misfit);
     values += row_bytes;
   }
+  kernel::finish_dense();
 }
 
 void BatchAssembler::fail_misfit(const StoredRow& row, uint32_t entry) const {

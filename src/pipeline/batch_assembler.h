@@ -12,8 +12,7 @@
 #include "pipeline/batch_pool.h"
 #include "pipeline/bucket_store.h"
 
-// Packed rows to one batch: CSR, or dense rows that are cleared just before they are filled, while
-// they are in cache. Immutable; batches are made by any threads at once.
+// Packed rows to one batch, CSR or dense. Immutable; batches are made by any threads at once.
 
 namespace penstock::pipeline {
 
