@@ -7,8 +7,9 @@
 namespace penstock::codec {
 namespace {
 
-size_t unshuffle_vectors(SimdLevel level, size_t element_bytes, const std::byte* planes,
-                         size_t count, std::byte* out) noexcept {
+size_t unshuffle_vectors(SimdLevel level, size_t element_bytes,
+                         [[maybe_unused]] const std::byte* planes, [[maybe_unused]] size_t count,
+                         [[maybe_unused]] std::byte* out) noexcept {
   if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8) return 0;
   switch (level) {
 #if defined(__x86_64__)
