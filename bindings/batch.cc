@@ -44,10 +44,12 @@ void register_batch(nb::module_& module) {
       .def_prop_ro("columns", [](const BatchHandle& self) { return self.batch->columns(); })
       .def_prop_ro("nnz", [](const BatchHandle& self) { return self.batch->nnz(); })
       .def("csr", &csr,
-           nb::sig("def csr(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]"))
-      .def("dense", &dense, nb::sig("def dense(self) -> numpy.ndarray"))
-      .def("joinids", &joinids, nb::sig("def joinids(self) -> numpy.ndarray"))
-      .def("positions", &positions, nb::sig("def positions(self) -> numpy.ndarray"));
+           nb::sig("def csr(self) -> tuple[numpy.typing.NDArray[typing.Any], "
+                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+      .def("dense", &dense, nb::sig("def dense(self) -> numpy.typing.NDArray[typing.Any]"))
+      .def("joinids", &joinids, nb::sig("def joinids(self) -> numpy.typing.NDArray[typing.Any]"))
+      .def("positions", &positions,
+           nb::sig("def positions(self) -> numpy.typing.NDArray[typing.Any]"));
 }
 
 }  // namespace penstock::python

@@ -1,4 +1,3 @@
-#include <nanobind/stl/string.h>
 #include <penstock/error.h>
 
 #include <exception>
@@ -60,8 +59,8 @@ void register_errors(nanobind::module_& module) {
   nanobind::register_exception_translator(translate);
   module.def(
       "_throw",
-      [](int code, const std::string& message) {
-        throw_error(static_cast<ErrorCode>(code), message);
+      [](int code, const nanobind::bytes& message) {
+        throw_error(static_cast<ErrorCode>(code), std::string(message.c_str(), message.size()));
       },
       nanobind::arg("code"), nanobind::arg("message"),
       "Throws the C++ error of that code: tests check every row of the mapping with it.");

@@ -2,7 +2,7 @@
 
 NB_MODULE(_core, module) {
   module.doc() = "The engine of Penstock; use it through the package `penstock`.";
-  module.attr("__version__") = PENSTOCK_VERSION;
+  module.attr("version") = PENSTOCK_VERSION;
   penstock::python::register_errors(module);
   penstock::python::register_row_selection(module);
   penstock::python::register_table(module);

@@ -64,12 +64,15 @@ void register_row_selection(nb::module_& module) {
             return self.take(span_of(positions));
           },
           nb::arg("positions"), Release())
-      .def("to_numpy", &to_numpy)
+      .def("to_numpy", &to_numpy,
+           nb::sig("def to_numpy(self) -> numpy.typing.NDArray[numpy.int64]"))
       .def(nb::self & nb::self, Release())
       .def(nb::self | nb::self, Release())
       .def(nb::self - nb::self, Release())
       .def("__eq__",
-           [](const RowSelection& self, const RowSelection& other) { return self == other; })
+           [](const RowSelection& self, const nb::object& other) {
+             return nb::isinstance<RowSelection>(other) && self == nb::cast<RowSelection>(other);
+           })
       .def("fingerprint", &RowSelection::fingerprint)
       .def_prop_ro("memory_bytes", &RowSelection::memory_bytes)
       .def("__getstate__",

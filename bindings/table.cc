@@ -115,13 +115,16 @@ void register_table(nb::module_& module) {
                      return self.column().categories && self.column().categories->ordered;
                    })
       .def("__len__", [](const TableColumn& self) { return self.column().size(); })
-      .def("values", &values, nb::sig("def values(self) -> numpy.ndarray"))
+      .def("values", &values, nb::sig("def values(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("strings", &strings, nb::sig("def strings(self) -> list[str | bytes | None]"))
       .def("string_codes", &string_codes,
-           nb::sig("def string_codes(self) -> tuple[numpy.ndarray, list[str | bytes]]"))
-      .def("validity", &validity, nb::sig("def validity(self) -> numpy.ndarray | None"))
+           nb::sig("def string_codes(self) -> tuple[numpy.typing.NDArray[typing.Any], list[str | "
+                   "bytes]]"))
+      .def("validity", &validity,
+           nb::sig("def validity(self) -> numpy.typing.NDArray[typing.Any] | None"))
       .def("categories", &categories,
-           nb::sig("def categories(self) -> list[str | bytes] | numpy.ndarray | None"));
+           nb::sig("def categories(self) -> list[str | bytes] | numpy.typing.NDArray[typing.Any] | "
+                   "None"));
 }
 
 }  // namespace penstock::python

@@ -10,7 +10,7 @@
 Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they are used.
 """
 
-from ._core import __version__
+from ._core import version as __version__
 from .axis_query import AxisQuery
 from .dataset import Dataset
 from .encoders import Encoder, LabelEncoder

@@ -314,8 +314,9 @@ class Dataset:
         first._settings = replace(
             self._settings, shuffle=False, batch_size=max(1, count), drop_last=False
         )
-        for batch in first._iterate(first._loader(first._settings, Share(), 0),
-                                    first._fitted_obs(), EpochProgress()):
+        for batch in first._iterate(
+            first._loader(first._settings, Share(), 0), first._fitted_obs(), EpochProgress()
+        ):
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
@@ -363,7 +364,7 @@ class Dataset:
     # torch's IterableDataset is an ABC: isinstance asks an object for its __class__ first. That is
     # the moment to register with a torch that was imported after penstock.
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # noqa: D105
+    def __class__(self) -> type:
         register_with_torch(type(self))
         return type(self)
 

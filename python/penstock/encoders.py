@@ -34,9 +34,7 @@ class Encoder(abc.ABC):
     is_elementwise: bool = False
 
     def __init__(self, columns: str | Sequence[str], name: str | None = None) -> None:
-        self.columns: tuple[str, ...] = (
-            (columns,) if isinstance(columns, str) else tuple(columns)
-        )
+        self.columns: tuple[str, ...] = (columns,) if isinstance(columns, str) else tuple(columns)
         if not self.columns or not all(isinstance(column, str) for column in self.columns):
             raise InvalidArgument(f"an encoder needs the names of obs columns, got {columns!r}")
         self.name: str = "+".join(self.columns) if name is None else name
@@ -126,7 +124,8 @@ class LabelEncoder(Encoder):
             raise InvalidArgument(
                 f"a code is not in [-1, {len(self.classes_)}), codes {codes.min()} to {codes.max()}"
             )
-        return np.append(self.classes_.astype(object), [None])[codes]
+        values: Array = np.append(self.classes_.astype(object), [None])[codes]
+        return values
 
     def __repr__(self) -> str:
         fitted = f", {len(self.classes_)} classes" if len(self.classes_) else ""

@@ -54,7 +54,9 @@ class LoaderSettings:
             shuffle=checked_bool("shuffle", arguments["shuffle"]),
             seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
             memory_budget=parse_memory_size("memory_budget", arguments["memory_budget"]),
-            threads=None if threads is None else checked_int("threads", threads, least=1, most=1024),
+            threads=None
+            if threads is None
+            else checked_int("threads", threads, least=1, most=1024),
             sparse=checked_bool("sparse", arguments["sparse"]),
             dtype=_dtype_name(arguments["dtype"]),
             drop_last=checked_bool("drop_last", arguments["drop_last"]),

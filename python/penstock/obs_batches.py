@@ -100,8 +100,7 @@ def to_tensor(values: Array) -> Any:
 
     if values.dtype.kind in "OMm":
         raise InvalidArgument(
-            f"values of dtype {values.dtype} have no tensor; use an encoder or "
-            "obs_format='arrays'"
+            f"values of dtype {values.dtype} have no tensor; use an encoder or obs_format='arrays'"
         )
     return torch.from_numpy(values)
 

@@ -131,7 +131,5 @@ class DataFrame:
 def checked_filter(value_filter: str | None) -> str | None:
     """Return the filter; raise `InvalidArgument` for what is not text."""
     if value_filter is not None and not isinstance(value_filter, str):
-        raise InvalidArgument(
-            f"value_filter must be a string, got {type(value_filter).__name__}"
-        )
+        raise InvalidArgument(f"value_filter must be a string, got {type(value_filter).__name__}")
     return value_filter

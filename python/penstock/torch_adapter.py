@@ -64,4 +64,5 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
 
     from .torch_dataloader import EpochDataLoader, to_tensors
 
-    return EpochDataLoader(dataset, batch_size=None, collate_fn=to_tensors, **arguments)
+    iterable: Any = dataset  # an IterableDataset by registration
+    return EpochDataLoader(iterable, batch_size=None, collate_fn=to_tensors, **arguments)

@@ -22,17 +22,16 @@ class EpochDataLoader(DataLoader[Any]):
         return batches
 
 
-def to_tensors(batch: tuple[Any, Any]) -> tuple[Any, Any]:
+def to_tensors(batch: Any) -> tuple[Any, Any]:
     """X and the numbers of obs as tensors that share memory; strings and dates as they are."""
     X, obs = batch
     if isinstance(obs, dict):
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
     if hasattr(X, "indptr"):
-        X = torch.sparse_csr_tensor(
-            *map(torch.from_numpy, (X.indptr, X.indices, X.data)),
-            size=X.shape,
-            check_invariants=False,
-        )
+        indptr, indices, data = map(torch.from_numpy, (X.indptr, X.indices, X.data))
+        return torch.sparse_csr_tensor(
+            indptr, indices, data, size=X.shape, check_invariants=False
+        ), obs
     return _tensor_or_same(X), obs
 
 

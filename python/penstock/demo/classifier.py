@@ -65,13 +65,9 @@ class Classifier:
         self._layer = torch.nn.Linear(n_genes, n_classes)
         torch.nn.init.zeros_(self._layer.weight)
         self._loss = torch.nn.CrossEntropyLoss(ignore_index=-1)
-        self._optimizer = torch.optim.Adam(
-            self._layer.parameters(), lr=learning_rate, fused=True
-        )
+        self._optimizer = torch.optim.Adam(self._layer.parameters(), lr=learning_rate, fused=True)
 
-    def train_epoch(
-        self, cells: Dataset, history: History, advance: Callable[[int], Any]
-    ) -> Epoch:
+    def train_epoch(self, cells: Dataset, history: History, advance: Callable[[int], Any]) -> Epoch:
         """Train on one epoch of `cells`; `advance` is called with the cells of each batch."""
         epoch = Epoch()
         correct, total_loss = 0, 0.0

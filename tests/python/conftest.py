@@ -1,0 +1,105 @@
+"""Stored experiments to test with, and what they hold according to other libraries."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+
+
+class Oracle(NamedTuple):
+    """An experiment, and its cells as tiledbsoma reads them."""
+
+    path: Path
+    X: sp.csr_matrix
+    obs: pd.DataFrame
+    var: pd.DataFrame
+
+
+def read_with_tiledbsoma(path: Path, layer: str = "raw", measurement: str = "RNA") -> Oracle:
+    """Everything, by joinid; obs strings as objects."""
+    import tiledbsoma
+
+    with tiledbsoma.open(str(path)) as experiment:
+        obs = experiment.obs.read().concat().to_pandas()
+        var = experiment.ms[measurement].var.read().concat().to_pandas()
+        cells = experiment.ms[measurement].X[layer]
+        coo = cells.read().coos(shape=cells.shape).concat().to_scipy()
+    return Oracle(path, coo.tocsr(), obs, var)
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of an archive of tests/data, unpacked once; treat it as read-only."""
+    folders: dict[str, Path] = {}
+
+    def unpack(name: str) -> Path:
+        if name not in folders:
+            folder = tmp_path_factory.mktemp(name)
+            with tarfile.open(DATA / f"{name}.tar.gz") as tar:
+                tar.extractall(folder, filter="data")
+            group = next(folder.rglob("__tiledb_group.tdb"))
+            folders[name] = group.parent
+        return folders[name]
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def pbmc3k(unpacked: Callable[[str], Path]) -> Oracle:
+    """2,638 real cells in two fragments."""
+    return read_with_tiledbsoma(unpacked("pbmc3k-soma"))
+
+
+@pytest.fixture(scope="session")
+def soma_small(unpacked: Callable[[str], Path]) -> Oracle:
+    """300 x 400 generated counts; obs has categories, strings, booleans and numbers."""
+    return read_with_tiledbsoma(unpacked("soma-1.15.7-small"))
+
+
+@pytest.fixture(scope="session")
+def census_like(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """6,000 invented cells in the Census's settings, three fragments."""
+    from penstock.synthetic import make_experiment
+
+    path = tmp_path_factory.mktemp("census-like") / "experiment"
+    make_experiment(path, n_cells=6_000, n_genes=3_000, n_fragments=3, n_datasets=8)
+    return read_with_tiledbsoma(path)
+
+
+def write_small_tiles(path: Path, n_obs: int, n_vars: int) -> Path:
+    """An experiment of many fetch units: about 8 counts a cell in tiles of 16 rows."""
+    import anndata
+    import tiledbsoma.io
+
+    X = sp.random(n_obs, n_vars, 8 / n_vars, "csr", np.float32, random_state=0)
+    obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
+    var = pd.DataFrame(index=[f"gene{i}" for i in range(n_vars)])
+    tile = {"dims": {"soma_dim_0": {"tile": 16}, "soma_dim_1": {"tile": 64}}}
+    tiledbsoma.io.from_anndata(
+        str(path),
+        anndata.AnnData(X, obs, var),
+        "RNA",
+        X_layer_name="raw",
+        platform_config={"tiledb": {"create": tile}},
+    )
+    return path
+
+
+def collect(dataset, dense=np.asarray) -> tuple[np.ndarray, np.ndarray]:
+    """(joinids in the order they came, X stacked) of one epoch whose obs has soma_joinid."""
+    joinids, rows = [], []
+    for X, obs in dataset:
+        joinids.append(np.asarray(obs["soma_joinid"]))
+        rows.append(X.toarray() if sp.issparse(X) else dense(X))
+    if not joinids:
+        return np.empty(0, np.int64), np.empty((0, dataset.n_vars), np.float32)
+    return np.concatenate(joinids), np.concatenate(rows)

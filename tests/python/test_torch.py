@@ -1,0 +1,243 @@
+"""Datasets in torch's DataLoader, and in processes that fork and spawn."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle, collect
+from torch.utils.data import DataLoader, IterableDataset
+
+
+def run_python(code: str, **kwargs) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("first", ["penstock", "torch", "dataset"])
+def test_dataloader_takes_it_in_any_order_of_imports(soma_small: Oracle, first: str) -> None:
+    lines = {
+        "penstock": "import penstock, torch\nds = penstock.Dataset(PATH)",
+        "torch": "import torch, penstock\nds = penstock.Dataset(PATH)",
+        "dataset": "import penstock\nds = penstock.Dataset(PATH)\nimport torch",
+    }[first]
+    done = run_python(
+        f"PATH = {str(soma_small.path)!r}\n{lines}\n"
+        "from torch.utils.data import DataLoader, IterableDataset\n"
+        "loader = DataLoader(ds, batch_size=None)\n"
+        "assert isinstance(ds, IterableDataset)\n"
+        "assert len(loader) == 3, len(loader)\n"
+        "print(sum(X.shape[0] for X, obs in loader))\n"
+    )
+    assert done.stdout == "300\n", done.stderr
+
+
+def test_it_stays_what_it_is(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    assert isinstance(ds, IterableDataset)
+    assert isinstance(ds, ps.Dataset)
+    assert type(ds) is ds.__class__ is ps.Dataset
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_workers_share_the_cells(census_like: Oracle, context: str, num_workers: int) -> None:
+    ds = ps.Dataset(census_like.path, batch_size=100, memory_budget="256MiB")
+    loader = ps.dataloader(ds, num_workers=num_workers, multiprocessing_context=context)
+    orders = []
+    for _ in range(2):
+        joinids, X = collect(loader)
+        assert sorted(joinids) == census_like.obs["soma_joinid"].tolist()
+        np.testing.assert_array_equal(X, census_like.X[joinids].toarray())
+        orders.append(joinids.tolist())
+    assert orders[0] != orders[1]
+    assert len(loader) == 60
+    ds.set_epoch(0)
+    assert collect(loader)[0].tolist() == orders[0]
+
+
+def test_persistent_workers(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    loader = ps.dataloader(ds, num_workers=2, persistent_workers=True)
+    orders = [collect(loader)[0].tolist() for _ in range(3)]
+    assert all(sorted(order) == list(range(300)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_plain_dataloader_with_workers(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=7, drop_last=True)
+    loader = DataLoader(ds, batch_size=None, num_workers=2)
+    joinids = collect(loader)[0].tolist()
+    assert len(joinids) == len(set(joinids)) == 300 // 7 * 7
+    assert len(loader) == 300 // 7
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_dataloader_gives_tensors(soma_small: Oracle, sparse: bool, num_workers: int) -> None:
+    ds = ps.Dataset(
+        soma_small.path,
+        sparse=sparse,
+        obs_columns=["soma_joinid", "cell_type"],
+        encoders=[ps.LabelEncoder("cell_type", name="label")],
+    )
+    for X, obs in ps.dataloader(ds, num_workers=num_workers):
+        assert isinstance(X, torch.Tensor)
+        assert X.layout == (torch.sparse_csr if sparse else torch.strided)
+        assert isinstance(obs["soma_joinid"], torch.Tensor)
+        assert obs["label"].dtype == torch.int64
+        assert obs["cell_type"].dtype == object
+        want = soma_small.X[obs["soma_joinid"].numpy()].toarray()
+        np.testing.assert_array_equal(X.to_dense().numpy(), want)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_torch_format(soma_small: Oracle, sparse: bool) -> None:
+    ds = ps.Dataset(soma_small.path, format="torch", obs_format="torch", sparse=sparse)
+    for X, obs in ds:
+        want = soma_small.X[obs["soma_joinid"].numpy()].toarray()
+        np.testing.assert_array_equal(X.to_dense().numpy(), want)
+
+
+def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn"):
+        with pytest.raises(ps.InvalidArgument, match=name):
+            ps.dataloader(ds, **{name: 1})
+    with pytest.raises(ps.InvalidArgument, match="num_workers"):
+        ps.dataloader(ds, num_workers=-1)
+    with pytest.raises(ps.InvalidArgument, match="list"):
+        ps.dataloader([1, 2])
+
+
+def _ranks(rank: int, world_size: int, path: str, store: str, queue) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world_size
+    )
+    joinids = collect(ps.Dataset(path, batch_size=10))[0].tolist()
+    loader = ps.dataloader(
+        ps.Dataset(path, batch_size=10), num_workers=2, multiprocessing_context="spawn"
+    )
+    queue.put((joinids, collect(loader)[0].tolist()))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def test_rank_from_torch_distributed(tmp_path, soma_small: Oracle) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    arguments = (2, str(soma_small.path), str(tmp_path / "store"), queue)
+    processes = [context.Process(target=_ranks, args=(rank, *arguments)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    answers = [queue.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    for way in range(2):
+        assert sorted(answers[0][way] + answers[1][way]) == list(range(300))
+
+
+def _in_child(function) -> int:
+    """Exit status of `function` in a forked process; it must end within 30 s."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function()
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_in_the_middle_of_an_epoch(census_like: Oracle) -> None:
+    ds = ps.Dataset(census_like.path, batch_size=50, sparse=True)
+    iterator = iter(ds)
+    batch, _ = next(iterator)
+
+    def child() -> None:
+        nonlocal iterator, batch
+        try:
+            next(iterator)
+        except ps.InvalidArgument:
+            pass
+        else:
+            raise AssertionError("the parent's iterator must be refused")
+        iterator.close()
+        del iterator, batch  # must not wait for threads that are not here
+        assert sorted(collect(ds)[0]) == census_like.obs["soma_joinid"].tolist()
+
+    assert _in_child(child) == 0
+    assert 50 + sum(X.shape[0] for X, _ in iterator) == 6_000
+
+
+INTERRUPTED = """
+    import os, signal, sys, threading, time
+    import penstock as ps
+    ds = ps.Dataset(sys.argv[1], batch_size=64, threads=2, memory_budget="256MiB")
+    sent = []
+    def interrupt():
+        time.sleep(0.2)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt).start()
+    try:
+        while True:
+            for X, obs in ds:
+                pass
+    except KeyboardInterrupt:
+        print("interrupted", time.perf_counter() - sent[0] < 5)
+    print(sum(len(obs["soma_joinid"]) for X, obs in ds))
+"""
+
+
+def test_ctrl_c(census_like: Oracle) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(census_like.path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["interrupted", "True", "6000"], done.stderr
+
+
+def test_no_thread_outlives_its_epoch(soma_small: Oracle) -> None:
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    ds = ps.Dataset(soma_small.path, batch_size=10, threads=4)
+    before = threads()
+    iterator = iter(ds)
+    assert threads() == before
+    next(iterator)
+    iterator.close()
+    assert threads() == before
+    for _ in ds:
+        break
+    assert threads() == before
+    list(ds)
+    assert threads() == before
