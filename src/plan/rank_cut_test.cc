@@ -30,7 +30,9 @@ TEST(Apportion, SharesOfEveryLotAndExactTotals) {
         const double due = static_cast<double>(quotas[i]) * static_cast<double>(dealt) /
                            static_cast<double>(total);
         ASSERT_LT(static_cast<double>(given[i]), due + 1);
-        ASSERT_GT(static_cast<double>(given[i]), due - static_cast<double>(quotas.size()));
+        // A lot of a row for each brings everybody up to its due, less the odd rows of others.
+        ASSERT_GT(static_cast<double>(given[i]),
+                  due - (lot >= quotas.size() ? 2 : static_cast<double>(quotas.size())));
       }
     }
     ASSERT_EQ(given, quotas);
