@@ -83,7 +83,7 @@ def write_small_tiles(path: Path, n_obs: int, n_vars: int) -> Path:
     X = sp.random(n_obs, n_vars, 8 / n_vars, "csr", np.float32, random_state=0)
     obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_vars)])
-    tile = {"dims": {"soma_dim_0": {"tile": 16}, "soma_dim_1": {"tile": 64}}}
+    tile = {"capacity": 128, "dims": {"soma_dim_0": {"tile": 16}, "soma_dim_1": {"tile": 64}}}
     tiledbsoma.io.from_anndata(
         str(path),
         anndata.AnnData(X, obs, var),
