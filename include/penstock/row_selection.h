@@ -28,6 +28,8 @@ class RowSelection {
   uint64_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   bool contains(int64_t joinid) const;
+  /// Whether any row of [begin, end) is selected; several times as fast as two ranks.
+  bool intersects(int64_t begin, int64_t end) const;
   uint64_t rank(int64_t joinid) const;  ///< selected ids smaller than `joinid`
   int64_t at(uint64_t position) const;  ///< throws InvalidArgument at or past size()
 

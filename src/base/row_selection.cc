@@ -111,6 +111,25 @@ bool RowSelection::contains(int64_t joinid) const {
          roaring_bitmap_contains(segment->word->bitmap(), low_of(joinid));
 }
 
+bool RowSelection::intersects(int64_t begin, int64_t end) const {
+  begin = std::max<int64_t>(begin, 0);
+  if (end <= begin) return false;
+  const uint32_t first = word_of(begin), last = word_of(end - 1);
+  const auto* segment = bitmap_->find_word(first);
+  if (segment != nullptr) {
+    if (segment->word == nullptr) return true;
+    const uint32_t stop = first == last ? low_of(end - 1) : UINT32_MAX;
+    if (segment->word->intersects(low_of(begin), stop)) return true;
+  }
+  if (first == last) return false;
+  // Whole words between are never empty where there is a segment.
+  const size_t index = bitmap_->first_at_or_after(first + 1);
+  if (index == bitmap_->segments.size() || bitmap_->segments[index].word_first > last) return false;
+  const auto& next = bitmap_->segments[index];
+  return next.word == nullptr || next.word_first < last ||
+         next.word->intersects(0, low_of(end - 1));
+}
+
 uint64_t RowSelection::rank(int64_t joinid) const {
   if (joinid <= 0) return 0;
   const size_t index = bitmap_->first_at_or_after(word_of(joinid));
@@ -135,9 +154,17 @@ int64_t RowSelection::at(uint64_t position) const {
 }
 
 void RowSelection::copy_range(int64_t begin, int64_t end, std::vector<int64_t>& out) const {
+  begin = std::max<int64_t>(begin, 0);
   if (end <= begin) return;
-  const uint64_t first = rank(begin);
-  copy_positions(first, rank(end) - first, out);
+  const uint64_t first = rank(begin), count = rank(end) - first;
+  const auto* segment = bitmap_->find_word(word_of(begin));
+  if (count > 0 && segment != nullptr && segment->word != nullptr &&
+      first + count <= segment->first_position + segment->count) {
+    // One word, as nearly always: no need to find the first row by its position.
+    segment->word->copy(low_of(begin), count, segment->base(), out);
+  } else {
+    copy_positions(first, count, out);
+  }
 }
 
 void RowSelection::copy_positions(uint64_t first, uint64_t count, std::vector<int64_t>& out) const {
@@ -157,7 +184,7 @@ void RowSelection::copy_positions(uint64_t first, uint64_t count, std::vector<in
       const int64_t row = segment.base() + static_cast<int64_t>(within);
       for (uint64_t i = 0; i < part; ++i) out.push_back(row + static_cast<int64_t>(i));
     } else {
-      segment.word->copy(within, part, segment.base(), out);
+      segment.word->copy(segment.word->select(within), part, segment.base(), out);
     }
     first += part;
     count -= part;

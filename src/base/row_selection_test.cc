@@ -77,6 +77,11 @@ void expect_is(const RowSelection& selection, const Ids& ids, std::mt19937_64& r
     const int64_t begin = id - static_cast<int64_t>(rng() % 3000);
     const int64_t end =
         id + std::min(static_cast<int64_t>(rng() % 3000), std::numeric_limits<int64_t>::max() - id);
+    for (const int64_t stop : {begin, begin + 1, begin + static_cast<int64_t>(rng() % 2000), end}) {
+      const auto it = std::lower_bound(ids.begin(), ids.end(), begin);
+      EXPECT_EQ(selection.intersects(begin, stop), it != ids.end() && *it < stop);
+      EXPECT_EQ(selection.intersects(0, stop), ids[0] < stop);
+    }
     out.clear();
     selection.copy_range(begin, end, out);
     EXPECT_TRUE(out == Ids(std::lower_bound(ids.begin(), ids.end(), begin),
@@ -134,6 +139,7 @@ TEST(RowSelection, HugeRangesCostNothing) {
   EXPECT_EQ(all.rank(kEnd), static_cast<uint64_t>(kEnd));
   EXPECT_TRUE(all.contains(kEnd - 1));
   EXPECT_FALSE(all.contains(kEnd));
+  EXPECT_TRUE(all.intersects(kEnd - 1, kEnd));
   const Ids few = {0, 5, int64_t{1} << 40, kEnd - 1};
   const auto holes = all - RowSelection::from_sorted(few);
   EXPECT_EQ(holes.size(), all.size() - 4);
@@ -193,6 +199,10 @@ TEST(RowSelection, BadArguments) {
   EXPECT_THROW(some.take(std::vector<uint64_t>{10}), InvalidArgument);
   EXPECT_EQ(some.rank(-5), 0u);
   EXPECT_FALSE(some.contains(-5));
+  EXPECT_FALSE(some.intersects(-5, 10));
+  EXPECT_TRUE(some.intersects(-5, 11));
+  EXPECT_FALSE(some.intersects(20, 100));
+  EXPECT_FALSE(some.intersects(15, 15));
 }
 
 RowSelection read_back(const std::string& bytes) {

@@ -70,28 +70,45 @@ uint32_t RoaringWord::select(uint64_t position) const {
   const size_t index = block_at_position(position);
   const Block& block = blocks_[index];
   const uint64_t within = position - block.first_position;
-  // The largest row r of the block with `within` rows or fewer before it.
-  uint32_t low = 0, high = kBlockRows;
   if (block_size(index) == kBlockRows) return block.first_row + static_cast<uint32_t>(within);
-  while (high - low > 1) {
-    const uint32_t middle = (low + high) / 2;
-    const uint64_t before = roaring_bitmap_range_cardinality(bitmap_.get(), block.first_row,
-                                                             uint64_t{block.first_row} + middle);
-    (before <= within ? low : high) = middle;
+  // The row r with `within` rows before it and itself in the set. Counting costs a pass over the
+  // block up to r, so that steps are guessed by proportion, and halve when guesses are poor.
+  uint64_t low = block.first_row,
+           high = low + kBlockRows;  // rows before `low` are `below` or fewer
+  uint64_t below = 0, above = block_size(index);
+  for (bool halve = false; high - low > 1; halve = !halve) {
+    const uint64_t guess =
+        halve ? (high - low) / 2 : (high - low) * (within - below) / (above - below);
+    const uint64_t middle = low + std::clamp<uint64_t>(guess, 1, high - low - 1);
+    const uint64_t before =
+        roaring_bitmap_range_cardinality(bitmap_.get(), block.first_row, middle);
+    if (before <= within) {
+      low = middle;
+      below = before;
+    } else {
+      high = middle;
+      above = before;
+    }
   }
-  return block.first_row + low;
+  return static_cast<uint32_t>(low);
 }
 
-void RoaringWord::copy(uint64_t position, uint64_t count, int64_t base,
+bool RoaringWord::intersects(uint32_t first, uint32_t last) const {
+  const auto it = iterator_at(bitmap_.get(), first);
+  return it.has_value && it.current_value <= last;
+}
+
+void RoaringWord::copy(uint32_t low, uint64_t count, int64_t base,
                        std::vector<int64_t>& out) const {
-  if (count == 0) return;
-  auto it = iterator_at(bitmap_.get(), select(position));
+  auto it = iterator_at(bitmap_.get(), low);
   std::array<uint32_t, 2048> rows;
   while (count > 0) {
     const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(count, rows.size()));
     const uint32_t got = roaring_read_uint32_iterator(&it, rows.data(), wanted);
     if (got == 0) throw Internal("row bitmap ends early: " + std::to_string(count) + " rows left");
-    for (uint32_t i = 0; i < got; ++i) out.push_back(base + rows[i]);
+    const size_t end = out.size();
+    out.resize(end + got);
+    for (uint32_t i = 0; i < got; ++i) out[end + i] = base + rows[i];
     count -= got;
   }
 }

@@ -30,11 +30,12 @@ class RoaringWord {
   const roaring_bitmap_t* bitmap() const noexcept { return bitmap_.get(); }
   uint64_t size() const noexcept { return size_; }
 
-  uint64_t rank(uint32_t low) const;         ///< rows smaller than `low`
-  uint32_t select(uint64_t position) const;  ///< position < size()
+  uint64_t rank(uint32_t low) const;                     ///< rows smaller than `low`
+  uint32_t select(uint64_t position) const;              ///< position < size()
+  bool intersects(uint32_t first, uint32_t last) const;  ///< `last` inclusive
 
-  /// Appends `count` rows, the first at `position`, each with `base` added.
-  void copy(uint64_t position, uint64_t count, int64_t base, std::vector<int64_t>& out) const;
+  /// Appends the `count` rows from `low` on, each with `base` added.
+  void copy(uint32_t low, uint64_t count, int64_t base, std::vector<int64_t>& out) const;
 
   /// Adds the rows at these ascending positions to `rows`, each minus `position_base` first.
   void take(std::span<const uint64_t> positions, uint64_t position_base,

@@ -98,6 +98,10 @@ TEST(FetchUnits, CensusBandsAreReadOnce) {
     const auto units = make_fetch_units(tiles, 0, layout.row_end);
     check_units(units, tiles, 0, layout.row_end, {});
     EXPECT_LE(amplification(units, tiles.size()), 1.04) << cells_per_row;
+    // From 30 tiles a band on, a unit is a band: no larger than it must be.
+    if (cells_per_row < 1200) continue;
+    ASSERT_EQ(units.size(), static_cast<size_t>((layout.row_end + 2047) / 2048));
+    for (const FetchUnit& unit : units) EXPECT_EQ(unit.row_begin % 2048, 0);
   }
 }
 
@@ -119,6 +123,21 @@ TEST(FetchUnits, ManyFragments) {
     check_units(units, tiles, 0, rows, {});
     EXPECT_LE(amplification(units, tiles.size()), 1.04) << fragments;
   }
+}
+
+// Eight fragments over the same rows: every band edge cuts eight tiles, more than one in thirty of
+// what a unit can hold, but other rows cut hundreds.
+TEST(FetchUnits, OverlappingFragmentsAreCutAtBandsToo) {
+  Rng rng(7);
+  CensusLayout layout;
+  layout.cells_per_row = 240;
+  layout.row_end = 200000;
+  std::vector<TileRows> tiles;
+  for (int i = 0; i < 8; ++i) append_census_tiles(layout, rng, tiles);
+  const auto units = make_fetch_units(tiles, 0, layout.row_end);
+  check_units(units, tiles, 0, layout.row_end, {});
+  EXPECT_LE(amplification(units, tiles.size()), 1.08);
+  for (const FetchUnit& unit : units) EXPECT_EQ(unit.row_begin % 2048, 0);
 }
 
 TEST(FetchUnits, OddExtents) {
