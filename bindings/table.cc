@@ -109,6 +109,11 @@ void register_table(nb::module_& module) {
                    [](const TableColumn& self) { return std::string(name_of(self.column().type)); })
       .def_prop_ro("is_coded",
                    [](const TableColumn& self) { return self.column().categories != nullptr; })
+      .def_prop_ro("is_enumerated",
+                   [](const TableColumn& self) {
+                     const auto& categories = self.column().categories;
+                     return categories != nullptr && !categories->from_strings;
+                   })
       .def_prop_ro("is_string", [](const TableColumn& self) { return self.column().is_variable(); })
       .def_prop_ro("ordered",
                    [](const TableColumn& self) {

@@ -17,6 +17,8 @@ namespace penstock {
 struct Categories {
   DataType type = DataType::kStringUtf8;
   bool ordered = false;
+  /// No stored enumeration: distinct values of plain strings, which got codes when they were read.
+  bool from_strings = false;
   std::vector<std::string> strings;  ///< when `type` is a string or bytes type
   std::vector<std::byte> values;     ///< fixed-size values otherwise, size_of(type) each
   size_t size() const;

@@ -126,7 +126,7 @@ def _coded(
         column.name,
         categories,
         codes.astype(width, copy=False),
-        is_enumerated=column.is_coded,
+        is_enumerated=column.is_enumerated,
         is_ordered=column.ordered,
         has_missing=missing is not None,
     )

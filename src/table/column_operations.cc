@@ -145,9 +145,10 @@ void unify_categories(std::vector<Column>& parts) {
   }
   auto all = std::make_shared<Categories>();
   all->type = parts[0].type;
+  all->from_strings = true;
   std::unordered_map<std::string, int64_t> code_of;
   for (Column& part : parts) {
-    if (part.categories && !is_string(part.categories->type)) {
+    if (part.categories && !part.categories->from_strings) {
       throw Internal("parts of column '" + part.name + "' differ in categories");
     }
     if (!part.categories) encode_strings(part);
@@ -265,6 +266,7 @@ void encode_strings(Column& column) {
   if (column.categories || !column.is_variable()) return;
   auto categories = std::make_shared<Categories>();
   categories->type = column.type;
+  categories->from_strings = true;
   std::unordered_map<std::string_view, int32_t> code_of;
   std::vector<std::byte> codes(column.row_count * sizeof(int32_t));
   const uint64_t limit = std::max<uint64_t>(256, column.row_count / 2);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,18 @@ def write_experiment(
     return uri
 
 
+def tick() -> int:
+    """A time in milliseconds at which nothing is written: later than all before, not of what follows.
+
+    tiledbsoma extends enumerations at the clock's time whatever time a write is given, so that
+    tests of time travel write at the clock's time too.
+    """
+    time.sleep(0.002)
+    now = time.time_ns() // 1_000_000
+    time.sleep(0.002)
+    return now
+
+
 def dictionary(values: list, categories: list, value_type: pa.DataType, ordered: bool) -> pa.Array:
     """An Arrow dictionary array of values (None for null) over the given categories."""
     codes = [None if v is None else categories.index(v) for v in values]
@@ -70,6 +83,9 @@ def as_objects(column: pd.Series | pa.ChunkedArray | np.ndarray) -> list:
         if pa.types.is_temporal(column.type):
             column = column.cast(pa.int64())
         values = column.to_pylist()
+    elif getattr(column.dtype, "kind", "") == "M":
+        column = np.asarray(column)
+        values = [None if np.isnat(v) else int(v.astype("int64")) for v in column]
     else:
         values = list(column)
     return [_plain(value) for value in values]
@@ -78,8 +94,6 @@ def as_objects(column: pd.Series | pa.ChunkedArray | np.ndarray) -> list:
 def _plain(value: object) -> object:
     if value is None or value is pd.NaT or value is pd.NA:
         return None
-    if isinstance(value, (np.datetime64, pd.Timestamp)):
-        return int(np.datetime64(value).astype("int64"))
     if isinstance(value, (float, np.floating)):
         return None if np.isnan(value) else float(value)
     if isinstance(value, (bool, np.bool_)):
