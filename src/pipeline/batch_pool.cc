@@ -8,7 +8,7 @@ namespace penstock::pipeline {
 BatchPool::BatchPool(uint64_t limit_bytes, std::shared_ptr<MemoryMeter> meter)
     : limit_bytes_(limit_bytes), meter_(std::move(meter)) {}
 
-BatchPool::~BatchPool() { meter_->subtract(idle_bytes_); }
+BatchPool::~BatchPool() { meter_->subtract(mapped_bytes_); }
 
 // Batches of one loader differ by some per cent; with an eighth to spare most blocks fit the next.
 size_t BatchPool::block_bytes(size_t bytes) noexcept {
@@ -36,6 +36,8 @@ BatchPool::Block BatchPool::take(size_t bytes) {
   if (region.data() == nullptr) {
     region = MappedRegion::anonymous(wanted);
     meter_->add(wanted);
+    const std::lock_guard lock(mutex_);
+    mapped_bytes_ += wanted;
   }
   Block block{region.data(), region.size(), nullptr};
   block.owner = std::shared_ptr<Owner>(new Owner{shared_from_this(), std::move(region)});
@@ -56,12 +58,11 @@ MappedRegion BatchPool::take_idle(size_t bytes, size_t wanted) {
   if (best != idle_.end()) {
     region = std::move(*best);
     idle_.erase(best);
-    idle_bytes_ -= region.size();
     used_bytes_ += region.size() - wanted;
     return region;
   }
-  while (!idle_.empty() && used_bytes_ + idle_bytes_ > limit_bytes_) {
-    idle_bytes_ -= idle_.back().size();
+  while (!idle_.empty() && mapped_bytes_ + wanted > limit_bytes_) {
+    mapped_bytes_ -= idle_.back().size();
     meter_->subtract(idle_.back().size());
     freed.push_back(std::move(idle_.back()));
     idle_.pop_back();
@@ -73,10 +74,10 @@ void BatchPool::give_back(MappedRegion region) {
   {
     const std::lock_guard lock(mutex_);
     used_bytes_ -= region.size();
-    if (closed_ || used_bytes_ + idle_bytes_ + region.size() > limit_bytes_) {
+    if (closed_ || mapped_bytes_ > limit_bytes_) {
+      mapped_bytes_ -= region.size();
       meter_->subtract(region.size());
     } else {
-      idle_bytes_ += region.size();
       idle_.push_back(std::move(region));
     }
   }
@@ -89,9 +90,11 @@ void BatchPool::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    meter_->subtract(idle_bytes_);
-    idle_bytes_ = 0;
     freed.swap(idle_);
+    for (const MappedRegion& region : freed) {
+      mapped_bytes_ -= region.size();
+      meter_->subtract(region.size());
+    }
   }
   set_on_release(nullptr);
 }

@@ -52,8 +52,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   const std::shared_ptr<MemoryMeter> meter_;
   mutable std::mutex mutex_;
   std::vector<MappedRegion> idle_;
-  uint64_t idle_bytes_ = 0;
-  uint64_t used_bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;  ///< all blocks, idle or in use
+  uint64_t used_bytes_ = 0;    ///< blocks in use, and room set aside
   bool closed_ = false;
   std::mutex release_mutex_;
   std::function<void()> on_release_;

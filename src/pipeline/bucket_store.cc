@@ -38,15 +38,22 @@ BucketStore::Bucket& BucketStore::open(size_t index) {
   return *buckets_[index];
 }
 
-std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes) {
+std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes,
+                                 std::vector<std::span<std::byte>>& spilled) {
   if (bytes > pool_.page_bytes()) {
     bucket.large.push_back(pool_.take_large(bytes));
-    return bucket.large.back().data;
+    const PagePool::Large& large = bucket.large.back();
+    if (large.spilled != 0) spilled.emplace_back(large.data, large.spilled);
+    return large.data;
   }
   if (bytes > bucket.left) {
     bucket.cursor = pool_.take();
     bucket.pages.push_back(bucket.cursor);
     bucket.left = pool_.page_bytes();
+  }
+  std::byte* const page = bucket.pages.back();
+  if (pool_.is_spilled(page) && (spilled.empty() || spilled.back().data() != page)) {
+    spilled.emplace_back(page, pool_.page_bytes());
   }
   std::byte* const destination = bucket.cursor;
   bucket.cursor += bytes;
@@ -54,12 +61,12 @@ std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes) {
   return destination;
 }
 
-void BucketStore::reserve(std::span<ArrivingRow> rows) {
+void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled) {
   const std::lock_guard lock(mutex_);
   for (ArrivingRow& row : rows) {
     const size_t index = bucket_of(row.slot);
     Bucket& bucket = open(index);
-    row.destination = allocate(bucket, row.bytes);
+    row.destination = allocate(bucket, row.bytes, spilled);
     bucket.rows[row.slot - plan_.bucket_begin(index)] = {row.destination, row.position, row.joinid,
                                                          row.nnz};
   }

@@ -15,8 +15,8 @@
 // hold the packed rows. A bucket's memory is taken when the first row comes and freed when all its
 // rows have left.
 //
-//   store.reserve(rows);          addresses for the rows of one visit, under one lock
-//   … pack each row to row.destination, any threads …
+//   store.reserve(rows, spilled); addresses for the rows of one visit, under one lock
+//   … pack each row to row.destination, any threads; then drop_resident() what was spilled …
 //   store.rows(begin, end, out)   once the visits that feed those slots are done
 //   store.release_before(slot)    once the batches before `slot` are made
 //
@@ -48,7 +48,8 @@ class BucketStore {
               MemoryMeter& meter);
   ~BucketStore();
 
-  void reserve(std::span<ArrivingRow> rows);
+  /// `spilled` gets the pages in the spill file that the rows are in.
+  void reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled);
 
   /// The rows in slots [begin, end), which must all have come. Valid until release_before(end).
   void rows(uint64_t begin, uint64_t end, std::vector<StoredRow>& out) const;
@@ -72,7 +73,7 @@ class BucketStore {
   };
 
   Bucket& open(size_t index);
-  std::byte* allocate(Bucket& bucket, size_t bytes);
+  std::byte* allocate(Bucket& bucket, size_t bytes, std::vector<std::span<std::byte>>& spilled);
   template <typename Visit>
   void for_each_run(uint64_t begin, uint64_t end, Visit&& visit) const;
 

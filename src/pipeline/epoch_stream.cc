@@ -3,6 +3,10 @@
 #include <penstock/error.h>
 #include <unistd.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -58,7 +62,7 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigne
 EpochStream::~EpochStream() {
   cancel();
   join();
-  batches_->close();
+  free_memory();
 }
 
 bool EpochStream::in_other_process() const noexcept {
@@ -266,6 +270,7 @@ std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* tim
   if (stop_) return nullptr;
   if (ring_.at_end()) {
     lock.unlock();
+    join();
     free_memory();
     return nullptr;
   }
@@ -297,20 +302,21 @@ std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* tim
   return batch;
 }
 
-// All batches are with the consumer: the threads have nothing left to do, nor the memory.
+// The threads have ended. What decoders allocated goes back to the system too: glibc would keep it
+// in the arenas of threads that are gone, 10 to 50 MB more in each of the first epochs.
 void EpochStream::free_memory() {
-  if (!started_ || running_.empty()) return;
+  batches_->close();
   {
     const std::lock_guard lock(mutex_);
-    work_.notify_all();
-    fetch_.notify_all();
+    ring_.clear();
+    if (store_ == nullptr) return;
+    stats_at_end_ = {units_->units_finished(), units_->bytes_read(), store_->spilled_bytes()};
+    units_.reset();
+    store_.reset();
   }
-  join();
-  batches_->close();
-  const std::lock_guard lock(mutex_);
-  stats_at_end_ = {units_->units_finished(), units_->bytes_read(), store_->spilled_bytes()};
-  units_.reset();
-  store_.reset();
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
 }
 
 LoaderStats EpochStream::stats() const {

@@ -102,6 +102,8 @@ bool UnitScheduler::open_next_step(UnitFlight& flight) {
     } else if (flight.step == Step::kPlace) {
       flight.step = Step::kPack;
     } else if (flight.step == Step::kPack) {
+      flight.step = Step::kSettle;
+    } else if (flight.step == Step::kSettle) {
       flight.step = Step::kDone;
     }
     if (flight.step == Step::kDecode && flight.phase == flight.decode->phase_count()) {
@@ -118,6 +120,9 @@ bool UnitScheduler::open_next_step(UnitFlight& flight) {
         break;
       case Step::kPack:
         flight.task_count = (flight.arriving.size() + kRowsPerPack - 1) / kRowsPerPack;
+        break;
+      case Step::kSettle:
+        flight.task_count = flight.spilled.empty() ? 0 : 1;
         break;
       default:
         finish(flight);
@@ -163,6 +168,9 @@ void UnitScheduler::run(const UnitTask& task) {
     flight.decode->run(task.phase, task.index);
   } else if (task.step == Step::kPlace) {
     place(flight);
+  } else if (task.step == Step::kSettle) {
+    // The file keeps what was packed; its pages come back when they are read.
+    for (const auto memory : flight.spilled) drop_resident(memory.data(), memory.size());
   } else {
     const size_t begin = task.index * kRowsPerPack;
     const size_t end = std::min(begin + kRowsPerPack, flight.arriving.size());
@@ -177,7 +185,12 @@ void UnitScheduler::place(UnitFlight& flight) {
     flight.arriving[i].nnz = flight.decode->nnz(flight.decoded_rows[i]);
     flight.arriving[i].bytes = flight.decode->packed_bytes(flight.decoded_rows[i]);
   }
-  store_.reserve(flight.arriving);
+  store_.reserve(flight.arriving, flight.spilled);
+  const auto by_address = [](const auto& a, const auto& b) { return a.data() < b.data(); };
+  std::sort(flight.spilled.begin(), flight.spilled.end(), by_address);
+  const auto same = [](const auto& a, const auto& b) { return a.data() == b.data(); };
+  flight.spilled.erase(std::unique(flight.spilled.begin(), flight.spilled.end(), same),
+                       flight.spilled.end());
 }
 
 }  // namespace penstock::pipeline

@@ -14,7 +14,8 @@
 #include "pipeline/memory_meter.h"
 #include "plan/epoch_plan.h"
 
-// The units in flight, each a row of steps: fetch, the decoder's phases, place, pack. A step's
+// The units in flight, each a row of steps: fetch, the decoder's phases, place, pack,
+// settle. A step's
 // tasks run at once on any threads; the next step begins when all of them are done. Workers take
 // the next task of the oldest unit that has one, so that threads share a unit, and while its last
 // tasks run the others go on with the next unit.
@@ -27,15 +28,17 @@
 
 namespace penstock::pipeline {
 
-enum class Step : uint8_t { kFetch, kDecode, kPlace, kPack, kDone };
+/// kSettle only comes where rows were spilled.
+enum class Step : uint8_t { kFetch, kDecode, kPlace, kPack, kSettle, kDone };
 
 /// One unit on its way from the store into the buckets.
 struct UnitFlight {
   size_t visit = 0;
   std::unique_ptr<format::UnitDecode> decode;
-  uint64_t charged_bytes = 0;          ///< what the memory meter was told
-  std::vector<ArrivingRow> arriving;   ///< by ascending decoded row
-  std::vector<uint32_t> decoded_rows;  ///< of each arriving row
+  uint64_t charged_bytes = 0;                 ///< what the memory meter was told
+  std::vector<ArrivingRow> arriving;          ///< by ascending decoded row
+  std::vector<uint32_t> decoded_rows;         ///< of each arriving row
+  std::vector<std::span<std::byte>> spilled;  ///< memory in the spill file, by address
 
   Step step = Step::kFetch;
   bool fetching = false;
