@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def write_experiment(
             platform_config=platform_config,
         )
         cuts = np.linspace(0, rows, pieces + 1).astype(int)
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for begin, end in itertools.pairwise(cuts):
             if end > begin:
                 obs.write(table.slice(begin, end - begin))
         obs.close()
@@ -48,7 +49,9 @@ def write_experiment(
             index_column_names=["soma_joinid"],
             domain=[(0, 1)],
         )
-        var.write(pa.table({"soma_joinid": [0, 1], "name": pa.array(["a", "b"], pa.large_string())}))
+        var.write(
+            pa.table({"soma_joinid": [0, 1], "name": pa.array(["a", "b"], pa.large_string())})
+        )
         var.close()
     return uri
 

@@ -17,7 +17,13 @@ tiledb = pytest.importorskip("tiledb")
 from soma_tables import as_objects, dictionary, tick, write_experiment  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data"
-STORED = ["pbmc3k-soma", "pbmc-small", "pbmc-small-pre-1.15", "soma-1.7.3-small", "soma-1.15.7-small"]
+STORED = [
+    "pbmc3k-soma",
+    "pbmc-small",
+    "pbmc-small-pre-1.15",
+    "soma-1.7.3-small",
+    "soma-1.15.7-small",
+]
 
 
 def assert_same(frame: pd.DataFrame, read: pa.Table, ordered: bool = True) -> None:
@@ -139,7 +145,7 @@ def test_filters_and_orders(tmp_path: Path, number: int, order: str) -> None:
         "cell_order": order,
         "tile_order": "row-major",
         "dims": {"soma_joinid": {"tile": 50, **FILTERS[number]}},
-        "attrs": {name: FILTERS[number] for name in table.column_names[1:]},
+        "attrs": dict.fromkeys(table.column_names[1:], FILTERS[number]),
     }
     uri = write_experiment(
         tmp_path / "e", table, pieces=2, platform_config={"tiledb": {"create": options}}
@@ -159,7 +165,11 @@ def test_strings_with_offsets_inside(tmp_path: Path, filters: str) -> None:
     }
     uri = write_experiment(tmp_path / "e", random_table(1, 10))
     shutil.rmtree(f"{uri}/obs")
-    made = {"dictionary": tiledb.DictionaryFilter, "rle": tiledb.RleFilter, "zstd": tiledb.ZstdFilter}
+    made = {
+        "dictionary": tiledb.DictionaryFilter,
+        "rle": tiledb.RleFilter,
+        "zstd": tiledb.ZstdFilter,
+    }
     chain = tiledb.FilterList([made[name]() for name in filters.split(", ")])
     schema = tiledb.ArraySchema(
         domain=tiledb.Domain(
@@ -181,7 +191,10 @@ def test_strings_with_offsets_inside(tmp_path: Path, filters: str) -> None:
             obs.meta["soma_encoding_version"] = "1"
     frame = assert_reads_alike(uri)
     for text, mask in [
-        ("utf8 >= 'word 3' and ascii != 'word 7'", (frame.utf8 >= "word 3") & (frame.ascii != "word 7")),
+        (
+            "utf8 >= 'word 3' and ascii != 'word 7'",
+            (frame.utf8 >= "word 3") & (frame.ascii != "word 7"),
+        ),
         ("unique in ['cell 3', 'cell 499']", frame.unique.isin(["cell 3", "cell 499"])),
     ]:
         kept = ps.open(uri).obs.to_pandas(value_filter=text)
@@ -221,9 +234,7 @@ def test_index_columns(tmp_path: Path, index: tuple[str, ...], domain: list | No
         )
     names = ["soma_joinid", *index, "category", "null_int", "uint8", "string"]
     table = table.select(list(dict.fromkeys(names)))
-    uri = write_experiment(
-        tmp_path / "e", table, pieces=2, index_column_names=index, domain=domain
-    )
+    uri = write_experiment(tmp_path / "e", table, pieces=2, index_column_names=index, domain=domain)
     frame = assert_reads_alike(uri)
     assert frame["soma_joinid"].is_monotonic_increasing
     obs = ps.open(uri).obs
@@ -361,7 +372,9 @@ def test_extended_enumeration(tmp_path: Path) -> None:
         obs.write(rest)
     frame = assert_reads_alike(uri)
     assert frame["category"].tolist()[25:27] == ["new", "category 0"]
-    assert ps.open(uri).obs.select("category == 'new'").to_numpy().tolist() == list(range(25, 50, 2))
+    assert ps.open(uri).obs.select("category == 'new'").to_numpy().tolist() == list(
+        range(25, 50, 2)
+    )
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

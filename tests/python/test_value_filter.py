@@ -101,11 +101,15 @@ def string_text(value: str) -> st.SearchStrategy[str]:
 def number_text() -> st.SearchStrategy[str]:
     integers = st.one_of(
         st.integers(-3, 5),
-        st.sampled_from([100, 127, 128, 255, 256, 2**24, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64]),
+        st.sampled_from(
+            [100, 127, 128, 255, 256, 2**24, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64]
+        ),
         st.sampled_from([-128, -129, -(2**31), -(2**63), -(2**63) - 1, 10**6, 250]),
     )
     floats = st.one_of(
-        st.sampled_from(["0.0", "1.0", "1.9", "0.1", "1e30", "1e999", "3.5", "2.5", "1_0.5", "5e-1"]),
+        st.sampled_from(
+            ["0.0", "1.0", "1.9", "0.1", "1e30", "1e999", "3.5", "2.5", "1_0.5", "5e-1"]
+        ),
         st.floats(-10, 300, allow_nan=False).map(repr).filter(lambda t: not t.startswith("-")),
     )
     return st.one_of(
@@ -113,7 +117,9 @@ def number_text() -> st.SearchStrategy[str]:
         st.integers(0, 300).map(hex),
         floats,
         floats.map(lambda text: f"-{text}"),
-        st.sampled_from(["True", "False", "1_0", "0b11", "0o7", "val(1)", "val(2.5)", "(1)", "- -1"]),
+        st.sampled_from(
+            ["True", "False", "1_0", "0b11", "0o7", "val(1)", "val(2.5)", "(1)", "- -1"]
+        ),
     )
 
 
