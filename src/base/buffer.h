@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-// Bytes that are allocated without being cleared, 64-byte aligned, grown without keeping the contents.
-// What decode scratch wants; std::vector would zero it on every resize.
+// Bytes that are allocated without being cleared, 64-byte aligned, grown without keeping the
+// contents. What decode scratch wants; std::vector would zero it on every resize.
 
 namespace penstock {
 
@@ -15,7 +15,8 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(size_t size) { resize_discard(size); }
 
-  /// Makes the buffer `size` bytes; contents are undefined afterwards. Memory is kept when it shrinks.
+  /// Makes the buffer `size` bytes; contents are undefined afterwards. Memory is kept when it
+  /// shrinks.
   void resize_discard(size_t size) {
     if (size > capacity_) {
       bytes_.reset(new (std::align_val_t{64}) std::byte[size]);

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <type_traits>
 
-// A cursor over untrusted little-endian bytes. Every read is checked against the end; running over it
-// is `CorruptData` that names what was wanted, at which offset. Copies nothing, owns nothing.
+// A cursor over untrusted little-endian bytes. Every read is checked against the end; running over
+// it is `CorruptData` that names what was wanted, at which offset. Copies nothing, owns nothing.
 
 namespace penstock {
 
