@@ -14,18 +14,21 @@
 namespace penstock::format::soma {
 namespace {
 
+// A cell of the row under the merge. Runs come in the fragments' order, which is the order of their
+// age, so `position` alone settles duplicates unless cells have timestamps of their own.
 struct Cell {
-  uint32_t column = 0;
-  uint32_t fragment = 0;
+  uint64_t place = 0;  ///< column << 32 | position in the row's runs
   uint64_t timestamp = 0;
-  uint32_t position = 0;  ///< in the row's runs: the order of last resort, and where its value is
-  bool deleted = false;
+  uint32_t fragment = 0;
 
-  friend bool operator<(const Cell& a, const Cell& b) noexcept {
-    return std::tie(a.column, a.timestamp, a.fragment, a.position) <
-           std::tie(b.column, b.timestamp, b.fragment, b.position);
-  }
+  uint32_t column() const noexcept { return static_cast<uint32_t>(place >> 32); }
+  uint32_t position() const noexcept { return static_cast<uint32_t>(place); }
 };
+
+bool by_age(const Cell& a, const Cell& b) noexcept {
+  return std::tuple(a.column(), a.timestamp, a.fragment, a.position()) <
+         std::tuple(b.column(), b.timestamp, b.fragment, b.position());
+}
 
 uint32_t index_at(const XTileStage& stage, uint8_t index_bytes, uint32_t cell) noexcept {
   return index_bytes == 2 ? stage.indices.as<uint16_t>()[cell] : stage.indices.as<uint32_t>()[cell];
@@ -41,29 +44,30 @@ class RowMerge {
 
   /// The merged row, as a run of `merged`.
   XRowRun merge(std::span<const XRowRun> runs) {
+    const bool timed = std::any_of(runs.begin(), runs.end(), [&](const XRowRun& run) {
+      return !stages_[run.stage].timestamps.empty();
+    });
     gather(runs);
-    std::sort(cells_.begin(), cells_.end());
+    if (timed) {
+      sort_by_age(runs);
+    } else {
+      std::sort(places_.begin(), places_.end());
+    }
     if (!context_.array.allows_duplicates()) drop_hidden();
     return append();
   }
 
  private:
   void gather(std::span<const XRowRun> runs) {
-    cells_.clear();
+    places_.clear();
     values_.clear();
-    const auto& fragments = context_.array.fragments();
+    deleted_.clear();
     for (const XRowRun& run : runs) {
       const XTileStage& stage = stages_[run.stage];
-      const uint64_t fragment_time = fragments[stage.fragment].first_timestamp;
       for (uint32_t i = run.begin; i < run.begin + run.count; ++i) {
-        cells_.push_back({
-            .column = index_at(stage, context_.layout.index_bytes, i),
-            .fragment = stage.fragment,
-            // Duplicates that are all kept need no order but a stable one.
-            .timestamp = stage.timestamps.empty() ? fragment_time : stage.timestamps[i],
-            .position = static_cast<uint32_t>(cells_.size()),
-            .deleted = !stage.deleted.empty() && stage.deleted[i] != 0,
-        });
+        const uint64_t column = index_at(stage, context_.layout.index_bytes, i);
+        places_.push_back(column << 32 | places_.size());
+        deleted_.push_back(stage.deleted.empty() ? 0 : stage.deleted[i]);
       }
       const size_t at = values_.size();
       values_.resize(at + size_t{run.count} * value_bytes_);
@@ -71,28 +75,43 @@ class RowMerge {
     }
   }
 
-  // The last of a place is the newest.
+  void sort_by_age(std::span<const XRowRun> runs) {
+    cells_.clear();
+    for (const XRowRun& run : runs) {
+      const XTileStage& stage = stages_[run.stage];
+      const uint64_t time = context_.array.fragments()[stage.fragment].first_timestamp;
+      for (uint32_t i = run.begin; i < run.begin + run.count; ++i) {
+        cells_.push_back({places_[cells_.size()],
+                          stage.timestamps.empty() ? time : stage.timestamps[i], stage.fragment});
+      }
+    }
+    std::sort(cells_.begin(), cells_.end(), by_age);
+    for (size_t i = 0; i < cells_.size(); ++i) places_[i] = cells_[i].place;
+  }
+
+  // The last of a column is the newest.
   void drop_hidden() {
     size_t kept = 0;
-    for (size_t i = 0; i < cells_.size(); ++i) {
-      const bool newest = i + 1 == cells_.size() || cells_[i + 1].column != cells_[i].column;
-      if (newest && !cells_[i].deleted) cells_[kept++] = cells_[i];
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const bool newest = i + 1 == places_.size() || places_[i + 1] >> 32 != places_[i] >> 32;
+      if (newest && deleted_[static_cast<uint32_t>(places_[i])] == 0) places_[kept++] = places_[i];
     }
-    cells_.resize(kept);
+    places_.resize(kept);
   }
 
   XRowRun append() {
-    const auto count = static_cast<uint32_t>(cells_.size());
+    const auto count = static_cast<uint32_t>(places_.size());
     ordered_.resize(size_t{count} * value_bytes_);
     const uint32_t begin = merged_.cells;
     for (uint32_t i = 0; i < count; ++i) {
       if (context_.layout.index_bytes == 2) {
-        merged_.indices.as<uint16_t>()[begin + i] = static_cast<uint16_t>(cells_[i].column);
+        merged_.indices.as<uint16_t>()[begin + i] = static_cast<uint16_t>(places_[i] >> 32);
       } else {
-        merged_.indices.as<uint32_t>()[begin + i] = cells_[i].column;
+        merged_.indices.as<uint32_t>()[begin + i] = static_cast<uint32_t>(places_[i] >> 32);
       }
       std::memcpy(ordered_.data() + size_t{i} * value_bytes_,
-                  values_.data() + size_t{cells_[i].position} * value_bytes_, value_bytes_);
+                  values_.data() + size_t{static_cast<uint32_t>(places_[i])} * value_bytes_,
+                  value_bytes_);
     }
     auto* const codes = reinterpret_cast<uint8_t*>(merged_.codes.data()) + begin;
     const uint32_t escapes = kernel::encode_values(context_.layout.value_type, ordered_.data(),
@@ -111,7 +130,9 @@ class RowMerge {
   std::span<const XTileStage> stages_;
   XTileStage& merged_;
   const size_t value_bytes_;
-  std::vector<Cell> cells_;
+  std::vector<uint64_t> places_;    // as Cell::place
+  std::vector<uint8_t> deleted_;    // by position
+  std::vector<Cell> cells_;         // only where timestamps decide
   std::vector<std::byte> values_;   // of the row's runs, in their order
   std::vector<std::byte> ordered_;  // of the merged row
 };
