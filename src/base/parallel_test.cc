@@ -1,0 +1,36 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include <string>
+
+namespace penstock {
+namespace {
+
+TEST(ParallelFor, EachItemOnce) {
+  for (const unsigned threads : {0U, 1U, 3U, 8U}) {
+    for (const size_t count : {0U, 1U, 2U, 1000U}) {
+      std::vector<std::atomic<int>> seen(count);
+      parallel_for(count, threads, [&](size_t i) { ++seen[i]; });
+      for (const auto& times : seen) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST(ParallelFor, TheErrorComesBackAndStopsTheRest) {
+  for (const unsigned threads : {1U, 4U}) {
+    std::atomic<size_t> begun{0};
+    const auto run = [&] {
+      parallel_for(1'000'000, threads, [&](size_t i) {
+        ++begun;
+        if (i == 10) throw CorruptData("item 10");
+      });
+    };
+    EXPECT_THROW(run(), CorruptData);
+    EXPECT_LT(begun, 1'000'000U);
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "table/filter_expression.h"
+#include "table/testing/column_values.h"
+#include "table/value_set.h"
+
+namespace penstock::table {
+namespace {
+
+using testing::categories_of;
+using testing::code_column;
+using testing::fixed_column;
+using testing::schema_of;
+using testing::string_column;
+
+std::vector<int> rows(const Table& table, const std::string& text) {
+  std::vector<uint8_t> mask(table.row_count, 9);
+  FilterExpression::parse(text).bind(schema_of(table)).evaluate(table, mask);
+  std::vector<int> kept;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    EXPECT_LE(mask[i], 1);
+    if (mask[i] == 1) kept.push_back(static_cast<int>(i));
+  }
+  return kept;
+}
+
+using Rows = std::vector<int>;
+
+Table small_table() {
+  Table table;
+  table.row_count = 4;
+  Column nullable = fixed_column<int32_t>("n", DataType::kInt32, {1, 2, 3, 4});
+  nullable.validity = {1, 0, 1, 1};
+  table.columns = {
+      fixed_column<int8_t>("i", DataType::kInt8, {-128, -1, 0, 127}),
+      fixed_column<double>("f", DataType::kFloat64,
+                           {0.0, -0.0, std::numeric_limits<double>::quiet_NaN(), 2}),
+      string_column("s", {"a", std::nullopt, "", "\xC3\xA9"}),
+      code_column("c", {0, 1, -1, 2}, categories_of({"x", "y", "z"}, false)),
+      code_column("o", {2, 0, -1, 1}, categories_of({"lo", "mid", "hi"}, true)),
+      std::move(nullable),
+  };
+  return table;
+}
+
+TEST(FilterEvaluation, NullsAreInNoComparison) {
+  const Table table = small_table();
+  EXPECT_EQ(rows(table, "n != 1"), (Rows{2, 3}));
+  EXPECT_EQ(rows(table, "not n == 1"), (Rows{2, 3}));
+  EXPECT_EQ(rows(table, "n not in [1]"), (Rows{2, 3}));
+  EXPECT_EQ(rows(table, "n == None"), (Rows{1}));
+  EXPECT_EQ(rows(table, "n == None or n == 3"), (Rows{1, 2}));
+  EXPECT_EQ(rows(table, "not (n == 1 and s == 'a')"), (Rows{2, 3}));
+  EXPECT_EQ(rows(table, "s != 'q'"), (Rows{0, 2, 3}));
+  EXPECT_EQ(rows(table, "i == None"), Rows{});
+  EXPECT_EQ(rows(table, "i != None"), (Rows{0, 1, 2, 3}));
+}
+
+TEST(FilterEvaluation, CategoriesCompareByCode) {
+  const Table table = small_table();
+  EXPECT_EQ(rows(table, "c == 'x'"), (Rows{0}));
+  EXPECT_EQ(rows(table, "c != 'nowhere'"), (Rows{0, 1, 3}));
+  EXPECT_EQ(rows(table, "c == 'nowhere'"), Rows{});
+  EXPECT_EQ(rows(table, "not c != 'nowhere'"), Rows{});
+  EXPECT_EQ(rows(table, "o < 'hi'"), (Rows{1, 3}));
+  EXPECT_EQ(rows(table, "o >= 'mid'"), (Rows{0, 3}));
+  EXPECT_EQ(rows(table, "o >= 'nowhere'"), Rows{});
+  EXPECT_THROW(rows(table, "c < 'y'"), InvalidArgument);
+}
+
+TEST(FilterEvaluation, CodedStringsAreStrings) {
+  Table table;
+  table.row_count = 3;
+  auto categories = std::make_shared<Categories>(*categories_of({"b", "a", "c"}, false));
+  categories->from_strings = true;
+  table.columns = {code_column("s", {0, 1, 2}, categories)};
+  EXPECT_EQ(rows(table, "s < 'b'"), (Rows{1}));
+  EXPECT_EQ(rows(table, "s >= 'aa'"), (Rows{0, 2}));
+}
+
+TEST(FilterEvaluation, LiteralsAreCast) {
+  const Table table = small_table();
+  EXPECT_EQ(rows(table, "i == -1.9"), (Rows{1}));
+  EXPECT_EQ(rows(table, "i == 127.9"), (Rows{3}));
+  EXPECT_EQ(rows(table, "f == 0"), (Rows{0, 1}));
+  EXPECT_EQ(rows(table, "f in [0.0]"), (Rows{0}));
+  EXPECT_EQ(rows(table, "f != 2"), (Rows{0, 1, 2}));
+  EXPECT_EQ(rows(table, "not f < 2"), (Rows{3}));
+  for (const char* text : {"i == 128", "i == -129", "i == 1e999", "i == 'a'", "s == 1",
+                           "i in [1.5]", "i in [128]", "n < None", "s in [None]"}) {
+    EXPECT_THROW(rows(table, text), InvalidArgument) << text;
+  }
+}
+
+TEST(FilterEvaluation, UnknownColumnsAreListed) {
+  try {
+    rows(small_table(), "i == 1 or tissue == 'x'");
+    FAIL();
+  } catch (const NotFound& error) {
+    EXPECT_NE(std::string(error.what()).find("i, f, s, c, o, n"), std::string::npos);
+  }
+}
+
+TEST(FilterEvaluation, ColumnsInOrderOfAppearance) {
+  const auto filter = FilterExpression::parse("b == 1 and (a == 2 or b in [3]) and 1 < c < 2");
+  EXPECT_EQ(filter.columns(), (std::vector<std::string>{"b", "a", "c"}));
+}
+
+TEST(FilterEvaluation, AgreesWithAScalarReference) {
+  std::mt19937 random(1);
+  const std::vector<std::string> ops = {"<", "<=", ">", ">=", "==", "!="};
+  const std::vector<std::function<bool(int64_t, int64_t)>> functions = {
+      std::less<>{},          std::less_equal<>{}, std::greater<>{},
+      std::greater_equal<>{}, std::equal_to<>{},   std::not_equal_to<>{}};
+  for (int round = 0; round < 300; ++round) {
+    const size_t count = random() % 70;
+    std::vector<int16_t> values;
+    for (size_t i = 0; i < count; ++i) values.push_back(static_cast<int16_t>(random() % 7 - 3));
+    Table table;
+    table.row_count = count;
+    table.columns = {fixed_column("x", DataType::kInt16, values)};
+    const size_t a = random() % 6, b = random() % 6;
+    const int low = static_cast<int>(random() % 7) - 3, high = static_cast<int>(random() % 7) - 3;
+    const std::string text = "not (x " + ops[a] + " " + std::to_string(low) + " or x " + ops[b] +
+                             " " + std::to_string(high) + ")";
+    Rows wanted;
+    for (size_t i = 0; i < count; ++i) {
+      if (!(functions[a](values[i], low) || functions[b](values[i], high))) {
+        wanted.push_back(static_cast<int>(i));
+      }
+    }
+    EXPECT_EQ(rows(table, text), wanted) << text;
+  }
+}
+
+TEST(BitsSet, HoldsWhatWasInserted) {
+  std::mt19937_64 random(2);
+  BitsSet set;
+  EXPECT_FALSE(set.contains(0));
+  std::vector<uint64_t> values = {0, ~uint64_t{0}, 1};
+  for (int i = 0; i < 10'000; ++i) values.push_back(random());
+  for (const uint64_t value : values) set.insert(value);
+  for (const uint64_t value : values) set.insert(value);
+  EXPECT_EQ(set.size(), values.size());
+  for (const uint64_t value : values) EXPECT_TRUE(set.contains(value));
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(set.contains(random()));
+}
+
+}  // namespace
+}  // namespace penstock::table
