@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
+#include "base/parallel.h"
 
 namespace penstock::format::tiledb {
 namespace {
@@ -21,6 +23,12 @@ constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
 // What claims more than this is damaged, not well compressed.
 constexpr uint64_t kMaxInflation = 4096;
 constexpr uint64_t kMinBelievedBytes = 1024 * 1024;
+
+// Lists of millions of tiles: decoded by several threads from this size on, in runs of about 2 MiB.
+constexpr size_t kParallelBodyBytes = 1024 * 1024;
+constexpr size_t kChunksPerRun = 32;
+constexpr size_t kChunkHeaderBytes = 12;
+constexpr unsigned kMaxThreads = 8;
 
 struct Header {
   uint32_t format_version = 0;
@@ -64,6 +72,30 @@ Header parse_header(ByteReader& reader) {
   return header;
 }
 
+// Chunks are independent: runs of them are decoded as tiles of their own, each behind a count.
+void decode_in_parallel(const Header& header, const codec::FilterPipeline& filters,
+                        std::span<const std::byte> body, std::span<std::byte> out) {
+  const std::vector<codec::Chunk> chunks = codec::split_chunks(body);
+  std::vector<uint64_t> starts(chunks.size() + 1);  // of each chunk in `out`
+  for (size_t i = 0; i < chunks.size(); ++i) starts[i + 1] = starts[i] + chunks[i].original_bytes;
+
+  const size_t run_count = (chunks.size() + kChunksPerRun - 1) / kChunksPerRun;
+  parallel_for(run_count, std::min(thread_count(0), kMaxThreads), [&](size_t run) {
+    const size_t first = run * kChunksPerRun;
+    const size_t last = std::min(first + kChunksPerRun, chunks.size());
+    const std::byte* begin = chunks[first].metadata.data() - kChunkHeaderBytes;
+    const auto bytes =
+        static_cast<size_t>(chunks[last - 1].data.data() + chunks[last - 1].data.size() - begin);
+    const uint64_t count = last - first;
+    Buffer stored(sizeof(count) + bytes);
+    std::memcpy(stored.data(), &count, sizeof(count));
+    std::memcpy(stored.data() + sizeof(count), begin, bytes);
+    codec::DecodeScratch scratch;
+    filters.decode(stored.span(), header.type, header.format_version,
+                   out.subspan(starts[first], starts[last] - starts[first]), scratch);
+  });
+}
+
 }  // namespace
 
 GenericTile decode_generic_tile(std::span<const std::byte> stored) {
@@ -86,8 +118,12 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored) {
   tile.format_version = header.format_version;
   tile.stored_bytes = header.stored_bytes();
   tile.bytes.resize_discard(decoded_bytes);
-  codec::DecodeScratch scratch;
-  filters.decode(body, header.type, header.format_version, tile.bytes.span(), scratch);
+  if (body.size() < kParallelBodyBytes) {
+    codec::DecodeScratch scratch;
+    filters.decode(body, header.type, header.format_version, tile.bytes.span(), scratch);
+  } else {
+    decode_in_parallel(header, filters, body, tile.bytes.span());
+  }
   return tile;
 }
 

@@ -13,7 +13,8 @@
 //
 // Free functions, no state; safe from any thread. The inflated size that a header claims is
 // believed only as far as the stored bytes can carry it, so a damaged header cannot make the reader
-// allocate at will.
+// allocate at will. Tiles of more than 1 MiB (lists of a million data tiles) are decoded by up to
+// eight threads that live for the call.
 
 namespace penstock::format::tiledb {
 

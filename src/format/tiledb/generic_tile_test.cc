@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "io/memory_store.h"
@@ -90,6 +91,27 @@ TEST(GenericTile, ImplausibleInflationIsCorrupt) {
                 raw(uint32_t{0}) + raw(uint32_t{1}) + raw(uint32_t{3U << 30}) + raw(uint32_t{4}) +
                 "abcd";
   EXPECT_THROW(decode(serialize(fields)), CorruptData);
+}
+
+// Long enough for several threads: chunks of uneven length, the last run not full.
+TEST(GenericTile, LongTilesAreDecodedInParallel) {
+  std::string contents;
+  for (uint32_t i = 0; contents.size() < 3'000'000; ++i) contents += raw(i * 2654435761U);
+  Fields fields;
+  fields.tile_bytes = contents.size();
+  uint64_t chunks = 0;
+  for (size_t at = 0; at < contents.size(); ++chunks) {
+    const size_t length = std::min<size_t>(contents.size() - at, 1 + (chunks * 7919) % 65536);
+    fields.body += chunk(contents.substr(at, length)).substr(8);
+    at += length;
+  }
+  fields.body = raw(chunks) + fields.body;
+  ASSERT_GT(chunks, 64U);
+  EXPECT_EQ(text(decode(serialize(fields))), contents);
+  Fields damaged = fields;  // a byte of the contents, somewhere in the middle
+  damaged.body[damaged.body.size() / 2] =
+      static_cast<char>(damaged.body[damaged.body.size() / 2] ^ 1);
+  EXPECT_NE(text(decode(serialize(damaged))), contents);
 }
 
 TEST(GenericTile, ReadAtAnOffsetOfALongObject) {
