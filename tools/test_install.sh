@@ -14,7 +14,7 @@ if find "$work/prefix" -name '*.h' | xargs grep -l 'Python.h' ; then
 fi
 cp -r "$root/examples/cpp" "$work/example"
 cmake -S "$work/example" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_DISABLE_FIND_PACKAGE_Python=ON >/dev/null
+  -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build" >/dev/null
 
 tar -xzf "$root/tests/data/pbmc3k-soma.tar.gz" -C "$work"
