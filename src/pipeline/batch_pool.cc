@@ -1,12 +1,14 @@
 #include "pipeline/batch_pool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace penstock::pipeline {
 
 BatchPool::BatchPool(uint64_t limit_bytes, std::shared_ptr<MemoryMeter> meter)
-    : limit_bytes_(limit_bytes), meter_(std::move(meter)) {}
+    : limit_bytes_(limit_bytes), process_id_(::getpid()), meter_(std::move(meter)) {}
 
 BatchPool::~BatchPool() { meter_->subtract(mapped_bytes_); }
 
@@ -34,7 +36,7 @@ BatchPool::Block BatchPool::take(size_t bytes) {
   const size_t wanted = block_bytes(bytes);
   MappedRegion region = take_idle(bytes, wanted);
   if (region.data() == nullptr) {
-    region = MappedRegion::anonymous(wanted);
+    region = MappedRegion::huge(wanted);
     meter_->add(wanted);
     const std::lock_guard lock(mutex_);
     mapped_bytes_ += wanted;
@@ -71,6 +73,7 @@ MappedRegion BatchPool::take_idle(size_t bytes, size_t wanted) {
 }
 
 void BatchPool::give_back(MappedRegion region) {
+  if (::getpid() != process_id_) return;
   {
     const std::lock_guard lock(mutex_);
     used_bytes_ -= region.size();

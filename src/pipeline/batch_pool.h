@@ -49,6 +49,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   void give_back(MappedRegion region);
 
   const uint64_t limit_bytes_;
+  const int process_id_;  ///< after a fork locks may be held for ever: blocks are only unmapped
   const std::shared_ptr<MemoryMeter> meter_;
   mutable std::mutex mutex_;
   std::vector<MappedRegion> idle_;

@@ -11,13 +11,17 @@
 namespace penstock::pipeline {
 namespace {
 
-/// From comfortable to the least that works. One batch more than `batches` is counted, for the
-/// consumer's hands.
+/// From comfortable to the least that works. A level is taken when it leaves the rows what is over
+/// after `1 / share` of the budget: queues that are longer than needed are paid for by the shuffle.
+/// Two units and two batches keep two cores busy, one unit loses a quarter of the speed. One batch
+/// more than `batches` is counted, for the consumer's hands.
 struct Level {
   uint32_t units;
   uint32_t batches;
+  uint32_t share;
 };
-constexpr Level kLevels[] = {{4, 8}, {3, 6}, {2, 4}, {2, 2}, {1, 2}, {1, 1}};
+constexpr Level kLevels[] = {{8, 16, 8}, {4, 8, 4}, {3, 6, 4}, {2, 4, 2},
+                             {2, 2, 2},  {1, 2, 2}, {1, 1, 1}};
 
 struct Sizes {
   uint64_t unit_bytes = 0;   ///< the largest unit in flight
@@ -128,8 +132,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const bool is_last = &level == std::end(kLevels) - 1;
     const uint64_t batches = sizes.batch_bytes * (level.batches + 1);
     const uint64_t reserve = sizes.fixed_bytes + sizes.unit_bytes * level.units + batches;
-    // Rows should get half of the memory, or else the shuffle pays for the queues.
-    if (!is_last && reserve > request.memory_budget / 2) continue;
+    if (!is_last && reserve > request.memory_budget / level.share) continue;
     const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
     const auto choice = choose_spread(units, epoch, left / split.page_bytes * split.page_bytes,
                                       level.units, split.page_bytes);

@@ -75,10 +75,10 @@ TEST(Budget, RefusalNamesTheLeastThatWorks) {
 
 TEST(Budget, SmallBudgetsLoseQueuesBeforeTheyAreRefused) {
   Fixture fixture(100000);
-  const BudgetSplit rich = fixture.split(10000000);
-  const BudgetSplit poor = fixture.split(420000);
-  EXPECT_EQ(rich.units_in_flight, 4U);
-  EXPECT_EQ(rich.batches_ahead, 8U);
+  const BudgetSplit rich = fixture.split(20000000);
+  const BudgetSplit poor = fixture.split(700000);
+  EXPECT_EQ(rich.units_in_flight, 8U);
+  EXPECT_EQ(rich.batches_ahead, 16U);
   EXPECT_LT(poor.units_in_flight, rich.units_in_flight);
   EXPECT_LT(poor.batches_ahead, rich.batches_ahead);
 }

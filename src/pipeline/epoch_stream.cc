@@ -16,8 +16,8 @@
 namespace penstock::pipeline {
 namespace {
 
-/// Threads that wait for reads; two keep a disk busy while a unit is decoded.
-constexpr uint32_t kFetchThreads = 2;
+/// Threads that wait for reads: half the units in flight are read while the others are decoded.
+uint32_t fetcher_count(uint32_t units_in_flight) { return (units_in_flight + 1) / 2; }
 
 unsigned thread_count(unsigned wanted) {
   if (wanted != 0) return wanted;
@@ -79,7 +79,7 @@ void EpochStream::start() {
   update_gate();
   started_ = true;
   try {
-    const uint32_t fetchers = std::min(kFetchThreads, setup_.budget.units_in_flight);
+    const uint32_t fetchers = fetcher_count(setup_.budget.units_in_flight);
     for (uint32_t i = 0; i < fetchers; ++i) {
       running_.emplace_back([this] { run_thread([this] { fetch(); }); });
     }
@@ -118,6 +118,7 @@ void EpochStream::fail(std::exception_ptr error) noexcept {
 }
 
 void EpochStream::cancel() noexcept {
+  if (in_other_process()) return;
   const std::lock_guard lock(mutex_);
   stop_ = true;
   cancelled_ = true;
@@ -320,6 +321,7 @@ void EpochStream::free_memory() {
 }
 
 LoaderStats EpochStream::stats() const {
+  if (in_other_process()) return {};
   std::call_once(needed_once_, [&] { bytes_needed_ = bytes_needed(setup_, plan_); });
   const std::lock_guard lock(mutex_);
   LoaderStats stats;

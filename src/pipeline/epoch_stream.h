@@ -21,11 +21,11 @@
 
 // One epoch from the store to the consumer: the inside of Loader (docs/design/0003-pipeline.md).
 //
-// `threads` workers decode, scatter and assemble; two more wait for reads. One mutex guards what is
-// to be done next; the work itself is done without it. A worker makes the next batch if it can be
-// made, else takes the next task of the oldest unit. Fetchers start a visit when the plan's gate
-// allows it: never further than `units_ahead` beyond the first bucket that still has rows to give.
-// So memory is bounded by the plan, and what is needed next can always be read.
+// `threads` workers decode, scatter and assemble; one for two units in flight waits for reads. One
+// mutex guards what is to be done next; the work itself is done without it. A worker makes the next
+// batch if it can be made, else takes the next task of the oldest unit. Fetchers start a visit when
+// the plan's gate allows it: never further than `units_ahead` beyond the first bucket that still
+// has rows to give. So memory is bounded by the plan, and what is needed next can always be read.
 
 namespace penstock::pipeline {
 

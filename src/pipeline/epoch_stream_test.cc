@@ -1,6 +1,8 @@
 #include "pipeline/epoch_stream.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -416,6 +418,35 @@ TEST(EpochStream, ALowEstimateSpillsAndStaysExact) {
   ::setenv("TMPDIR", "/does-not-exist", 1);
   EXPECT_THROW(read_epoch(test.matrix, test.options), ResourceExhausted);
   ::unsetenv("TMPDIR");
+}
+
+TEST(EpochStream, AForkedChildIsRefusedAndUnharmed) {
+  MemoryMatrixOptions matrix;
+  matrix.rows = 500;
+  LoaderOptions options;
+  options.batch_size = 10;
+  options.threads = 2;
+  auto* const stream = new EpochStream(std::make_shared<MemoryMatrix>(matrix), options);
+  auto batch = stream->next(-1, nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int status = 1;
+    try {
+      stream->next(-1, nullptr);
+    } catch (const InvalidArgument&) {
+      status = 0;
+    }
+    stream->cancel();
+    batch.reset();
+    ::_exit(status);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  uint64_t rows = batch->rows();
+  while (const auto next = stream->next(-1, nullptr)) rows += next->rows();
+  EXPECT_EQ(rows, 500U);
+  delete stream;
 }
 
 TEST(EpochStream, SlowConsumerKeepsWithinItsRing) {

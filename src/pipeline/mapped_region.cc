@@ -22,24 +22,28 @@ constexpr size_t kHugePage = size_t{2} << 20;
 MappedRegion MappedRegion::anonymous(size_t bytes) {
   MappedRegion region;
   if (bytes == 0) return region;
-  const bool huge = bytes >= kHugePage;
-  const size_t mapped = huge ? bytes + kHugePage : bytes;
-  void* const address = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) fail(bytes);
-  auto* begin = static_cast<std::byte*>(address);
-  if (huge) {
-    const size_t misaligned = reinterpret_cast<uintptr_t>(begin) % kHugePage;
-    const size_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
-    // The ends that alignment leaves over go back at once.
-    const size_t kept = (bytes + 4095) & ~size_t{4095};
-    if (head != 0) ::munmap(begin, head);
-    if (mapped - head > kept) ::munmap(begin + head + kept, mapped - head - kept);
-    begin += head;
-    ::madvise(begin, kept, MADV_HUGEPAGE);  // advice only: without huge pages it is just slower
-  }
-  region.data_ = begin;
+  region.data_ = static_cast<std::byte*>(address);
   region.size_ = bytes;
+  return region;
+}
+
+MappedRegion MappedRegion::huge(size_t bytes) {
+  if (bytes < kHugePage) return anonymous(bytes);
+  MappedRegion region = anonymous(bytes + kHugePage);
+  auto* const begin = region.data_;
+  const size_t misaligned = reinterpret_cast<uintptr_t>(begin) % kHugePage;
+  const size_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
+  // The ends that alignment leaves over go back at once.
+  const size_t kept = (bytes + 4095) & ~size_t{4095};
+  const size_t tail = region.size_ - head - kept;
+  if (head != 0) ::munmap(begin, head);
+  if (tail != 0) ::munmap(begin + head + kept, tail);
+  region.data_ = begin + head;
+  region.size_ = bytes;
+  ::madvise(region.data_, kept, MADV_HUGEPAGE);  // advice only: without them it is just slower
   return region;
 }
 
