@@ -39,7 +39,7 @@ class Case:
 
     def __init__(self, name, *, shape=(60, 300), extents=(16, 64), capacity=100, dtype="float32",
                  cell_order="row-major", tile_order="row-major", duplicates=False, row_filters=ZSTD,
-                 column_filters=SHUFFLED, value_filters=SHUFFLED, coords_filters=ZSTD):  # fmt: skip
+                 column_filters=SHUFFLED, value_filters=SHUFFLED, coords_filters=ZSTD, dense=False, fill=None):  # fmt: skip
         self.name = name
         self.dtype = np.dtype(dtype)
         self.shape = shape
@@ -54,13 +54,14 @@ class Case:
                 for i, filters in enumerate((row_filters, column_filters))
             )
         )
+        self.dense = dense
         attribute = tiledb.Attr(
-            "soma_data", dtype=dtype, filters=tiledb.FilterList(value_filters)
+            "soma_data", dtype=dtype, filters=tiledb.FilterList(value_filters), fill=fill
         )
         tiledb.Array.create(
             self.uri,
             tiledb.ArraySchema(
-                domain, attrs=[attribute], sparse=True, capacity=capacity, cell_order=cell_order,
+                domain, attrs=[attribute], sparse=not dense, capacity=capacity, cell_order=cell_order,
                 tile_order=tile_order, allows_duplicates=duplicates,
                 coords_filters=tiledb.FilterList(coords_filters),
             ),
@@ -102,6 +103,15 @@ class Case:
             array[r, c] = self.values(len(chosen), kind)
         return self
 
+    def write_block(self, rows, columns, *, density=0.2, kind="counts", at=None):
+        """A fragment of a dense array."""
+        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        values = self.values(shape[0] * shape[1], kind).reshape(shape)
+        values[self.rng.random(shape) >= density] = 0
+        with tiledb.open(self.uri, "w", timestamp=at) as array:
+            array[rows[0] : rows[1], columns[0] : columns[1]] = values
+        return self
+
     def write_dense_columns(self, at=None):
         """Rows of very uneven length: one full, many empty."""
         r = np.concatenate([np.full(self.shape[1], 7), np.full(3, self.shape[0] - 1)])
@@ -135,6 +145,10 @@ class Case:
         timestamp = None if self.range == (0, U64_MAX) else self.range
         with tiledb.open(self.uri, timestamp=timestamp) as array:
             data = array[:]
+        if self.dense:
+            values = data["soma_data"] if isinstance(data, dict) else np.asarray(data)
+            rows, columns = np.nonzero(values.view(f"u{values.dtype.itemsize}"))
+            return rows, columns, values[rows, columns]
         return data["soma_dim_0"], data["soma_dim_1"], data["soma_data"]
 
     def save(self):
@@ -292,6 +306,36 @@ def fragments():
     yield many()
 
 
+def dense():
+    def case(name, **options):
+        return Case(f"dense_{name}", dense=True, fill=0, **options)
+
+    yield case("whole").write_block((0, 60), (0, 300))
+    yield case("odd_values", dtype="float64").write_block((0, 60), (0, 300), kind="odd", density=1)
+    yield case("normal", value_filters=ZSTD).write_block((0, 60), (0, 300), kind="normal", density=1)
+    yield case("uneven_extents", extents=(7, 33)).write_block((0, 60), (0, 300))
+    yield case("part").write_block((10, 37), (50, 211))
+    yield case("column_major", cell_order="col-major", tile_order="col-major").write_block(
+        (3, 50), (20, 290)
+    )
+    yield case("int8", dtype="int8", extents=(60, 300)).write_block((0, 60), (0, 300), kind="odd")
+
+    def three(name, **options):
+        return (
+            case(name, **options)
+            .write_block((0, 60), (0, 300), at=10)
+            .write_block((10, 40), (100, 250), at=20)
+            .write_block((17, 18), (0, 300), at=30)
+        )
+
+    yield three("overlapping")
+    yield three("travel").until(20)
+    yield three("consolidated").consolidate()
+    yield Case("dense_fill", dense=True, fill=7, dtype="int32").write_block((10, 37), (50, 211))
+    yield Case("dense_empty", dense=True, fill=0)
+    yield case("large", shape=(200, 3000), extents=(64, 1024)).write_block((0, 200), (0, 3000))
+
+
 def many():
     case = Case("many", duplicates=False, shape=(64, 200))
     for i in range(24):
@@ -302,7 +346,7 @@ def many():
 
 def main():
     only = set(sys.argv[1:])
-    for group in (layouts, filters, fragments):
+    for group in (layouts, filters, fragments, dense):
         for case in group():
             if not only or case.name in only:
                 case.save()

@@ -190,7 +190,8 @@ TEST_P(XDamage, MissingFilesAreErrors) {
 INSTANTIATE_TEST_SUITE_P(Cases, XDamage,
                          testing::Values("census", "default_soma", "normalized", "hilbert",
                                          "filter_checksums", "filter_windows", "filter_none",
-                                         "deletes_of_all_kinds", "consolidated"),
+                                         "deletes_of_all_kinds", "consolidated",
+                                         "dense_overlapping"),
                          [](const auto& test) { return test.param; });
 
 // ---- arguments ----
