@@ -50,8 +50,8 @@ $(VENV)/.ready: pyproject.toml tools/make_venv.sh tools/find_python.sh | system
 # The package as users have it, installed in .venv; compiled again only where sources changed.
 install: $(VENV)/.ready
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip --disable-pip-version-check install --quiet \
-	  --no-build-isolation --no-deps --force-reinstall -C cmake.define.PENSTOCK_WERROR=ON \
-	  $(if $(LAUNCHER),-C cmake.args=$(LAUNCHER)) .
+	  --no-build-isolation --no-deps --force-reinstall --config-settings=cmake.define.PENSTOCK_WERROR=ON \
+	  $(if $(LAUNCHER),--config-settings=cmake.args=$(LAUNCHER)) .
 
 # --- C++
 

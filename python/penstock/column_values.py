@@ -64,13 +64,21 @@ class ColumnValues:
     def distinct(self) -> Array:
         """Values that occur, sorted, without missing ones."""
         if self.codes is None:
-            found = np.unique(self.values)
-            return found[~np.isnan(found)] if found.dtype.kind == "f" else found
+            if self.values.dtype == object:
+                return np.unique([value for value in self.values if value is not None])
+            found: Array = np.unique(self.values)
+            if found.dtype.kind == "f":
+                return found[~np.isnan(found)]
+            if found.dtype.kind in "mM":
+                found = found[~np.isnat(found)]
+            return found
         used = np.zeros(len(self.values), dtype=bool)
         used[self.codes] = True
         if self.has_missing:
             used[-1] = False
-        return np.sort(self.values[used])
+        found = self.values[used]
+        found.sort()
+        return found
 
     def to_pandas(self, positions: npt.NDArray[np.int64] | None = None) -> Any:
         """Make what a pandas column of this is made of: a Categorical for an enumeration."""

@@ -69,6 +69,11 @@ def layer_summary(matrix: _core.Matrix) -> str:
     )
 
 
+def matrix_text(matrix: _core.Matrix) -> str:
+    """Repr of an X layer."""
+    return f"Matrix {layer_summary(matrix)}\n  {matrix.layout}\n  {matrix.uri}"
+
+
 def _plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
 

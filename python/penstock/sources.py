@@ -67,8 +67,8 @@ def _reopen(opened: Any, threads: int | None) -> Experiment:
         raise InvalidArgument(
             f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
         )
-    # Without a timestamp in its context tiledbsoma reads the newest state at the time of opening.
-    return open(opened.uri, opened.context.timestamp_ms, threads)
+    # Without a timestamp of the user's this is when it was opened: what came later it does not see.
+    return open(opened.uri, opened.tiledb_timestamp_ms, threads)
 
 
 def _from_axis_query(

@@ -45,7 +45,8 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     Returns
     -------
     torch.utils.data.DataLoader
-        Each ``for`` over it is the next epoch, with worker processes too.
+        Each ``for`` over it is the next epoch, with worker processes too. (`Dataset.set_epoch` does
+        not reach workers that are kept by ``persistent_workers``.)
 
     Raises
     ------

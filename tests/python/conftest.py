@@ -45,7 +45,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if name not in folders:
             folder = tmp_path_factory.mktemp(name)
             with tarfile.open(DATA / f"{name}.tar.gz") as tar:
-                tar.extractall(folder, filter="data")
+                filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                tar.extractall(folder, **filters)
             group = next(folder.rglob("__tiledb_group.tdb"))
             folders[name] = group.parent
         return folders[name]

@@ -246,6 +246,28 @@ def test_tiledbsoma_sources(census_like: Oracle) -> None:
     assert 0 < ours.n_obs < 2000
 
 
+def test_tiledbsoma_sources_are_read_at_their_time(tmp_path) -> None:
+    import pyarrow as pa
+    import tiledbsoma
+
+    path = write_small_tiles(tmp_path / "experiment", n_obs=200, n_vars=64)
+    with tiledbsoma.open(str(path)) as now:
+        before = now.tiledb_timestamp_ms
+        ds_now = ps.Dataset(now)
+        with tiledbsoma.open(
+            str(path / "ms" / "RNA" / "X" / "raw"), "w", tiledb_timestamp=before + 10_000
+        ) as cells:
+            one = pa.SparseCOOTensor.from_numpy(
+                np.array([777.0], np.float32), np.array([[5, 7]]), shape=(200, 64)
+            )
+            cells.write(one)
+        after = ps.Dataset(path, shuffle=False)
+        assert ds_now.head(10)[0][5, 7] != 777
+        assert ps.Dataset(now).head(10)[0][5, 7] != 777
+        assert ps.Dataset(ps.open(path, timestamp=before)).head(10)[0][5, 7] != 777
+        assert after.head(10)[0][5, 7] == 777
+
+
 # --- encoders
 
 
@@ -278,6 +300,22 @@ def test_encoders_are_shared_by_the_parts_of_a_split(census_like: Oracle) -> Non
                 f"{a}//{b}" for a, b in zip(rows["sex"], rows["assay"], strict=True)
             ]
             assert (obs["lung"] == np.where(rows["tissue"] == "lung", 0, -1)).all()
+
+
+def test_label_encoder_of_missing_values() -> None:
+    from penstock.column_values import ColumnValues
+
+    for values, classes in (
+        (np.array([True, None, False], object), [False, True]),
+        (np.array([2.0, np.nan, 1.0]), [1.0, 2.0]),
+        (np.array(["2020-01-02", "NaT", "2020-01-01"], "datetime64[D]"), None),
+    ):
+        column = ColumnValues("a", values, has_missing=True)
+        encoder = ps.LabelEncoder("a")
+        encoder.fit({"a": column.distinct()})
+        if classes is not None:
+            assert encoder.classes_.tolist() == classes
+        assert encoder.transform({"a": values}).tolist() == [1, -1, 0]
 
 
 class TwoColumns(ps.Encoder):
@@ -464,6 +502,7 @@ def test_pickles(soma_small: Oracle) -> None:
 def test_reprs(soma_small: Oracle) -> None:
     exp = ps.open(soma_small.path)
     ds = ps.Dataset(exp, encoders=[ps.LabelEncoder("cell_type")])
+    assert "300 × 400" in repr(exp.x("RNA", "raw"))
     for thing in (exp, exp.obs, exp.var("RNA"), ds):
         assert "400" in repr(thing) or "300" in repr(thing)
         assert thing._repr_html_().count("<table") == thing._repr_html_().count("</table>") > 0

@@ -61,7 +61,9 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         pytest.skip(f"no {archive.name}")
     folder = tmp_path_factory.mktemp("stored")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        # Debian 12's Python has no filters, a newer one wants one named.
+        filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        tar.extractall(folder, **filters)
     return str(next(path.parent for path in sorted(folder.rglob("obs")) if path.is_dir()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 NAME = "pbmc3k-soma"
 
@@ -17,7 +18,9 @@ def unpack(folder: Path) -> Path:
         partial = folder / f".{NAME}.partial"
         archive = resources.files(__package__) / f"{NAME}.tar.gz"
         with archive.open("rb") as file, tarfile.open(fileobj=file) as tar:
-            tar.extractall(partial, filter="data")
+            # Our own archive. Debian 12's Python has no filters, a newer one wants one named.
+            filters: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(partial, **filters)
         (group,) = partial.iterdir()
         group.rename(target)
         partial.rmdir()
