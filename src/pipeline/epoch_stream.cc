@@ -66,7 +66,8 @@ EpochStream::~EpochStream() {
 }
 
 bool EpochStream::in_other_process() const noexcept {
-  return process_id_ != 0 && process_id_ != ::getpid();
+  const int process = process_id_;
+  return process != 0 && process != ::getpid();
 }
 
 void EpochStream::start() {

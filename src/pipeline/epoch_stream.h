@@ -2,6 +2,7 @@
 
 #include <penstock/loader.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -103,7 +104,7 @@ class EpochStream {
   bool error_thrown_ = false;
   std::vector<std::thread> running_;
   bool started_ = false;
-  int process_id_ = 0;
+  std::atomic<int> process_id_{0};  ///< that the threads are in; 0 before they start
 
   uint64_t cells_ = 0;
   uint64_t nonzeros_ = 0;
