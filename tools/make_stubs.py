@@ -19,7 +19,7 @@ def generate() -> str:
     generator.put(importlib.import_module("penstock._core"))
     header = "# Made by tools/make_stubs.py (make stubs); do not edit.\n"
     formatted = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(STUB), "-"],
+        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "made.pyi", "-"],
         input=header + generator.get(),
         capture_output=True,
         text=True,

@@ -49,8 +49,13 @@ class Case:
         self.duplicates = duplicates
         domain = tiledb.Domain(
             *(
-                tiledb.Dim(f"soma_dim_{i}", domain=(0, shape[i] - 1), tile=extents[i], dtype="int64",
-                           filters=tiledb.FilterList(filters))  # fmt: skip
+                tiledb.Dim(
+                    f"soma_dim_{i}",
+                    domain=(0, shape[i] - 1),
+                    tile=extents[i],
+                    dtype="int64",
+                    filters=tiledb.FilterList(filters),
+                )  # fmt: skip
                 for i, filters in enumerate((row_filters, column_filters))
             )
         )
@@ -195,20 +200,26 @@ def layouts():
     yield Case("column_major_both_duplicates", cell_order="col-major", tile_order="col-major",
                duplicates=True).write(twice=0.1)  # fmt: skip
     yield Case("hilbert", cell_order="hilbert").write()
-    yield Case("hilbert_duplicates", cell_order="hilbert", duplicates=True).write(
-        twice=0.2
-    ).write(rows=(20, 40))
+    yield (
+        Case("hilbert_duplicates", cell_order="hilbert", duplicates=True)
+        .write(twice=0.2)
+        .write(rows=(20, 40))
+    )
     yield Case("capacity_1", shape=(12, 20), extents=(4, 8), capacity=1).write(density=0.3)
     yield Case("capacity_3", capacity=3, shape=(30, 40), extents=(8, 8)).write()
     yield Case("uneven_rows").write_dense_columns()
     yield Case("empty")
     yield Case("wide", shape=(40, 200000), extents=(16, 65536), capacity=500).write(density=0.001)
-    yield Case("very_wide", shape=(20, 2**40), extents=(16, 2**20), capacity=500).write(
-        columns=(2**33, 2**33 + 500)
-    ).write(columns=(70000, 71000))
-    yield Case("tall", shape=(200000, 30), extents=(2048, 30), capacity=1000).write(
-        rows=(100000, 100200)
-    ).write(rows=(150000, 150100))
+    yield (
+        Case("very_wide", shape=(20, 2**40), extents=(16, 2**20), capacity=500)
+        .write(columns=(2**33, 2**33 + 500))
+        .write(columns=(70000, 71000))
+    )
+    yield (
+        Case("tall", shape=(200000, 30), extents=(2048, 30), capacity=1000)
+        .write(rows=(100000, 100200))
+        .write(rows=(150000, 150100))
+    )
     yield Case("large_chunks", shape=(300, 1000), extents=(128, 512), capacity=20000,
                duplicates=True).write(density=0.2)  # fmt: skip
 
@@ -263,8 +274,11 @@ def fragments():
                 .write(columns=(100, 250), at=30, density=0.3)
             )
 
-        yield case("disjoint").write(rows=(0, 20), at=1).write(rows=(40, 60), at=2).write(
-            rows=(20, 40), at=3
+        yield (
+            case("disjoint")
+            .write(rows=(0, 20), at=1)
+            .write(rows=(40, 60), at=2)
+            .write(rows=(20, 40), at=3)
         )
         yield three("overlapping")
         yield three("same_time").write(at=30, density=0.3)
@@ -312,7 +326,9 @@ def dense():
 
     yield case("whole").write_block((0, 60), (0, 300))
     yield case("odd_values", dtype="float64").write_block((0, 60), (0, 300), kind="odd", density=1)
-    yield case("normal", value_filters=ZSTD).write_block((0, 60), (0, 300), kind="normal", density=1)
+    yield case("normal", value_filters=ZSTD).write_block(
+        (0, 60), (0, 300), kind="normal", density=1
+    )
     yield case("uneven_extents", extents=(7, 33)).write_block((0, 60), (0, 300))
     yield case("part").write_block((10, 37), (50, 211))
     yield case("column_major", cell_order="col-major", tile_order="col-major").write_block(
