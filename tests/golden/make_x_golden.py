@@ -55,7 +55,7 @@ class Case:
                     tile=extents[i],
                     dtype="int64",
                     filters=tiledb.FilterList(filters),
-                )  # fmt: skip
+                )
                 for i, filters in enumerate((row_filters, column_filters))
             )
         )
