@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "format/soma/x_parallel.h"
+#include "base/parallel.h"
 #include "format/soma/x_schema.h"
 
 namespace penstock::format::soma {
@@ -66,7 +66,7 @@ void XArray::open_fragments(const tiledb::ArrayDirectory& directory,
   const auto consolidated = directory.load_consolidated_footers(locations);
   const auto deletes = tiledb::DeleteFilter::load(directory, schema);
   std::vector<XFragment> all(locations.size());
-  x_parallel(locations.size(), threads, [&](size_t i) {
+  parallel_for(locations.size(), threads, [&](size_t i) {
     XFragment& fragment = all[i];
     fragment.metadata = FragmentMetadata::load(store_, locations[i], schemas, &consolidated);
     if (fragment.metadata->dense()) {
@@ -125,7 +125,7 @@ void XArray::choose_general(const ArraySchema& schema) {
 // Tile ranges lie within the file sizes of the footer; that the files are that long is seen here,
 // so that no read is ever sized by a footer alone.
 void XArray::check_file_sizes(unsigned threads) const {
-  x_parallel(fragments_.size(), threads, [&](size_t i) {
+  parallel_for(fragments_.size(), threads, [&](size_t i) {
     const XFragment& fragment = fragments_[i];
     for (size_t part = 0; part < kXPartCount; ++part) {
       if (!fragment.has(XPart(part))) continue;
@@ -150,7 +150,7 @@ void XArray::load_tile_lists(unsigned threads) {
       if (part < 0 || fragment.has(XPart(part))) jobs.push_back({&fragment, part});
     }
   }
-  x_parallel(jobs.size(), threads, [&](size_t i) {
+  parallel_for(jobs.size(), threads, [&](size_t i) {
     XFragment& fragment = *jobs[i].fragment;
     if (jobs[i].part >= 0) {
       fragment.metadata->load_tile_offsets(fragment.field(XPart(jobs[i].part)),
@@ -170,6 +170,8 @@ void XArray::load_tile_lists(unsigned threads) {
 void XArray::make_units(const ArraySchema& schema) {
   info_.row_domain_end = domain_end(schema, 0);
   info_.column_domain_end = domain_end(schema, 1);
+  const int64_t row_max = schema.dimensions[0].domain_max();
+  const int64_t column_max = schema.dimensions[1].domain_max();
   std::vector<plan::TileRows> tiles;
   int64_t row_end = 0;
   for (const XFragment& fragment : fragments_) {
@@ -177,21 +179,25 @@ void XArray::make_units(const ArraySchema& schema) {
     tiles.reserve(tiles.size() + count);
     for (uint64_t tile = 0; tile < count; ++tile) {
       const XTileBounds box = fragment.bounds(tile);
-      if (box.row_first < 0 || box.row_last >= info_.row_domain_end || box.column_first < 0 ||
-          box.column_last >= info_.column_domain_end) {
+      // Bounds may reach beyond the domain of the time that is read, from when the array had grown:
+      // those cells are no part of it. Beyond the dimensions' own domain nothing can be stored.
+      if (box.row_first < 0 || box.row_last > row_max || box.column_first < 0 ||
+          box.column_last > column_max) {
         throw CorruptData("bounds rows " + std::to_string(box.row_first) + " … " +
                           std::to_string(box.row_last) + ", columns " +
                           std::to_string(box.column_first) + " … " +
-                          std::to_string(box.column_last) + " outside the array's " +
-                          std::to_string(info_.row_domain_end) + " x " +
-                          std::to_string(info_.column_domain_end) + ", in " + fragment.place(tile));
+                          std::to_string(box.column_last) + " outside the array's domain 0 … " +
+                          std::to_string(row_max) + ", 0 … " + std::to_string(column_max) +
+                          ", in " + fragment.place(tile));
       }
+      if (box.row_first >= info_.row_domain_end) continue;
+      const int64_t row_last = std::min(box.row_last, info_.row_domain_end - 1);
       const uint64_t bytes = fragment.stored_bytes(tile);
-      tiles.push_back({box.row_first, box.row_last, fragment.cells(tile), bytes});
+      tiles.push_back({box.row_first, row_last, fragment.cells(tile), bytes});
       info_.stored_cells =
           checked_add(info_.stored_cells, fragment.cells(tile), "cells of the array");
       info_.stored_bytes += bytes;
-      row_end = std::max(row_end, box.row_last + 1);
+      row_end = std::max(row_end, row_last + 1);
     }
   }
   info_.tile_count = tiles.size();

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "format/soma/x_parallel.h"
+#include "base/parallel.h"
 #include "format/soma/x_schema.h"
 
 namespace penstock::format::soma {
@@ -59,7 +59,7 @@ std::shared_ptr<const XDenseArray> XDenseArray::load(const io::StorePtr& store,
   const auto locations = directory.fragments(true);
   const auto consolidated = directory.load_consolidated_footers(locations);
   std::vector<XDenseFragment> all(locations.size());
-  x_parallel(locations.size(), threads, [&](size_t i) {
+  parallel_for(locations.size(), threads, [&](size_t i) {
     all[i].metadata = tiledb::FragmentMetadata::load(store, locations[i], schemas, &consolidated);
     array->open_fragment(all[i], value.name);
   });

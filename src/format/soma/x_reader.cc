@@ -124,8 +124,9 @@ XReader::Sample XReader::take_sample() const {
     stored += static_cast<double>(fragment.cells(id.tile));
     if (!wanted(id)) continue;
     const XTileBounds bounds = fragment.bounds(id.tile);
-    const auto rows =
-        rows_between(bounds.row_first, std::min(bounds.row_last, bounds.row_first + 0xFFFFF));
+    const auto rows = rows_between(
+        bounds.row_first,
+        bounds.row_first + std::min<int64_t>(bounds.row_last - bounds.row_first, 0xFFFFF));
     XRowMap map;
     map.assign(rows);
     const auto decode = can_decode_runs(*array_, id) ? decode_tile_runs : decode_tile_general;
