@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(PENSTOCK_SCALAR_ONLY)
+#define PENSTOCK_KERNEL_STREAMS 1
 #include <emmintrin.h>
+#else
+#define PENSTOCK_KERNEL_STREAMS 0
 #endif
 
 // Stores that go past the caches, for output larger than they are: the lines written are not read
@@ -20,7 +23,7 @@ inline constexpr uint32_t kStreamBytes = 8192;
 
 /// Copies to any address; whole 64-byte lines of the destination are streamed.
 inline void stream_out(std::byte* to, const std::byte* from, size_t bytes) noexcept {
-#if defined(__SSE2__)
+#if PENSTOCK_KERNEL_STREAMS
   const size_t head = std::min<size_t>((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64, bytes);
   if (head != 0) std::memcpy(to, from, head);
   size_t at = head;
@@ -44,7 +47,7 @@ inline void stream_out(std::byte* to, const std::byte* from, size_t bytes) noexc
 
 /// Streamed stores are seen by other threads only in order with later ones after this.
 inline void stream_fence() noexcept {
-#if defined(__SSE2__)
+#if PENSTOCK_KERNEL_STREAMS
   _mm_sfence();
 #endif
 }

@@ -14,7 +14,8 @@ VectorPath best_vector_path() noexcept;
 
 }  // namespace penstock::kernel
 
-#if defined(__x86_64__)
+// PENSTOCK_SCALAR_ONLY leaves the vector paths out, as on machines that have none.
+#if defined(__x86_64__) && !defined(PENSTOCK_SCALAR_ONLY)
 #define PENSTOCK_KERNEL_AVX2 1
 #define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2")))
 #else

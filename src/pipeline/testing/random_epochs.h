@@ -1,0 +1,168 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "pipeline/epoch_stream.h"
+#include "pipeline/testing/memory_matrix.h"
+
+// Random epochs over a MemoryMatrix, and a reader that checks every value of them.
+
+namespace penstock::pipeline::testing {
+
+inline constexpr uint64_t kAmple = 64_MiB;
+
+/// Reads an epoch to its end, checks every value against the matrix and gives the order of joinids.
+inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matrix,
+                                       const LoaderOptions& options, LoaderStats* stats = nullptr) {
+  EpochStream stream(matrix, options);
+  const RowSelection rows =
+      options.rows ? *options.rows : RowSelection::range(0, matrix->options().rows);
+  std::vector<int64_t> column_of(static_cast<size_t>(matrix->options().columns), -1);
+  for (size_t i = 0; i < column_of.size(); ++i) column_of[i] = static_cast<int64_t>(i);
+  if (options.columns) {
+    std::fill(column_of.begin(), column_of.end(), -1);
+    for (size_t i = 0; i < options.columns->size(); ++i) {
+      column_of[static_cast<size_t>((*options.columns)[i])] = static_cast<int64_t>(i);
+    }
+  }
+  std::vector<int64_t> order;
+  uint64_t batches = 0;
+  while (auto batch = stream.next(-1, nullptr)) {
+    ++batches;
+    EXPECT_LE(batch->rows(), options.batch_size);
+    // Ranks that must make equally many batches may have an empty one.
+    if (options.world_size * options.num_workers == 1) {
+      EXPECT_GT(batch->rows(), 0U);
+    }
+    for (uint32_t i = 0; i < batch->rows(); ++i) {
+      const int64_t joinid = batch->joinids()[i];
+      order.push_back(joinid);
+      EXPECT_EQ(rows.at(static_cast<uint64_t>(batch->positions()[i])), joinid);
+      const auto& row = matrix->row(joinid);
+      std::vector<int32_t> columns;
+      std::vector<float> values;
+      for (size_t k = 0; k < row.columns.size(); ++k) {
+        const int64_t column = column_of[static_cast<size_t>(row.columns[k])];
+        if (column < 0) continue;
+        columns.push_back(static_cast<int32_t>(column));
+        values.push_back(row.values[k]);
+      }
+      if (options.layout == BatchLayout::kCsr) {
+        const auto csr = batch->csr();
+        const auto begin = static_cast<size_t>(csr.indptr[i]);
+        const auto end = static_cast<size_t>(csr.indptr[i + 1]);
+        EXPECT_EQ(end - begin, columns.size());
+        if (end - begin != columns.size()) return order;
+        for (size_t k = 0; k < columns.size(); ++k) {
+          EXPECT_EQ(csr.indices[begin + k], columns[k]);
+          if (options.dtype == DataType::kFloat64) {
+            EXPECT_EQ(reinterpret_cast<const double*>(csr.data)[begin + k], double{values[k]});
+          } else {
+            EXPECT_EQ(reinterpret_cast<const float*>(csr.data)[begin + k], values[k]);
+          }
+        }
+      } else {
+        std::vector<double> expected(batch->columns(), 0.0);
+        for (size_t k = 0; k < columns.size(); ++k) {
+          expected[static_cast<size_t>(columns[k])] += double{values[k]};
+        }
+        for (uint32_t c = 0; c < batch->columns(); ++c) {
+          const size_t at = size_t{i} * batch->columns() + c;
+          const double got = options.dtype == DataType::kFloat64
+                                 ? reinterpret_cast<const double*>(batch->dense())[at]
+                                 : double{reinterpret_cast<const float*>(batch->dense())[at]};
+          EXPECT_EQ(got, expected[c]);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(batches, stream.size());
+  EXPECT_EQ(order.size(), stream.row_count());
+  EXPECT_EQ(stream.next(-1, nullptr), nullptr);
+  EXPECT_EQ(stream.next(0.01, nullptr), nullptr);
+  const LoaderStats seen = stream.stats();
+  EXPECT_EQ(seen.cells, order.size());
+  EXPECT_EQ(seen.batches, batches);
+  if (stats != nullptr) *stats = seen;
+  return order;
+}
+
+inline RowSelection random_selection(std::mt19937_64& random, int64_t rows) {
+  switch (random() % 4) {
+    case 0:
+      return RowSelection::range(0, rows);
+    case 1: {
+      const auto begin = static_cast<int64_t>(random() % static_cast<uint64_t>(rows));
+      return RowSelection::range(begin, rows);
+    }
+    default: {
+      const double share = std::array{0.01, 0.3, 0.9}[random() % 3];
+      std::vector<int64_t> ids;
+      for (int64_t i = 0; i < rows; ++i) {
+        if (std::uniform_real_distribution<>()(random) < share) ids.push_back(i);
+      }
+      return RowSelection::from_sorted(ids);
+    }
+  }
+}
+
+struct Case {
+  std::shared_ptr<MemoryMatrix> matrix;
+  LoaderOptions options;
+};
+
+inline Case random_case(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  MemoryMatrixOptions matrix;
+  matrix.seed = seed;
+  matrix.rows = 1 + static_cast<int64_t>(random() % 700);
+  matrix.columns = 1 + static_cast<int64_t>(random() % 60);
+  matrix.max_nnz = static_cast<uint32_t>(random() % 30);
+  matrix.rare_values = std::array{0.0, 0.02, 0.6}[random() % 3];
+  matrix.max_unit_rows = 1 + static_cast<int64_t>(random() % 80);
+  matrix.estimate_factor = std::array{1.0, 1.0, 1.3}[random() % 3];
+  matrix.fetch_microseconds = random() % 8 == 0 ? 200 : 0;
+  matrix.task_microseconds = random() % 8 == 0 ? 50 : 0;
+  Case result;
+  result.matrix = std::make_shared<MemoryMatrix>(matrix);
+  LoaderOptions& options = result.options;
+  options.rows = random_selection(random, matrix.rows);
+  if (random() % 3 == 0) {
+    std::vector<int64_t> columns;
+    for (int64_t i = 0; i < matrix.columns; ++i) {
+      if (random() % 2 == 0) columns.push_back(i);
+    }
+    options.columns = columns;
+  }
+  options.batch_size = 1 + static_cast<uint32_t>(random() % (random() % 2 == 0 ? 20 : 300));
+  options.seed = random();
+  options.epoch = random() % 5;
+  options.shuffle = random() % 5 != 0;
+  options.layout = random() % 2 == 0 ? BatchLayout::kCsr : BatchLayout::kDense;
+  options.dtype = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64;
+  options.memory_budget = kAmple;
+  options.drop_last = random() % 4 == 0;
+  options.threads = 1;
+  return result;
+}
+
+/// The least budget that a case is accepted with: what the refusal of a budget of 1 byte says.
+inline uint64_t least_budget(Case test) {
+  test.options.memory_budget = 1;
+  try {
+    EpochStream stream(test.matrix, test.options);
+    return 1;
+  } catch (const ResourceExhausted& error) {
+    const std::string text = error.what();
+    const size_t at = text.find("and ");
+    return std::stoull(text.substr(at + 4));
+  }
+}
+
+}  // namespace penstock::pipeline::testing
