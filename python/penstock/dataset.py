@@ -36,8 +36,8 @@ class Dataset:
     """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
-    in another order. The order depends on the selection, `seed`, the epoch and the world alone, not
-    on threads or memory. Nothing runs between epochs; a dataset is picklable and safe to use in
+    in another order. The order depends on the selection, `seed`, the epoch, the world, the workers
+    and `memory_budget` (how many cells are mixed at a time), never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
     processes that fork.
 
     Parameters
@@ -76,7 +76,8 @@ class Dataset:
     format : {"numpy", "torch"}
         X as ndarray (scipy.sparse.csr_matrix when `sparse`) or as tensor.
     drop_last : bool, default False
-        Leave out a last batch that is not full.
+        Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
+        gives every cell.
     uneven : {"drop", "pad", "exact"}
         What ranks do when cells do not divide among them: leave out fewer than world_size cells,
         repeat as few, or differ by one cell. Every rank has the same number of batches.
@@ -274,7 +275,7 @@ class Dataset:
 
     def _count_batches(self, rank: int, world_size: int) -> int:
         size = self._settings.batch_size
-        if world_size == 1:
+        if world_size == 1 and self._settings.uneven != "exact":
             return self.n_obs // size if self._settings.drop_last else -(-self.n_obs // size)
         return self._loader(self._settings, Share(rank, world_size), 0).size()
 

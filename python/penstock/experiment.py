@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from . import _core, display
@@ -132,7 +132,9 @@ def _milliseconds(timestamp: datetime | int | None) -> int | None:
         return None
     if isinstance(timestamp, datetime):
         aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-        return checked_int("timestamp", round(aware.timestamp() * 1000), least=0)
+        # Cut, as tiledbsoma does: rounding up would show writes of the next millisecond.
+        since_1970 = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        return checked_int("timestamp", since_1970, least=0)
     return checked_int("timestamp", timestamp, least=0)
 
 

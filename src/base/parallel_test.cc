@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -21,10 +25,13 @@ TEST(ParallelFor, EachItemOnce) {
 TEST(ParallelFor, TheErrorComesBackAndStopsTheRest) {
   for (const unsigned threads : {1U, 4U}) {
     std::atomic<size_t> begun{0};
+    // Items behind the one that fails take a millisecond, so that the rest cannot be done before
+    // the error is seen, however late its thread is scheduled.
     const auto run = [&] {
       parallel_for(1'000'000, threads, [&](size_t i) {
         ++begun;
         if (i == 10) throw CorruptData("item 10");
+        if (i > 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       });
     };
     EXPECT_THROW(run(), CorruptData);

@@ -1,0 +1,111 @@
+"""Experiments as they were: growth, consolidation, timestamps; tiledbsoma is the oracle."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import penstock as ps
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+tiledb = pytest.importorskip("tiledb")
+tiledbsoma = pytest.importorskip("tiledbsoma")
+
+
+def _joinids(first: int, end: int) -> pa.Table:
+    return pa.table({"soma_joinid": pa.array(range(first, end), pa.int64())})
+
+
+def _cells(dense: np.ndarray) -> pa.SparseCOOTensor:
+    return pa.SparseCOOTensor.from_scipy(sp.coo_matrix(dense))
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Path:
+    """10 x 5 at time 1, resized to 20 x 8 at time 2, written again at time 3, consolidated."""
+    path = str(tmp_path / "experiment")
+    rng = np.random.default_rng(5)
+    schema = pa.schema([("soma_joinid", pa.int64())])
+
+    def at(timestamp: int) -> tiledbsoma.SOMATileDBContext:
+        return tiledbsoma.SOMATileDBContext(timestamp=timestamp)
+
+    with tiledbsoma.Experiment.create(path, context=at(1)) as experiment:
+        obs = experiment.add_new_dataframe(
+            "obs", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 9]]
+        )
+        obs.write(_joinids(0, 10))
+        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
+        var = rna.add_new_dataframe(
+            "var", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 4]]
+        )
+        var.write(_joinids(0, 5))
+        layer = rna.add_new_collection("X").add_new_sparse_ndarray(
+            "raw", type=pa.float32(), shape=(10, 5)
+        )
+        layer.write(_cells(rng.poisson(1.0, (10, 5)).astype(np.float32)))
+    with tiledbsoma.open(path, "w", context=at(2)) as experiment:
+        experiment.obs.change_domain([[0, 19]])
+        experiment.ms["RNA"].var.change_domain([[0, 7]])
+        experiment.ms["RNA"].X["raw"].resize((20, 8))
+    with tiledbsoma.open(path, "w", context=at(3)) as experiment:
+        experiment.obs.write(_joinids(10, 20))
+        experiment.ms["RNA"].var.write(_joinids(5, 8))
+        experiment.ms["RNA"].X["raw"].write(_cells(rng.poisson(1.0, (20, 8)).astype(np.float32)))
+    with tiledbsoma.open(path) as experiment:
+        rna = experiment.ms["RNA"]
+        uris = [experiment.obs.uri, rna.var.uri, rna.X["raw"].uri]
+    for uri in uris:
+        tiledb.consolidate(uri)
+    return Path(path)
+
+
+@pytest.mark.parametrize("timestamp", [1, 2, None])
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_a_consolidated_array_before_it_grew(
+    grown: Path, timestamp: int | None, vacuumed: bool
+) -> None:
+    """Cells newer than the time lie beyond the domain of that time, in the same fragment."""
+    if vacuumed:
+        for uri in (grown / "obs", grown / "ms/RNA/var", grown / "ms/RNA/X/raw"):
+            tiledb.vacuum(str(uri))
+    context = tiledbsoma.SOMATileDBContext(timestamp=timestamp)
+    with tiledbsoma.open(str(grown), context=context) as experiment:
+        layer = experiment.ms["RNA"].X["raw"]
+        obs = experiment.obs.read().concat().to_pandas()
+        var = experiment.ms["RNA"].var.read().concat().to_pandas()
+        stored = layer.read().tables().concat().to_pandas()
+    expected = np.zeros((len(obs), len(var)), np.float32)
+    expected[stored["soma_dim_0"], stored["soma_dim_1"]] = stored["soma_data"]
+
+    dataset = ps.Dataset(ps.open(grown, timestamp=timestamp), shuffle=False, batch_size=7)
+    read = [(X, batch["soma_joinid"]) for X, batch in dataset]
+    np.testing.assert_array_equal(np.concatenate([ids for _, ids in read]), obs["soma_joinid"])
+    np.testing.assert_array_equal(np.concatenate([X for X, _ in read]), expected)
+
+
+def test_a_datetime_is_cut_to_milliseconds() -> None:
+    from penstock.experiment import _milliseconds
+
+    time = datetime(2024, 1, 1, 0, 0, 0, 123_600, tzinfo=UTC)
+    assert _milliseconds(time) == tiledbsoma.SOMATileDBContext(timestamp=time).timestamp_ms
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("uneven", ["drop", "pad", "exact"])
+@pytest.mark.parametrize("cells", [1, 2, 63, 64, 65, 130])
+def test_len_is_the_number_of_batches_of_one_process(
+    pbmc3k: object, cells: int, uneven: str, drop_last: bool
+) -> None:
+    dataset = ps.Dataset(
+        pbmc3k.path,  # type: ignore[attr-defined]
+        obs_query=f"soma_joinid < {cells}",
+        batch_size=64,
+        sparse=True,
+        uneven=uneven,
+        drop_last=drop_last,
+    )
+    assert len(dataset) == sum(1 for _ in dataset)
