@@ -37,8 +37,8 @@ class Dataset:
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
     in another order. The order depends on the selection, `seed`, the epoch, the world, the workers
-    and `memory_budget` (how many cells are mixed at a time), never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
-    processes that fork.
+    and `memory_budget` (how many cells are mixed at a time), never on threads. Nothing runs between
+    epochs; a dataset is picklable and safe to use in processes that fork.
 
     Parameters
     ----------
