@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -159,6 +160,7 @@ class Dataset:
         if self._obs_format == "torch":
             obs_batches.check_tensor_columns(self._experiment.obs, self._obs_columns)
         self._encoders_fitted = False
+        self._identity = uuid.uuid4().hex
         self._epoch = 0
         self._forget()
 
@@ -292,6 +294,8 @@ class Dataset:
         if self._obs_batches is None:
             batches = ObsBatches(self.obs, self._obs_columns, self._encoders, self._obs_format)
             if not self._encoders_fitted:
+                for encoder in self._encoders:
+                    encoder.claim(self._identity)
                 batches.fit()
                 self._encoders_fitted = True
             self._obs_batches = batches

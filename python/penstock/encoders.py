@@ -33,11 +33,32 @@ class Encoder(abc.ABC):
     #: computed once for each distinct value and looked up for each cell.
     is_elementwise: bool = False
 
+    #: False when `fit` learns nothing: such an encoder may serve several datasets.
+    needs_fit: bool = True
+
+    #: The dataset that fitted it (`claim`).
+    _owner: str | None = None
+
     def __init__(self, columns: str | Sequence[str], name: str | None = None) -> None:
         self.columns: tuple[str, ...] = (columns,) if isinstance(columns, str) else tuple(columns)
         if not self.columns or not all(isinstance(column, str) for column in self.columns):
             raise InvalidArgument(f"an encoder needs the names of obs columns, got {columns!r}")
         self.name: str = "+".join(self.columns) if name is None else name
+
+    def claim(self, owner: str) -> None:
+        """Refuse to be fitted by a second dataset, whose codes would replace those of the first.
+
+        Raises
+        ------
+        InvalidArgument
+            Another dataset has fitted it.
+        """
+        if self.needs_fit and self._owner not in (None, owner):
+            raise InvalidArgument(
+                f"the encoder {self.name!r} is fitted on another Dataset, whose codes would change; "
+                "make one for each Dataset, or use random_split or fixed classes to share codes"
+            )
+        self._owner = owner
 
     def fit(self, distinct: Mapping[str, Array]) -> None:  # noqa: B027
         """Learn from the distinct values (sorted, none missing) of each column, if there is need."""
@@ -86,7 +107,7 @@ class LabelEncoder(Encoder):
     ) -> None:
         super().__init__(columns, name)
         self.is_elementwise = len(self.columns) == 1
-        self._given = classes is not None
+        self.needs_fit = classes is None
         self._set_classes(np.empty(0, object) if classes is None else _objects(list(classes)))
 
     def _set_classes(self, classes: Array) -> None:
@@ -97,7 +118,7 @@ class LabelEncoder(Encoder):
 
     def fit(self, distinct: Mapping[str, Array]) -> None:
         """Take the distinct values as classes, unless they were given."""
-        if self._given:
+        if not self.needs_fit:
             return
         classes = distinct[self.columns[0]]
         for column in self.columns[1:]:

@@ -51,7 +51,7 @@ def _dense_tensor() -> Callable[[_core.Batch], Any]:
     import torch
 
     def convert(batch: _core.Batch) -> Any:
-        return torch.from_numpy(batch.dense())
+        return torch.from_numpy(_numpys_own(batch.dense()))
 
     return convert
 
@@ -60,9 +60,14 @@ def _sparse_tensor() -> Callable[[_core.Batch], Any]:
     import torch
 
     def convert(batch: _core.Batch) -> Any:
-        indptr, indices, data = map(torch.from_numpy, batch.csr())
+        indptr, indices, data = (torch.from_numpy(_numpys_own(part)) for part in batch.csr())
         return torch.sparse_csr_tensor(
             indptr, indices, data, size=(batch.rows, batch.columns), check_invariants=False
         )
 
     return convert
+
+
+def _numpys_own(array: Any) -> Any:
+    """The engine's 64-bit integers are C's long long, which torch does not know without a sign."""
+    return array.view(array.dtype.str) if array.dtype.char in "qQ" else array

@@ -281,6 +281,33 @@ def test_label_encoder(census_like: Oracle) -> None:
     assert encoder.classes_.tolist() == sorted(census_like.obs["cell_type"].unique())
 
 
+def test_an_encoder_serves_one_dataset(census_like: Oracle) -> None:
+    encoder = ps.LabelEncoder("cell_type")
+    first, second = (ps.Dataset(census_like.path, encoders=[encoder]) for _ in range(2))
+    codes = first.head(50)[1]["cell_type"]
+    with pytest.raises(ps.InvalidArgument, match="fitted on another Dataset"):
+        second.head(50)
+    assert (first.head(50)[1]["cell_type"] == codes).all()
+
+    fixed = ps.LabelEncoder("cell_type", classes=encoder.classes_.tolist())
+    for _ in range(2):
+        again = ps.Dataset(census_like.path, encoders=[fixed]).head(50)
+        assert (again[1]["cell_type"] == codes).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_tensors_of_64_bit_integers(census_like: Oracle, dtype: str, sparse: bool) -> None:
+    torch = pytest.importorskip("torch")
+    settings = {"shuffle": False, "batch_size": 20, "dtype": dtype, "sparse": sparse}
+    ds = ps.Dataset(census_like.path, format="torch", **settings)
+    X, _ = next(iter(ds))
+    values = X.values() if sparse else X
+    want = census_like.X[:20]
+    assert values.dtype == getattr(torch, dtype)
+    assert values.numpy().sum() == want.sum()
+
+
 def test_encoders_are_shared_by_the_parts_of_a_split(census_like: Oracle) -> None:
     ds = ps.Dataset(
         census_like.path,

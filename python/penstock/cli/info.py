@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, display
 from ..dataset import Dataset
-from ..errors import ResourceExhausted
+from ..errors import PenstockError, ResourceExhausted
 from ..experiment import Experiment, open
 
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ def lines(experiment: Experiment) -> Iterator[str]:
         yield from _columns(var.schema)
         for layer in experiment.layers(name):
             yield ""
-            yield from _layer(experiment, name, layer)
+            try:
+                yield from list(_layer(experiment, name, layer))
+            except PenstockError as error:
+                yield f"layer {name}/X/{layer}: cannot be read: {error}"
 
 
 def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:

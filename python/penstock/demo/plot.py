@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,8 @@ def save_png(results: Sequence[Result], path: Path) -> None:
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(alpha=0.2)
-    figure.savefig(path, dpi=150)
+    with _replaced(path) as unfinished:
+        figure.savefig(unfinished, dpi=150, format="png")
     plt.close(figure)
 
 
@@ -102,4 +105,20 @@ def save_html(results: Sequence[Result], path: Path) -> None:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
         margin={"t": 110},
     )
-    figure.write_html(path, include_plotlyjs=True)
+    with _replaced(path) as unfinished:
+        figure.write_html(unfinished, include_plotlyjs=True)
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """Yield a file beside `path` that takes its place when whole; a full disk leaves nothing."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+    finally:
+        unfinished.unlink(missing_ok=True)

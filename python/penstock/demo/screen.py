@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -38,14 +39,18 @@ class Screen:
     def heading(self, number: str, title: str, detail: str) -> None:
         """Begin an act."""
         self.console.print()
-        self.console.print(f"[bold cyan]{number}[/]  [bold]{title}[/]")
+        self.console.print(f"[bold cyan]{number}[/]  [bold]{escape(title)}[/]")
         if detail:
             self.say(detail)
 
     def say(self, text: str) -> None:
-        """Print one indented paragraph."""
+        """Print one indented paragraph, as it is: paths and labels are no markup."""
         for line in text.splitlines():
-            self.console.print(f"   {line}", soft_wrap=True)
+            self.console.print(f"   {line}", soft_wrap=True, markup=False)
+
+    def say_styled(self, text: str) -> None:
+        """Print one indented line with rich's markup, which must hold nothing of the user's."""
+        self.console.print(f"   {text}", soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, int], Callable[[int], Any]]]:
@@ -68,12 +73,12 @@ class Screen:
     def streamed(self, seen: Streamed, note: str = "") -> None:
         """One line on an epoch without a model."""
         each = seen.nonzeros / max(1, seen.cells)
-        self.say(
+        self.say_styled(
             f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {display.count(seen.cells)} cells of "
             f"{each:,.0f} non-zeros in {seen.seconds:.2f} s, shuffled, from opening to the last "
             f"batch{note}"
         )
-        self.say(
+        self.say_styled(
             f"[dim]first batch after {seen.first_batch_seconds:.2f} s, "
             f"{display.size(seen.read_bytes)} read, {display.size(seen.peak_bytes)} held at most[/]"
         )
