@@ -13,7 +13,6 @@ namespace penstock::format::soma {
 namespace {
 
 constexpr size_t kCountRows = 64;
-constexpr uint64_t kMaxBlockBytes = uint64_t{4} << 30;
 
 }  // namespace
 
