@@ -26,7 +26,14 @@ class StoredTiles {
     for (const uint64_t tile : tiles) wanted.push_back(fragment.tile_range(field, part, tile));
     coalesced_ = io::coalesce(wanted);
     const std::string path = fragment.file_path(field, part);
+    // Lengths are the metadata's: they are compared with the file before memory is asked for.
+    const uint64_t size = coalesced_.reads.empty() ? 0 : store.size_bytes(path);
     for (const io::ByteRange& read : coalesced_.reads) {
+      if (read.end() > size) {
+        throw CorruptData("tiles lie at " + std::to_string(read.offset) + " to " +
+                          std::to_string(read.end()) + " of a file of " + std::to_string(size) +
+                          " bytes, " + path);
+      }
       buffers_.emplace_back(static_cast<size_t>(read.length));
       store.read(path, read.offset, buffers_.back().span());
     }

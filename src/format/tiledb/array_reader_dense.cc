@@ -22,8 +22,8 @@
 namespace penstock::format::tiledb {
 namespace {
 
-/// 8 bytes a cell for the map, and what the columns take.
-constexpr uint64_t kMaxDenseCells = uint64_t{1} << 32;
+/// 8 bytes a cell for the map, and what the columns take; a damaged domain must not ask for more.
+constexpr uint64_t kMaxDenseCells = uint64_t{1} << 27;
 
 /// A box of cells, as distances from the domain's least coordinates; both ends belong to it.
 struct Box {

@@ -1,7 +1,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <atomic>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -45,10 +45,16 @@ int64_t coordinate(const Column& column, uint64_t row) {
 class ArrayReader::RunCells {
  public:
   RunCells(const ArrayReader& reader, const Run& run)
-      : reader_(reader),
-        run_(run),
-        fragment_(*reader.fragments_[run.fragment]),
-        keep_(run.cells, 1) {}
+      : reader_(reader), run_(run), fragment_(*reader.fragments_[run.fragment]) {}
+
+  /// Decodes one of `wanted` (the first dimension when the fragment has none of them). Only then is
+  /// it known that the run has the cells that metadata promises, and memory is given to them.
+  void begin(const std::vector<std::string>& wanted) {
+    const auto present = std::find_if(wanted.begin(), wanted.end(),
+                                      [&](const std::string& name) { return !is_absent(name); });
+    cells(present == wanted.end() ? reader_.schema_->dimensions[0].name : *present);
+    keep_.assign(run_.cells, 1);
+  }
 
   /// Cells of a dimension or attribute as stored; fill values where the fragment has no such field.
   const Column& cells(const std::string& name) {
@@ -70,9 +76,24 @@ class ArrayReader::RunCells {
 
   void keep_rows(const RowSelection& rows, size_t dimension) {
     const Column& column = cells(reader_.schema_->dimensions[dimension].name);
+    std::vector<int64_t> coordinates;
+    coordinates.reserve(run_.cells);
+    for (uint64_t i = 0; i < run_.cells; ++i) coordinates.push_back(coordinate(column, i));
+    const auto [least, most] = std::minmax_element(coordinates.begin(), coordinates.end());
+    const int64_t first = std::max<int64_t>(0, *least);
+    const int64_t last = std::min(*most, std::numeric_limits<int64_t>::max() - 1);
+    std::vector<int64_t> wanted;
+    // Looking each coordinate up in the bitmap costs ten times as much as walking both lists.
+    if (first <= last) rows.copy_range(first, last + 1, wanted);
+    const bool ascending = std::is_sorted(coordinates.begin(), coordinates.end());
+    auto at = wanted.begin();
     for (uint64_t i = 0; i < run_.cells; ++i) {
-      const int64_t row = coordinate(column, i);
-      if (row < 0 || !rows.contains(row)) keep_[i] = 0;
+      if (ascending) {
+        while (at != wanted.end() && *at < coordinates[i]) ++at;
+      } else {
+        at = std::lower_bound(wanted.begin(), wanted.end(), coordinates[i]);
+      }
+      if (at == wanted.end() || *at != coordinates[i]) keep_[i] = 0;
     }
   }
 
@@ -245,6 +266,7 @@ std::vector<ArrayReader::Run> ArrayReader::plan_runs(const ArrayReadRequest& req
 Table ArrayReader::read_run(const Run& run, const ArrayReadRequest& request,
                             const std::vector<std::string>& names) const {
   RunCells cells(*this, run);
+  cells.begin(request.filter != nullptr ? request.filter->columns() : names);
   if (request.rows != nullptr) cells.keep_rows(*request.rows, request.row_dimension);
   cells.keep_time_range();
   cells.drop_replaced();

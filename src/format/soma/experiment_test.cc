@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+#include <penstock/experiment.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "format/matrix_source.h"
+
+namespace penstock {
+namespace {
+
+ReadOptions wanted(std::vector<std::string> columns, std::string value_filter = {}) {
+  ReadOptions options;
+  options.columns = std::move(columns);
+  options.value_filter = std::move(value_filter);
+  return options;
+}
+
+/// A stored experiment of tests/data, unpacked for the time of a test.
+class Unpacked {
+ public:
+  explicit Unpacked(const std::string& name)
+      : folder_(std::filesystem::temp_directory_path() /
+                ("penstock_" + name + "_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    const std::string command =
+        "tar -xzf '" PENSTOCK_TEST_DATA "/" + name + ".tar.gz' -C '" + folder_.string() + "'";
+    if (std::system(command.c_str()) != 0) throw IoError(command);
+  }
+  ~Unpacked() { std::filesystem::remove_all(folder_); }
+  Unpacked(const Unpacked&) = delete;
+  Unpacked& operator=(const Unpacked&) = delete;
+
+  /// The folder of the experiment itself.
+  std::string path() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+      if (entry.path().filename() == "obs") return entry.path().parent_path().string();
+    }
+    return folder_.string();
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST(Experiment, RealCells) {
+  const Unpacked stored("pbmc3k-soma");
+  const auto experiment = Experiment::open(stored.path());
+  EXPECT_EQ(experiment.measurements(), (std::vector<std::string>{"RNA"}));
+  EXPECT_EQ(experiment.layers("RNA"), (std::vector<std::string>{"raw"}));
+  EXPECT_EQ(experiment.metadata().at("soma_object_type"), "SOMAExperiment");
+  const DataFrame obs = experiment.obs();
+  EXPECT_EQ(obs.row_count(), 2638U);
+  EXPECT_EQ(obs.select("").size(), 2638U);
+  const Matrix x = experiment.x("RNA", "raw");
+  EXPECT_EQ(x.shape(), (std::pair<int64_t, int64_t>(2638, 13714)));
+  EXPECT_EQ(x.value_type(), DataType::kFloat32);
+  EXPECT_GT(x.stored_bytes(), 1'000'000U);
+  EXPECT_EQ(x.source()->info().row_domain_end, 2638);
+
+  // Every class by itself, and together all rows.
+  const Table types = obs.read(wanted({"cell_type"}));
+  const auto& names = types.at("cell_type").categories->strings;
+  EXPECT_EQ(names.size(), 8U);
+  RowSelection all;
+  for (const std::string& name : names) {
+    const std::string filter = "cell_type == '" + name + "'";
+    const RowSelection rows = obs.select(filter);
+    EXPECT_FALSE(rows.empty()) << name;
+    EXPECT_TRUE((all & rows).empty());
+    all = all | rows;
+    const Table some = obs.read(wanted({"soma_joinid", "cell_type"}, filter));
+    EXPECT_EQ(some.row_count, rows.size());
+    for (uint64_t i = 0; i < some.row_count; ++i) {
+      EXPECT_TRUE(rows.contains(some.at("soma_joinid").values<int64_t>()[i]));
+      EXPECT_EQ(names[static_cast<size_t>(some.at("cell_type").code_at(i))], name);
+    }
+  }
+  EXPECT_EQ(all, obs.select(""));
+}
+
+TEST(Experiment, ManyThreadsShareOne) {
+  const Unpacked stored("soma-1.15.7-small");
+  const auto experiment = Experiment::open(stored.path());
+  std::vector<std::thread> threads;
+  std::vector<uint64_t> rows(8);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Table table = experiment.obs().read();
+      experiment.var("RNA").columns();
+      experiment.x("RNA", "raw").source();
+      rows[i] = table.row_count;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const uint64_t count : rows) EXPECT_EQ(count, 300U);
+}
+
+TEST(Experiment, SaysWhatIsMissing) {
+  const Unpacked stored("pbmc-small");
+  const auto message = [](auto&& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto experiment = Experiment::open(stored.path());
+  EXPECT_NE(message([&] { experiment.x("RNA", "raw"); }).find("counts, data, scale_data"),
+            std::string::npos);
+  EXPECT_NE(message([&] { experiment.var("protein"); }).find("RNA"), std::string::npos);
+  EXPECT_NE(message([&] { Experiment::open(stored.path() + "/obs"); }).find("SOMADataFrame"),
+            std::string::npos);
+  EXPECT_THROW(Experiment::open(stored.path() + "/nothing"), NotFound);
+  EXPECT_THROW(Experiment::open("s3://bucket/experiment"), Unsupported);
+  EXPECT_THROW(experiment.obs().read(wanted({"nothing"})), NotFound);
+  EXPECT_THROW(experiment.obs().select("nothing == 1"), NotFound);
+  EXPECT_THROW(experiment.obs().select("soma_joinid = 1"), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace penstock

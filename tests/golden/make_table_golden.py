@@ -1,0 +1,91 @@
+"""Writes tests/data/table_golden.txt: the cells of the stores in tests/data/tiledb_golden.
+
+    python make_table_golden.py [DATA]
+
+Every array at several times, as tiledb-py reads it; src/format/tiledb/array_reader_test.cc prints
+the same lines from what Penstock reads. Numbers in decimal, reals as the bits, text as
+hexadecimal, "-" for null; cells of a sparse array are sorted lines.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import tiledb
+
+SKIPPED = {"encrypted", "groups", "labelled"}
+END = 2**64 - 1
+
+
+def cell_text(value: object, attr: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, (bytes, str)):
+        data = value.encode() if isinstance(value, str) else value
+        return "'" + data.rstrip(b"\0").hex()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(int(value.astype("int64")))
+    if isinstance(value, (float, np.floating)):
+        width = 4 if np.asarray(value).dtype == np.float32 else 8
+        packed = struct.pack("<f" if width == 4 else "<d", value)
+        return "x" + packed.hex()
+    return str(int(value))
+
+
+def flat(found: object) -> list:
+    if isinstance(found, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(found).ravel()
+        return [None if m else v for v, m in zip(found.data.ravel(), mask, strict=True)]
+    return list(np.asarray(found).ravel())
+
+
+def readable(schema: tiledb.ArraySchema) -> bool:
+    """Leaves out cells of several values, which tiledb-py shows as records."""
+    plain = all(schema.attr(i).isvar or schema.attr(i).ncells == 1 for i in range(schema.nattr))
+    kinds = all(
+        not (schema.attr(i).isvar and schema.attr(i).dtype.kind not in "SUO")
+        for i in range(schema.nattr)
+    )
+    return plain and kinds
+
+
+def array_lines(path: Path, name: str, end: int) -> list[str]:
+    with tiledb.open(str(path), timestamp=None if end == END else (0, end)) as array:
+        read = array[:] if array.ndim == 1 else array[(slice(None),) * array.ndim]
+        if not isinstance(read, dict):
+            read = {array.attr(0).name: read}
+        names = sorted(read)
+        columns = [[cell_text(v, None) for v in flat(read[n])] for n in names]
+        rows = [" ".join(row) for row in zip(*columns, strict=True)]
+        if array.schema.sparse:
+            rows.sort()
+        return [f"array {name} {end} {' '.join(names)}", *rows]
+
+
+def main() -> None:
+    data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "data")
+    lines: list[str] = []
+    for schema_folder in sorted((data / "tiledb_golden").rglob("__schema")):
+        path = schema_folder.parent
+        name = str(path.relative_to(data / "tiledb_golden"))
+        if name.split("/")[0] in SKIPPED:
+            continue
+        schema = tiledb.ArraySchema.load(str(path))
+        if not readable(schema):
+            print("left out:", name)
+            continue
+        times = {int(f.name.split("_")[2]) for f in (path / "__fragments").glob("__*")}
+        times |= {int(f.name.split("_")[2]) for f in (path / "__commits").glob("*.del")}
+        for end in [*sorted(times), END]:
+            try:
+                lines += array_lines(path, name, end)
+            except (tiledb.TileDBError, IndexError) as error:
+                print("left out:", name, end, error)
+    (data / "table_golden.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
