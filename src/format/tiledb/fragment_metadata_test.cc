@@ -260,6 +260,35 @@ TEST(FragmentFooter, OptionalSectionsAreSkipped) {
   EXPECT_THROW(parse_footer(bytes, array.schemas), CorruptData);
 }
 
+// No file of formats 10 to 17 is at hand: their footers are made from one of format 22 by taking
+// out what came later (format_spec/fragment.md, Footer).
+TEST(FragmentFooter, OlderLayouts) {
+  OpenArray array("types");
+  const std::string newest = footer_bytes(*array.fragments[0]);
+  const FragmentFooter expected = parse_footer(newest, array.schemas);
+  uint64_t name_bytes = 0;
+  std::memcpy(&name_bytes, newest.data() + 4, 8);
+  const size_t flags = 4 + 8 + name_bytes + 2 + (8 + 16) + 16;  // behind the domain and the counts
+  for (char version = 10; version <= 17; ++version) {
+    std::string bytes = newest;
+    bytes[0] = version;
+    if (version < 16) bytes.resize(bytes.size() - 8);  // processed conditions
+    if (version < 12) bytes.resize(bytes.size() - 8);  // fragment minimum, maximum, …
+    if (version < 11) bytes.resize(bytes.size() - 32 * expected.field_count);  // those of tiles
+    if (version < 15) bytes.erase(flags + 1, 1);                               // delete metadata
+    if (version < 14) bytes.erase(flags, 1);                                   // timestamps
+    SCOPED_TRACE(static_cast<int>(version));
+    const FragmentFooter footer = parse_footer(bytes, array.schemas);
+    EXPECT_EQ(footer.tile_count, expected.tile_count);
+    EXPECT_EQ(footer.file_bytes, expected.file_bytes);
+    EXPECT_EQ(footer.rtree_offset, expected.rtree_offset);
+    EXPECT_EQ(footer.tile_validity_offsets_offset, expected.tile_validity_offsets_offset);
+    EXPECT_EQ(footer.processed_conditions_offset,
+              version < 16 ? 0 : expected.processed_conditions_offset);
+    EXPECT_THROW(parse_footer(bytes.substr(0, bytes.size() - 1), array.schemas), CorruptData);
+  }
+}
+
 TEST(FragmentFooter, OldAndNewVersionsAreUnsupported) {
   OpenArray array("types");
   std::string bytes = footer_bytes(*array.fragments[0]);
