@@ -5,7 +5,7 @@ Each case is one gzipped tar of
     expected.bin   int64 rows, columns, value type code, time start, time end (all little-endian),
                    int64 indptr[rows + 1], int64 columns[nnz], values[nnz]; a row's cells are sorted
                    by column, then by the value's bytes
-so that a test can load it in memory, damage it and compare. Run with tiledb (PyPI) installed:
+so that a test can load it in memory, damage it and compare. Run with tiledb and tiledbsoma (PyPI) installed:
 
     python tests/golden/make_x_golden.py [only these cases ...]
 
@@ -18,10 +18,13 @@ import shutil
 import sys
 import tarfile
 import tempfile
+import time
 import zlib
 
 import numpy as np
+import pyarrow as pa
 import tiledb
+import tiledbsoma
 
 OUT = pathlib.Path(__file__).resolve().parents[1] / "data" / "x_golden"
 TYPES = {
@@ -39,7 +42,8 @@ class Case:
 
     def __init__(self, name, *, shape=(60, 300), extents=(16, 64), capacity=100, dtype="float32",
                  cell_order="row-major", tile_order="row-major", duplicates=False, row_filters=ZSTD,
-                 column_filters=SHUFFLED, value_filters=SHUFFLED, coords_filters=ZSTD, dense=False, fill=None):  # fmt: skip
+                 column_filters=SHUFFLED, value_filters=SHUFFLED, coords_filters=ZSTD,
+                 dense=False, fill=None):  # fmt: skip
         self.name = name
         self.dtype = np.dtype(dtype)
         self.shape = shape
@@ -63,14 +67,12 @@ class Case:
         attribute = tiledb.Attr(
             "soma_data", dtype=dtype, filters=tiledb.FilterList(value_filters), fill=fill
         )
-        tiledb.Array.create(
-            self.uri,
-            tiledb.ArraySchema(
-                domain, attrs=[attribute], sparse=not dense, capacity=capacity, cell_order=cell_order,
-                tile_order=tile_order, allows_duplicates=duplicates,
-                coords_filters=tiledb.FilterList(coords_filters),
-            ),
+        schema = tiledb.ArraySchema(
+            domain, attrs=[attribute], sparse=not dense, capacity=capacity, cell_order=cell_order,
+            tile_order=tile_order, allows_duplicates=duplicates,
+            coords_filters=tiledb.FilterList(coords_filters),
         )  # fmt: skip
+        tiledb.Array.create(self.uri, schema)
         self.range = (0, U64_MAX)
 
     def values(self, count, kind):
@@ -318,6 +320,8 @@ def fragments():
         yield three("deleted_purged").delete("soma_data > 3", at=40).consolidate(purge=True)
     yield Case("same_fragment_twice", duplicates=True).write(twice=0.3)
     yield many()
+    yield grown("grown", travel=False)
+    yield grown("grown_travel", travel=True)
 
 
 def dense():
@@ -350,6 +354,24 @@ def dense():
     yield Case("dense_fill", dense=True, fill=7, dtype="int32").write_block((10, 37), (50, 211))
     yield Case("dense_empty", dense=True, fill=0)
     yield case("large", shape=(200, 3000), extents=(64, 1024)).write_block((0, 200), (0, 3000))
+
+
+def grown(name, *, travel):
+    """An array that tiledbsoma grew between two writes, consolidated with timestamps."""
+    case = Case(name, shape=(30, 200))
+    shutil.rmtree(case.uri)
+    tiledbsoma.SparseNDArray.create(case.uri, type=pa.float32(), shape=case.shape).close()
+    case.write()
+    time.sleep(0.02)
+    before = int(time.time() * 1000)
+    time.sleep(0.02)
+    with tiledbsoma.open(case.uri, "w") as array:
+        array.resize((60, 300))
+    case.shape = (60, 300)
+    case.write().consolidate()
+    if travel:
+        case.until(before).shape = (30, 200)
+    return case
 
 
 def many():
