@@ -1,7 +1,7 @@
 # make demo    the main job: real cells, then a Census-like experiment, streamed and classified
 # make test    every test, as .ci/run does
 # make check   formatting, lint, types, layers
-# make bench   speed and memory beside tiledbsoma_ml (20 minutes)
+# make bench   speed and memory beside tiledbsoma_ml (40 minutes)
 # make fuzz    each fuzz target for FUZZ_SECONDS (300)
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
 #
