@@ -51,6 +51,7 @@ def save_png(results: Sequence[Result], path: Path) -> None:
         right.xaxis.get_major_locator().set_params(integer=True)
         right.yaxis.set_major_formatter("{x:.1f}")
         right.margins(y=0.15)
+        right.set_ylim(top=min(right.get_ylim()[1], 101))
         left.legend(frameon=False)
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)

@@ -86,9 +86,9 @@ class Screen:
     def table(self, result: Result) -> None:
         """Loss, validation accuracy and speed by epoch, shuffled beside not."""
         table = Table(box=None, padding=(0, 1), header_style="dim", show_edge=False)
-        table.add_column("  epoch", justify="right", vertical="bottom")
+        table.add_column("epoch", justify="right", vertical="bottom", no_wrap=True)
         for name in result.histories:
-            table.add_column(f"   {name}:\nloss", justify="right", no_wrap=True)
+            table.add_column(f"{name}:\nloss", justify="right", no_wrap=True)
             table.add_column("\naccuracy", justify="right", no_wrap=True)
             table.add_column("\ncells/s", justify="right", no_wrap=True)
         for number in range(max(len(history.epochs) for history in result.histories.values())):
