@@ -2,6 +2,8 @@
 
     python make_table_golden.py [DATA]
 
+and of tests/data/table_stores, which it makes where they are missing.
+
 Every array at several times, as tiledb-py reads it; src/format/tiledb/array_reader_test.cc prints
 the same lines from what Penstock reads. Numbers in decimal, reals as the bits, text as
 hexadecimal, "-" for null; cells of a sparse array are sorted lines.
@@ -9,6 +11,7 @@ hexadecimal, "-" for null; cells of a sparse array are sorted lines.
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from pathlib import Path
@@ -65,12 +68,40 @@ def array_lines(path: Path, name: str, end: int) -> list[str]:
         return [f"array {name} {end} {' '.join(names)}", *rows]
 
 
+def make_stores(folder: Path) -> None:
+    """Cells written over: two dimensions, and one (consolidated with timestamps, then more)."""
+    random = np.random.default_rng(8)
+    for name, rank in [("plane", 2), ("line", 1), ("line_consolidated", 1)]:
+        dims = [tiledb.Dim(f"d{i}", domain=(0, 99), tile=10, dtype=np.int64) for i in range(rank)]
+        schema = tiledb.ArraySchema(
+            domain=tiledb.Domain(*dims),
+            attrs=[tiledb.Attr("v", dtype=np.int32)],
+            sparse=True,
+            capacity=4,
+        )
+        uri = str(folder / name)
+        folder.mkdir(exist_ok=True)
+        tiledb.Array.create(uri, schema)
+        for time in (10, 20, 30, 40):
+            cells = np.sort(random.choice(30, 14, replace=False))
+            at = (cells // 6, cells % 6) if rank == 2 else (cells,)
+            with tiledb.open(uri, "w", timestamp=time) as array:
+                array[at if rank == 2 else at[0]] = np.arange(14, dtype=np.int32) + time * 100
+            if name == "line_consolidated" and time == 30:
+                tiledb.consolidate(uri)
+                tiledb.vacuum(uri)
+
+
 def main() -> None:
     data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "data")
     lines: list[str] = []
-    for schema_folder in sorted((data / "tiledb_golden").rglob("__schema")):
+    stores = data / "table_stores"
+    if not stores.exists():
+        make_stores(stores)
+    folders = [*(data / "tiledb_golden").rglob("__schema"), *stores.rglob("__schema")]
+    for schema_folder in sorted(folders):
         path = schema_folder.parent
-        name = str(path.relative_to(data / "tiledb_golden"))
+        name = os.path.relpath(path, data / "tiledb_golden")
         if name.split("/")[0] in SKIPPED:
             continue
         schema = tiledb.ArraySchema.load(str(path))
@@ -78,6 +109,8 @@ def main() -> None:
             print("left out:", name)
             continue
         times = {int(f.name.split("_")[2]) for f in (path / "__fragments").glob("__*")}
+        if stores in path.parents:
+            times |= {15, 20, 25, 30}
         times |= {int(f.name.split("_")[2]) for f in (path / "__commits").glob("*.del")}
         for end in [*sorted(times), END]:
             try:
