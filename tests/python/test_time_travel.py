@@ -25,7 +25,7 @@ def _cells(dense: np.ndarray) -> pa.SparseCOOTensor:
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
-    """10 x 5 at time 1, resized to 20 x 8 at time 2, written again at time 3, consolidated."""
+    """10 x 5 at time 1, resized to 20 x 8 at time 2, written again at time 3."""
     path = str(tmp_path / "experiment")
     rng = np.random.default_rng(5)
     schema = pa.schema([("soma_joinid", pa.int64())])
@@ -55,22 +55,17 @@ def grown(tmp_path: Path) -> Path:
         experiment.obs.write(_joinids(10, 20))
         experiment.ms["RNA"].var.write(_joinids(5, 8))
         experiment.ms["RNA"].X["raw"].write(_cells(rng.poisson(1.0, (20, 8)).astype(np.float32)))
-    with tiledbsoma.open(path) as experiment:
-        rna = experiment.ms["RNA"]
-        uris = [experiment.obs.uri, rna.var.uri, rna.X["raw"].uri]
-    for uri in uris:
-        tiledb.consolidate(uri)
     return Path(path)
 
 
-@pytest.mark.parametrize("timestamp", [1, 2, None])
-@pytest.mark.parametrize("vacuumed", [False, True])
-def test_a_consolidated_array_before_it_grew(
-    grown: Path, timestamp: int | None, vacuumed: bool
-) -> None:
-    """Cells newer than the time lie beyond the domain of that time, in the same fragment."""
-    if vacuumed:
-        for uri in (grown / "obs", grown / "ms/RNA/var", grown / "ms/RNA/X/raw"):
+@pytest.mark.parametrize("timestamp", [1, 2, 3, 4, None])
+@pytest.mark.parametrize("state", ["fragments", "consolidated", "vacuumed"])
+def test_an_experiment_before_it_grew(grown: Path, timestamp: int | None, state: str) -> None:
+    """Cells beyond the domain of that time, newer ones too, lie in the fragments that are read."""
+    for uri in (grown / "obs", grown / "ms/RNA/var", grown / "ms/RNA/X/raw"):
+        if state != "fragments":
+            tiledb.consolidate(str(uri))
+        if state == "vacuumed":
             tiledb.vacuum(str(uri))
     context = tiledbsoma.SOMATileDBContext(timestamp=timestamp)
     with tiledbsoma.open(str(grown), context=context) as experiment:
@@ -85,6 +80,59 @@ def test_a_consolidated_array_before_it_grew(
     read = [(X, batch["soma_joinid"]) for X, batch in dataset]
     np.testing.assert_array_equal(np.concatenate([ids for _, ids in read]), obs["soma_joinid"])
     np.testing.assert_array_equal(np.concatenate([X for X, _ in read]), expected)
+
+
+@pytest.mark.parametrize("timestamp", [1, 2, 3, 4, None])
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_a_table_has_the_domain_of_its_time(
+    tmp_path: Path, timestamp: int | None, consolidated: bool
+) -> None:
+    """Growing is stamped with the clock, so earlier times see the new cells but not their domain."""
+    path = str(tmp_path / "experiment")
+
+    def at(time: int | None) -> tiledbsoma.SOMATileDBContext:
+        return tiledbsoma.SOMATileDBContext(timestamp=time)
+
+    def rows(first: int, end: int) -> pa.Table:
+        numbers = range(first, end)
+        return pa.table(
+            {
+                "name": pa.array([f"{'abc'[i % 3]}{i % 7}" for i in numbers], pa.large_string()),
+                "depth": pa.array([i / 2 for i in numbers], pa.float32()),
+                "soma_joinid": pa.array(numbers, pa.int64()),
+                "value": pa.array([i % 5 for i in numbers], pa.int16()),
+            }
+        )
+
+    with tiledbsoma.Experiment.create(path, context=at(1)) as experiment:
+        obs = experiment.add_new_dataframe(
+            "obs",
+            schema=rows(0, 0).schema,
+            index_column_names=["name", "depth", "soma_joinid"],
+            domain=[None, [0, 10], [0, 29]],
+        )
+        obs.write(rows(0, 15))
+        experiment.add_new_collection("ms")
+    with tiledbsoma.open(path, "w", context=at(2)) as experiment:
+        experiment.obs.change_domain([None, [0, 40], [0, 99]])
+    with tiledbsoma.open(path, "w", context=at(3)) as experiment:
+        experiment.obs.write(rows(15, 70))
+    if consolidated:
+        tiledb.consolidate(f"{path}/obs")
+
+    query = "value > 1 and soma_joinid >= 4"
+    with tiledbsoma.open(path, context=at(timestamp)) as experiment:
+        whole = experiment.obs.read().concat().to_pandas().sort_values("soma_joinid")
+        some = experiment.obs.read(value_filter=query).concat().to_pandas()
+    assert len(whole) == (15 if timestamp in (1, 2) else 21 if timestamp else 70)
+
+    read = ps.open(path, timestamp=timestamp)
+    assert read.n_obs == len(whole)
+    table = read.obs.to_pandas()
+    for column in whole:
+        np.testing.assert_array_equal(table[column], whole[column])
+    found = read.obs.to_pandas(value_filter=query, columns=["soma_joinid"])["soma_joinid"]
+    assert sorted(found) == sorted(some["soma_joinid"])
 
 
 def test_a_datetime_is_cut_to_milliseconds() -> None:

@@ -12,6 +12,7 @@
 #include "format/tiledb/array_reader_cells.h"
 #include "format/tiledb/array_reader_lazy.h"
 #include "format/tiledb/array_reader_overlap.h"
+#include "format/tiledb/boxes.h"
 #include "format/tiledb/enumeration.h"
 #include "format/tiledb/integer_value.h"
 #include "table/column_operations.h"
@@ -107,6 +108,7 @@ std::shared_ptr<const ArrayReader> ArrayReader::open(io::StorePtr store, const s
         if (!reader->schema_->dense()) {
           reader->deletes_ = DeleteFilter::load(reader->directory_, *reader->schema_);
           reader->find_overlaps();
+          reader->find_outside_domain();
         }
         return std::shared_ptr<const ArrayReader>(std::move(reader));
       },
@@ -169,6 +171,17 @@ void ArrayReader::find_overlaps() {
     // Consolidation with timestamps keeps what it replaced. Where coordinates ascend, equal ones
     // are neighbours and read_run sees to them.
     if (fragments_[f]->has_timestamps() && !ascending_) overlapping_[f] = 1;
+  }
+}
+
+// Nothing can be written outside the current domain, but the schema that is read may be older than
+// the fragments: their cells beyond its domain are no part of the array at that time.
+void ArrayReader::find_outside_domain() {
+  outside_.assign(fragments_.size(), 0);
+  if (schema_->current_domain.empty()) return;
+  for (size_t f = 0; f < fragments_.size(); ++f) {
+    const NDRange& box = fragments_[f]->footer().non_empty_domain;
+    if (!box_contains(schema_->dimensions, schema_->current_domain, box)) outside_[f] = 1;
   }
 }
 
@@ -290,7 +303,8 @@ uint64_t ArrayReader::cell_count() const {
     stored += fragment.cell_count();
     const bool repeats = !schema_->allows_duplicates && fragment.has_timestamps();
     const bool partly = fragment.location().partly_in_range && fragment.has_timestamps();
-    exact = exact && overlapping_[f] == 0 && !repeats && !partly && !fragment.has_delete_metadata();
+    exact = exact && overlapping_[f] == 0 && outside_[f] == 0 && !repeats && !partly &&
+            !fragment.has_delete_metadata();
   }
   if (exact) return stored;
   std::atomic<uint64_t> counted{0};
@@ -304,7 +318,9 @@ std::optional<RowSelection> ArrayReader::coordinates_without_reading() const {
   RowSelection rows;
   for (const size_t f : read_order_) {
     const FragmentMetadata& fragment = *fragments_[f];
-    if (fragment.has_timestamps() || fragment.has_delete_metadata()) return std::nullopt;
+    if (fragment.has_timestamps() || fragment.has_delete_metadata() || outside_[f] != 0) {
+      return std::nullopt;
+    }
     const DataType type = schema_->dimensions[0].type;
     const Range& box = fragment.footer().non_empty_domain[0];
     const int64_t first = read_integer(type, box.min().data());

@@ -25,8 +25,9 @@
 //
 // A sparse array's tiles are cut into runs of about 100,000 cells, which threads read, decode and
 // filter independently: fields of the filter first, the others only of runs where cells are left.
-// What a cell goes through, in TileDB's order: is it in the time range (t.tdb), is it the newest of
-// its duplicates, is it deleted, does the filter keep it. Coordinates are compared only for
+// What a cell goes through, in TileDB's order: is it in the current domain of the schema that is
+// read (an older one, under time travel), in the time range (t.tdb), is it the newest of its
+// duplicates, is it deleted, does the filter keep it. Coordinates are compared only for
 // fragments that overlap others or may repeat cells themselves. A dense array gives every cell of
 // its (current) domain in row-major order, the newest fragment's or the fill value.
 //
@@ -92,6 +93,7 @@ class ArrayReader {
   ArrayReader(ArrayDirectory directory, unsigned threads);
   void open_fragments(const ArraySchemas& schemas);
   void find_overlaps();
+  void find_outside_domain();
 
   std::shared_ptr<const Categories> categories(const Attribute& attribute) const;
   std::vector<std::string> column_names(const ArrayReadRequest& request) const;
@@ -109,6 +111,7 @@ class ArrayReader {
   std::vector<std::shared_ptr<FragmentMetadata>> fragments_;  // in order of age
   std::vector<size_t> read_order_;                            // places in fragments_
   std::vector<uint8_t> overlapping_;  // by fragment: its cells may be repeated elsewhere, or in it
+  std::vector<uint8_t> outside_;      // by fragment: some cells may lie outside the current domain
   bool ascending_ = false;
   DeleteFilter deletes_;
   std::unique_ptr<Lazy> lazy_;

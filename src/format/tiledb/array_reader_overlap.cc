@@ -9,41 +9,10 @@
 
 #include "base/parallel.h"
 #include "format/tiledb/array_reader_cells.h"
+#include "format/tiledb/boxes.h"
 
 namespace penstock::format::tiledb {
 namespace {
-
-template <typename T>
-bool overlap_as(const Range& a, const Range& b) {
-  return a.min_as<T>() <= b.max_as<T>() && b.min_as<T>() <= a.max_as<T>();
-}
-
-template <typename Body>
-bool with_coordinate_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-      return body(int8_t{});
-    case DataType::kUInt8:
-      return body(uint8_t{});
-    case DataType::kInt16:
-      return body(int16_t{});
-    case DataType::kUInt16:
-      return body(uint16_t{});
-    case DataType::kInt32:
-      return body(int32_t{});
-    case DataType::kUInt32:
-      return body(uint32_t{});
-    case DataType::kUInt64:
-      return body(uint64_t{});
-    case DataType::kFloat32:
-      return body(float{});
-    case DataType::kFloat64:
-      return body(double{});
-    default:
-      if (type == DataType::kInt64 || is_datetime(type) || is_time(type)) return body(int64_t{});
-  }
-  throw Unsupported("a dimension of type " + std::string(name_of(type)));
-}
 
 struct ComparedTile {
   size_t fragment = 0;
@@ -124,37 +93,6 @@ std::vector<ComparedTile> compared_tiles(
 }
 
 }  // namespace
-
-bool boxes_overlap(std::span<const Dimension> dimensions, const NDRange& a, const NDRange& b) {
-  if (a.empty() || b.empty()) return false;
-  for (size_t d = 0; d < dimensions.size(); ++d) {
-    const bool shared =
-        dimensions[d].var_length()
-            ? a[d].min_string() <= b[d].max_string() && b[d].min_string() <= a[d].max_string()
-            : with_coordinate_type(dimensions[d].type, [&](auto zero) {
-                return overlap_as<decltype(zero)>(a[d], b[d]);
-              });
-    if (!shared) return false;
-  }
-  return true;
-}
-
-bool tile_touches(const FragmentMetadata& fragment, std::span<const Dimension> dimensions,
-                  uint64_t tile, const NDRange& box) {
-  const TileBounds& bounds = fragment.tile_bounds();
-  for (size_t d = 0; d < dimensions.size(); ++d) {
-    const bool shared = dimensions[d].var_length()
-                            ? bounds.min_string(tile, d) <= box[d].max_string() &&
-                                  box[d].min_string() <= bounds.max_string(tile, d)
-                            : with_coordinate_type(dimensions[d].type, [&](auto zero) {
-                                using T = decltype(zero);
-                                return bounds.min<T>(tile, d) <= box[d].max_as<T>() &&
-                                       box[d].min_as<T>() <= bounds.max<T>(tile, d);
-                              });
-    if (!shared) return false;
-  }
-  return true;
-}
 
 ReplacedCells find_replaced_cells(const io::Store& store, const ArraySchema& schema,
                                   std::span<const std::shared_ptr<FragmentMetadata>> fragments,

@@ -12,7 +12,6 @@
 
 #include "format/tiledb/array_schema.h"
 #include "format/tiledb/fragment_metadata.h"
-#include "format/tiledb/nd_range.h"
 #include "io/store.h"
 
 // Cells of a sparse array without duplicates that another cell of the same coordinates replaces.
@@ -21,13 +20,6 @@
 // tiledb/sm/query/readers/sparse_global_order_reader.cc, misc/comparators.h.
 
 namespace penstock::format::tiledb {
-
-/// Whether two boxes share a coordinate; an empty box shares none.
-bool boxes_overlap(std::span<const Dimension> dimensions, const NDRange& a, const NDRange& b);
-
-/// Whether tile `tile` may hold a coordinate of `box`.
-bool tile_touches(const FragmentMetadata& fragment, std::span<const Dimension> dimensions,
-                  uint64_t tile, const NDRange& box);
 
 /// By fragment and tile: 1 for each cell that is replaced. Tiles without one are missing.
 using ReplacedCells = std::map<std::pair<size_t, uint64_t>, std::vector<uint8_t>>;

@@ -10,6 +10,7 @@
 #include "format/tiledb/array_reader.h"
 #include "format/tiledb/array_reader_cells.h"
 #include "format/tiledb/array_reader_lazy.h"
+#include "format/tiledb/boxes.h"
 #include "format/tiledb/integer_value.h"
 #include "table/column_operations.h"
 
@@ -94,6 +95,15 @@ class ArrayReader::RunCells {
         at = std::lower_bound(wanted.begin(), wanted.end(), coordinates[i]);
       }
       if (at == wanted.end() || *at != coordinates[i]) keep_[i] = 0;
+    }
+  }
+
+  void keep_domain() {
+    if (reader_.outside_[run_.fragment] == 0) return;
+    const ArraySchema& schema = *reader_.schema_;
+    for (size_t d = 0; d < schema.dimensions.size(); ++d) {
+      const Dimension& dimension = schema.dimensions[d];
+      drop_outside(dimension, schema.current_domain[d], cells(dimension.name), keep_);
     }
   }
 
@@ -237,7 +247,8 @@ std::vector<ArrayReader::Run> ArrayReader::plan_runs(const ArrayReadRequest& req
   for (const size_t f : read_order_) {
     FragmentMetadata& fragment = *fragments_[f];
     const bool neighbours = fragment.has_timestamps() && ascending_ && !schema_->allows_duplicates;
-    if (request.rows != nullptr || neighbours) fragment.load_tile_bounds();
+    const bool outside = outside_[f] != 0;
+    if (request.rows != nullptr || neighbours || outside) fragment.load_tile_bounds();
     Run run;
     run.fragment = f;
     const auto end_run = [&] {
@@ -248,6 +259,9 @@ std::vector<ArrayReader::Run> ArrayReader::plan_runs(const ArrayReadRequest& req
     for (uint64_t tile = 0; tile < fragment.tile_count(); ++tile) {
       if (request.rows != nullptr &&
           !touches_rows(fragment, tile, request.row_dimension, *request.rows)) {
+        continue;
+      }
+      if (outside && !tile_touches(fragment, schema_->dimensions, tile, schema_->current_domain)) {
         continue;
       }
       // Cells of one coordinate must not come into two runs.
@@ -268,6 +282,7 @@ Table ArrayReader::read_run(const Run& run, const ArrayReadRequest& request,
   RunCells cells(*this, run);
   cells.begin(request.filter != nullptr ? request.filter->columns() : names);
   if (request.rows != nullptr) cells.keep_rows(*request.rows, request.row_dimension);
+  cells.keep_domain();
   cells.keep_time_range();
   cells.drop_replaced();
   cells.drop_deleted();
