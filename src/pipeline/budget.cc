@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <string>
 
 #include "pipeline/batch_pool.h"
@@ -120,35 +121,78 @@ SpreadChoice choose_spread(std::span<const plan::UnitRows> units, const plan::Ep
   return choice;
 }
 
-}  // namespace
+uint64_t reserve_of(const Sizes& sizes, const Level& level) {
+  return sizes.fixed_bytes + sizes.unit_bytes * level.units +
+         sizes.batch_bytes * (level.batches + 1);
+}
 
-BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
-                         std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
-  BudgetSplit split;
-  const Sizes sizes = measure(request, reader, units, epoch);
-  split.page_bytes = page_size(sizes.row_bytes);
-  uint64_t least = 0;
+/// The first level that works, or nothing. `least_bytes` gets what the last one surely works with.
+std::optional<BudgetSplit> try_levels(uint64_t memory_budget, const Sizes& sizes,
+                                      std::span<const plan::UnitRows> units,
+                                      const plan::EpochOptions& epoch, uint64_t* least_bytes) {
+  const uint64_t page = page_size(sizes.row_bytes);
   for (const Level& level : kLevels) {
     const bool is_last = &level == std::end(kLevels) - 1;
-    const uint64_t batches = sizes.batch_bytes * (level.batches + 1);
-    const uint64_t reserve = sizes.fixed_bytes + sizes.unit_bytes * level.units + batches;
-    if (!is_last && reserve > request.memory_budget / level.share) continue;
-    const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
-    const auto choice = choose_spread(units, epoch, left / split.page_bytes * split.page_bytes,
-                                      level.units, split.page_bytes);
-    least = reserve + choice.least_bytes + split.page_bytes;
+    const uint64_t reserve = reserve_of(sizes, level);
+    if (!is_last && reserve > memory_budget / level.share) continue;
+    const uint64_t left = memory_budget > reserve ? memory_budget - reserve : 0;
+    const auto choice =
+        choose_spread(units, epoch, left / page * page, level.units, static_cast<uint32_t>(page));
+    *least_bytes = reserve + (choice.least_bytes + page - 1) / page * page;
     if (choice.spread == 0) continue;
+    BudgetSplit split;
+    split.page_bytes = static_cast<uint32_t>(page);
     split.row_bytes = left;
-    split.batch_bytes = batches;
+    split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
     split.units_in_flight = level.units;
     split.units_ahead = choice.units_ahead;
     split.batches_ahead = level.batches;
     split.spread = choice.spread;
     return split;
   }
-  throw ResourceExhausted("memory_budget is too small: " + std::to_string(request.memory_budget) +
-                          " bytes, and " + std::to_string(least) +
-                          " are needed at least for this matrix, selection and batch_size");
+  return std::nullopt;
+}
+
+/// The least budget that works, between `too_small` and one that does: a spread above 1 may need
+/// less than none, so that only trying tells. Rows are given whole pages, so nothing in between is
+/// worth a try.
+uint64_t least_budget(uint64_t too_small, uint64_t works, const Sizes& sizes,
+                      std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
+  const uint64_t page = page_size(sizes.row_bytes);
+  const uint64_t reserve = reserve_of(sizes, *(std::end(kLevels) - 1));
+  uint64_t ignored = 0;
+  uint64_t pages_too_few = too_small > reserve ? (too_small - reserve) / page : 0;
+  uint64_t pages = (works - reserve) / page;
+  if (pages_too_few == 0 && try_levels(reserve, sizes, units, epoch, &ignored)) return reserve;
+  while (pages - pages_too_few > 1) {
+    const uint64_t middle = pages_too_few + (pages - pages_too_few) / 2;
+    const bool enough =
+        try_levels(reserve + middle * page, sizes, units, epoch, &ignored).has_value();
+    (enough ? pages : pages_too_few) = middle;
+  }
+  return reserve + pages * page;
+}
+
+/// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
+std::string bytes_and_mebibytes(uint64_t bytes) {
+  const uint64_t tenths = (bytes >> 20) * 10 + (((bytes & 0xFFFFF) * 10 + 0xFFFFF) >> 20);
+  return std::to_string(bytes) + " bytes (" + std::to_string(tenths / 10) + "." +
+         std::to_string(tenths % 10) + " MiB)";
+}
+
+}  // namespace
+
+BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
+                         std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
+  const Sizes sizes = measure(request, reader, units, epoch);
+  uint64_t works = 0;
+  const auto split = try_levels(request.memory_budget, sizes, units, epoch, &works);
+  if (split) return *split;
+  throw ResourceExhausted(
+      "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) +
+      ", needed at least " +
+      bytes_and_mebibytes(least_budget(request.memory_budget, works, sizes, units, epoch)) +
+      " for this matrix, selection and batch_size");
 }
 
 }  // namespace penstock::pipeline

@@ -50,27 +50,48 @@ TEST(Budget, SharesAddUpAndGrowWithTheBudget) {
   EXPECT_EQ(spread, fixture.units.size());  // all of it fits: one bucket
 }
 
+/// The budget that the refusal of `budget` names.
+uint64_t least_named(Fixture& fixture, uint64_t budget, std::string* text) {
+  try {
+    fixture.split(budget);
+  } catch (const ResourceExhausted& error) {
+    *text = error.what();
+    return std::stoull(text->substr(text->find("at least ") + 9));
+  }
+  ADD_FAILURE() << "no error";
+  return 0;
+}
+
 TEST(Budget, RefusalNamesTheLeastThatWorks) {
-  for (const uint32_t batch_size : {1U, 128U, 3000U}) {
-    for (const BatchLayout layout : {BatchLayout::kCsr, BatchLayout::kDense}) {
-      for (const bool shuffle : {true, false}) {
-        Fixture fixture;
-        fixture.epoch.batch_size = batch_size;
-        fixture.epoch.shuffle = shuffle;
-        fixture.request.layout = layout;
-        try {
-          fixture.split(1000);
-          ADD_FAILURE() << "no error";
-        } catch (const ResourceExhausted& error) {
-          const std::string text = error.what();
-          const size_t at = text.find("and ");
-          const uint64_t least = std::stoull(text.substr(at + 4));
+  for (const uint64_t unit_bytes : {1000U, 20000U, 3000000U}) {
+    for (const uint32_t batch_size : {1U, 7U, 128U, 3000U}) {
+      for (const BatchLayout layout : {BatchLayout::kCsr, BatchLayout::kDense}) {
+        for (const bool shuffle : {true, false}) {
+          Fixture fixture(unit_bytes);
+          fixture.epoch.batch_size = batch_size;
+          fixture.epoch.shuffle = shuffle;
+          fixture.request.layout = layout;
+          std::string text;
+          const uint64_t least = least_named(fixture, 1000, &text);
           EXPECT_NO_THROW(fixture.split(least)) << text;
-          EXPECT_THROW(fixture.split(least * 8 / 10), ResourceExhausted) << text;
+          EXPECT_THROW(fixture.split(least - 1), ResourceExhausted) << text;
+          EXPECT_EQ(least_named(fixture, least - 1, &text), least);
+          EXPECT_EQ(least_named(fixture, least / 2, &text), least);
+          // The mebibytes that people will type are enough as well.
+          const size_t at = text.find('(', text.find("at least"));
+          const double mebibytes = std::stod(text.substr(at + 1));
+          EXPECT_NO_THROW(fixture.split(static_cast<uint64_t>(mebibytes * 1048576.0))) << text;
+          EXPECT_LE(mebibytes, static_cast<double>(least) / 1048576.0 + 0.1) << text;
         }
       }
     }
   }
+}
+
+TEST(Budget, AnEmptySelectionNeedsNothing) {
+  Fixture fixture;
+  fixture.units.clear();
+  EXPECT_NO_THROW(fixture.split(1));
 }
 
 TEST(Budget, SmallBudgetsLoseQueuesBeforeTheyAreRefused) {

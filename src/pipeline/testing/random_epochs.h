@@ -160,8 +160,7 @@ inline uint64_t least_budget(Case test) {
     return 1;
   } catch (const ResourceExhausted& error) {
     const std::string text = error.what();
-    const size_t at = text.find("and ");
-    return std::stoull(text.substr(at + 4));
+    return std::stoull(text.substr(text.find("at least ") + 9));
   }
 }
 
