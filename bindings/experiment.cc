@@ -10,6 +10,7 @@
 
 #include "format/matrix_source.h"
 #include "register.h"
+#include "repr.h"
 #include "table.h"
 
 namespace penstock::python {
@@ -61,10 +62,7 @@ void register_experiment(nb::module_& module) {
       .def_prop_ro("fragment_count", &Matrix::fragment_count)
       .def_prop_ro("layout", &Matrix::layout)
       .def(
-          "__repr__",
-          [](const nb::handle self) {
-            return nb::module_::import_("penstock.display").attr("matrix_text")(self);
-          },
+          "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },
           nb::sig("def __repr__(self) -> str"))
       .def(
           "stored_cells", [](const Matrix& self) { return self.source()->info().stored_cells; },

@@ -8,6 +8,7 @@
 
 #include "numpy_array.h"
 #include "register.h"
+#include "repr.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
@@ -73,6 +74,9 @@ void register_row_selection(nb::module_& module) {
            [](const RowSelection& self, const nb::object& other) {
              return nb::isinstance<RowSelection>(other) && self == nb::cast<RowSelection>(other);
            })
+      .def(
+          "__repr__", [](const nb::handle self) { return repr_by("rows_text", self); },
+          nb::sig("def __repr__(self) -> str"))
       .def("fingerprint", &RowSelection::fingerprint)
       .def_prop_ro("memory_bytes", &RowSelection::memory_bytes)
       .def("__getstate__",

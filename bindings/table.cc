@@ -11,6 +11,7 @@
 
 #include "numpy_array.h"
 #include "register.h"
+#include "repr.h"
 #include "string_codes.h"
 
 namespace penstock::python {
@@ -99,6 +100,9 @@ void register_table(nb::module_& module) {
       .def_ro("enumerated", &ColumnInfo::enumerated)
       .def_ro("ordered", &ColumnInfo::ordered)
       .def_ro("stored_bytes", &ColumnInfo::stored_bytes)
+      .def(
+          "__repr__", [](const nb::handle self) { return repr_by("column_text", self); },
+          nb::sig("def __repr__(self) -> str"))
       .def_prop_ro("is_string", [](const ColumnInfo& self) {
         return is_string(self.type) || self.type == DataType::kBlob;
       });

@@ -65,7 +65,7 @@ def layer_summary(matrix: _core.Matrix) -> str:
     rows, columns = matrix.shape
     return (
         f"{matrix.value_type}, {count(rows)} × {count(columns)}, {size(matrix.stored_bytes)} in "
-        f"{_plural(matrix.fragment_count, 'fragment')}"
+        f"{plural(matrix.fragment_count, 'fragment')}"
     )
 
 
@@ -74,7 +74,22 @@ def matrix_text(matrix: _core.Matrix) -> str:
     return f"Matrix {layer_summary(matrix)}\n  {matrix.layout}\n  {matrix.uri}"
 
 
-def _plural(number: int, noun: str) -> str:
+def column_text(column: _core.ColumnInfo) -> str:
+    """Repr of what a column is."""
+    return f"Column {column.name!r}: {column_type(column)}, {size(column.stored_bytes)} stored"
+
+
+def rows_text(rows: _core.RowSelection) -> str:
+    """Repr of a set of joinids."""
+    held = len(rows)
+    if not held:
+        return "RowSelection of no joinid"
+    ends = f"{rows.at(0)} to {rows.at(held - 1)}" if held > 1 else f"{rows.at(0)}"
+    return f"RowSelection of {plural(held, 'joinid')}: {ends}"
+
+
+def plural(number: int, noun: str) -> str:
+    """1 fragment, 1,234 fragments."""
     return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
 
 
@@ -101,7 +116,7 @@ def _title_html(title: str, detail: str) -> str:
 
 def dataframe_text(kind: str, frame: DataFrame) -> str:
     """Repr of obs or var."""
-    lines = [f"{kind}: {count(len(frame))} rows, {_plural(len(frame.columns), 'column')}"]
+    lines = [f"{kind}: {count(len(frame))} rows, {plural(len(frame.columns), 'column')}"]
     rows = [(column.name, column_type(column)) for column in frame.schema]
     return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
 
@@ -109,7 +124,7 @@ def dataframe_text(kind: str, frame: DataFrame) -> str:
 def dataframe_html(kind: str, frame: DataFrame) -> str:
     """HTML repr of obs or var."""
     rows = [(column.name, column_type(column)) for column in frame.schema]
-    detail = f"{count(len(frame))} rows, {_plural(len(rows), 'column')}, {frame.uri}"
+    detail = f"{count(len(frame))} rows, {plural(len(rows), 'column')}, {frame.uri}"
     return _title_html(kind, detail) + _table_html(rows, ("column", "type"))
 
 
@@ -151,7 +166,7 @@ def _dataset_title(dataset: Dataset) -> str:
 
 
 def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    settings = dataset._settings
+    settings, selection = dataset._settings, dataset._selection
     order = f"shuffled, seed {settings.seed}" if settings.shuffle else "in joinid order"
     library = {
         ("numpy", False): "numpy.ndarray",
@@ -162,7 +177,7 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
     obs = [*dataset._obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
     return [
         ("source", dataset.experiment.uri),
-        ("layer", f"ms/{dataset._measurement}/X/{dataset._layer}"),
+        ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
         ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
         ("order", f"{order}, next epoch {dataset.epoch}"),
         ("X", f"{settings.dtype} {library}"),

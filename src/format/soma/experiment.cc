@@ -1,6 +1,8 @@
 #include <penstock/error.h>
 #include <penstock/experiment.h>
 
+#include <array>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -30,10 +32,16 @@ using format::tiledb::TimeRange;
 
 constexpr std::string_view kTypeKey = "soma_object_type";
 
+/// The shortest text that gives the number again: 419, 0.1.
+std::string text_of(double number) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
 std::string text_of(const MetadataValue& value) {
   if (auto text = value.as_string()) return *text;
   if (const auto number = value.as_int()) return std::to_string(*number);
-  if (const auto number = value.as_double()) return std::to_string(*number);
+  if (const auto number = value.as_double()) return text_of(*number);
   return "<" + std::to_string(value.count) + " of " + std::string(name_of(value.type)) + ">";
 }
 
@@ -49,7 +57,12 @@ std::string names_of(const Group& group, ObjectType type) {
   for (const auto& [name, member] : group.members()) {
     if (member.type == type) names += (names.empty() ? "" : ", ") + name;
   }
-  return names.empty() ? "none" : names;
+  return names;
+}
+
+bool is_experiment(const Metadata& metadata) {
+  const auto type = metadata.find(kTypeKey);
+  return type != metadata.end() && text_of(type->second) == "SOMAExperiment";
 }
 
 std::string not_an_experiment(const io::Store& store, const std::string& path,
@@ -101,8 +114,10 @@ struct Experiment::State {
                           const std::string& what) const {
     const GroupMember* found = parent.find(name);
     if (found == nullptr || found->type != type) {
-      throw NotFound("there is no " + what + " '" + std::string(name) + "'; there are " +
-                     names_of(parent, type) + ", in " + parent.path());
+      const std::string others = names_of(parent, type);
+      throw NotFound("there is no " + what + " '" + std::string(name) + "'" +
+                     (others.empty() ? " nor any other" : "; there are " + others) + ", in " +
+                     parent.path());
     }
     return local_path(*found);
   }
@@ -140,8 +155,13 @@ Experiment Experiment::open(const std::string& uri, const OpenOptions& options) 
     throw NotFound("there is nothing at " + state->path);
   }
   if (!is_file) state->metadata = load_metadata(from, state->path, state->range);
-  const auto type = state->metadata.find(kTypeKey);
-  if (type == state->metadata.end() || text_of(type->second) != "SOMAExperiment") {
+  if (!is_experiment(state->metadata)) {
+    if (!is_file && options.timestamp_ms &&
+        is_experiment(load_metadata(from, state->path, TimeRange()))) {
+      throw NotFound("the experiment was not there yet at timestamp " +
+                     std::to_string(*options.timestamp_ms) + " (milliseconds since 1970), " +
+                     state->path);
+    }
     throw InvalidArgument("not a SOMA experiment: " +
                           not_an_experiment(from, state->path, state->range) + ", " + state->path);
   }
