@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import penstock as ps
 import pytest
 from conftest import Oracle
 from penstock.cli import main
@@ -41,6 +43,57 @@ def test_info(pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert wanted in text, text
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        (
+            "pbmc-small",
+            [
+                "obs: 80 cells",
+                "measurement RNA: 230 genes",
+                "letter.idents    category of string, nullable",
+                "layer RNA/X/counts: float64",
+                "layer RNA/X/data: float64",
+                "layer RNA/X/scale_data: float64",
+                "non-zeros    4,456, 56 a cell",
+                "fetch units  1, of 80 rows, 1 tile, 10.8 KiB",
+                "and mixes 1 unit at a time",
+            ],
+        ),
+        ("pbmc-small-pre-1.15", ["obs: 80 cells", "measurement RNA: 230 genes", "RNA/X/counts"]),
+        ("soma-1.15.7-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-1.7.3-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+    ],
+)
+def test_info_of_other_writers(
+    unpacked, capsys: pytest.CaptureFixture[str], name: str, wanted: list[str]
+) -> None:
+    assert main(["info", str(unpacked(name))]) == 0
+    text = capsys.readouterr().out
+    for line in wanted:
+        assert line in text, text
+    assert "cannot be read" not in text
+    assert not re.search(r"(?<![0-9,.])1 [a-z]+s\b", text), "a plural of one"
+    assert not re.search(r"\.000000", text)
+
+
+def test_info_shows_numbers_of_the_metadata_as_they_are(
+    tmp_path: Path, soma_small: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiledb = pytest.importorskip("tiledb")
+    path = tmp_path / "copy"
+    shutil.copytree(soma_small.path, path)
+    with tiledb.Group(str(path), "w") as group:
+        group.meta["whole"], group.meta["tenth"], group.meta["large"] = 419.0, 0.1, 1e300
+        group.meta["integer"] = 7
+    assert ps.open(path).metadata["whole"] == "419"
+    assert main(["info", str(path)]) == 0
+    head, _ = capsys.readouterr().out.split("\n\n", 1)
+    facts = dict(line.split() for line in head.splitlines()[1:])
+    assert (facts["whole"], facts["tenth"], facts["large"]) == ("419", "0.1", "1e+300")
+    assert facts["integer"] == "7"
 
 
 def test_info_of_something_else(tmp_path: Path) -> None:
@@ -109,6 +162,10 @@ def test_demo_at_both_scales(tmp_path: Path) -> None:
         (["--filter", "cell_type == "], "filter"),
         (["--filter", "n_counts > 1000000"], "10 cells or more"),
         (["--filter", "cell_type == 'B cells'"], "two classes"),
+        (["--label", "obs_id"], "at most 1000 classes"),
+        (["--label", "obs_id", "--filter", "soma_joinid < 50"], "50 distinct values in 50 cells"),
+        (["--label", "percent_mito"], "holds float32 values"),
+        (["--cells", "3000"], "--cells is for the experiment that is made"),
         (["--epochs", "0"], "--epochs must be 1 or more"),
         (["--memory", "much"], "'much'"),
     ],
@@ -125,6 +182,24 @@ def test_demo_errors_without_tracebacks(
     assert status == 1
     assert message in said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label", "sex"], "--label is for an experiment of yours; give its --data"),
+        (["--filter", "a == 1"], "--filter is for"),
+        (["--layer", "raw"], "--layer is for"),
+        (["--measurement", "RNA"], "--measurement is for"),
+        (["--data", ""], "--data must name an experiment"),
+    ],
+)
+def test_demo_refuses_what_it_would_ignore(
+    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_demo_on_a_full_disk(

@@ -6,6 +6,12 @@ import argparse
 from typing import Any
 
 from ..arguments import checked_int, parse_memory_size
+from ..errors import InvalidArgument
+
+DEFAULT_CELLS = 49_152
+
+#: Of the user's own data, with what they are where the user does not say.
+_OF_DATA = {"label": "cell_type", "filter": None, "measurement": "RNA", "layer": "raw"}
 
 
 def add_arguments(commands: Any) -> None:
@@ -19,14 +25,14 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("--data", metavar="PATH", help="a TileDB-SOMA experiment of yours")
     parser.add_argument(
-        "--label", metavar="COLUMN", default="cell_type", help="obs column to predict (cell_type)"
+        "--label", metavar="COLUMN", help="obs column of --data to predict (cell_type)"
     )
     parser.add_argument("--filter", metavar="TEXT", help="only these cells of --data")
-    parser.add_argument("--measurement", metavar="NAME", default="RNA", help="of --data (RNA)")
-    parser.add_argument("--layer", metavar="NAME", default="raw", help="of --data (raw)")
+    parser.add_argument("--measurement", metavar="NAME", help="of --data (RNA)")
+    parser.add_argument("--layer", metavar="NAME", help="of --data (raw)")
     parser.add_argument(
-        "--cells", metavar="N", type=int, default=49_152,
-        help="cells in the experiment that is made (49152)",
+        "--cells", metavar="N", type=int,
+        help=f"cells in the experiment that is made without --data ({DEFAULT_CELLS})",
     )  # fmt: skip
     parser.add_argument("--epochs", metavar="N", type=int, default=3, help="epochs to train (3)")
     parser.add_argument(
@@ -41,6 +47,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Check the arguments, then do it."""
+    _check_choice_of_data(parsed)
     checked_int("--epochs", parsed.epochs, least=1, most=1000)
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
     parse_memory_size("--memory", parsed.memory)
@@ -48,3 +55,20 @@ def run(parsed: argparse.Namespace) -> None:
     from ..demo.play import play
 
     play(parsed)
+
+
+def _check_choice_of_data(parsed: argparse.Namespace) -> None:
+    """Refuse options that would be ignored, and fill in what is not given."""
+    if parsed.data is None:
+        for name in _OF_DATA:
+            if getattr(parsed, name) is not None:
+                raise InvalidArgument(f"--{name} is for an experiment of yours; give its --data")
+    elif not parsed.data:
+        raise InvalidArgument("--data must name an experiment, got an empty string")
+    elif parsed.cells is not None:
+        raise InvalidArgument("--cells is for the experiment that is made, not for that of --data")
+    for name, default in _OF_DATA.items():
+        if getattr(parsed, name) is None:
+            setattr(parsed, name, default)
+    if parsed.cells is None:
+        parsed.cells = DEFAULT_CELLS

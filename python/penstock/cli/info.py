@@ -40,12 +40,12 @@ def lines(experiment: Experiment) -> Iterator[str]:
     yield f"{experiment.uri}"
     yield from _indented(sorted(experiment.metadata.items()), 2)
     yield ""
-    yield f"obs: {display.count(len(obs))} cells"
+    yield f"obs: {display.plural(len(obs), 'cell')}"
     yield from _columns(obs.schema)
     for name in experiment.measurements:
         var = experiment.var(name)
         yield ""
-        yield f"measurement {name}: {display.count(len(var))} genes"
+        yield f"measurement {name}: {display.plural(len(var), 'gene')}"
         yield from _columns(var.schema)
         for layer in experiment.layers(name):
             yield ""
@@ -89,9 +89,10 @@ def _units(matrix: _core.Matrix) -> str:
     rows = sum(unit.row_end - unit.row_begin for unit in units) / len(units)
     stored = sum(unit.stored_bytes for unit in units) / len(units)
     tiles = sum(unit.tile_count for unit in units) / len(units)
+    about = f"{len(units):,}, each about" if len(units) > 1 else "1, of"
     return (
-        f"{display.count(len(units))}, each about {display.count(round(rows))} rows, "
-        f"{display.count(round(tiles))} tiles, {display.size(stored)}"
+        f"{about} {display.plural(round(rows), 'row')}, {display.plural(round(tiles), 'tile')}, "
+        f"{display.size(stored)}"
     )
 
 
@@ -100,10 +101,10 @@ def _loader_memory(dataset: Dataset) -> str:
         plan = dataset.plan()
     except ResourceExhausted as error:
         return f"a loader with default settings does not do: {error}"
-    units = display.count(plan.units_in_shuffle)
+    units = display.plural(plan.units_in_shuffle, "unit")
     return (
         f"a loader with default settings takes {display.size(plan.planned_bytes)} and mixes "
-        f"{units} units at a time"
+        f"{units} at a time"
     )
 
 

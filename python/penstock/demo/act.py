@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..dataset import Dataset
@@ -15,6 +14,7 @@ from ..experiment import Experiment
 from .classifier import Classifier, History
 
 VALIDATION_SHARE = 0.2
+MOST_CLASSES = 1000
 
 
 @dataclass
@@ -57,11 +57,44 @@ class Result:
     classes: list[str] = field(default_factory=list)
     streamed: Streamed = field(default_factory=Streamed)
     histories: dict[str, History] = field(default_factory=dict)
-    output: Path | None = None
 
 
 #: Makes a progress bar: (description, total) to a callable that advances it.
 Progress = Callable[[str, int], Callable[[int], Any]]
+
+
+def check_label(job: Job) -> None:
+    """Raise where a classifier cannot learn the label from the cells selected.
+
+    Raises
+    ------
+    NotFound
+        obs has no such column.
+    InvalidArgument
+        Too few cells, numbers that are no classes, fewer than two classes, or too many.
+    """
+    labels = job.experiment.obs.read([job.label], job.obs_query)[job.label]
+    if len(labels) < 10:
+        raise InvalidArgument(
+            f"a classifier needs 10 cells or more, {len(labels)} are selected by {job.obs_query!r}"
+        )
+    distinct = labels.distinct()
+    column = f"obs column {job.label!r}"
+    if distinct.dtype.kind == "f":
+        raise InvalidArgument(
+            f"a classifier needs labels that are names or whole numbers, {column} holds "
+            f"{distinct.dtype} values"
+        )
+    if len(distinct) < 2:
+        raise InvalidArgument(
+            f"a classifier needs two classes or more, {column} has {len(distinct)} in the cells "
+            "selected"
+        )
+    if len(distinct) > MOST_CLASSES or 2 * len(distinct) > len(labels):
+        raise InvalidArgument(
+            f"a classifier needs at most {MOST_CLASSES} classes and two cells of each, {column} "
+            f"has {len(distinct)} distinct values in {len(labels)} cells"
+        )
 
 
 def stream(job: Job, progress: Progress) -> Streamed:
@@ -106,26 +139,12 @@ def datasets(job: Job, shuffle: bool) -> tuple[Dataset, Dataset, LabelEncoder]:
         obs_format="torch",
         format="torch",
     )
-    if cells.n_obs < 10:
-        raise InvalidArgument(
-            f"a classifier needs 10 cells or more, {cells.n_obs} are selected by {job.obs_query!r}"
-        )
     train, validation = cells.random_split(1 - VALIDATION_SHARE, VALIDATION_SHARE, seed=0)
-    if len(encoder.classes_) < 2:
-        raise InvalidArgument(
-            f"a classifier needs two classes or more, obs column {job.label!r} has "
-            f"{len(encoder.classes_)} in the cells selected"
-        )
     return train, validation, encoder
 
 
-def train(
-    job: Job,
-    shuffle: bool,
-    progress: Progress,
-    on_epoch: Callable[[int, Any], Any],
-) -> tuple[History, list[str]]:
-    """Train for `job.epochs` epochs; `on_epoch` gets each as it ends."""
+def train(job: Job, shuffle: bool, progress: Progress) -> tuple[History, list[str]]:
+    """Train for `job.epochs` epochs; returns what happened, and the classes."""
     training, validation, encoder = datasets(job, shuffle)
     model = Classifier(training.n_vars, len(encoder.classes_), encoder.name)
     history = History()
@@ -133,5 +152,4 @@ def train(
         advance = progress(f"epoch {number + 1}", training.n_obs)
         epoch = model.train_epoch(training, history, advance)
         epoch.validation_accuracy = model.accuracy(validation)
-        on_epoch(number, epoch)
     return history, [str(name) for name in encoder.classes_]

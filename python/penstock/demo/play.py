@@ -15,7 +15,7 @@ from .. import __version__, display
 from ..experiment import Experiment, open
 from ..table import DataFrame
 from . import bundled_cells, plot
-from .act import Job, Result, stream, train
+from .act import Job, Result, check_label, stream, train
 from .screen import Screen
 
 MADE_DETAIL = (
@@ -34,7 +34,7 @@ def play(parsed: argparse.Namespace) -> None:
     torch.set_num_threads(cores)
     start = time.perf_counter()
     screen.console.print(f"[bold]Penstock {__version__}[/] [dim]on {cores} cores[/]")
-    if parsed.data:
+    if parsed.data is not None:
         results = [_own_cells(screen, parsed)]
     else:
         results = [_real_cells(screen, parsed), _made_cells(screen, parsed, output)]
@@ -130,16 +130,15 @@ def _own_cells(screen: Screen, parsed: argparse.Namespace) -> Result:
 
 def _act(screen: Screen, job: Job, title: str, streams: bool = True) -> Result:
     result = Result(title, job.label)
-    job.experiment.obs.checked_columns([job.label])
+    check_label(job)
     if streams:
         with screen.progress() as progress:
             result.streamed = stream(job, progress)
         screen.streamed(result.streamed)
     for name in (plot.SHUFFLED, plot.IN_ORDER):
         with screen.progress() as progress:
-            result.histories[name], result.classes = train(
-                job, name == plot.SHUFFLED, progress, lambda _number, _epoch: None
-            )
+            shuffle = name == plot.SHUFFLED
+            result.histories[name], result.classes = train(job, shuffle, progress)
     screen.say(
         f"A logistic regression learns {len(result.classes)} classes of {job.label} from 80 % of "
         "the cells and is tested on the rest:"
@@ -156,14 +155,14 @@ def _check_writable(output: Path) -> None:
 def _what_next(screen: Screen, parsed: argparse.Namespace, output: Path) -> None:
     screen.console.print()
     screen.console.print("[bold]Next[/]")
-    if parsed.data:
+    if parsed.data is not None:
         path = parsed.data
         screen.say(f"penstock info {shlex.quote(str(path))}")
     else:
         path = output / f"census-like-{parsed.cells}.soma"
         screen.say(f"penstock info {shlex.quote(str(path))}")
         screen.say("penstock demo --data YOUR_EXPERIMENT --label cell_type")
-    query = "" if parsed.data else ", obs_query=\"tissue_general == 'lung'\""
+    query = "" if parsed.data is not None else ", obs_query=\"tissue_general == 'lung'\""
     screen.say(
         f"python: import penstock as ps; ds = ps.Dataset({str(path)!r}{query}); "
         "X, obs = next(iter(ds))"

@@ -70,13 +70,13 @@ class Screen:
 
             yield add
 
-    def streamed(self, seen: Streamed, note: str = "") -> None:
+    def streamed(self, seen: Streamed) -> None:
         """One line on an epoch without a model."""
         each = seen.nonzeros / max(1, seen.cells)
         self.say_styled(
             f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {display.count(seen.cells)} cells of "
             f"{each:,.0f} non-zeros in {seen.seconds:.2f} s, shuffled, from opening to the last "
-            f"batch{note}"
+            "batch"
         )
         self.say_styled(
             f"[dim]first batch after {seen.first_batch_seconds:.2f} s, "
