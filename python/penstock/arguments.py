@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import InvalidArgument
@@ -30,22 +31,62 @@ def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> 
             if number > most:
                 raise InvalidArgument(f"{name} must be {most} or less, got {number}")
             return number
-    raise InvalidArgument(f"{name} must be an integer, got {value!r}")
+    raise InvalidArgument(f"{name} must be an integer, got {described(value)}")
 
 
 def checked_bool(name: str, value: Any) -> bool:
     """Return a bool; numpy's own is taken too."""
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
-    raise InvalidArgument(f"{name} must be True or False, got {value!r}")
+    raise InvalidArgument(f"{name} must be True or False, got {described(value)}")
 
 
 def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidArgument(f"{name} must be one of {listed}, got {value!r}")
+        raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}")
     return value
+
+
+def checked_text(name: str, value: Any) -> str:
+    """Return a string that the engine takes: valid Unicode without NUL."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be a string, got {described(value)}")
+    if "\0" in value:
+        raise InvalidArgument(f"{name} must hold no NUL character, got {described(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            f"{name} must be valid Unicode (UTF-8), got {described(value)}"
+        ) from None
+    return str(value)
+
+
+def checked_path(name: str, value: Any) -> str:
+    """Return a path or URI as text."""
+    if isinstance(value, (str, os.PathLike)):
+        text = checked_text(name, os.fsdecode(value))
+        if not text:
+            raise InvalidArgument(f"{name} must be a path or URI, got an empty string")
+        return text
+    raise InvalidArgument(f"{name} must be a path or URI, got {described(value)}")
+
+
+def checked_names(name: str, values: Any) -> list[str]:
+    """Return a list of names; one string is refused, since it may be meant as one or as many."""
+    if isinstance(values, (str, bytes)):
+        raise InvalidArgument(f"{name} must be a list of names, got the string {values!r}")
+    if not isinstance(values, Iterable) or isinstance(values, Mapping):
+        raise InvalidArgument(f"{name} must be a list of names, got {described(values)}")
+    return [checked_text(f"each name in {name}", value) for value in values]
+
+
+def described(value: Any) -> str:
+    """A value that has no place where it is, with its type: ``5 (int)``."""
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
 def parse_memory_size(name: str, value: Any) -> int:
@@ -58,5 +99,11 @@ def parse_memory_size(name: str, value: Any) -> int:
                 f"{name} must be a number of bytes or text such as '512MiB' or '2GiB', "
                 f"got {value!r}"
             )
+        if float(match[1]) * scale >= 2**63:
+            raise InvalidArgument(f"{name} must be less than 2**63 bytes, got {described(value)}")
         value = int(float(match[1]) * scale)
+    elif isinstance(value, float) or not hasattr(value, "__index__"):
+        raise InvalidArgument(
+            f"{name} must be a whole number of bytes or text such as '2GiB', got {described(value)}"
+        )
     return checked_int(name, value, least=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from .arguments import described
 from .errors import InvalidArgument, Unsupported
 from .table import JOINID, DataFrame
 
@@ -37,16 +39,16 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
 
     Raises
     ------
-    InvalidArgument, NotFound, Unsupported
+    InvalidArgument, Unsupported
         What the query asks for makes no sense, does not exist, or cannot be read yet.
     """
     if query is None or isinstance(query, str):
-        return axis.select(query)
+        return axis.select(query, name)
     if not (hasattr(query, "value_filter") and hasattr(query, "coords")):
         raise InvalidArgument(
-            f"{name} must be a filter string or an AxisQuery, got {type(query).__name__}"
+            f"{name} must be a filter string or an AxisQuery, got {described(query)}"
         )
-    rows = axis.select(query.value_filter)
+    rows = axis.select(query.value_filter, name)
     wanted = _joinids(axis, query.coords, name)
     return rows if wanted is None else rows & wanted
 
@@ -56,7 +58,8 @@ def _joinids(axis: DataFrame, coords: Any, name: str) -> _core.RowSelection | No
         return None
     if not isinstance(coords, Sequence) or isinstance(coords, str):
         raise InvalidArgument(
-            f"coords must be a tuple with one entry for each index column, got {coords!r}, in {name}"
+            f"coords must be a tuple with one entry for each index column, got {described(coords)}, "
+            f"in {name}"
         )
     indexes = [column.name for column in axis.schema if column.is_index]
     if len(coords) > len(indexes):
@@ -80,21 +83,36 @@ def _selection(coord: Any, name: str) -> _core.RowSelection:
     if isinstance(coord, slice):
         if coord.step not in (None, 1):
             raise InvalidArgument(f"a slice of coords takes no step, got {coord}, in {name}")
-        begin = 0 if coord.start is None else int(coord.start)
-        last = _LAST if coord.stop is None else int(coord.stop)
+        begin = 0 if coord.start is None else _joinid(coord.start, coord, name)
+        last = _LAST if coord.stop is None else _joinid(coord.stop, coord, name)
         if begin < 0 or last < begin:
             raise InvalidArgument(
                 f"a slice of coords must go up from 0 or more (its end is included), "
                 f"got {coord}, in {name}"
             )
         return _core.RowSelection.range(begin, min(last, _LAST) + 1)
-    joinids = np.atleast_1d(np.asarray(coord))
-    if joinids.size == 0:
+    try:
+        joinids = np.atleast_1d(np.asarray(coord))
+    except ValueError:  # lists of unequal lengths
+        joinids = np.empty((), object)
+    if joinids.ndim == 1 and joinids.size == 0:
         return _core.RowSelection()
     if joinids.ndim != 1 or joinids.dtype.kind not in "iu":
-        raise InvalidArgument(f"coords must be integers, got {coord!r}, in {name}")
+        raise InvalidArgument(
+            f"coords of {JOINID} must be an integer, a list of integers or a slice, "
+            f"got {described(coord)}, in {name}"
+        )
     if int(joinids.min()) < 0 or int(joinids.max()) > _LAST:
         raise InvalidArgument(
             f"coords must be 0 or more, got {int(joinids.min())} to {int(joinids.max())}, in {name}"
         )
     return _core.RowSelection.from_unsorted(np.unique(joinids).astype(np.int64))
+
+
+def _joinid(value: Any, whole: slice, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"a slice of coords must have integers as ends, got {whole}, in {name}"
+        ) from None

@@ -3,6 +3,8 @@
 A column whose values repeat (an enumeration, or strings) is kept as codes of 1 or 2 bytes and its
 distinct values; the values themselves are made when rows are taken. Missing values are None in
 object arrays, NaN in numbers (integers become float64), NaT in dates, None in booleans (object).
+Integers with a missing one among them and one beyond 2**53, which float64 cannot tell from its
+neighbours, become objects.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from . import _core
 
 Array = npt.NDArray[Any]
+
+_EXACT_IN_FLOAT64 = 2**53
 
 
 @dataclass(frozen=True)
@@ -99,11 +103,11 @@ def from_core(column: _core.Column) -> ColumnValues:
     missing = None if validity is None or validity.all() else validity == 0
     if column.is_string:
         codes, distinct = column.string_codes()
-        return _coded(column, codes, _objects(distinct), missing)
+        return _coded(column, codes, objects(distinct), missing)
     if column.is_coded:
         categories: Any = column.categories()
         if isinstance(categories, list):
-            categories = _objects(categories)
+            categories = objects(categories)
         else:
             categories = _typed(categories, column.type)
         return _coded(column, column.values(), categories, missing)
@@ -140,7 +144,8 @@ def _coded(
     )
 
 
-def _objects(values: list[Any]) -> Array:
+def objects(values: list[Any]) -> Array:
+    """Object array of the values as they are, also where each is a sequence."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -168,7 +173,11 @@ def _with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
     if kind == "f":
         return np.where(missing, values.dtype.type("nan"), values)
     if kind in "iu":
-        return np.where(missing, np.nan, values.astype(np.float64))
+        as_float = values.astype(np.float64)
+        known = ~missing
+        # An identifier must stay what it is.
+        if (np.abs(as_float[known]) < _EXACT_IN_FLOAT64).all():
+            return np.where(missing, np.nan, as_float)
     values = values.astype(object)
     values[missing] = None
     return values

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from . import _core, display, matrix_batches, obs_batches
 from .arguments import checked_choice, checked_int
-from .encoders import Encoder
+from .encoders import Encoder, checked_encoders
+from .epoch_counter import EpochCounter
 from .epoch_iterator import EpochIterator, EpochProgress
 from .errors import InvalidArgument
 from .experiment import Experiment
@@ -21,6 +21,7 @@ from .loader_settings import LoaderSettings
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
+from .selection import Selection
 from .sharding import Share
 from .sources import resolve_source
 from .table import JOINID, DataFrame
@@ -29,15 +30,13 @@ from .torch_adapter import register_with_torch
 if TYPE_CHECKING:
     from .axis_query import AxisQuery
 
-#: Columns of var that hold names, best first.
-_NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
-
 
 class Dataset:
     """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
-    in another order. The order depends on the selection, `seed`, the epoch, the world, the workers
+    in another order. The same holds for a ``for`` over a DataLoader with workers, forked or
+    spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on the selection, `seed`, the epoch, the world, the workers
     and `memory_budget` (how many cells are mixed at a time), never on threads. Nothing runs between
     epochs; a dataset is picklable and safe to use in processes that fork.
 
@@ -99,6 +98,9 @@ class Dataset:
 
     Notes
     -----
+    A plain DataLoader gives its iterator a number when its first worker starts, that of
+    `penstock.dataloader` at once: with a plain one, call `set_epoch` before ``iter``, not after.
+
     X is float32 of shape (cells, genes), C-contiguous, or CSR with indices ascending in each row.
     Arrays share the loader's memory and give it back when the last of them is gone: keeping many
     batches keeps their memory.
@@ -146,22 +148,19 @@ class Dataset:
         )
         self._format = checked_choice("format", format, matrix_batches.FORMATS)
         self._obs_format = checked_choice("obs_format", obs_format, obs_batches.OBS_FORMATS)
-        resolved = resolve_source(source, measurement, obs_query, var_query, threads)
-        self._experiment = resolved.experiment
-        self._measurement = resolved.measurement
-        self._layer = layer
-        self._rows = resolved.rows
-        self._genes = resolved.genes
-        self._matrix = self._experiment.x(self._measurement, layer)
-        self._encoders = _checked_encoders(encoders)
+        self._encoders = checked_encoders(encoders)
+        self._selection = resolve_source(
+            source, measurement, layer, obs_query, var_query, self._settings.threads
+        )
+        obs = self.experiment.obs
         names = [JOINID] if obs_columns is None else obs_columns
-        self._obs_columns = self._experiment.obs.checked_columns(names)
-        self._check_encoders()
+        self._obs_columns = obs.checked_columns(names, "obs_columns")
+        obs_batches.check_encoders(obs, self._obs_columns, self._encoders)
         if self._obs_format == "torch":
-            obs_batches.check_tensor_columns(self._experiment.obs, self._obs_columns)
+            obs_batches.check_tensor_columns(obs, self._obs_columns)
         self._encoders_fitted = False
         self._identity = uuid.uuid4().hex
-        self._epoch = 0
+        self._epochs = EpochCounter()
         self._forget()
 
     def _forget(self) -> None:
@@ -170,28 +169,17 @@ class Dataset:
         self._lengths: dict[tuple[int, int], int] = {}
         self._progress = EpochProgress()
 
-    def _check_encoders(self) -> None:
-        names = list(self._obs_columns)
-        for encoder in self._encoders:
-            self._experiment.obs.checked_columns(list(encoder.columns))
-            if encoder.name in names:
-                raise InvalidArgument(
-                    f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
-                    "column out of obs_columns"
-                )
-            names.append(encoder.name)
-
     # What it holds
 
     @property
     def n_obs(self) -> int:
         """Number of cells selected, over all ranks."""
-        return len(self._rows)
+        return len(self._selection.rows)
 
     @property
     def n_vars(self) -> int:
         """Number of genes selected: the columns of X."""
-        return len(self._genes)
+        return len(self._selection.genes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -201,26 +189,22 @@ class Dataset:
     @property
     def obs(self) -> DataFrame:
         """The selected cells, ascending by joinid, with all stored columns."""
-        return DataFrame(self._experiment._core.obs(), "obs", self._rows)
+        return self._selection.obs
 
     @property
     def var(self) -> DataFrame:
         """The selected genes, in the order of the columns of X, with all stored columns."""
-        return DataFrame(self._experiment._core.var(self._measurement), "var", self._genes)
+        return self._selection.var
 
     @property
     def var_names(self) -> npt.NDArray[Any]:
         """Names of the columns of X: the first of var's usual name columns, else joinids."""
-        there = self.var.columns
-        for name in _NAME_COLUMNS:
-            if name in there:
-                return self.var.read([name])[name].to_numpy()
-        return self._genes.to_numpy()
+        return self._selection.var_names
 
     @property
     def experiment(self) -> Experiment:
         """The experiment that it reads."""
-        return self._experiment
+        return self._selection.experiment
 
     @property
     def encoders(self) -> dict[str, Encoder]:
@@ -236,9 +220,9 @@ class Dataset:
     # Iteration
 
     def __iter__(self) -> EpochIterator:
-        epoch, self._epoch = self._epoch, self._epoch + 1
+        epoch = self._epochs.begin()
         self._progress = EpochProgress()
-        loader = self._loader(self._settings, self._settings.share(), epoch)
+        loader = self._selection.loader(self._settings, self._settings.share(), epoch)
         return self._iterate(loader, self._fitted_obs(), self._progress)
 
     def _iterate(
@@ -250,21 +234,24 @@ class Dataset:
     @property
     def epoch(self) -> int:
         """Number of the epoch that the next iterator begins."""
-        return self._epoch
+        return self._epochs.next
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; 0 is the first.
+        """Choose the epoch that the next iterator begins, also in DataLoader workers; 0 is the first.
 
         Raises
         ------
         InvalidArgument
             It is negative or no integer.
         """
-        self._epoch = checked_int("epoch", epoch, least=0)
+        self._epochs.next = checked_int("epoch", epoch, least=0, most=2**62)
 
     @property
     def stats(self) -> LoaderStats:
-        """Counts of the epoch that is running, else of the last one of this process."""
+        """Counts of the epoch that is running, else of the last one of this process.
+
+        DataLoader workers read in processes of their own: here the counts stay zeros.
+        """
         return self._progress.stats
 
     def __len__(self) -> int:
@@ -279,16 +266,7 @@ class Dataset:
         size = self._settings.batch_size
         if world_size == 1 and self._settings.uneven != "exact":
             return self.n_obs // size if self._settings.drop_last else -(-self.n_obs // size)
-        return self._loader(self._settings, Share(rank, world_size), 0).size()
-
-    def _loader(self, settings: LoaderSettings, share: Share, epoch: int) -> _core.Loader:
-        genes = None if self._has_every_gene() else self._genes.to_numpy().tolist()
-        options = settings.loader_options(share, epoch, self._rows, genes)
-        return _core.Loader(self._matrix, options)
-
-    def _has_every_gene(self) -> bool:
-        stored = self._matrix.shape[1]
-        return self.n_vars == stored and (stored == 0 or self._genes.at(stored - 1) == stored - 1)
+        return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
 
     def _fitted_obs(self) -> ObsBatches:
         if self._obs_batches is None:
@@ -309,19 +287,18 @@ class Dataset:
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """
-        loader = self._loader(self._settings, self._settings.share(), self._epoch)
+        loader = self._selection.loader(self._settings, self._settings.share(), self.epoch)
         return from_core(loader.stats())
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
         count = min(checked_int("n", n, least=1), self.n_obs)
-        first = self._with_rows(self._rows.take(np.arange(count, dtype=np.uint64)))
+        first = self._part(self._selection.first_rows(count))
         first._settings = replace(
             self._settings, shuffle=False, batch_size=max(1, count), drop_last=False
         )
-        for batch in first._iterate(
-            first._loader(first._settings, Share(), 0), first._fitted_obs(), EpochProgress()
-        ):
+        loader = first._selection.loader(first._settings, Share(), 0)
+        for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
@@ -348,19 +325,18 @@ class Dataset:
         InvalidArgument
             The parts do not add up.
         """
-        if len(parts) == 1 and isinstance(parts[0], Sequence):
-            parts = tuple(parts[0])
         sizes = part_sizes(parts, self.n_obs)
         seed = checked_int("seed", seed, least=0, most=2**64 - 1)
         if self._encoders:
             self._fitted_obs()
-        return [self._with_rows(rows) for rows in split(self._rows, sizes, seed)]
+        whole = self._selection
+        return [self._part(whole.with_rows(rows)) for rows in split(whole.rows, sizes, seed)]
 
-    def _with_rows(self, rows: _core.RowSelection) -> Dataset:
+    def _part(self, selection: Selection) -> Dataset:
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
-        part._rows = rows
-        part._epoch = 0
+        part._selection = selection
+        part._epochs = EpochCounter()
         part._forget()
         return part
 
@@ -375,14 +351,14 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_matrix", "_obs_batches", "_lengths", "_progress"):
+        for name in ("_obs_batches", "_lengths", "_progress"):
             del state[name]
         state["_settings"] = self._settings.with_rank_found()
+        state["_epochs"] = self._epochs.for_copy()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._matrix = self._experiment.x(self._measurement, self._layer)
         self._forget()
 
     def __repr__(self) -> str:
@@ -390,15 +366,3 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         return display.dataset_html(self)
-
-
-def _checked_encoders(encoders: Iterable[Encoder]) -> list[Encoder]:
-    if isinstance(encoders, Encoder):
-        return [encoders]
-    checked = list(encoders)
-    for encoder in checked:
-        if not isinstance(encoder, Encoder):
-            raise InvalidArgument(
-                f"encoders must be penstock Encoders, got {type(encoder).__name__}"
-            )
-    return checked

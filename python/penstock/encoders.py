@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import checked_names, checked_text, described
+from .column_values import objects
 from .errors import InvalidArgument
 
 Array = npt.NDArray[Any]
@@ -40,10 +42,13 @@ class Encoder(abc.ABC):
     _owner: str | None = None
 
     def __init__(self, columns: str | Sequence[str], name: str | None = None) -> None:
-        self.columns: tuple[str, ...] = (columns,) if isinstance(columns, str) else tuple(columns)
-        if not self.columns or not all(isinstance(column, str) for column in self.columns):
+        names = [columns] if isinstance(columns, str) else columns
+        self.columns: tuple[str, ...] = tuple(checked_names("columns of an encoder", names))
+        if not self.columns:
             raise InvalidArgument(f"an encoder needs the names of obs columns, got {columns!r}")
-        self.name: str = "+".join(self.columns) if name is None else name
+        self.name: str = (
+            "+".join(self.columns) if name is None else checked_text("name of an encoder", name)
+        )
 
     def claim(self, owner: str) -> None:
         """Refuse to be fitted by a second dataset, whose codes would replace those of the first.
@@ -106,13 +111,22 @@ class LabelEncoder(Encoder):
         classes: Sequence[Any] | None = None,
     ) -> None:
         super().__init__(columns, name)
+        if isinstance(classes, (str, bytes)) or not (
+            classes is None or isinstance(classes, Iterable)
+        ):
+            raise InvalidArgument(f"classes must be a list of values, got {described(classes)}")
         self.is_elementwise = len(self.columns) == 1
         self.needs_fit = classes is None
-        self._set_classes(np.empty(0, object) if classes is None else _objects(list(classes)))
+        self._set_classes(np.empty(0, object) if classes is None else objects(list(classes)))
 
     def _set_classes(self, classes: Array) -> None:
         self.classes_ = classes
-        self._code_of = {value: code for code, value in enumerate(classes.tolist())}
+        try:
+            self._code_of = {value: code for code, value in enumerate(classes.tolist())}
+        except TypeError:
+            raise InvalidArgument(
+                f"classes must be numbers, strings or the like, got {described(classes.tolist())}"
+            ) from None
         if len(self._code_of) != len(classes):
             raise InvalidArgument(f"a class is named twice, classes {classes.tolist()}")
 
@@ -125,7 +139,7 @@ class LabelEncoder(Encoder):
             joined = [
                 f"{left}{self.separator}{right}" for left in classes for right in distinct[column]
             ]
-            classes = _objects(joined)
+            classes = objects(joined)
         self._set_classes(classes)
 
     def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
@@ -153,7 +167,16 @@ class LabelEncoder(Encoder):
         return f"LabelEncoder({', '.join(map(repr, self.columns))}{fitted})"
 
 
-def _objects(values: list[Any]) -> Array:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+def checked_encoders(encoders: Any) -> list[Encoder]:
+    """Return the encoders as a list; one alone is taken too."""
+    if isinstance(encoders, Encoder):
+        return [encoders]
+    if isinstance(encoders, str) or not isinstance(encoders, Iterable):
+        raise InvalidArgument(
+            f"encoders must be a list of penstock Encoders, got {described(encoders)}"
+        )
+    checked = list(encoders)
+    for encoder in checked:
+        if not isinstance(encoder, Encoder):
+            raise InvalidArgument(f"encoders must be penstock Encoders, got {described(encoder)}")
+    return checked

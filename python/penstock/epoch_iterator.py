@@ -76,6 +76,12 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         """Stop the threads and free the memory; safe to call more than once."""
         self._progress.end()
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an iterator cannot be pickled, since its threads and memory are of this process; "
+            "pickle the Dataset, or give the Dataset to penstock.dataloader"
+        )
+
     def __del__(self) -> None:
         # A constructor that raised leaves no progress.
         progress = getattr(self, "_progress", None)

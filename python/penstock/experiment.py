@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from . import _core, display
-from .arguments import checked_int
+from .arguments import checked_int, checked_path, checked_text, described
 from .errors import InvalidArgument
 from .table import DataFrame
 
@@ -57,11 +57,11 @@ class Experiment:
         NotFound
             No such measurement; the message lists what there is.
         """
-        return DataFrame(self._core.var(measurement), "var")
+        return DataFrame(self._core.var(checked_text("measurement", measurement)), "var")
 
     def layers(self, measurement: str = "RNA") -> list[str]:
         """Names of the X layers of a measurement, for example ``["raw", "normalized"]``."""
-        return self._core.layers(measurement)
+        return self._core.layers(checked_text("measurement", measurement))
 
     def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
         """Return an X layer: its shape, value type, stored size and layout; read it with `Dataset`.
@@ -71,7 +71,7 @@ class Experiment:
         NotFound
             No such measurement or layer; the message lists what there is.
         """
-        return self._core.x(measurement, layer)
+        return self._core.x(checked_text("measurement", measurement), checked_text("layer", layer))
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -118,13 +118,10 @@ def open(
     Unsupported
         A scheme of URI that this version does not read.
     """
-    if not isinstance(uri, (str, os.PathLike)):
-        raise InvalidArgument(f"uri must be a string or a path, got {type(uri).__name__}")
+    path = checked_path("uri", uri)
     timestamp_ms = _milliseconds(timestamp)
     count = 0 if threads is None else checked_int("threads", threads, least=1, most=1024)
-    return Experiment(
-        _core.Experiment.open(os.fspath(uri), timestamp_ms, count), timestamp_ms, count
-    )
+    return Experiment(_core.Experiment.open(path, timestamp_ms, count), timestamp_ms, count)
 
 
 def _milliseconds(timestamp: datetime | int | None) -> int | None:
@@ -135,6 +132,11 @@ def _milliseconds(timestamp: datetime | int | None) -> int | None:
         # Cut, as tiledbsoma does: rounding up would show writes of the next millisecond.
         since_1970 = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         return checked_int("timestamp", since_1970, least=0)
+    if isinstance(timestamp, bool) or not hasattr(timestamp, "__index__"):
+        raise InvalidArgument(
+            "timestamp must be a datetime or an integer, milliseconds since 1970-01-01 UTC, "
+            f"got {described(timestamp)}"
+        )
     return checked_int("timestamp", timestamp, least=0)
 
 

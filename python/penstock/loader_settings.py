@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .arguments import checked_bool, checked_choice, checked_int, parse_memory_size
+from .arguments import (
+    checked_bool,
+    checked_choice,
+    checked_int,
+    described,
+    parse_memory_size,
+)
 from .errors import InvalidArgument
 from .sharding import Share, find_rank, find_worker
 
@@ -114,10 +120,11 @@ def _usable_cores() -> int:
 
 def _dtype_name(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
-    try:
-        name = np.dtype(name if name in DTYPES else dtype).name
-    except TypeError:
-        pass
+    if dtype is not None and name not in DTYPES:  # numpy takes None for float64
+        try:
+            name = np.dtype(dtype).name
+        except (TypeError, ValueError):
+            pass
     if name not in DTYPES:
-        raise InvalidArgument(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        raise InvalidArgument(f"dtype must be one of {', '.join(DTYPES)}, got {described(dtype)}")
     return name

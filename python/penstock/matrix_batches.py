@@ -48,26 +48,35 @@ def _scipy_csr() -> Callable[[_core.Batch], Any]:
 
 
 def _dense_tensor() -> Callable[[_core.Batch], Any]:
-    import torch
+    import torch  # noqa: F401  now, and not within the first batch
 
     def convert(batch: _core.Batch) -> Any:
-        return torch.from_numpy(_numpys_own(batch.dense()))
+        return as_tensor(batch.dense())
 
     return convert
 
 
 def _sparse_tensor() -> Callable[[_core.Batch], Any]:
-    import torch
+    import torch  # noqa: F401
 
     def convert(batch: _core.Batch) -> Any:
-        indptr, indices, data = (torch.from_numpy(_numpys_own(part)) for part in batch.csr())
-        return torch.sparse_csr_tensor(
-            indptr, indices, data, size=(batch.rows, batch.columns), check_invariants=False
-        )
+        return csr_tensor(*batch.csr(), (batch.rows, batch.columns))
 
     return convert
 
 
-def _numpys_own(array: Any) -> Any:
-    """The engine's 64-bit integers are C's long long, which torch does not know without a sign."""
-    return array.view(array.dtype.str) if array.dtype.char in "qQ" else array
+def as_tensor(array: Any) -> Any:
+    """Tensor over the same memory."""
+    import torch
+
+    # The engine's 64-bit integers are C's long long, which torch does not know without a sign.
+    return torch.from_numpy(array.view(array.dtype.str) if array.dtype.char in "qQ" else array)
+
+
+def csr_tensor(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> Any:
+    """Sparse CSR tensor over the same memory; that the arrays fit together is not checked again."""
+    import torch
+
+    return torch.sparse_csr_tensor(
+        as_tensor(indptr), as_tensor(indices), as_tensor(data), size=shape, check_invariants=False
+    )

@@ -12,6 +12,7 @@ from . import _core
 from .column_values import ColumnValues
 from .encoders import Encoder
 from .errors import InvalidArgument
+from .matrix_batches import as_tensor
 from .table import JOINID, DataFrame
 
 Array = npt.NDArray[Any]
@@ -77,17 +78,29 @@ class ObsBatches:
 
     def _encode(self, encoder: Encoder, positions: npt.NDArray[np.int64]) -> Array:
         if not encoder.is_elementwise:
-            return encoder.transform(
-                {name: self._values[name].take(positions) for name in encoder.columns}
-            )
+            obs = {name: self._values[name].take(positions) for name in encoder.columns}
+            return _transformed(encoder, obs, len(positions))
         (column,) = encoder.columns
         values = self._values[column]
         if values.codes is None:
-            return encoder.transform({column: values.take(positions)})
+            return _transformed(encoder, {column: values.take(positions)}, len(positions))
         lookup = self._lookups.get(encoder.name)
         if lookup is None:
-            lookup = self._lookups[encoder.name] = encoder.transform({column: values.values})
+            distinct = values.values
+            lookup = np.asarray(_transformed(encoder, {column: distinct}, len(distinct)))
+            self._lookups[encoder.name] = lookup
         return lookup.take(values.codes.take(positions), axis=0)
+
+
+def _transformed(encoder: Encoder, obs: dict[str, Array], rows: int) -> Array:
+    encoded = encoder.transform(obs)
+    shape = np.shape(encoded)
+    if not shape or shape[0] != rows:
+        raise InvalidArgument(
+            f"an encoder must give one entry a row, {encoder.name!r} gave shape {shape} "
+            f"for {rows} rows"
+        )
+    return encoded
 
 
 def _joinid_column(obs: DataFrame) -> ColumnValues:
@@ -96,13 +109,11 @@ def _joinid_column(obs: DataFrame) -> ColumnValues:
 
 def to_tensor(values: Array) -> Any:
     """Share memory with a tensor; strings and dates have none."""
-    import torch
-
     if values.dtype.kind in "OMm":
         raise InvalidArgument(
             f"values of dtype {values.dtype} have no tensor; use an encoder or obs_format='arrays'"
         )
-    return torch.from_numpy(values)
+    return as_tensor(values)
 
 
 def check_tensor_columns(obs: DataFrame, columns: Sequence[str]) -> None:
@@ -113,3 +124,16 @@ def check_tensor_columns(obs: DataFrame, columns: Sequence[str]) -> None:
                 f"obs column {info.name!r} holds {info.type} values, which have no tensor; use "
                 f"encoders=[LabelEncoder({info.name!r})] or obs_format='arrays'"
             )
+
+
+def check_encoders(obs: DataFrame, columns: Sequence[str], encoders: Sequence[Encoder]) -> None:
+    """Raise for an encoder of a column that is not there, and for two outputs of one name."""
+    names = list(columns)
+    for encoder in encoders:
+        obs.checked_columns(encoder.columns)
+        if encoder.name in names:
+            raise InvalidArgument(
+                f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
+                "column out of obs_columns"
+            )
+        names.append(encoder.name)

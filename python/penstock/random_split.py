@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from .arguments import described
 from .errors import InvalidArgument
 
 
 def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
     """Cells in each part, from fractions that sum to 1 or from sizes that sum to `total`.
 
+    The parts may come as one list or array.
+
     Raises
     ------
     InvalidArgument
         Fewer than two parts, one that is not a number of 0 or more, a wrong sum.
     """
+    if len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray)):
+        parts = list(parts[0]) if not isinstance(parts[0], str) else parts
     if len(parts) < 2:
         raise InvalidArgument(f"random_split needs two parts or more, got {len(parts)}")
     sizes = [_size(part) for part in parts]
@@ -67,5 +72,7 @@ def _fraction(part: Any) -> float:
     except (TypeError, ValueError):
         fraction = math.nan
     if isinstance(part, bool) or not 0 <= fraction <= 1:
-        raise InvalidArgument(f"a part must be a fraction in [0, 1] or a size, got {part!r}")
+        raise InvalidArgument(
+            f"a part must be a fraction in [0, 1] or a size, got {described(part)}"
+        )
     return fraction

@@ -44,6 +44,13 @@ def find_worker() -> tuple[int, int]:
     return (0, 1) if info is None else (info.id, info.num_workers)
 
 
+def find_iterator_seed() -> int | None:
+    """Seed that the workers of one DataLoader iterator share; None outside of a worker."""
+    data: Any = sys.modules.get("torch.utils.data")
+    info = data.get_worker_info() if data is not None else None
+    return None if info is None else (info.seed - info.id) % 2**63
+
+
 def _from_environment(rank_name: str, world_name: str) -> tuple[int, int]:
     try:
         rank, world_size = int(os.environ[rank_name]), int(os.environ[world_name])

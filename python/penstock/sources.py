@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from .arguments import checked_text, described
 from .axis_query import resolve
 from .errors import InvalidArgument
 from .experiment import Experiment, open
+from .selection import Selection
 
 DEFAULT_MEASUREMENT = "RNA"
 
 
-@dataclass(frozen=True)
-class Source:
-    """An experiment, the measurement, and the rows of both axes."""
-
-    experiment: Experiment
-    measurement: str
-    rows: _core.RowSelection
-    genes: _core.RowSelection
-
-
 def resolve_source(
-    source: Any, measurement: str | None, obs_query: Any, var_query: Any, threads: int | None
-) -> Source:
+    source: Any,
+    measurement: str | None,
+    layer: str,
+    obs_query: Any,
+    var_query: Any,
+    threads: int | None,
+) -> Selection:
     """Open a source and select its rows and genes.
 
     Raises
@@ -37,10 +33,13 @@ def resolve_source(
     InvalidArgument, NotFound, Unsupported
         See `penstock.Dataset`.
     """
+    if measurement is not None:
+        checked_text("measurement", measurement)
+    checked_text("layer", layer)
     # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
-        return _from_axis_query(source, measurement, obs_query, var_query, threads)
+        return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
     if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
         experiment = _reopen(source, threads)
     elif isinstance(source, Experiment):
@@ -50,12 +49,13 @@ def resolve_source(
     else:
         raise InvalidArgument(
             "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
-            f"Experiment or ExperimentAxisQuery, got {type(source).__name__}"
+            f"Experiment or ExperimentAxisQuery, got {described(source)}"
         )
     name = DEFAULT_MEASUREMENT if measurement is None else measurement
-    return Source(
+    return Selection(
         experiment,
         name,
+        layer,
         resolve(experiment.obs, obs_query, "obs_query"),
         resolve(experiment.var(name), var_query, "var_query"),
     )
@@ -72,8 +72,13 @@ def _reopen(opened: Any, threads: int | None) -> Experiment:
 
 
 def _from_axis_query(
-    query: Any, measurement: str | None, obs_query: Any, var_query: Any, threads: int | None
-) -> Source:
+    query: Any,
+    measurement: str | None,
+    layer: str,
+    obs_query: Any,
+    var_query: Any,
+    threads: int | None,
+) -> Selection:
     if obs_query is not None or var_query is not None:
         raise InvalidArgument(
             "an ExperimentAxisQuery already selects rows and genes; obs_query and var_query "
@@ -84,9 +89,10 @@ def _from_axis_query(
             f"the ExperimentAxisQuery is of measurement {query.measurement_name!r}, "
             f"got measurement {measurement!r}"
         )
-    return Source(
+    return Selection(
         _reopen(query.experiment, threads),
         query.measurement_name,
+        layer,
         _from_arrow(query.obs_joinids()),
         _from_arrow(query.var_joinids()),
     )

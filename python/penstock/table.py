@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core, display
+from .arguments import checked_names, checked_text
 from .column_values import ColumnValues, from_core
-from .errors import InvalidArgument, NotFound
+from .errors import InvalidArgument, NotFound, Unsupported
 
 if TYPE_CHECKING:
     import pandas as pd
 
 JOINID = "soma_joinid"
+
+#: How the engine's errors about a filter begin.
+_FILTER_PREFIX = "value_filter: "
 
 
 class DataFrame:
@@ -62,7 +67,7 @@ class DataFrame:
         Parameters
         ----------
         columns : sequence of str, optional
-            Names, in the order wanted; all when absent.
+            Names, in the order wanted; all when absent, none for an empty list.
         value_filter : str, optional
             In tiledbsoma's filter language, for example ``"n_genes > 500 and cell_type in
             ['B cell', 'T cell']"``.
@@ -80,12 +85,24 @@ class DataFrame:
             The filter does not parse; the message points at the place.
         """
         names = self.checked_columns(columns)
-        read = self._core.read(names, checked_filter(value_filter) or "", self._selection)
+        text = _checked_filter(value_filter, "value_filter")
+        if not names:  # the engine takes none for all
+            self.select(value_filter)
+            return {}
+        with _naming("value_filter", self.uri):
+            read = self._core.read(names, text, self._selection)
         return {column.name: from_core(column) for column in read}
 
-    def select(self, value_filter: str | None = None) -> _core.RowSelection:
-        """Joinids of the rows that a filter keeps; of all rows without one."""
-        rows = self._core.select(checked_filter(value_filter) or "")
+    def select(
+        self, value_filter: str | None = None, argument: str = "value_filter"
+    ) -> _core.RowSelection:
+        """Joinids of the rows that a filter keeps; of all rows without one.
+
+        Errors call the filter by the name of the `argument` that it came in.
+        """
+        text = _checked_filter(value_filter, argument)
+        with _naming(argument, self.uri):
+            rows = self._core.select(text)
         return rows if self._selection is None else rows & self._selection
 
     def to_pandas(
@@ -94,28 +111,31 @@ class DataFrame:
         """Read as a pandas DataFrame; arguments and errors are those of `read`.
 
         Enumerated columns are Categoricals, strings objects, a missing integer makes its column
-        float64.
+        float64 (objects where float64 would change a value). The index counts the rows, also where
+        there are no columns.
         """
         import pandas as pd
 
         read = self.read(columns, value_filter)
+        if not read:
+            return pd.DataFrame(index=pd.RangeIndex(len(self.select(value_filter))))
         return pd.DataFrame({name: values.to_pandas() for name, values in read.items()})
 
-    def checked_columns(self, columns: Sequence[str] | None) -> list[str]:
+    def checked_columns(
+        self, columns: Sequence[str] | None, argument: str = "columns"
+    ) -> list[str]:
         """Return the names as a list, all for None; raise `NotFound` for one that does not exist."""
         there = self.columns
         if columns is None:
             return there
-        if isinstance(columns, str):
-            raise InvalidArgument(f"columns must be a list of names, got the string {columns!r}")
-        names = list(columns)
+        names = checked_names(argument, columns)
         for name in names:
             if name not in there:
                 raise NotFound(
                     f"{self._kind} has no column {name!r}; it has {', '.join(there)}, in {self.uri}"
                 )
         if len(set(names)) != len(names):
-            raise InvalidArgument(f"a column is named twice, columns {names}")
+            raise InvalidArgument(f"{argument} names a column twice, got {names}")
         return names
 
     def __repr__(self) -> str:
@@ -128,8 +148,19 @@ class DataFrame:
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
 
 
-def checked_filter(value_filter: str | None) -> str | None:
-    """Return the filter; raise `InvalidArgument` for what is not text."""
-    if value_filter is not None and not isinstance(value_filter, str):
-        raise InvalidArgument(f"value_filter must be a string, got {type(value_filter).__name__}")
-    return value_filter
+def _checked_filter(value_filter: str | None, argument: str) -> str:
+    return "" if value_filter is None else checked_text(argument, value_filter)
+
+
+@contextmanager
+def _naming(argument: str, uri: str) -> Iterator[None]:
+    """Let an error about a filter say which argument it came in, and of what table."""
+    try:
+        yield
+    except (InvalidArgument, NotFound, Unsupported) as error:
+        said = str(error)
+        if not said.startswith(_FILTER_PREFIX):
+            raise
+        # The lines after the first show the place in the filter.
+        first, *place = said.removeprefix(_FILTER_PREFIX).split("\n")
+        raise type(error)("\n".join([f"{argument}: {first}, in {uri}", *place])) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .arguments import checked_int
+from .arguments import checked_int, described
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     Returns
     -------
     torch.utils.data.DataLoader
-        Each ``for`` over it is the next epoch, with worker processes too. (`Dataset.set_epoch` does
-        not reach workers that are kept by ``persistent_workers``.)
+        Each ``for`` over it is the next epoch, and `Dataset.set_epoch` sets it, with worker
+        processes too.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     from .dataset import Dataset
 
     if not isinstance(dataset, Dataset):
-        raise InvalidArgument(f"dataloader takes a penstock Dataset, got {type(dataset).__name__}")
+        raise InvalidArgument(f"dataloader takes a penstock Dataset, got {described(dataset)}")
     for name in arguments:
         if name in _OURS:
             raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")

@@ -6,20 +6,30 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from torch.utils.data import DataLoader
 
 from .dataset import Dataset
+from .matrix_batches import as_tensor, csr_tensor
 
 
 class EpochDataLoader(DataLoader[Any]):
-    """Advances the epoch in this process when the copies that iterate are in others."""
+    """Numbers the epochs in this process, so that `Dataset.set_epoch` never comes too late."""
+
+    _ticket = 0
+    _round = 0
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        batches = super().__iter__()  # workers get their copies here
-        if self.num_workers > 0 and isinstance(self.dataset, Dataset):
-            self.dataset.set_epoch(self.dataset.epoch + 1)
-        return batches
+        if self.num_workers == 0 or not isinstance(self.dataset, Dataset):
+            return super().__iter__()
+        epochs = self.dataset._epochs
+        if self._ticket == 0 or not self.persistent_workers:
+            self._ticket, self._round = epochs.draw_ticket(), 0
+        self._round += 1
+        epochs.begin_for_workers(self._ticket, self._round)
+        try:
+            return super().__iter__()  # workers start here, or go on
+        finally:
+            epochs.end_of_start()
 
 
 def to_tensors(batch: Any) -> tuple[Any, Any]:
@@ -28,14 +38,11 @@ def to_tensors(batch: Any) -> tuple[Any, Any]:
     if isinstance(obs, dict):
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
     if hasattr(X, "indptr"):
-        indptr, indices, data = map(torch.from_numpy, (X.indptr, X.indices, X.data))
-        return torch.sparse_csr_tensor(
-            indptr, indices, data, size=X.shape, check_invariants=False
-        ), obs
+        return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
     return _tensor_or_same(X), obs
 
 
 def _tensor_or_same(values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return torch.from_numpy(values)
+        return as_tensor(values)
     return values

@@ -76,7 +76,9 @@ def census_like(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     return read_with_tiledbsoma(path)
 
 
-def write_small_tiles(path: Path, n_obs: int, n_vars: int) -> Path:
+def write_small_tiles(
+    path: Path, n_obs: int, n_vars: int, filters: list[str] | None = None
+) -> Path:
     """An experiment of many fetch units: about 8 counts a cell in tiles of 16 rows."""
     import anndata
     import tiledbsoma.io
@@ -84,7 +86,12 @@ def write_small_tiles(path: Path, n_obs: int, n_vars: int) -> Path:
     X = sp.random(n_obs, n_vars, 8 / n_vars, "csr", np.float32, random_state=0)
     obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_vars)])
-    tile = {"capacity": 128, "dims": {"soma_dim_0": {"tile": 16}, "soma_dim_1": {"tile": 64}}}
+    chain = {} if filters is None else {"filters": filters}
+    tile = {
+        "capacity": 128,
+        "dims": {"soma_dim_0": {"tile": 16, **chain}, "soma_dim_1": {"tile": 64, **chain}},
+        "attrs": {"soma_data": chain},
+    }
     tiledbsoma.io.from_anndata(
         str(path),
         anndata.AnnData(X, obs, var),

@@ -14,6 +14,7 @@ import pytest
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 tiledb = pytest.importorskip("tiledb")
+from conftest import Oracle  # noqa: E402
 from soma_tables import as_objects, dictionary, tick, write_experiment  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data"
@@ -384,7 +385,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     experiment = ps.open(uri)
     with pytest.raises(ps.NotFound, match="RNA"):
         experiment.var("protein")
-    with pytest.raises(ps.NotFound, match="none"):
+    with pytest.raises(ps.NotFound, match="no collection 'X' nor any other, in"):
         experiment.x("RNA", "raw")
     with pytest.raises(ps.NotFound, match="null_category"):
         experiment.obs.to_pandas(columns=["categry"])
@@ -412,3 +413,39 @@ def test_absolute_members(tmp_path: Path) -> None:
     with tiledb.Group(uri, "w") as group:
         group.add(f"file://{uri}/obs", name="obs", relative=False)
     assert len(ps.open(uri).obs) == 10
+
+
+def test_no_columns(soma_small: Oracle) -> None:
+    """None asked for, none read; the rows are counted still. (tiledbsoma reads all of them.)"""
+    obs = ps.open(soma_small.path).obs
+    assert obs.read([]) == {}
+    for text in (None, "soma_joinid < 7"):
+        frame = obs.to_pandas(text, columns=[])
+        want = obs.to_pandas(text)
+        assert frame.shape == (len(want), 0)
+        pd.testing.assert_index_equal(frame.index, want.index)
+    with pytest.raises(ps.NotFound, match="nope"):
+        obs.read([], "nope == 1")
+    (_, batch) = next(iter(ps.Dataset(soma_small.path, obs_columns=[])))
+    assert batch == {}
+
+
+@pytest.mark.parametrize("large", [2**53 - 1, 2**53 + 1, -(2**60) - 1])
+def test_large_integers_with_missing_ones_stay_what_they_are(tmp_path: Path, large: int) -> None:
+    values = [large, None, 3]
+    table = pa.table(
+        {
+            "soma_joinid": pa.array(range(3), pa.int64()),
+            "identifier": pa.array(values, pa.int64()),
+        }
+    )
+    uri = write_experiment(tmp_path / "e", table)
+    obs = ps.open(uri).obs
+    read = obs.read(["identifier"])["identifier"].to_numpy()
+    assert read.dtype == (object if abs(large) > 2**53 else np.float64)
+    assert [None if value is None or value != value else int(value) for value in read] == values
+    for read in (obs.to_pandas()["identifier"],):
+        assert [None if pd.isna(value) else int(value) for value in read] == values
+    encoder = ps.LabelEncoder("identifier")
+    encoder.fit({"identifier": obs.read(["identifier"])["identifier"].distinct()})
+    assert sorted(encoder.classes_.tolist()) == sorted([large, 3])

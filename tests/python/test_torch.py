@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -70,12 +72,138 @@ def test_workers_share_the_cells(census_like: Oracle, context: str, num_workers:
     assert collect(loader)[0].tolist() == orders[0]
 
 
-def test_persistent_workers(soma_small: Oracle) -> None:
+class Wrapped(IterableDataset):
+    """What users write: a dataset around ours, which torch never sees."""
+
+    def __init__(self, dataset: ps.Dataset) -> None:
+        self.dataset = dataset
+
+    def __iter__(self):
+        return iter(self.dataset)
+
+
+LOADERS = {
+    "ours": lambda ds, **workers: ps.dataloader(ds, **workers),
+    "plain": lambda ds, **workers: DataLoader(ds, batch_size=None, **workers),
+    "wrapped": lambda ds, **workers: DataLoader(Wrapped(ds), batch_size=None, **workers),
+}
+
+
+def order_of(loader) -> list[int]:
+    order = collect(loader)[0].tolist()
+    assert sorted(order) == list(range(300)), "workers disagree on the epoch"
+    return order
+
+
+@pytest.mark.parametrize(
+    ("kind", "persistent", "context"),
+    [(kind, persistent, "fork") for kind in LOADERS for persistent in (False, True)]
+    + [(kind, persistent, "spawn") for kind in ("ours", "plain") for persistent in (False, True)]
+    + [("plain", False, "forkserver")],
+)
+def test_epochs_with_workers(soma_small: Oracle, kind: str, persistent: bool, context: str) -> None:
+    """Every bare loop is another epoch; set_epoch in this process is seen by all workers."""
     ds = ps.Dataset(soma_small.path, batch_size=10)
-    loader = ps.dataloader(ds, num_workers=2, persistent_workers=True)
-    orders = [collect(loader)[0].tolist() for _ in range(3)]
-    assert all(sorted(order) == list(range(300)) for order in orders)
+    loader = LOADERS[kind](
+        ds, num_workers=2, persistent_workers=persistent, multiprocessing_context=context
+    )
+    epochs = 3 if context == "fork" else 2  # other workers take seconds to start
+    orders = [order_of(loader) for _ in range(epochs)]
+    assert len({tuple(order) for order in orders}) == epochs
+    assert ds.epoch == epochs
+    ds.set_epoch(0)
+    assert order_of(loader) == orders[0]
+    assert ds.epoch == 1
+    if context == "fork":
+        assert order_of(loader) == orders[1]
+    if kind != "wrapped":
+        assert len(loader) == 30
+
+
+def test_epochs_are_those_of_set_epoch(soma_small: Oracle) -> None:
+    """Workers read the epoch whose number they were given, kept workers and new ones."""
+    orders = {}
+    for persistent in (False, True):
+        ds = ps.Dataset(soma_small.path, batch_size=10)
+        loader = ps.dataloader(ds, num_workers=2, persistent_workers=persistent)
+        for epoch in (4, 0, 2):
+            ds.set_epoch(epoch)
+            iterator = iter(loader)
+            ds.set_epoch(9)  # too late for the workers that are starting
+            joinids = [obs["soma_joinid"].numpy() for _, obs in iterator]
+            order = np.concatenate(joinids).tolist()
+            assert orders.setdefault(epoch, order) == order
+    assert len({tuple(order) for order in orders.values()}) == 3
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_epochs_though_torch_is_seeded_before_each(soma_small: Oracle, kind: str) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    orders = []
+    for num_workers in (1, 2, 2):
+        torch.manual_seed(0)
+        orders.append(order_of(LOADERS[kind](ds, num_workers=num_workers)))
     assert len({tuple(order) for order in orders}) == 3
+    assert ds.epoch == 3
+
+
+def test_an_epoch_that_is_left_early(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    loader = DataLoader(ds, batch_size=None, num_workers=2)
+    for number in range(3):
+        for _ in loader:
+            break
+        assert ds.epoch == number + 1
+    order = order_of(loader)
+    ds.set_epoch(3)
+    assert order_of(loader) == order
+
+
+def _count_on(ds, answers) -> None:
+    """A rank: iterates, with workers and without, while others have a copy of the same dataset."""
+    answers.put([ds.epoch, order_of(ds), order_of(ps.dataloader(ds, num_workers=1)), ds.epoch])
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_other_processes_count_by_themselves(soma_small: Oracle, start_method: str) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    ds.set_epoch(5)
+    context = multiprocessing.get_context(start_method)
+    answers = context.Queue()
+    ranks = [context.Process(target=_count_on, args=(ds, answers)) for _ in range(2)]
+    for rank in ranks:
+        rank.start()
+    first, second = (answers.get(timeout=120) for _ in ranks)
+    for rank in ranks:
+        rank.join(60)
+    assert first == second
+    assert (first[0], first[3], ds.epoch) == (5, 7, 5)
+    assert order_of(ds) == first[1]
+
+
+def test_copies_and_parts_count_by_themselves(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    ds.set_epoch(3)
+    copies = [copy.copy(ds), copy.deepcopy(ds), pickle.loads(pickle.dumps(ds))]
+    assert [other.epoch for other in copies] == [3, 3, 3]
+    next(iter(copies[0]))
+    assert [other.epoch for other in (ds, *copies)] == [3, 4, 3, 3]
+    left, right = ds.random_split(0.5, 0.5)
+    next(iter(left))
+    assert (ds.epoch, left.epoch, right.epoch) == (3, 1, 0)
+
+
+def test_many_datasets_take_one_file_descriptor(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    before = len(os.listdir("/proc/self/fd"))
+    many = [copy.copy(ds) for _ in range(100)]
+    for number, other in enumerate(many):
+        other.set_epoch(number)
+    assert [other.epoch for other in many] == list(range(100))
+    assert len(os.listdir("/proc/self/fd")) == before
+    del many, other
+    assert copy.copy(ds).epoch == 0
 
 
 def test_plain_dataloader_with_workers(soma_small: Oracle) -> None:
