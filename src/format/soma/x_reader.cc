@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <string>
 
+#include "format/soma/x_merged_cells.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
 namespace {
 
 constexpr uint64_t kSampleTiles = 12;
+/// A tile's stage with the slack of its three arrays, and where its bytes lie.
+constexpr uint64_t kTileBytes = sizeof(XTileStage) + 3 * kStageSlack + sizeof(XTileBytes) + 64;
+/// A row's summary, its id, and its place in the map.
+constexpr uint64_t kRowBytes = sizeof(XRowSummary) + sizeof(int64_t) + sizeof(uint32_t);
 
 /// All rows between the bounds of one tile.
 std::vector<int64_t> rows_between(int64_t first, int64_t last) {
@@ -25,7 +30,8 @@ XReader::XReader(std::shared_ptr<const XArray> array, std::span<const int64_t> c
     : array_(std::move(array)),
       columns_(columns, array_->info().column_domain_end),
       layout_(kernel::make_row_layout(columns.size(), array_->info().value_type)),
-      context_{*array_, columns_, layout_} {}
+      context_{*array_, columns_, layout_},
+      unit_bytes_(array_->units().size()) {}
 
 bool XReader::wanted(XTileId id) const {
   const XTileBounds bounds = array_->fragments()[id.fragment].bounds(id.tile);
@@ -65,21 +71,41 @@ std::unique_ptr<UnitDecode> XReader::start(uint32_t unit, std::vector<int64_t> r
 }
 
 uint64_t XReader::in_flight_bytes(uint32_t unit) const {
-  const plan::FetchUnit& place = array_->units().at(unit);
-  uint64_t stored = 0;
-  uint64_t cells = 0;
-  uint64_t tiles = 0;
-  for (const XTileId id : array_->tiles_of(place.row_begin, place.row_end)) {
-    if (!wanted(id)) continue;
-    const XFragment& fragment = array_->fragments()[id.fragment];
-    stored += fragment.stored_bytes(id.tile);
-    cells += fragment.cells(id.tile);
-    ++tiles;
+  std::atomic<uint64_t>& known = unit_bytes_.at(unit);
+  uint64_t bytes = known.load(std::memory_order_relaxed);
+  if (bytes == 0) {
+    bytes = unit_bytes(unit);
+    known.store(bytes, std::memory_order_relaxed);
   }
+  return bytes;
+}
+
+// What does not grow with the unit but with threads, a task's scratch, is counted once a unit: the
+// split of the budget decides the order of rows, which must not depend on threads.
+uint64_t XReader::unit_bytes(uint32_t unit) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
   const auto rows =
       static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, int64_t{1} << 20));
-  return stored + static_cast<uint64_t>(static_cast<double>(cells) * sample().staged_bytes) +
-         tiles * sizeof(XTileStage) + rows * (sizeof(XRowSummary) + 16);
+  uint64_t stored = 0;
+  uint64_t tiles = 0;
+  uint64_t scratch = 0;
+  XMergedCells cells(*array_, place.row_begin, place.row_end);
+  for (const XTileId id : array_->tiles_of(place.row_begin, place.row_end)) {
+    if (!wanted(id)) continue;
+    stored += array_->fragments()[id.fragment].stored_bytes(id.tile);
+    scratch = std::max(scratch, scratch_bytes(*array_, id));
+    cells.add(id);
+    ++tiles;
+  }
+  const bool repeating = sample().repeating;
+  const auto merged = static_cast<double>(cells.merged(repeating)) * sample().kept_cells;
+  const auto timed = static_cast<double>(cells.timed(repeating)) * sample().kept_cells;
+  // Merged rows are written anew, with room for every value to be a wide one; cells that a time or
+  // a delete decides about carry it.
+  const double bytes = static_cast<double>(cells.all()) * sample().staged_bytes +
+                       merged * (layout_.index_bytes + 1.0 + layout_.value_bytes) +
+                       timed * (sizeof(uint64_t) + 1.0);
+  return stored + scratch + static_cast<uint64_t>(bytes) + tiles * kTileBytes + rows * kRowBytes;
 }
 
 double XReader::packed_bytes_per_cell() const { return sample().packed_bytes; }
@@ -116,6 +142,7 @@ XReader::Sample XReader::take_sample() const {
     number += tiles;
   }
   double stored = 0, kept = 0, wide = 0, runs = 0;
+  bool repeating = false;
   auto scratch = scratch_pool_.take();
   XTileStage stage;
   std::vector<Buffer> buffers;
@@ -134,19 +161,24 @@ XReader::Sample XReader::take_sample() const {
     kept += stage.cells;
     wide += stage.raw ? stage.cells : stage.wide_count;
     runs += static_cast<double>(stage.runs.size());
+    repeating |= stage.wants_timestamps;
   }
   scratch_pool_.give(std::move(scratch));
   const double value_bytes = layout_.value_bytes;
   const double coded = kept + wide * value_bytes;
   const double values = std::min(coded, kept * value_bytes);
-  if (stored == 0) return {layout_.index_bytes + 1.0, layout_.index_bytes + 1.0};
-  return {(kept * layout_.index_bytes + values) / stored,
-          (kept * layout_.index_bytes + coded + runs * (sizeof(XRun) + sizeof(XRowRun))) / stored};
+  if (stored == 0) return {layout_.index_bytes + 1.0, layout_.index_bytes + 1.0, 1.0, false};
+  return {
+      .packed_bytes = (kept * layout_.index_bytes + values) / stored,
+      .staged_bytes =
+          (kept * layout_.index_bytes + coded + runs * (sizeof(XRun) + sizeof(XRowRun))) / stored,
+      .kept_cells = kept / stored,
+      .repeating = repeating};
 }
 
 uint64_t XReader::bytes_needed(const RowSelection& rows) const {
   uint64_t bytes = 0;
-  // Neighbouring tiles often have the same rows; a rank costs about a hundred nanoseconds.
+  // Neighbouring tiles often have the same rows.
   XTileBounds last;
   bool touched = false;
   bool known = false;
@@ -156,7 +188,7 @@ uint64_t XReader::bytes_needed(const RowSelection& rows) const {
       const XTileBounds bounds = fragment.bounds(tile);
       if (!columns_.touches(bounds.column_first, bounds.column_last)) continue;
       if (!known || bounds.row_first != last.row_first || bounds.row_last != last.row_last) {
-        touched = rows.rank(bounds.row_last + 1) > rows.rank(bounds.row_first);
+        touched = rows.intersects(bounds.row_first, bounds.row_last + 1);
         last = bounds;
         known = true;
       }

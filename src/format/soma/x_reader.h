@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,10 +31,13 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   struct Sample {
     double packed_bytes = 0;
     double staged_bytes = 0;
+    double kept_cells = 0;
+    bool repeating = false;  ///< a tile holds a place twice
   };
   const Sample& sample() const;
   Sample take_sample() const;
   bool wanted(XTileId id) const;
+  uint64_t unit_bytes(uint32_t unit) const;
   XTileBytes read_tile(XTileId id, std::vector<Buffer>& buffers) const;
 
   std::shared_ptr<const XArray> array_;
@@ -43,6 +47,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   mutable XScratchPool scratch_pool_;
   mutable std::once_flag sampled_;
   mutable Sample sample_;
+  mutable std::vector<std::atomic<uint64_t>> unit_bytes_;  ///< by unit, 0 until it is asked for
 };
 
 }  // namespace penstock::format::soma

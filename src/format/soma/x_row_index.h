@@ -49,6 +49,10 @@ class XRowIndex {
   const std::vector<uint32_t>& again() const noexcept { return again_; }
   const std::vector<uint32_t>& merges() const noexcept { return merges_; }
 
+  uint64_t memory_bytes() const noexcept {
+    return rows_.size() * sizeof(XRowSummary) + runs_.size() * sizeof(XRowRun);
+  }
+
   /// Replaces a row's runs by one, or by none when it has no cells.
   void set_merged(uint32_t row, const XRowRun& run) noexcept;
 

@@ -1,6 +1,7 @@
 #include "format/soma/x_source.h"
 
 #include "format/soma/x_golden_case.h"
+#include "format/soma/x_unit_decode.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -101,6 +102,30 @@ TEST_P(XGolden, CountsBytes) {
   EXPECT_GE(reader->packed_bytes_per_cell(), 0.0);
   for (uint32_t unit = 0; unit < source_->units().size(); ++unit) {
     EXPECT_GE(reader->in_flight_bytes(unit), source_->units()[unit].stored_bytes);
+  }
+}
+
+TEST_P(XGolden, AUnitHoldsWhatWasCounted) {
+  // A sample of a few tiny tiles tells little.
+  if (source_->info().stored_cells < 32 * source_->info().tile_count) return;
+  const auto columns = all_columns(golden_);
+  const auto reader = source_->reader(columns);
+  for (uint32_t unit = 0; unit < source_->units().size(); ++unit) {
+    const plan::FetchUnit& place = source_->units()[unit];
+    if (place.row_end - place.row_begin > 100000) continue;
+    std::vector<int64_t> rows(static_cast<size_t>(place.row_end - place.row_begin));
+    std::iota(rows.begin(), rows.end(), place.row_begin);
+    const auto decode = reader->start(unit, rows, nullptr);
+    decode->fetch();
+    for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
+      for (size_t task = 0; task < decode->task_count(phase); ++task) decode->run(phase, task);
+    }
+    const auto* sparse = dynamic_cast<const XUnitDecode*>(decode.get());
+    if (sparse == nullptr) continue;
+    const uint64_t counted = reader->in_flight_bytes(unit);
+    // Averages of a sample: a unit of a few cells may differ.
+    EXPECT_LE(sparse->memory_bytes(), counted + counted / 8 + 2048) << "unit " << unit;
+    EXPECT_EQ(reader->in_flight_bytes(unit), counted);
   }
 }
 

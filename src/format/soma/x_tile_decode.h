@@ -69,4 +69,7 @@ void decode_tile_general(const XDecodeContext& context, XTileId id, const XTileB
 /// Whether decode_tile_runs can take the tile.
 bool can_decode_runs(const XArray& array, XTileId id);
 
+/// Memory of an XTileScratch while it decodes the tile.
+uint64_t scratch_bytes(const XArray& array, XTileId id);
+
 }  // namespace penstock::format::soma

@@ -194,6 +194,21 @@ class GeneralDecode {
 
 }  // namespace
 
+uint64_t scratch_bytes(const XArray& array, XTileId id) {
+  const uint64_t cells = array.fragments()[id.fragment].cells(id.tile);
+  // By runs: where each begins, and some chunks' worth of cells in several forms.
+  constexpr uint64_t kChunkCells = uint64_t{1} << 16;
+  if (can_decode_runs(array, id))
+    return cells * sizeof(uint32_t) + std::min(cells, kChunkCells) * 12;
+  const XFragment& fragment = array.fragments()[id.fragment];
+  uint64_t cell_bytes =
+      sizeof(std::pair<uint64_t, uint32_t>) + 1 + size_of(array.info().value_type);
+  for (size_t part = 0; part < kXPartCount; ++part) {
+    if (fragment.reads(XPart(part))) cell_bytes += fragment.field(XPart(part)).cell_bytes();
+  }
+  return cells * cell_bytes;
+}
+
 void decode_tile_general(const XDecodeContext& context, XTileId id, const XTileBytes& bytes,
                          const XRowMap& rows, XTileScratch& scratch, XTileStage& stage) {
   stage.clear();

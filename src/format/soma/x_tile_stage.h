@@ -44,6 +44,11 @@ struct XTileStage {
   bool wants_timestamps = false;
   uint32_t fragment = 0;  ///< index into the array's fragments, oldest first
 
+  uint64_t memory_bytes() const noexcept {
+    return sizeof(XTileStage) + runs.size() * sizeof(XRun) + indices.size() + codes.size() +
+           wide.size() + timestamps.size() * sizeof(uint64_t) + deleted.size();
+  }
+
   void clear() {
     runs.clear();
     timestamps.clear();

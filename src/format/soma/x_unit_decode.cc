@@ -180,6 +180,15 @@ void XUnitDecode::decode_tile_again(size_t tile) {
   decode_tile_general(context_, id, bytes, row_map_, *scratch, stages_[tile]);
 }
 
+uint64_t XUnitDecode::memory_bytes() const {
+  uint64_t bytes = rows_.size() * (sizeof(int64_t) + sizeof(uint32_t)) +
+                   tiles_.size() * (sizeof(XTileId) + sizeof(XTileBytes)) + index_.memory_bytes();
+  for (size_t i = 0; i < read_count_; ++i) bytes += reads_[i].size();
+  for (size_t i = 0; i < tiles_.size(); ++i) bytes += stages_[i].memory_bytes();
+  for (const XTileStage& stage : merged_) bytes += stage.memory_bytes();
+  return bytes;
+}
+
 uint32_t XUnitDecode::wide_form(const XRowSummary& row) const {
   const uint64_t size = context_.layout.value_bytes;
   const uint64_t coded = uint64_t{row.wide_count} * size + row.nnz;

@@ -54,6 +54,9 @@ class XUnitDecode final : public UnitDecode {
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
+  /// What it holds now, scratch apart: what XReader::in_flight_bytes must have counted.
+  uint64_t memory_bytes() const;
+
  private:
   struct Wanted {
     size_t tile;
