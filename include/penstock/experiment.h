@@ -63,6 +63,9 @@ class Matrix {
   uint32_t fragment_count() const;
   const std::string& layout() const;                                  ///< for people
   const std::shared_ptr<const format::MatrixSource>& source() const;  ///< loads tile metadata, once
+  /// joinids of the experiment's obs, read once when there are gaps among them; null for a matrix
+  /// without an experiment.
+  const RowSelection* stored_rows() const;
 
   struct State;
   explicit Matrix(std::shared_ptr<const State> state) : state_(std::move(state)) {}

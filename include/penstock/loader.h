@@ -23,7 +23,10 @@ enum class BatchLayout : uint8_t { kCsr, kDense };
 enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
 
 struct LoaderOptions {
-  std::optional<RowSelection> rows;             ///< joinids; every row of the domain when absent
+  std::optional<RowSelection> rows;  ///< joinids; every row of the domain when absent
+  /// joinids that the matrix has at all, for estimates of memory where there are gaps; absent:
+  /// those of the experiment's obs
+  std::optional<RowSelection> stored_rows;
   std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
   uint32_t batch_size = 128;
   bool shuffle = true;

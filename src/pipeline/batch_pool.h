@@ -38,7 +38,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   /// The loader ends: idle blocks are freed, blocks in use when they come back. `on_release` is
   /// not called any more once this returns.
   void close();
-  /// Called, with no lock held, after a block came back.
+  /// Called after a block came back, by whoever dropped it; may take locks that are not held while
+  /// a block is dropped.
   void set_on_release(std::function<void()> on_release);
 
   static size_t block_bytes(size_t bytes) noexcept;

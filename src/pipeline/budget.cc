@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <string>
 
 #include "pipeline/batch_pool.h"
+#include "plan/least_memory.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -67,110 +67,19 @@ uint32_t page_size(uint64_t row_bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(wanted, uint64_t{1} << 20));
 }
 
-/// Visits between the first and the last bucket of any batch.
-uint32_t visits_of_a_batch(std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch,
-                           uint32_t spread) {
-  const plan::EpochPlan plan(units, epoch, spread);
-  uint32_t most = 0;
-  size_t first = 0;
-  size_t last = 0;
-  for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
-    const uint64_t begin = plan.batch_begin(batch);
-    const uint64_t end = plan.batch_begin(batch + 1);
-    if (begin == end) continue;
-    while (plan.bucket_begin(first + 1) <= begin) ++first;
-    last = std::max(last, first);
-    while (plan.bucket_begin(last + 1) < end) ++last;
-    most = std::max(most, static_cast<uint32_t>(plan.last_visit_of_bucket(last) -
-                                                plan.last_visit_of_bucket(first)));
-  }
-  return most;
-}
-
-/// The largest spread whose rows fit, and how many visits ahead a batch may have to reach then.
-/// A batch that spans buckets keeps the first of them until the last is there: those visits count
-/// as read ahead, but how many there are is only known from the plan that the spread gives.
-struct SpreadChoice {
-  uint32_t spread = 0;  ///< 0: nothing fits
-  uint32_t units_ahead = 0;
-  uint64_t least_bytes = 0;
-};
-
-SpreadChoice choose_spread(std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch,
-                           uint64_t row_bytes, uint32_t units_in_flight, uint32_t page_bytes) {
-  SpreadChoice choice;
-  const auto choose = [&](uint32_t ahead) {
-    return plan::EpochPlan::choose_spread(units, epoch, row_bytes, ahead, page_bytes,
-                                          &choice.least_bytes);
-  };
-  uint32_t span = 1;
-  for (int round = 0; round < 4; ++round) {
-    const uint32_t spread = choose(units_in_flight + span);
-    if (spread == 0) break;
-    const uint32_t needed = visits_of_a_batch(units, epoch, spread);
-    if (needed <= span) {
-      choice.spread = spread;
-      choice.units_ahead = units_in_flight + span;
-      return choice;
-    }
-    span = needed;
-  }
-  // No spread agrees with its own reach: take none, whose reach is known.
-  choice.units_ahead = units_in_flight + std::max(1U, visits_of_a_batch(units, epoch, 1));
-  choice.spread = std::min(choose(choice.units_ahead), 1U);
-  return choice;
-}
-
 uint64_t reserve_of(const Sizes& sizes, const Level& level) {
   return sizes.fixed_bytes + sizes.unit_bytes * level.units +
          sizes.batch_bytes * (level.batches + 1);
 }
 
-/// The first level that works, or nothing. `least_bytes` gets what the last one surely works with.
-std::optional<BudgetSplit> try_levels(uint64_t memory_budget, const Sizes& sizes,
-                                      std::span<const plan::UnitRows> units,
-                                      const plan::EpochOptions& epoch, uint64_t* least_bytes) {
+/// What works at the last level, for any order.
+uint64_t least_budget(const Sizes& sizes, std::span<const plan::UnitRows> units,
+                      const plan::EpochOptions& epoch) {
+  if (units.empty()) return 0;
+  const Level& last = *(std::end(kLevels) - 1);
   const uint64_t page = page_size(sizes.row_bytes);
-  for (const Level& level : kLevels) {
-    const bool is_last = &level == std::end(kLevels) - 1;
-    const uint64_t reserve = reserve_of(sizes, level);
-    if (!is_last && reserve > memory_budget / level.share) continue;
-    const uint64_t left = memory_budget > reserve ? memory_budget - reserve : 0;
-    const auto choice =
-        choose_spread(units, epoch, left / page * page, level.units, static_cast<uint32_t>(page));
-    *least_bytes = reserve + (choice.least_bytes + page - 1) / page * page;
-    if (choice.spread == 0) continue;
-    BudgetSplit split;
-    split.page_bytes = static_cast<uint32_t>(page);
-    split.row_bytes = left;
-    split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
-    split.units_in_flight = level.units;
-    split.units_ahead = choice.units_ahead;
-    split.batches_ahead = level.batches;
-    split.spread = choice.spread;
-    return split;
-  }
-  return std::nullopt;
-}
-
-/// The least budget that works, between `too_small` and one that does: a spread above 1 may need
-/// less than none, so that only trying tells. Rows are given whole pages, so nothing in between is
-/// worth a try.
-uint64_t least_budget(uint64_t too_small, uint64_t works, const Sizes& sizes,
-                      std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
-  const uint64_t page = page_size(sizes.row_bytes);
-  const uint64_t reserve = reserve_of(sizes, *(std::end(kLevels) - 1));
-  uint64_t ignored = 0;
-  uint64_t pages_too_few = too_small > reserve ? (too_small - reserve) / page : 0;
-  uint64_t pages = (works - reserve) / page;
-  if (pages_too_few == 0 && try_levels(reserve, sizes, units, epoch, &ignored)) return reserve;
-  while (pages - pages_too_few > 1) {
-    const uint64_t middle = pages_too_few + (pages - pages_too_few) / 2;
-    const bool enough =
-        try_levels(reserve + middle * page, sizes, units, epoch, &ignored).has_value();
-    (enough ? pages : pages_too_few) = middle;
-  }
-  return reserve + pages * page;
+  const uint64_t rows = plan::least_row_bytes(units, epoch, last.units, page);
+  return reserve_of(sizes, last) + (rows + page - 1) / page * page;
 }
 
 /// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
@@ -185,14 +94,31 @@ std::string bytes_and_mebibytes(uint64_t bytes) {
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   const Sizes sizes = measure(request, reader, units, epoch);
-  uint64_t works = 0;
-  const auto split = try_levels(request.memory_budget, sizes, units, epoch, &works);
-  if (split) return *split;
-  throw ResourceExhausted(
-      "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) +
-      ", needed at least " +
-      bytes_and_mebibytes(least_budget(request.memory_budget, works, sizes, units, epoch)) +
-      " for this matrix, selection and batch_size");
+  const uint64_t least = least_budget(sizes, units, epoch);
+  if (request.memory_budget < least) {
+    throw ResourceExhausted(
+        "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) +
+        ", needed at least " + bytes_and_mebibytes(least) +
+        " for this matrix, selection and batch_size");
+  }
+  BudgetSplit split;
+  split.page_bytes = page_size(sizes.row_bytes);
+  for (const Level& level : kLevels) {
+    const bool is_last = &level == std::end(kLevels) - 1;
+    const uint64_t reserve = reserve_of(sizes, level);
+    if (!is_last && reserve > request.memory_budget / level.share) continue;
+    const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
+    const uint32_t spread = plan::EpochPlan::choose_spread(
+        units, epoch, left / split.page_bytes * split.page_bytes, level.units, split.page_bytes);
+    if (spread == 0 && !is_last) continue;
+    split.row_bytes = left;
+    split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
+    split.units_in_flight = level.units;
+    split.batches_ahead = level.batches;
+    split.spread = std::max(spread, 1U);
+    break;
+  }
+  return split;
 }
 
 }  // namespace penstock::pipeline

@@ -25,7 +25,6 @@ struct BudgetSplit {
   uint64_t batch_bytes = 0;  ///< all batches together
   uint32_t page_bytes = 0;
   uint32_t units_in_flight = 1;
-  uint32_t units_ahead = 1;    ///< visits that may be read beyond those of the first bucket kept
   uint32_t batches_ahead = 1;  ///< finished or being made
   uint32_t spread = 1;         ///< K
 };
@@ -38,7 +37,8 @@ struct BudgetRequest {
   size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
 };
 
-/// Throws ResourceExhausted with the least budget that works.
+/// Throws ResourceExhausted with the least budget that works. That is the same for every seed,
+/// epoch, rank and worker: an epoch that began is not followed by one that is refused.
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <array>
 #include <string>
 
 #include "pipeline/selected_units.h"
@@ -27,7 +28,7 @@ struct Fixture {
     std::vector<int64_t> columns;
     for (int64_t i = 0; i < options.columns; ++i) columns.push_back(i);
     reader = matrix->reader(columns);
-    units = selected_units(*matrix, *reader, RowSelection::range(0, options.rows));
+    units = selected_units(*matrix, *reader, RowSelection::range(0, options.rows), nullptr);
     request.columns = static_cast<uint32_t>(options.columns);
   }
   BudgetSplit split(uint64_t budget) {
@@ -39,12 +40,11 @@ struct Fixture {
 TEST(Budget, SharesAddUpAndGrowWithTheBudget) {
   Fixture fixture;
   uint32_t spread = 0;
-  for (uint64_t budget = 400000; budget < 3000000; budget += 50000) {
+  for (uint64_t budget = 450000; budget < 3000000; budget += 50000) {
     const BudgetSplit split = fixture.split(budget);
     EXPECT_LE(split.row_bytes + split.batch_bytes + split.units_in_flight * uint64_t{20000},
               budget);
     EXPECT_GE(2 * split.spread, spread);  // richer queues, where they come in, cost some of it
-    EXPECT_GE(split.units_ahead, split.units_in_flight);
     spread = split.spread;
   }
   EXPECT_EQ(spread, fixture.units.size());  // all of it fits: one bucket
@@ -84,6 +84,31 @@ TEST(Budget, RefusalNamesTheLeastThatWorks) {
           EXPECT_LE(mebibytes, static_cast<double>(least) / 1048576.0 + 0.1) << text;
         }
       }
+    }
+  }
+}
+
+TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
+  for (const uint32_t batch_size : {1U, 50U, 700U}) {
+    for (const uint32_t world_size : {1U, 3U, 8U}) {
+      Fixture fixture(1000);
+      fixture.epoch.batch_size = batch_size;
+      fixture.epoch.shape.world_size = world_size;
+      fixture.epoch.uneven =
+          std::array{plan::Uneven::kExact, plan::Uneven::kDrop, plan::Uneven::kPad}[batch_size % 3];
+      std::string text;
+      const uint64_t least = least_named(fixture, 1, &text);
+      uint64_t most_needed = 0;
+      for (uint64_t seed = 0; seed < 60; ++seed) {
+        fixture.epoch.seed = seed;
+        fixture.epoch.shape.rank = static_cast<uint32_t>(seed % world_size);
+        const BudgetSplit split = fixture.split(least);
+        const plan::EpochPlan plan(fixture.units, fixture.epoch, split.spread);
+        const uint64_t peak = plan.occupancy(split.units_in_flight, split.page_bytes).peak_bytes;
+        EXPECT_LE(peak, split.row_bytes);
+        most_needed = std::max(most_needed, peak + least - split.row_bytes);
+      }
+      EXPECT_GE(most_needed, least / 2) << "overstated: " << least;
     }
   }
 }

@@ -77,7 +77,8 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
     setup.reader = source.reader(every_column(info.column_domain_end));
     setup.columns = static_cast<uint32_t>(info.column_domain_end);
   }
-  setup.units = selected_units(source, *setup.reader, setup.rows);
+  setup.units = selected_units(source, *setup.reader, setup.rows,
+                               options.stored_rows ? &*options.stored_rows : nullptr);
   setup.epoch = epoch_options(options);
 
   BudgetRequest request;

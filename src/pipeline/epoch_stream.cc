@@ -26,7 +26,7 @@ unsigned thread_count(unsigned wanted) {
 
 /// Pages get what the tables of rows leave of the rows' share.
 uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
-  const auto occupancy = plan.occupancy(budget.units_ahead, budget.page_bytes);
+  const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
   const uint64_t tables = 2 * sizeof(StoredRow) * occupancy.peak_rows;
   const uint64_t pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
   return std::max<uint64_t>(pages, budget.page_bytes);
@@ -38,7 +38,7 @@ uint64_t planned_bytes(const EpochSetup& setup, const plan::EpochPlan& plan) {
   for (const auto& unit : setup.units) {
     largest_unit = std::max(largest_unit, setup.reader->in_flight_bytes(unit.unit));
   }
-  const auto occupancy = plan.occupancy(setup.budget.units_ahead, setup.budget.page_bytes);
+  const auto occupancy = plan.occupancy(setup.budget.units_in_flight, setup.budget.page_bytes);
   const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(StoredRow) * occupancy.peak_rows;
   const uint64_t in_flight = std::min<uint64_t>(setup.budget.units_in_flight, plan.visit_count());
   return std::min(rows, setup.budget.row_bytes) + in_flight * largest_unit +
@@ -57,7 +57,13 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigne
       batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
                  setup_.column_ids, batches_),
-      ring_(plan_.batch_count(), setup_.budget.batches_ahead) {}
+      ring_(plan_.batch_count(), setup_.budget.batches_ahead) {
+  // Under the lock: a worker that has just found no room must be asleep before it is woken.
+  batches_->set_on_release([this] {
+    { const std::lock_guard lock(mutex_); }
+    work_.notify_one();
+  });
+}
 
 EpochStream::~EpochStream() {
   cancel();
@@ -76,7 +82,6 @@ void EpochStream::start() {
                                          setup_.budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
                                            setup_.budget.units_in_flight, *meter_);
-  batches_->set_on_release([this] { work_.notify_one(); });
   update_gate();
   started_ = true;
   try {
@@ -212,20 +217,14 @@ void EpochStream::make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
   }
 }
 
-// The first bucket that still holds rows decides how far reading may go; the visits that the next
-// batch needs are always allowed, so that what is waited for can always come.
+// The first bucket that still holds rows decides how far reading may go. What the batches need that
+// begin in it is always allowed, so that what is waited for can always come.
 void EpochStream::update_gate() {
   if (released_batch_ >= plan_.batch_count()) return;
   const uint64_t slot = plan_.batch_begin(released_batch_);
   if (slot >= plan_.row_count()) return;
-  const uint64_t batch_end = plan_.batch_begin(released_batch_ + 1);
   while (plan_.bucket_begin(gate_bucket_ + 1) <= slot) ++gate_bucket_;
-  size_t last = gate_bucket_;
-  while (plan_.bucket_begin(last + 1) < batch_end) ++last;
-  const size_t limit =
-      std::max(plan_.last_visit_of_bucket(gate_bucket_) + setup_.budget.units_ahead,
-               plan_.last_visit_of_bucket(last)) +
-      1;
+  const size_t limit = plan_.visit_before_release(gate_bucket_) + setup_.budget.units_in_flight + 1;
   if (limit <= visit_limit_) return;
   visit_limit_ = limit;
   fetch_.notify_all();

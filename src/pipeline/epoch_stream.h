@@ -25,8 +25,9 @@
 // `threads` workers decode, scatter and assemble; one for two units in flight waits for reads. One
 // mutex guards what is to be done next; the work itself is done without it. A worker makes the next
 // batch if it can be made, else takes the next task of the oldest unit. Fetchers start a visit when
-// the plan's gate allows it: never further than `units_ahead` beyond the first bucket that still
-// has rows to give. So memory is bounded by the plan, and what is needed next can always be read.
+// the plan's gate allows it: never further than the units in flight beyond what the first bucket
+// needs that still has rows to give. So memory is bounded by the plan, and what is needed next can
+// always be read.
 
 namespace penstock::pipeline {
 

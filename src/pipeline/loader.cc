@@ -13,8 +13,23 @@ class Loader::Impl : public pipeline::EpochStream {
   using EpochStream::EpochStream;
 };
 
+namespace {
+
+/// Which rows there are matters where a selection leaves some out: do others fill the gaps?
+LoaderOptions with_stored_rows(const Matrix& matrix, LoaderOptions options) {
+  if (options.stored_rows || !options.rows || options.rows->empty()) return options;
+  const RowSelection& rows = *options.rows;
+  const int64_t span = rows.at(rows.size() - 1) - rows.at(0) + 1;
+  if (static_cast<uint64_t>(span) == rows.size()) return options;
+  if (const RowSelection* stored = matrix.stored_rows()) options.stored_rows = *stored;
+  return options;
+}
+
+}  // namespace
+
 Loader::Loader(const Matrix& matrix, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(matrix.source(), options)) {}
+    : impl_(std::make_unique<Impl>(matrix.source(), with_stored_rows(matrix, std::move(options)))) {
+}
 
 Loader::~Loader() {
   // In a forked child the threads do not exist and their locks may be held: nothing can be freed.

@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -19,7 +20,7 @@ constexpr double kPageEnds = 1.04;
 
 std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
                                            const format::MatrixReader& reader,
-                                           const RowSelection& rows) {
+                                           const RowSelection& rows, const RowSelection* stored) {
   std::vector<plan::UnitRows> selected;
   const double bytes_per_cell = reader.packed_bytes_per_cell();
   const auto units = source.units();
@@ -30,8 +31,11 @@ std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
     const uint64_t count = rows.rank(unit.row_end) - first;
     covered += count;
     if (count == 0) continue;
-    const double share =
-        static_cast<double>(count) / static_cast<double>(unit.row_end - unit.row_begin);
+    auto unit_rows = static_cast<uint64_t>(unit.row_end - unit.row_begin);
+    if (stored != nullptr && count < unit_rows) {
+      unit_rows = std::max(count, stored->rank(unit.row_end) - stored->rank(unit.row_begin));
+    }
+    const double share = static_cast<double>(count) / static_cast<double>(unit_rows);
     const double cells = static_cast<double>(unit.cell_bound) * share;
     const double bytes =
         (cells * bytes_per_cell + static_cast<double>(count) * kRowOverhead) * kPageEnds;

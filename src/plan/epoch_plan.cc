@@ -49,6 +49,24 @@ uint64_t share_key(const EpochOptions& options, Purpose purpose) {
                       (uint64_t{options.shape.rank} << 32) | options.shape.worker);
 }
 
+BucketLayout layout_of(std::span<const Visit> visits, uint32_t spread,
+                       const EpochOptions& options) {
+  std::vector<uint64_t> row_counts;
+  row_counts.reserve(visits.size() + 1);
+  for (const Visit& visit : visits) row_counts.push_back(visit.row_count());
+  return BucketLayout(std::move(row_counts), spread, head_of(visits, spread, options),
+                      share_key(options, Purpose::kDeal));
+}
+
+// The share's own rows, which are not all of the units'.
+BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
+                   const EpochOptions& options) {
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  const Share share = share_of(rows, options, options.shape.rank, options.shape.worker);
+  return {own_rows, share.batches, options.batch_size, options.uneven == Uneven::kExact};
+}
+
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options) {
   uint64_t hash = 1;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
@@ -86,14 +104,9 @@ bool by_row(const Placement& a, const Placement& b) {
 EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread)
     : options_(options), visits_(plan_visits(units, options)) {
   spread_ = clamp_spread(spread, visits_.size(), options_);
-  std::vector<uint64_t> row_counts;
-  row_counts.reserve(visits_.size() + 1);
-  for (const Visit& visit : visits_) row_counts.push_back(visit.row_count());
-  layout_ = BucketLayout(std::move(row_counts), spread_, head_of(visits_, spread_, options_),
-                         share_key(options_, Purpose::kDeal));
-  uint64_t rows = 0;
-  for (const UnitRows& unit : units) rows += unit.row_count;
-  batches_ = share_of(rows, options_, options_.shape.rank, options_.shape.worker).batches;
+  layout_ = layout_of(visits_, spread_, options_);
+  batches_ = batch_cut(units, layout_.row_count(), options_);
+  reach_ = batch_reach(layout_, batches_);
   fingerprint_ = fingerprint_of(units, options_);
 }
 
@@ -103,7 +116,9 @@ uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOp
   const auto visits = plan_visits(units, options);
   const BytesPlayed played(visits);
   const auto peak = [&](uint32_t spread) {
-    return played.peak(spread, head_of(visits, spread, options), units_ahead, page_bytes);
+    const BucketLayout layout = layout_of(visits, spread, options);
+    const auto reach = batch_reach(layout, batch_cut(units, layout.row_count(), options));
+    return played.peak(spread, head_of(visits, spread, options), reach, units_ahead, page_bytes);
   };
   const uint64_t least = peak(1);
   if (least_bytes != nullptr) *least_bytes = least;
@@ -154,23 +169,17 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
 
 uint64_t EpochPlan::row_count() const noexcept { return layout_.row_count(); }
 
-uint64_t EpochPlan::batch_count() const noexcept { return batches_; }
+uint64_t EpochPlan::batch_count() const noexcept { return batches_.batches; }
 
-uint64_t EpochPlan::batch_begin(uint64_t batch) const {
-  if (batch >= batches_) return row_count();
-  if (options_.uneven == Uneven::kExact) {
-    return static_cast<uint64_t>(static_cast<unsigned __int128>(row_count()) * batch / batches_);
-  }
-  return std::min(batch * options_.batch_size, row_count());
-}
+uint64_t EpochPlan::batch_begin(uint64_t batch) const { return batches_.begin(batch); }
 
 Occupancy EpochPlan::occupancy(uint32_t units_ahead, uint64_t page_bytes) const {
   Occupancy result;
   if (visits_.empty()) return result;
   result.peak_bytes = BytesPlayed(visits_).peak(spread_, head_of(visits_, spread_, options_),
-                                                units_ahead, page_bytes);
+                                                reach_, units_ahead, page_bytes);
   for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
-    const size_t read = std::min(last_visit_of_bucket(bucket) + units_ahead, visit_count() - 1);
+    const size_t read = std::min(visit_before_release(bucket) + units_ahead, visit_count() - 1);
     result.peak_rows =
         std::max(result.peak_rows, layout_.rows_before(read + 1) - layout_.bucket_begin(bucket));
   }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "plan/batch_cut.h"
 #include "plan/bucket_layout.h"
 
 // The order of one epoch, known before anything is read (design, section 5, "Shuffle").
@@ -87,7 +89,8 @@ class EpochPlan {
   /// rows are one bucket. Throws InvalidArgument for a shape that makes no sense.
   EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread);
 
-  /// Largest K whose occupancy, with `units_ahead` units decoded before they are due and
+  /// A K whose occupancy, K + 1 having a larger one, with `units_ahead` units decoded before they
+  /// are due and
   /// `page_bytes` of waste for every open bucket, stays within `budget_bytes`; 0 when not even K =
   /// 1 does
   /// (`least_bytes` then says what it takes). visit_count() when everything fits: one bucket, an
@@ -108,6 +111,11 @@ class EpochPlan {
   uint64_t bucket_begin(size_t bucket) const { return layout_.bucket_begin(bucket); }
   /// The last visit that must be read before a bucket may leave.
   size_t last_visit_of_bucket(size_t bucket) const { return layout_.last_visit(bucket); }
+  /// How far reading may go, but for units_ahead, while the bucket still has rows: to the last
+  /// visit that the batches need which begin in it, or to the one after its own last visit.
+  size_t visit_before_release(size_t bucket) const {
+    return layout_.last_visit(bucket) + std::max(reach_[bucket], 1U);
+  }
 
   uint64_t row_count() const noexcept;    ///< rows that leave, for this rank and worker
   uint64_t batch_count() const noexcept;  ///< len()
@@ -126,7 +134,8 @@ class EpochPlan {
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
   BucketLayout layout_;
-  uint64_t batches_ = 0;
+  BatchCut batches_;
+  std::vector<uint32_t> reach_;  ///< by bucket, batch_reach()
   uint64_t fingerprint_ = 0;
 };
 

@@ -307,7 +307,18 @@ TEST(EpochPlan, OccupancyIsThatOfAReplay) {
     double rows = 0, bytes = 0, peak_rows = 0, peak_bytes = 0, largest_row = 0;
     size_t next = 0;
     for (size_t bucket = 0; bucket < plan.bucket_count(); ++bucket) {
-      const size_t due = plan.last_visit_of_bucket(bucket);
+      // Rows leave when the batches are made that begin in the bucket.
+      size_t due = plan.last_visit_of_bucket(bucket) + 1;
+      for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
+        const uint64_t begin = plan.batch_begin(batch);
+        if (begin >= plan.bucket_begin(bucket + 1) || begin == plan.batch_begin(batch + 1) ||
+            plan.batch_begin(batch + 1) <= plan.bucket_begin(bucket)) {
+          continue;
+        }
+        size_t last = bucket;
+        while (plan.bucket_begin(last + 1) < plan.batch_begin(batch + 1)) ++last;
+        due = std::max(due, plan.last_visit_of_bucket(last));
+      }
       for (; next < plan.visit_count() && next <= due + ahead; ++next) {
         const Visit& visit = plan.visit(next);
         const double row_bytes = static_cast<double>(visit.packed_bytes) / visit.row_count();

@@ -23,8 +23,8 @@ BytesPlayed::BytesPlayed(std::span<const Visit> visits) : bytes_before_{0} {
   }
 }
 
-uint64_t BytesPlayed::peak(uint32_t spread, size_t head, uint32_t units_ahead,
-                           uint64_t page_bytes) const {
+uint64_t BytesPlayed::peak(uint32_t spread, size_t head, std::span<const uint32_t> reach,
+                           uint32_t units_ahead, uint64_t page_bytes) const {
   const size_t visits = bytes_before_.size() - 1;
   if (visits == 0) return 0;
   const size_t last = visits - 1;
@@ -37,7 +37,8 @@ uint64_t BytesPlayed::peak(uint32_t spread, size_t head, uint32_t units_ahead,
     for (; raw < first_raw; ++raw) {
       left_parts += bytes_before_[raw + 1] - bytes_before_[raw < spread ? 0 : raw - spread + 1];
     }
-    const size_t read = std::min(bucket_last + units_ahead, last);
+    const uint32_t needed = std::max(reach[bucket_last - (head - 1)], 1U);
+    const size_t read = std::min(bucket_last + needed + units_ahead, last);
     const uint64_t bytes = bytes_before_[read + 1] - static_cast<uint64_t>(left_parts / spread);
     // The bucket that leaves, and those up to the last one that a visit read so far feeds.
     const uint64_t open = std::min(read + spread - 1, last) - bucket_last + 1;

@@ -8,7 +8,8 @@
 // Plays the memory of an epoch through, bucket by bucket, without placing a row.
 //
 // While a bucket leaves, everything that was read by then and has not left is in memory: the visits
-// up to the bucket's last one and `units_ahead` more, less the buckets before. A visit's bytes are
+// up to the last one that its batches need (batch_cut.h), or the one after its own, and
+// `units_ahead` more, less the buckets before. A visit's bytes are
 // counted in equal parts for its K buckets (rows differ in size, and the sizes are estimates).
 
 namespace penstock::plan {
@@ -24,8 +25,9 @@ class BytesPlayed {
   explicit BytesPlayed(std::span<const Visit> visits);
   uint64_t total() const noexcept { return bytes_before_.back(); }
 
-  /// Peak with `page_bytes` more for every bucket that is open. O(visits).
-  uint64_t peak(uint32_t spread, size_t head, uint32_t units_ahead, uint64_t page_bytes) const;
+  /// Peak with `page_bytes` more for every bucket that is open. `reach` by bucket. O(visits).
+  uint64_t peak(uint32_t spread, size_t head, std::span<const uint32_t> reach, uint32_t units_ahead,
+                uint64_t page_bytes) const;
 
  private:
   std::vector<uint64_t> bytes_before_;  ///< visits + 1

@@ -172,6 +172,32 @@ Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32
   return share;
 }
 
+std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options) {
+  const uint32_t workers = options.shape.num_workers;
+  const uint64_t shares = uint64_t{options.shape.world_size} * workers;
+  std::vector<double> parts;
+  for (uint64_t first = 0; first < shares;) {
+    const Group group = options.shuffle ? group_of(first, shares, units) : Group{first, first + 1};
+    std::vector<uint64_t> quotas;
+    uint64_t total = 0;
+    for (uint64_t share = group.first_share; share < group.end_share; ++share) {
+      quotas.push_back(share_of(rows, options, static_cast<uint32_t>(share / workers),
+                                static_cast<uint32_t>(share % workers))
+                           .row_count());
+      total += quotas.back();
+    }
+    for (const uint64_t quota : quotas) {
+      if (quota == 0) continue;
+      parts.push_back(quotas.size() == 1 ? 1.0
+                                         : static_cast<double>(quota) / static_cast<double>(total));
+    }
+    first = group.end_share;
+  }
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  return parts;
+}
+
 std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
                               const EpochOptions& options) {
   uint64_t rows = 0;

@@ -35,6 +35,10 @@ void check_options(const EpochOptions& options);
 /// The share of a (rank, worker) when the stream has `rows` rows.
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker);
 
+/// Which part of every unit a share keeps, for all shares that there are, without repeats; 1 where
+/// shares are stretches of whole units.
+std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options);
+
 /// The visits of the share that options.shape names. `order` lists `units` in the order of visits.
 std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
                               const EpochOptions& options);

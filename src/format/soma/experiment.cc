@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "format/soma/data_frame.h"
@@ -213,8 +214,11 @@ Matrix Experiment::x(std::string_view measurement, std::string_view layer) const
     const auto held = state_->matrices.find(path);
     if (held != state_->matrices.end()) return Matrix(held->second);
   }
+  std::optional<DataFrame> rows;
+  const GroupMember* obs_member = state_->group(state_->path)->find("obs");
+  if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
   auto made = std::make_shared<const Matrix::State>(state_->store, path, state_->range,
-                                                    state_->options.threads);
+                                                    state_->options.threads, std::move(rows));
   const std::lock_guard lock(state_->mutex);
   return Matrix(state_->matrices.try_emplace(path, std::move(made)).first->second);
 }

@@ -49,8 +49,12 @@ uint64_t bytes_of(const ArrayReader& reader) {
 }  // namespace
 
 Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
-                     unsigned threads_in)
-    : store(std::move(store_in)), path(std::move(path_in)), range(range_in), threads(threads_in) {
+                     unsigned threads_in, std::optional<DataFrame> rows_in)
+    : store(std::move(store_in)),
+      path(std::move(path_in)),
+      range(range_in),
+      threads(threads_in),
+      rows(std::move(rows_in)) {
   const auto reader = ArrayReader::open(store, path, range, threads);
   const ArraySchema& schema = reader->schema();
   const bool plane = schema.dimensions.size() == 2 &&
@@ -74,12 +78,19 @@ const std::shared_ptr<const format::MatrixSource>& Matrix::State::source() const
   return source_;
 }
 
+const RowSelection* Matrix::State::stored_rows() const {
+  if (!rows) return nullptr;
+  std::call_once(rows_once_, [&] { stored_rows_ = rows->select(""); });
+  return &stored_rows_;
+}
+
 std::pair<int64_t, int64_t> Matrix::shape() const { return state_->shape; }
 DataType Matrix::value_type() const { return state_->value_type; }
 const std::string& Matrix::uri() const { return state_->path; }
 uint64_t Matrix::stored_bytes() const { return state_->stored_bytes; }
 uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
 const std::string& Matrix::layout() const { return state_->layout; }
+const RowSelection* Matrix::stored_rows() const { return state_->stored_rows(); }
 const std::shared_ptr<const format::MatrixSource>& Matrix::source() const {
   return state_->source();
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "format/matrix_source.h"
@@ -17,9 +18,10 @@
 namespace penstock {
 
 struct Matrix::State {
-  /// `Unsupported` for an array that is not two-dimensional with int64 coordinates.
+  /// `Unsupported` for an array that is not two-dimensional with int64 coordinates. `rows_in`: the
+  /// table of the matrix's rows, if it is known.
   State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
-        unsigned threads_in);
+        unsigned threads_in, std::optional<DataFrame> rows_in = std::nullopt);
 
   io::StorePtr store;
   std::string path;
@@ -31,12 +33,17 @@ struct Matrix::State {
   uint64_t stored_bytes = 0;
   uint32_t fragment_count = 0;
   std::string layout;
+  std::optional<DataFrame> rows;
 
   const std::shared_ptr<const format::MatrixSource>& source() const;
+  /// joinids of the rows that there are, null when there is no table to tell. Read once.
+  const RowSelection* stored_rows() const;
 
  private:
   mutable std::once_flag once_;
   mutable std::shared_ptr<const format::MatrixSource> source_;
+  mutable std::once_flag rows_once_;
+  mutable RowSelection stored_rows_;
 };
 
 }  // namespace penstock

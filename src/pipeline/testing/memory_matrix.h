@@ -35,6 +35,7 @@ struct MemoryMatrixOptions {
   double rare_values = 0.02;  ///< share of values that are not small counts
   int64_t max_unit_rows = 64;
   double estimate_factor = 1.0;  ///< what the source claims of its size, over the truth
+  uint32_t stored_every = 1;     ///< the other rows have no cells
   uint32_t giant_row_every = 0;  ///< every n-th row is full
   uint64_t unit_bytes = 1000;    ///< in_flight_bytes of each unit
   Fault fault = Fault::kNone;
@@ -86,8 +87,9 @@ class MemoryMatrix : public format::MatrixSource,
   MemoryRow random_row(std::mt19937_64& random, int64_t index) const {
     MemoryRow row;
     const bool giant = options_.giant_row_every != 0 && index % options_.giant_row_every == 0;
-    const auto nnz = giant ? static_cast<uint64_t>(options_.columns)
-                           : random() % (uint64_t{options_.max_nnz} + 1);
+    uint64_t nnz = giant ? static_cast<uint64_t>(options_.columns)
+                         : random() % (uint64_t{options_.max_nnz} + 1);
+    if (index % options_.stored_every != 0) nnz = 0;
     for (uint64_t i = 0; i < nnz; ++i) {
       row.columns.push_back(
           giant ? static_cast<int64_t>(i)

@@ -152,6 +152,26 @@ inline Case random_case(uint64_t seed) {
   return result;
 }
 
+/// As random_case, but so small that thousands take seconds.
+inline Case tiny_case(uint64_t seed) {
+  Case test = random_case(seed);
+  MemoryMatrixOptions matrix = test.matrix->options();
+  std::mt19937_64 random(seed + 1);
+  matrix.rows = 1 + static_cast<int64_t>(random() % (seed % 8 == 0 ? 300 : 90));
+  matrix.columns = 1 + matrix.columns % 20;
+  matrix.max_nnz = matrix.max_nnz % 12;
+  matrix.max_unit_rows = 1 + matrix.max_unit_rows % 24;
+  matrix.fetch_microseconds = 0;
+  matrix.task_microseconds = 0;
+  test.matrix = std::make_shared<MemoryMatrix>(matrix);
+  LoaderOptions& options = test.options;
+  options.rows = random_selection(random, matrix.rows);
+  if (options.columns)
+    std::erase_if(*options.columns, [&](int64_t c) { return c >= matrix.columns; });
+  options.batch_size = 1 + options.batch_size % (random() % 4 == 0 ? 200 : 24);
+  return test;
+}
+
 /// The least budget that a case is accepted with: what the refusal of a budget of 1 byte says.
 inline uint64_t least_budget(Case test) {
   test.options.memory_budget = 1;

@@ -1,0 +1,79 @@
+#include "plan/least_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "plan/rank_cut.h"
+
+namespace penstock::plan {
+namespace {
+
+/// The rows between the first and the last bucket of a batch, when each visit is a bucket: fewer
+/// than the batch has. How many visits they may be, and how many bytes.
+struct Middle {
+  uint64_t visits = 0;
+  double bytes = 0;
+};
+
+Middle middle_of(std::span<const UnitRows> by_rows, std::span<const UnitRows> by_density,
+                 uint32_t batch_size, double part) {
+  Middle middle;
+  // A share's part of a unit may be a row less than its due.
+  const double less = part < 1 ? 1 : 0;
+  double room = batch_size < 2 ? 0 : batch_size - 2.0;
+  for (const UnitRows& unit : by_rows) {
+    room -= std::max(1.0, unit.row_count * part - less);
+    if (room < 0) break;
+    ++middle.visits;
+  }
+  room = batch_size < 2 ? 0 : batch_size - 2.0;
+  for (size_t i = 0; i < by_density.size() && room > 0; ++i) {
+    const double rows = std::min(room, by_density[i].row_count * part + less);
+    middle.bytes +=
+        rows * static_cast<double>(by_density[i].packed_bytes) / by_density[i].row_count;
+    room -= rows;
+  }
+  return middle;
+}
+
+double density(const UnitRows& unit) {
+  return static_cast<double>(unit.packed_bytes) / unit.row_count;
+}
+
+}  // namespace
+
+uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& options,
+                         uint32_t units_ahead, uint64_t page_bytes) {
+  if (units.empty()) return 0;
+  std::vector<UnitRows> by_rows(units.begin(), units.end());
+  std::vector<UnitRows> by_density = by_rows;
+  std::vector<UnitRows> by_bytes = by_rows;
+  std::sort(by_rows.begin(), by_rows.end(),
+            [](const auto& a, const auto& b) { return a.row_count < b.row_count; });
+  std::sort(by_density.begin(), by_density.end(),
+            [](const auto& a, const auto& b) { return density(a) > density(b); });
+  std::sort(by_bytes.begin(), by_bytes.end(),
+            [](const auto& a, const auto& b) { return a.packed_bytes > b.packed_bytes; });
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  const double densest = density(by_density.front());
+
+  double least = 0;
+  for (const double part : unit_parts(rows, units.size(), options)) {
+    const Middle middle = middle_of(by_rows, by_density, options.batch_size, part);
+    // A batch's first and last visit, and those ahead.
+    const uint64_t whole = std::min<uint64_t>(units.size(), uint64_t{units_ahead} + 2);
+    double bytes = middle.bytes;
+    for (size_t i = 0; i < whole; ++i)
+      bytes += static_cast<double>(by_bytes[i].packed_bytes) * part;
+    const uint64_t visits = std::min<uint64_t>(units.size(), whole + middle.visits);
+    // Parts are whole rows, and one may be repeated.
+    const uint64_t more_rows = (part < 1 ? visits : 0) + (options.uneven == Uneven::kPad ? 1 : 0);
+    bytes += static_cast<double>(more_rows) * densest;
+    least = std::max(least, bytes + static_cast<double>(visits * page_bytes));
+  }
+  return static_cast<uint64_t>(std::ceil(least));
+}
+
+}  // namespace penstock::plan
