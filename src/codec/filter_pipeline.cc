@@ -9,6 +9,7 @@
 #include "codec/dictionary.h"
 #include "codec/filter_step.h"
 #include "codec/rle.h"
+#include "codec/zstd.h"
 
 namespace penstock::codec {
 namespace {
@@ -183,6 +184,11 @@ CellBytes FilterPipeline::decode_chunk_planes(const Chunk& chunk, DataType type,
   decode.expect_no_metadata();
   check_size("chunk", decode.data().size(), chunk.original_bytes);
   return {decode.data(), false};
+}
+
+bool FilterPipeline::decode_chunk_runs(const Chunk& chunk, std::vector<CellRun>& runs) const {
+  return filters_.size() == 1 && filters_[0].type == FilterType::kZstd &&
+         decode_zstd_runs(chunk, runs);
 }
 
 bool FilterPipeline::stores_string_offsets(DataType type, bool variable_length) const {

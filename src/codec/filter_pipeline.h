@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/byte_reader.h"
+#include "codec/cell_run.h"
 #include "codec/chunk.h"
 #include "codec/filter_config.h"
 
@@ -66,6 +67,11 @@ class FilterPipeline {
   /// the planes, so that narrow.h can un-shuffle and narrow in one pass. Nothing is copied.
   CellBytes decode_chunk_planes(const Chunk& chunk, DataType type, uint32_t format_version,
                                 DecodeScratch& scratch) const;
+
+  /// Appends the chunk's cells of 8 bytes as runs of equal ones, where that takes less than to
+  /// decode them: Zstandard alone, and long runs. False: nothing was appended and nothing checked,
+  /// decode the chunk otherwise.
+  bool decode_chunk_runs(const Chunk& chunk, std::vector<CellRun>& runs) const;
 
   /// True when a variable-length string tile was written with its offsets inside (RLE or dictionary
   /// filter on ASCII or UTF-8): then decode_strings is to be used and the offsets tile ignored.

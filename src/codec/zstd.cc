@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "codec/compression.h"
+#include "codec/zstd/run_decoder.h"
 
 namespace penstock::codec {
 namespace {
@@ -32,6 +33,19 @@ bool zstd_decompress(std::span<const std::byte> in, std::span<std::byte> out) {
   const size_t size =
       ZSTD_decompressDCtx(thread_context(), out.data(), out.size(), in.data(), in.size());
   return ZSTD_isError(size) == 0 && size == out.size();
+}
+
+bool decode_zstd_runs(const Chunk& chunk, std::vector<CellRun>& runs) {
+  // One part of data, none of metadata: what writers make of plain cells.
+  ByteReader table(chunk.metadata);
+  if (table.remaining() != 4 * sizeof(uint32_t)) return false;
+  if (table.read<uint32_t>("metadata parts") != 0 || table.read<uint32_t>("data parts") != 1 ||
+      table.read<uint32_t>("original length") != chunk.original_bytes ||
+      table.read<uint32_t>("compressed length") != chunk.data.size()) {
+    return false;
+  }
+  thread_local const auto decoder = std::make_unique<zstd::RunDecoder>();
+  return decoder->decode(chunk.data, chunk.original_bytes, runs);
 }
 
 void decode_zstd(FilterStep& step) { decode_compressed(step, decode_part); }

@@ -63,6 +63,15 @@ void MappedRegion::reset() noexcept {
   size_ = 0;
 }
 
+void make_resident(std::byte* data, size_t bytes) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+  ::madvise(data, bytes, MADV_POPULATE_WRITE);
+#else
+  static_cast<void>(data);
+  static_cast<void>(bytes);
+#endif
+}
+
 void drop_resident(std::byte* data, size_t bytes) noexcept {
   const auto begin = (reinterpret_cast<uintptr_t>(data) + 4095) & ~uintptr_t{4095};
   const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~uintptr_t{4095};

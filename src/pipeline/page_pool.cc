@@ -33,6 +33,7 @@ std::byte* PagePool::take() {
       dropped_.pop_back();
     } else {
       page = arena_.data() + touched_pages_++ * page_bytes_;
+      make_resident(page, page_bytes_);
     }
     resident_bytes_ += page_bytes_;
     meter_.add(page_bytes_);

@@ -67,6 +67,11 @@ codec::CellBytes XTileCells::decode() {
   return {scratch_.whole.span(), false};
 }
 
+bool XTileCells::decode_runs(std::vector<codec::CellRun>& runs) {
+  return !chunks_cut_cells_ && cell_bytes_ == sizeof(uint64_t) &&
+         field_.filters->decode_chunk_runs(chunk_, runs);
+}
+
 std::span<const std::byte> XTileCells::plain(const codec::CellBytes& cells) {
   const bool aligned = reinterpret_cast<uintptr_t>(cells.bytes.data()) % 8 == 0;
   if (!cells.shuffled && aligned) return cells.bytes;

@@ -46,7 +46,7 @@ struct XTileBytes {
 struct XTileScratch {
   XCellScratch cells;
   std::vector<uint32_t> run_begins;
-  std::vector<uint32_t> run_rows;
+  std::vector<codec::CellRun> runs;  ///< of a chunk
   Buffer indices;
   Buffer codes;
   Buffer values;

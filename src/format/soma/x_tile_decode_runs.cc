@@ -48,33 +48,46 @@ class RunDecode {
   // Runs of chosen rows go to the stage, still counted in cells of the tile.
   void read_rows() {
     XTileCells chunks = cells_of(XPart::kRows);
-    scratch_.run_begins.resize(cells_ + 1);
-    scratch_.run_rows.clear();
-    size_t found = 0;
-    int64_t previous = -1;  // no row has it: the first cell begins a run
+    uint64_t begin = 0;
+    int64_t previous = -1;  // no row has it
+    uint32_t row = XRowMap::kNotChosen;
     while (chunks.next()) {
       if (chunks.count() == 0) continue;
-      const auto plain = chunks.plain(chunks.decode());
-      const auto* ids = reinterpret_cast<const int64_t*>(plain.data());
-      uint32_t* const begins = scratch_.run_begins.data() + found;
-      const auto base = static_cast<uint32_t>(chunks.begin());
-      const size_t changes =
-          find_row_changes(ids, chunks.count(), previous, base, begins, context_.path);
-      for (size_t i = 0; i < changes; ++i) {
-        const int64_t row = ids[begins[i] - base];
-        if (row < bounds_.row_first || row > bounds_.row_last) bad_row(row);
-        scratch_.run_rows.push_back(rows_.find(row));
+      scratch_.runs.clear();
+      if (!chunks.decode_runs(scratch_.runs)) find_runs(chunks);
+      for (const codec::CellRun& run : scratch_.runs) {
+        const auto id = static_cast<int64_t>(run.value);
+        const auto count = static_cast<uint32_t>(run.count);
+        const bool goes_on = id == previous && begin != 0;
+        if (!goes_on) {
+          if (id < bounds_.row_first || id > bounds_.row_last) bad_row(id);
+          row = rows_.find(id);
+          previous = id;
+        }
+        if (row != XRowMap::kNotChosen) {
+          if (goes_on) {
+            stage_.runs.back().count += count;
+          } else {
+            stage_.runs.push_back(
+                {.row = row, .begin = static_cast<uint32_t>(begin), .count = count});
+          }
+          stage_.cells += count;
+        }
+        begin += run.count;
       }
-      found += changes;
-      previous = ids[chunks.count() - 1];
     }
-    scratch_.run_begins[found] = static_cast<uint32_t>(cells_);
+  }
+
+  void find_runs(XTileCells& chunks) {
+    const size_t count = chunks.count();
+    const auto plain = chunks.plain(chunks.decode());
+    const auto* ids = reinterpret_cast<const int64_t*>(plain.data());
+    scratch_.run_begins.resize(count + 1);
+    uint32_t* const begins = scratch_.run_begins.data();
+    const size_t found = find_row_changes(ids, count, ~ids[0], 0, begins, context_.path);
+    begins[found] = static_cast<uint32_t>(count);
     for (size_t i = 0; i < found; ++i) {
-      if (scratch_.run_rows[i] == XRowMap::kNotChosen) continue;
-      const uint32_t begin = scratch_.run_begins[i];
-      const uint32_t count = scratch_.run_begins[i + 1] - begin;
-      stage_.runs.push_back({.row = scratch_.run_rows[i], .begin = begin, .count = count});
-      stage_.cells += count;
+      scratch_.runs.push_back({static_cast<uint64_t>(ids[begins[i]]), begins[i + 1] - begins[i]});
     }
   }
 
