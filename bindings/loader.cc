@@ -49,6 +49,7 @@ void register_loader(nb::module_& module) {
       .def_rw("shuffle", &LoaderOptions::shuffle)
       .def_rw("seed", &LoaderOptions::seed)
       .def_rw("epoch", &LoaderOptions::epoch)
+      .def_rw("first_batch", &LoaderOptions::first_batch)
       .def_rw("memory_budget", &LoaderOptions::memory_budget)
       .def_rw("threads", &LoaderOptions::threads)
       .def_rw("layout", &LoaderOptions::layout)
@@ -80,6 +81,9 @@ void register_loader(nb::module_& module) {
            Release())
       .def("size", [](const LoaderHandle& self) { return self.loader().size(); })
       .def("row_count", [](const LoaderHandle& self) { return self.loader().row_count(); })
+      .def(
+          "rows_before", [](const LoaderHandle& self) { return self.loader().rows_before(); },
+          Release(), "joinids in the batches before first_batch.")
       .def(
           "next",
           [](LoaderHandle& self) -> nb::object {

@@ -32,6 +32,9 @@ struct LoaderOptions {
   bool shuffle = true;
   uint64_t seed = 0;
   uint64_t epoch = 0;
+  /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows
+  /// is, bit for bit, what would have followed. Units that only they needed are not read.
+  uint64_t first_batch = 0;
   uint64_t memory_budget =
       2_GiB;             ///< bytes for everything: rows, tiles in flight, finished batches
   unsigned threads = 0;  ///< 0: as many as cores
@@ -109,8 +112,12 @@ class Loader {
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
-  uint64_t size() const;  ///< batches in the epoch
-  uint64_t row_count() const;
+  uint64_t size() const;       ///< batches in the epoch, those before first_batch included
+  uint64_t row_count() const;  ///< in all of them
+
+  /// joinids in the batches before first_batch, from the plan alone: nothing is read. What the
+  /// other ranks and workers have handed over, loaders with their numbers tell.
+  RowSelection rows_before() const;
 
   /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.
   std::shared_ptr<const Batch> next();

@@ -13,7 +13,13 @@ namespace penstock::pipeline {
 
 class BatchRing {
  public:
-  BatchRing(uint64_t batch_count, uint32_t depth) : batch_count_(batch_count), slots_(depth) {}
+  /// Begins with batch `first`, as if those before had been handed over.
+  BatchRing(uint64_t batch_count, uint32_t depth, uint64_t first = 0)
+      : batch_count_(batch_count),
+        claimed_(first),
+        made_(first),
+        delivered_(first),
+        slots_(depth) {}
 
   /// Next batch that nobody makes yet, when the ring has a place for it.
   bool can_claim() const noexcept {
@@ -45,9 +51,9 @@ class BatchRing {
 
  private:
   uint64_t batch_count_;
-  uint64_t claimed_ = 0;
-  uint64_t made_ = 0;
-  uint64_t delivered_ = 0;
+  uint64_t claimed_;
+  uint64_t made_;
+  uint64_t delivered_;
   std::vector<std::shared_ptr<const Batch>> slots_;
 };
 

@@ -17,16 +17,6 @@ BucketStore::~BucketStore() {
   }
 }
 
-size_t BucketStore::bucket_of(uint64_t slot) const {
-  size_t low = 0;
-  size_t high = buckets_.size();
-  while (high - low > 1) {
-    const size_t middle = low + (high - low) / 2;
-    (plan_.bucket_begin(middle) <= slot ? low : high) = middle;
-  }
-  return low;
-}
-
 BucketStore::Bucket& BucketStore::open(size_t index) {
   if (buckets_[index] == nullptr) {
     auto bucket = std::make_unique<Bucket>();
@@ -64,7 +54,7 @@ std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes,
 void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled) {
   const std::lock_guard lock(mutex_);
   for (ArrivingRow& row : rows) {
-    const size_t index = bucket_of(row.slot);
+    const size_t index = plan_.bucket_of(row.slot);
     Bucket& bucket = open(index);
     row.destination = allocate(bucket, row.bytes, spilled);
     bucket.rows[row.slot - plan_.bucket_begin(index)] = {row.destination, row.position, row.joinid,
@@ -74,7 +64,7 @@ void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std
 
 template <typename Visit>
 void BucketStore::for_each_run(uint64_t begin, uint64_t end, Visit&& visit) const {
-  size_t index = begin < end ? bucket_of(begin) : 0;
+  size_t index = begin < end ? plan_.bucket_of(begin) : 0;
   while (begin < end) {
     const uint64_t bucket_begin = plan_.bucket_begin(index);
     const uint64_t run_end = std::min(end, plan_.bucket_begin(index + 1));

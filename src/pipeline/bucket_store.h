@@ -58,8 +58,6 @@ class BucketStore {
   /// Frees the buckets that end at or before `slot`.
   void release_before(uint64_t slot);
 
-  size_t bucket_of(uint64_t slot) const;
-
   uint64_t spilled_bytes() const;
 
  private:

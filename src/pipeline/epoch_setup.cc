@@ -80,6 +80,7 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
   setup.units = selected_units(source, *setup.reader, setup.rows,
                                options.stored_rows ? &*options.stored_rows : nullptr);
   setup.epoch = epoch_options(options);
+  setup.first_batch = options.first_batch;
 
   BudgetRequest request;
   request.memory_budget = options.memory_budget;
@@ -91,18 +92,22 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
   return setup;
 }
 
+namespace {
+constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before they are packed
+}
+
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
-  if (plan.row_count() == setup.rows.size()) return setup.reader->bytes_needed(setup.rows);
+  if (setup.first_batch == 0 && plan.row_count() == setup.rows.size())
+    return setup.reader->bytes_needed(setup.rows);
   // A part of a shuffled unit touches all its tiles, near enough: count the units as whole.
   std::vector<std::pair<uint64_t, uint32_t>> units;
-  for (size_t i = 0; i < plan.visit_count(); ++i) {
+  for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
     units.emplace_back(plan.visit(i).first_position, plan.visit(i).unit_rows);
   }
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
   RowSelection touched;
   std::vector<int64_t> ids;
-  constexpr size_t kIdsAtOnce = size_t{1} << 20;
   for (size_t i = 0; i < units.size(); ++i) {
     setup.rows.copy_positions(units[i].first, units[i].second, ids);
     if (ids.size() < kIdsAtOnce && i + 1 < units.size()) continue;
@@ -110,6 +115,28 @@ uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
     ids.clear();
   }
   return setup.reader->bytes_needed(touched);
+}
+
+RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  const uint64_t slot = plan.batch_begin(setup.first_batch);
+  RowSelection before;
+  if (slot == 0) return before;
+  std::vector<uint64_t> positions;
+  std::vector<plan::Placement> placements;
+  const size_t visits = plan.last_visit_of_bucket(plan.bucket_of(slot - 1)) + 1;
+  for (size_t visit = 0; visit < visits; ++visit) {
+    plan.place(visit, placements);
+    for (const plan::Placement& each : placements) {
+      if (each.slot < slot) positions.push_back(plan.visit(visit).first_position + each.row);
+    }
+    if (positions.size() < kIdsAtOnce && visit + 1 < visits) continue;
+    // A row that was repeated to make ranks even comes twice.
+    std::sort(positions.begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+    before = before | setup.rows.take(positions);
+    positions.clear();
+  }
+  return before;
 }
 
 }  // namespace penstock::pipeline

@@ -22,13 +22,17 @@ struct EpochSetup {
   RowSelection rows;
   std::vector<plan::UnitRows> units;
   plan::EpochOptions epoch;
+  uint64_t first_batch = 0;
   BudgetSplit budget;
 };
 
 /// Throws InvalidArgument for options that make no sense, and as split_budget does.
 EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options);
 
-/// Stored bytes of the distinct tiles that the plan's rows touch.
+/// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
+
+/// joinids in the batches before first_batch.
+RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan);
 
 }  // namespace penstock::pipeline

@@ -57,7 +57,13 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigne
       batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
                  setup_.column_ids, batches_),
-      ring_(plan_.batch_count(), setup_.budget.batches_ahead) {
+      ring_(plan_.batch_count(), setup_.budget.batches_ahead, setup_.first_batch),
+      first_unmade_(setup_.first_batch),
+      released_batch_(setup_.first_batch) {
+  if (setup_.first_batch > plan_.batch_count()) {
+    throw InvalidArgument("first_batch is beyond the epoch: " + std::to_string(setup_.first_batch) +
+                          " of " + std::to_string(plan_.batch_count()) + " batches");
+  }
   // Under the lock: a worker that has just found no room must be asleep before it is woken.
   batches_->set_on_release([this] {
     { const std::lock_guard lock(mutex_); }
@@ -80,8 +86,9 @@ void EpochStream::start() {
   process_id_ = ::getpid();
   store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
                                          setup_.budget.page_bytes, *meter_);
-  units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
-                                           setup_.budget.units_in_flight, *meter_);
+  units_ =
+      std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
+                                      setup_.budget.units_in_flight, setup_.first_batch, *meter_);
   update_gate();
   started_ = true;
   try {
@@ -320,6 +327,8 @@ void EpochStream::free_memory() {
 #endif
 }
 
+RowSelection EpochStream::rows_before() const { return pipeline::rows_before(setup_, plan_); }
+
 LoaderStats EpochStream::stats() const {
   if (in_other_process()) return {};
   std::call_once(needed_once_, [&] { bytes_needed_ = bytes_needed(setup_, plan_); });
@@ -327,7 +336,7 @@ LoaderStats EpochStream::stats() const {
   LoaderStats stats;
   stats.cells = cells_;
   stats.nonzeros = nonzeros_;
-  stats.batches = ring_.delivered();
+  stats.batches = ring_.delivered() - setup_.first_batch;
   stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
   stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
   stats.bytes_needed = bytes_needed_;

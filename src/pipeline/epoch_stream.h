@@ -41,6 +41,9 @@ class EpochStream {
   uint64_t size() const noexcept { return plan_.batch_count(); }
   uint64_t row_count() const noexcept { return plan_.row_count(); }
 
+  /// joinids in the batches before the first.
+  RowSelection rows_before() const;
+
   /// Null at the end, after cancel(), and after an error was thrown. A negative timeout waits.
   std::shared_ptr<const Batch> next(double timeout_seconds, bool* timed_out);
   void cancel() noexcept;
@@ -88,12 +91,12 @@ class EpochStream {
   std::condition_variable ready_;  ///< the consumer: its batch is there, the end
   std::unique_ptr<UnitScheduler> units_;
   BatchRing ring_;
-  std::deque<bool> made_;        ///< batches from first_unmade_ on
-  uint64_t first_unmade_ = 0;    ///< all batches before it are made
-  uint64_t released_batch_ = 0;  ///< memory of the rows of all batches before it is free again
-  size_t gate_bucket_ = 0;       ///< first bucket with rows to give
-  size_t visit_limit_ = 0;       ///< visits before it may be fetched
-  BatchJob next_job_;            ///< the batch to claim next
+  std::deque<bool> made_;    ///< batches from first_unmade_ on
+  uint64_t first_unmade_;    ///< all batches before it are made
+  uint64_t released_batch_;  ///< memory of the rows of all batches before it is free again
+  size_t gate_bucket_ = 0;   ///< first bucket with rows to give
+  size_t visit_limit_ = 0;   ///< visits before it may be fetched
+  BatchJob next_job_;        ///< the batch to claim next
   bool next_job_known_ = false;
   size_t next_job_bucket_ = 0;  ///< of its last row
   size_t next_job_visits_ = 0;  ///< visits that must be done before

@@ -15,14 +15,17 @@ constexpr size_t kRowsPerPack = 64;
 
 UnitScheduler::UnitScheduler(const plan::EpochPlan& plan, const format::MatrixReader& reader,
                              const RowSelection& rows, BucketStore& store, uint32_t units_in_flight,
-                             MemoryMeter& meter)
+                             uint64_t first_batch, MemoryMeter& meter)
     : plan_(plan),
       reader_(reader),
       rows_(rows),
       store_(store),
       units_in_flight_(units_in_flight),
+      first_slot_(plan.batch_begin(first_batch)),
       meter_(meter),
-      done_(plan.visit_count(), false) {}
+      done_(plan.visit_count(), false),
+      next_visit_(plan.earliest_visit(first_batch)),
+      visits_done_(next_visit_) {}
 
 UnitScheduler::~UnitScheduler() {
   for (const auto& flight : flights_) meter_.subtract(flight->charged_bytes);
@@ -55,6 +58,7 @@ void UnitScheduler::fetch(UnitFlight& flight) {
   const plan::Visit& visit = plan_.visit(flight.visit);
   std::vector<plan::Placement> placements;
   plan_.place(flight.visit, placements);
+  std::erase_if(placements, [&](const auto& each) { return each.slot < first_slot_; });
   std::sort(placements.begin(), placements.end(),
             [](const auto& a, const auto& b) { return a.row < b.row; });
   std::vector<int64_t> unit_rows;

@@ -57,9 +57,10 @@ struct UnitTask {
 
 class UnitScheduler {
  public:
+  /// Only rows of batches from `first_batch` on are read.
   UnitScheduler(const plan::EpochPlan& plan, const format::MatrixReader& reader,
                 const RowSelection& rows, BucketStore& store, uint32_t units_in_flight,
-                MemoryMeter& meter);
+                uint64_t first_batch, MemoryMeter& meter);
   ~UnitScheduler();
 
   /// Under the lock. The next visit to fetch, when it is before `visit_limit` and a place is free.
@@ -90,6 +91,7 @@ class UnitScheduler {
   const RowSelection rows_;
   BucketStore& store_;
   const uint32_t units_in_flight_;
+  const uint64_t first_slot_;  ///< rows before it have left
   MemoryMeter& meter_;
 
   /// A finished decoder, whose buffers the next unit uses again.
@@ -100,8 +102,8 @@ class UnitScheduler {
   std::deque<std::unique_ptr<UnitFlight>> flights_;  ///< by visit
   std::vector<Spare> spares_;
   std::vector<bool> done_;  ///< by visit, from visits_done_ on
-  size_t next_visit_ = 0;
-  size_t visits_done_ = 0;
+  size_t next_visit_;
+  size_t visits_done_;
   uint64_t units_finished_ = 0;
   uint64_t bytes_read_ = 0;
 };

@@ -39,6 +39,10 @@ class BucketLayout {
     return bucket == 0 ? 0 : raw_begin_[raw_end(bucket - 1)];
   }
   size_t last_visit(size_t bucket) const noexcept { return head_ - 1 + bucket; }
+  /// The first visit with rows in a bucket; later buckets have none of earlier visits either.
+  size_t earliest_visit(size_t bucket) const noexcept {
+    return bucket == 0 ? 0 : first_visit(raw_end(bucket - 1));
+  }
 
   /// Calls `row(index, bucket, rank)` for each row of a visit, index in [0, its rows), rank within
   /// the bucket, before any permutation; rows of a bucket come together.

@@ -173,6 +173,21 @@ uint64_t EpochPlan::batch_count() const noexcept { return batches_.batches; }
 
 uint64_t EpochPlan::batch_begin(uint64_t batch) const { return batches_.begin(batch); }
 
+size_t EpochPlan::bucket_of(uint64_t slot) const {
+  size_t low = 0;
+  size_t high = bucket_count();
+  while (high - low > 1) {
+    const size_t middle = low + (high - low) / 2;
+    (bucket_begin(middle) <= slot ? low : high) = middle;
+  }
+  return low;
+}
+
+size_t EpochPlan::earliest_visit(uint64_t batch) const {
+  const uint64_t slot = batch < batch_count() ? batch_begin(batch) : row_count();
+  return slot < row_count() ? earliest_visit_of_bucket(bucket_of(slot)) : visit_count();
+}
+
 Occupancy EpochPlan::occupancy(uint32_t units_ahead, uint64_t page_bytes) const {
   Occupancy result;
   if (visits_.empty()) return result;

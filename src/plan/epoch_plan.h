@@ -109,6 +109,8 @@ class EpochPlan {
 
   size_t bucket_count() const noexcept { return layout_.bucket_count(); }
   uint64_t bucket_begin(size_t bucket) const { return layout_.bucket_begin(bucket); }
+  /// No bucket from this one on has rows of a visit before.
+  size_t earliest_visit_of_bucket(size_t bucket) const { return layout_.earliest_visit(bucket); }
   /// The last visit that must be read before a bucket may leave.
   size_t last_visit_of_bucket(size_t bucket) const { return layout_.last_visit(bucket); }
   /// How far reading may go, but for units_ahead, while the bucket still has rows: to the last
@@ -122,6 +124,10 @@ class EpochPlan {
   /// Batches are full but for the last one; kExact: of sizes that differ by one at most (and one
   /// batch may be empty when there are fewer rows than ranks).
   uint64_t batch_begin(uint64_t batch) const;
+  /// The bucket that a slot is in; the slot must be less than row_count().
+  size_t bucket_of(uint64_t slot) const;
+  /// The first visit of which rows leave in this batch or a later one; visit_count() when none do.
+  size_t earliest_visit(uint64_t batch) const;
 
   Occupancy occupancy(uint32_t units_ahead, uint64_t page_bytes) const;
 
