@@ -7,15 +7,15 @@
 namespace penstock::codec {
 namespace {
 
-size_t unshuffle_vectors(SimdLevel level, size_t element_bytes,
+size_t unshuffle_vectors(VectorPath level, size_t element_bytes,
                          [[maybe_unused]] const std::byte* planes, [[maybe_unused]] size_t count,
                          [[maybe_unused]] std::byte* out) noexcept {
   if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8) return 0;
   switch (level) {
-#if defined(__x86_64__)
-    case SimdLevel::kAvx2:
+#if PENSTOCK_X86_PATHS
+    case VectorPath::kAvx2:
       return unshuffle_avx2(element_bytes, planes, count, count, out);
-    case SimdLevel::kSse2:
+    case VectorPath::kSse2:
       return unshuffle_sse2(element_bytes, planes, count, count, out);
 #endif
     default:
@@ -26,7 +26,7 @@ size_t unshuffle_vectors(SimdLevel level, size_t element_bytes,
 }  // namespace
 
 void unshuffle_bytes(size_t element_bytes, std::span<const std::byte> planes,
-                     std::span<std::byte> out, SimdLevel level) noexcept {
+                     std::span<std::byte> out, VectorPath level) noexcept {
   if (element_bytes <= 1) {
     std::copy(planes.begin(), planes.end(), out.begin());
     return;

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "base/vector_path.h"
 #include "codec/filter_step.h"
-#include "codec/simd_level.h"
 
 // Byte shuffle: byte k of all elements, then byte k + 1 of all …, low byte first; bytes after the
 // last whole element stand at the end as they were. Metadata: uint32 parts | uint32 bytes a part.
@@ -16,9 +16,9 @@ void decode_byteshuffle(FilterStep& step);
 
 /// Planes to elements of `element_bytes` bytes. Both spans have the same size and do not overlap;
 /// no alignment is asked for. Vector paths for 2, 4 and 8 bytes; `level` must not exceed
-/// best_simd_level().
+/// best_vector_path().
 void unshuffle_bytes(size_t element_bytes, std::span<const std::byte> planes,
-                     std::span<std::byte> out, SimdLevel level = best_simd_level()) noexcept;
+                     std::span<std::byte> out, VectorPath level = best_vector_path()) noexcept;
 
 /// Vector paths: un-shuffle as many of `count` elements as fill vectors and return how many; the
 /// planes start at `planes`, `stride` bytes apart. `element_bytes` is 2, 4 or 8.

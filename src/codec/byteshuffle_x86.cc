@@ -1,6 +1,6 @@
 #include "codec/byteshuffle.h"
 
-#if defined(__x86_64__)
+#if PENSTOCK_X86_PATHS
 
 #include <immintrin.h>
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "codec/filter_pipeline.h"
-#include "codec/narrow.h"
+#include "codec/value_codes.h"
 
 // One stored tile of a Census-like X: 65,536 cells in chunks of 64 KiB, zstd level 9, of
 //
@@ -161,22 +161,6 @@ void by_chunk(benchmark::State& state, const std::vector<std::byte>& tile, bool 
   report(state, tile, size_of(type));
 }
 
-void rows_to_uint32(benchmark::State& state) {
-  std::vector<uint32_t> out(kCells);
-  by_chunk(
-      state, stored().rows, false, DataType::kInt64,
-      [&](std::span<const std::byte> cells, size_t begin, size_t count) {
-        benchmark::DoNotOptimize(narrow_to_uint32(cells, std::span(out).subspan(begin, count)));
-      });
-}
-void columns_to_uint16(benchmark::State& state) {
-  std::vector<uint16_t> out(kCells);
-  by_chunk(
-      state, stored().columns, true, DataType::kInt64,
-      [&](std::span<const std::byte> planes, size_t begin, size_t count) {
-        benchmark::DoNotOptimize(unshuffle_to_uint16(planes, std::span(out).subspan(begin, count)));
-      });
-}
 void values_to_codes(benchmark::State& state) {
   std::vector<uint8_t> out(kCells);
   Escapes<uint32_t> escapes;
@@ -186,8 +170,6 @@ void values_to_codes(benchmark::State& state) {
              shuffled_float32_to_codes(planes, std::span(out).subspan(begin, count), escapes);
            });
 }
-BENCHMARK(rows_to_uint32);
-BENCHMARK(columns_to_uint16);
 BENCHMARK(values_to_codes);
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/vector_path.h"
 #include "kernel/packed_row.h"
 #include "kernel/value_type.h"
-#include "kernel/vector_path.h"
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 #include <immintrin.h>
 #endif
 
@@ -41,7 +41,7 @@ uint32_t encode_scalar(const std::byte* values, uint32_t begin, uint32_t nnz,
   return escapes;
 }
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 /// Eight 32-bit values (float or integer) to codes 0 … 255 in 32-bit lanes.
 template <typename T>
 PENSTOCK_TARGET_AVX2 inline __m256i encode_lanes(const std::byte* from) noexcept {
@@ -82,7 +82,7 @@ PENSTOCK_TARGET_AVX2 uint32_t encode_avx2(const std::byte* values, uint32_t nnz,
 
 template <typename T>
 uint32_t encode(const std::byte* values, uint32_t nnz, uint8_t* codes, VectorPath path) noexcept {
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if constexpr (sizeof(T) == 4) {
     if (path == VectorPath::kAvx2) return encode_avx2<T>(values, nnz, codes);
   }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/vector_path.h"
 #include "kernel/packed_row.h"
-#include "kernel/vector_path.h"
 
 // Writing packed rows (packed_row.h).
 //

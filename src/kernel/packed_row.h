@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/escape_code.h"
+
 // The packed form of one row in memory: about 3 bytes a non-zero for counts.
 //
 //   PackedRowHeader | wide values | indices | codes      (no padding inside; whole record padded to
@@ -24,7 +26,6 @@
 
 namespace penstock::kernel {
 
-inline constexpr uint8_t kEscapeCode = 255;
 inline constexpr uint32_t kRawRow = 0xFFFFFFFFU;
 
 struct PackedRowHeader {

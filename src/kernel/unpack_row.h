@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/vector_path.h"
 #include "kernel/packed_row.h"
-#include "kernel/vector_path.h"
 
 // Packed rows back to numbers of the output type: the last step before a batch.
 //

@@ -6,14 +6,14 @@
 #include "kernel/packed_row.h"
 #include "kernel/value_type.h"
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 #include <immintrin.h>
 #endif
 
 namespace penstock::kernel {
 namespace {
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 
 PENSTOCK_TARGET_AVX2 void widen_indices_avx2(const std::byte* from, uint32_t count,
                                              int32_t* to) noexcept {
@@ -75,7 +75,7 @@ PENSTOCK_TARGET_AVX2 uint32_t find_escape_avx2(const uint8_t* codes, uint32_t be
 }  // namespace
 
 void widen_indices(const std::byte* from, uint32_t count, int32_t* to, VectorPath path) noexcept {
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if (path == VectorPath::kAvx2 && count >= 8) return widen_indices_avx2(from, count, to);
 #endif
   static_cast<void>(path);
@@ -88,7 +88,7 @@ void widen_codes(const uint8_t* from, uint32_t count, T* to, VectorPath path) no
     if (count != 0) std::memcpy(to, from, count);
     return;
   }
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if constexpr (sizeof(T) > 1) {
     if (path == VectorPath::kAvx2 && count >= 8) return widen_codes_avx2(from, count, to);
   }
@@ -110,7 +110,7 @@ template void widen_codes(const uint8_t*, uint32_t, double*, VectorPath) noexcep
 
 uint32_t find_escape(const uint8_t* codes, uint32_t begin, uint32_t count,
                      VectorPath path) noexcept {
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if (path == VectorPath::kAvx2) return find_escape_avx2(codes, begin, count);
 #endif
   static_cast<void>(path);

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/vector_path.h"
+#include "base/vector_path.h"
 
 // Runs of narrow unsigned numbers to wider types: 16-bit columns to int32, codes to values. Sources
 // may be unaligned; nothing is read or written past `count`. The last, partial vector is done as a

@@ -1,6 +1,6 @@
 #include "format/soma/x_cell_kernels.h"
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 #include <immintrin.h>
 #endif
 
@@ -25,7 +25,7 @@ size_t not_ascending_scalar(const Index* indices, size_t begin, size_t count) no
   return found;
 }
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 PENSTOCK_TARGET_AVX2 inline __m256i load(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
@@ -94,7 +94,7 @@ PENSTOCK_TARGET_AVX2 size_t not_ascending_avx2(const uint32_t* indices, size_t c
 
 template <typename Index>
 size_t not_ascending(const Index* indices, size_t count, VectorPath path) noexcept {
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if (path == VectorPath::kAvx2) return not_ascending_avx2(indices, count);
 #endif
   static_cast<void>(path);
@@ -105,7 +105,7 @@ size_t not_ascending(const Index* indices, size_t count, VectorPath path) noexce
 
 size_t find_row_changes(const int64_t* rows, size_t count, int64_t previous, uint32_t base,
                         uint32_t* begins, VectorPath path) noexcept {
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
   if (path == VectorPath::kAvx2) return row_changes_avx2(rows, count, previous, base, begins);
 #endif
   static_cast<void>(path);

@@ -3,14 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/vector_path.h"
+#include "base/vector_path.h"
 
 // The inner loops over a tile's coordinates: where the row changes, whether columns ascend. Scalar
 // references and AVX2 paths; pure, noexcept, no alignment asked for.
 
 namespace penstock::format::soma {
-
-using kernel::VectorPath;
 
 /// Writes `base` + i for every i in [0, count) where rows[i] differs from the row before it
 /// (`previous` before the first) to `begins`, which has room for `count`, and returns how many.

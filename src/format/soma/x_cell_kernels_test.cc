@@ -5,14 +5,14 @@
 #include <random>
 #include <vector>
 
-#include "kernel/vector_path.h"
+#include "base/vector_path.h"
 
 namespace penstock::format::soma {
 namespace {
 
 std::vector<VectorPath> paths() {
   std::vector<VectorPath> all{VectorPath::kScalar};
-  if (kernel::best_vector_path() != VectorPath::kScalar) all.push_back(kernel::best_vector_path());
+  if (best_vector_path() != VectorPath::kScalar) all.push_back(best_vector_path());
   return all;
 }
 

@@ -36,7 +36,7 @@ bool code_plain(DataType type, const codec::CellBytes& values, size_t count, uin
   const uint8_t* at = codes;
   for (uint32_t i = 0; i < found; ++i, ++at) {
     at = static_cast<const uint8_t*>(
-        std::memchr(at, kernel::kEscapeCode, static_cast<size_t>(codes + count - at)));
+        std::memchr(at, kEscapeCode, static_cast<size_t>(codes + count - at)));
     const auto cell = static_cast<size_t>(at - codes);
     const std::byte* value = values.bytes.data() + cell * size;
     escapes.cells.push_back(first_cell + static_cast<uint32_t>(cell));
@@ -65,7 +65,7 @@ bool code_values(DataType type, const codec::CellBytes& values, size_t count, ui
   const std::span<uint8_t> out(codes, count);
   const auto call = [](auto function) {
     return [function](auto bytes, auto to, auto& chunk, size_t max) {
-      return function(bytes, to, chunk, max, codec::best_simd_level());
+      return function(bytes, to, chunk, max, best_vector_path());
     };
   };
   bool coded = false;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codec/filter_pipeline.h"
-#include "codec/narrow.h"
+#include "codec/value_codes.h"
 
 // Stored values of one chunk -> one-byte codes, straight from the byte planes where the type has a
 // fused path (float32 and 32- or 64-bit integers).

@@ -126,7 +126,7 @@ inline void unpack_record(const std::byte* record, const kernel::PackedRowLayout
     uint32_t index = 0;
     std::memcpy(&index, view.indices + size_t{i} * layout.index_bytes, layout.index_bytes);
     indices.push_back(index);
-    if (view.codes == nullptr || view.codes[i] == kernel::kEscapeCode) {
+    if (view.codes == nullptr || view.codes[i] == kEscapeCode) {
       values.insert(values.end(), wide, wide + layout.value_bytes);
       wide += layout.value_bytes;
       continue;

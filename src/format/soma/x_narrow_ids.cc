@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 #include <immintrin.h>
 #endif
 
@@ -35,7 +35,7 @@ void narrow_scalar(Get&& get, size_t begin, size_t end, uint32_t shift, Out* out
   }
 }
 
-#if PENSTOCK_KERNEL_AVX2
+#if PENSTOCK_X86_PATHS
 PENSTOCK_TARGET_AVX2 inline __m256i load(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
@@ -199,11 +199,11 @@ PENSTOCK_TARGET_AVX2 size_t narrow_plain_avx2(const std::byte* ids, size_t count
 
 template <typename Out>
 void narrow(const codec::CellBytes& ids, size_t count, uint32_t shift, Out* out, XIdRange& range,
-            kernel::VectorPath path) noexcept {
+            VectorPath path) noexcept {
   const std::byte* bytes = ids.bytes.data();
   size_t done = 0;
-#if PENSTOCK_KERNEL_AVX2
-  if (path == kernel::VectorPath::kAvx2) {
+#if PENSTOCK_X86_PATHS
+  if (path == VectorPath::kAvx2) {
     done = ids.shuffled ? narrow_planes_avx2(bytes, count, shift, out, range)
                         : narrow_plain_avx2(bytes, count, shift, out, range);
   }
@@ -220,12 +220,12 @@ void narrow(const codec::CellBytes& ids, size_t count, uint32_t shift, Out* out,
 }  // namespace
 
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint16_t* out,
-                XIdRange& range, kernel::VectorPath path) noexcept {
+                XIdRange& range, VectorPath path) noexcept {
   narrow(ids, count, shift, out, range, path);
 }
 
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint32_t* out,
-                XIdRange& range, kernel::VectorPath path) noexcept {
+                XIdRange& range, VectorPath path) noexcept {
   narrow(ids, count, shift, out, range, path);
 }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/vector_path.h"
 #include "codec/filter_pipeline.h"
-#include "kernel/vector_path.h"
 
 // Stored column ids (int64, plain or as byte planes) to 16 or 32 bits in one pass. Pure, noexcept;
 // scalar reference and AVX2 paths. Ids are not trusted: what does not fit shows in the range.
@@ -25,8 +25,8 @@ struct XIdRange {
 
 /// out[i] = id[i] - shift, modulo the width of `out`; `range` takes in the ids without the shift.
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint16_t* out,
-                XIdRange& range, kernel::VectorPath path) noexcept;
+                XIdRange& range, VectorPath path) noexcept;
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint32_t* out,
-                XIdRange& range, kernel::VectorPath path) noexcept;
+                XIdRange& range, VectorPath path) noexcept;
 
 }  // namespace penstock::format::soma

@@ -40,7 +40,7 @@ void copy_run_values(const XTileStage& stage, const XRowRun& run,
     using Value = typename decltype(identity)::type;
     const auto* codes = reinterpret_cast<const uint8_t*>(stage.codes.data()) + run.begin;
     for (uint32_t i = 0; i < run.count; ++i, out += sizeof(Value)) {
-      if (codes[i] == kernel::kEscapeCode) {
+      if (codes[i] == kEscapeCode) {
         std::memcpy(out, wide, sizeof(Value));
         wide += sizeof(Value);
       } else {
@@ -81,7 +81,7 @@ void pack_runs(const XStages& stages, std::span<const XRowRun> runs, uint32_t nn
     for (const XRowRun& run : runs) {
       const XTileStage& stage = stages[run.stage];
       if (stage.raw) {
-        std::memset(out, kernel::kEscapeCode, run.count);
+        std::memset(out, kEscapeCode, run.count);
         out += run.count;
       } else {
         out = copy_run(stage.codes.data() + run.begin, run.count, out, end);

@@ -118,7 +118,7 @@ class RowMerge {
                                                    count, codes, context_.path);
     const uint32_t wide_begin = merged_.wide_count;
     for (uint32_t i = 0; i < count; ++i) {
-      if (codes[i] != kernel::kEscapeCode) continue;
+      if (codes[i] != kEscapeCode) continue;
       std::memcpy(merged_.wide.data() + size_t{merged_.wide_count++} * value_bytes_,
                   ordered_.data() + size_t{i} * value_bytes_, value_bytes_);
     }

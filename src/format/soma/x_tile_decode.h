@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/vector_path.h"
 #include "format/soma/x_array.h"
 #include "format/soma/x_code_values.h"
 #include "format/soma/x_column_map.h"
@@ -13,7 +14,6 @@
 #include "format/soma/x_tile_cells.h"
 #include "format/soma/x_tile_stage.h"
 #include "kernel/packed_row.h"
-#include "kernel/vector_path.h"
 
 // One stored tile -> its stage: chosen rows and columns, narrowed, values coded.
 //
@@ -31,7 +31,7 @@ struct XDecodeContext {
   const XArray& array;
   const XColumnMap& columns;
   const kernel::PackedRowLayout& layout;
-  kernel::VectorPath path = kernel::best_vector_path();
+  VectorPath path = best_vector_path();
 };
 
 /// The stored bytes of a tile, by XPart; empty where a part is not read.

@@ -153,7 +153,7 @@ class GeneralDecode {
     for (XRun& run : stage_.runs) {
       run.wide_begin = stage_.wide_count;
       for (uint32_t i = run.begin; i < run.begin + run.count; ++i) {
-        if (codes[i] != kernel::kEscapeCode) continue;
+        if (codes[i] != kEscapeCode) continue;
         std::memcpy(stage_.wide.data() + size_t{stage_.wide_count++} * value_bytes_,
                     values.data() + size_t{i} * value_bytes_, value_bytes_);
       }

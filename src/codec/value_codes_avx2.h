@@ -1,18 +1,11 @@
 #pragma once
 
-#include "codec/narrow.h"
+#include "codec/value_codes.h"
 
 // The AVX2 paths behind narrow.h; only for x86-64 with AVX2. Each works on whole vectors and leaves
 // the last values to the scalar path.
 
 namespace penstock::codec::avx2 {
-
-bool all_zero(const std::byte* bytes, size_t count) noexcept;
-
-/// The low bits of int64 cells; returns how many were done. `fits` is set to whether all high bits
-/// were zero.
-size_t narrow_to_uint16(const std::byte* cells, size_t count, uint16_t* out, bool& fits) noexcept;
-size_t narrow_to_uint32(const std::byte* cells, size_t count, uint32_t* out, bool& fits) noexcept;
 
 inline constexpr size_t kBlockValues = 32;
 

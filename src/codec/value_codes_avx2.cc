@@ -1,6 +1,6 @@
-#include "codec/narrow_avx2.h"
+#include "codec/value_codes_avx2.h"
 
-#if defined(__x86_64__)
+#if PENSTOCK_X86_PATHS
 
 #include <immintrin.h>
 
@@ -61,7 +61,7 @@ PENSTOCK_INLINE __m256i pack_bytes(__m256i a, __m256i b, __m256i c, __m256i d) n
 }
 
 PENSTOCK_INLINE __m256i at_most_escape(__m256i value) noexcept {
-  return _mm256_min_epu32(value, _mm256_set1_epi32(kEscape));
+  return _mm256_min_epu32(value, _mm256_set1_epi32(kEscapeCode));
 }
 
 struct Float32 {
@@ -154,53 +154,6 @@ PENSTOCK_TARGET size_t run(const std::byte* in, size_t begin, size_t count, uint
 }
 
 }  // namespace
-
-PENSTOCK_TARGET bool all_zero(const std::byte* bytes, size_t count) noexcept {
-  size_t i = 0;
-  __m256i seen = _mm256_setzero_si256();
-  for (; i + 128 <= count; i += 128) {
-    const __m256i a = _mm256_or_si256(load(bytes + i), load(bytes + i + 32));
-    const __m256i b = _mm256_or_si256(load(bytes + i + 64), load(bytes + i + 96));
-    seen = _mm256_or_si256(seen, _mm256_or_si256(a, b));
-  }
-  std::byte rest{0};
-  for (; i < count; ++i) rest |= bytes[i];
-  return _mm256_testz_si256(seen, seen) != 0 && rest == std::byte{0};
-}
-
-PENSTOCK_TARGET size_t narrow_to_uint16(const std::byte* cells, size_t count, uint16_t* out,
-                                        bool& fits) noexcept {
-  const size_t whole = count / 16 * 16;
-  __m256i seen = _mm256_setzero_si256();
-  for (size_t i = 0; i < whole; i += 16) {
-    const std::byte* from = cells + 8 * i;
-    const __m256i a = load(from);
-    const __m256i b = load(from + 32);
-    const __m256i c = load(from + 64);
-    const __m256i d = load(from + 96);
-    seen = _mm256_or_si256(seen, _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
-    const __m256i packed = _mm256_packus_epi32(low_halves(a, b), low_halves(c, d));
-    store(out + i, weave_halves(packed));
-  }
-  const __m256i high = _mm256_set1_epi64x(~int64_t{0xFFFF});
-  fits = _mm256_testz_si256(seen, high) != 0;
-  return whole;
-}
-
-PENSTOCK_TARGET size_t narrow_to_uint32(const std::byte* cells, size_t count, uint32_t* out,
-                                        bool& fits) noexcept {
-  const size_t whole = count / 8 * 8;
-  __m256i seen = _mm256_setzero_si256();
-  for (size_t i = 0; i < whole; i += 8) {
-    const __m256i a = load(cells + 8 * i);
-    const __m256i b = load(cells + 8 * i + 32);
-    seen = _mm256_or_si256(seen, _mm256_or_si256(a, b));
-    store(out + i, _mm256_permute4x64_epi64(low_halves(a, b), 0xD8));
-  }
-  const __m256i high = _mm256_set1_epi64x(~int64_t{0xFFFFFFFF});
-  fits = _mm256_testz_si256(seen, high) != 0;
-  return whole;
-}
 
 PENSTOCK_TARGET size_t float32_run(const std::byte* cells, size_t begin, size_t count,
                                    uint8_t* codes, uint32_t& escaped) noexcept {

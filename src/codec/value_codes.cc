@@ -1,23 +1,18 @@
-#include "codec/narrow.h"
+#include "codec/value_codes.h"
 
 #include <bit>
 #include <cstring>
 
-#include "codec/byteshuffle.h"
-#include "codec/narrow_avx2.h"
+#include "codec/value_codes_avx2.h"
 
 namespace penstock::codec {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored cells are little-endian");
 
-#if defined(__x86_64__)
-constexpr bool kHasAvx2Paths = true;
-#else
-constexpr bool kHasAvx2Paths = false;
-#endif
-
-bool use_avx2(SimdLevel level) noexcept { return kHasAvx2Paths && level == SimdLevel::kAvx2; }
+bool use_avx2(VectorPath level) noexcept {
+  return PENSTOCK_X86_PATHS != 0 && level == VectorPath::kAvx2;
+}
 
 /// One bit pattern a value, cells one after the other.
 template <typename Bits>
@@ -44,37 +39,6 @@ struct Shuffled {
   }
 };
 
-bool all_zero(const std::byte* bytes, size_t count, SimdLevel level) noexcept {
-#if defined(__x86_64__)
-  if (use_avx2(level)) return avx2::all_zero(bytes, count);
-#endif
-  (void)level;
-  std::byte seen{0};
-  for (size_t i = 0; i < count; ++i) seen |= bytes[i];
-  return seen == std::byte{0};
-}
-
-template <typename Narrow>
-bool unshuffle_narrow(std::span<const std::byte> planes, std::span<Narrow> out,
-                      SimdLevel level) noexcept {
-  const size_t low = sizeof(Narrow) * out.size();
-  if (!all_zero(planes.data() + low, planes.size() - low, level)) return false;
-  unshuffle_bytes(sizeof(Narrow), planes.first(low), std::as_writable_bytes(out), level);
-  return true;
-}
-
-template <typename Narrow>
-bool narrow_rest(std::span<const std::byte> cells, size_t done, std::span<Narrow> out) noexcept {
-  const Plain<uint64_t> value{cells.data()};
-  uint64_t seen = 0;
-  for (size_t i = done; i < out.size(); ++i) {
-    const uint64_t bits = value(i);
-    seen |= bits;
-    out[i] = static_cast<Narrow>(bits);
-  }
-  return seen >> (8 * sizeof(Narrow)) == 0;
-}
-
 /// Codes of values [begin, end), one at a time.
 template <typename T, typename Bits, typename Read>
 bool codes_scalar(Read read, size_t begin, size_t end, std::span<uint8_t> codes,
@@ -83,7 +47,7 @@ bool codes_scalar(Read read, size_t begin, size_t end, std::span<uint8_t> codes,
     const Bits bits = read(i);
     const uint8_t code = code_of(std::bit_cast<T>(bits));
     codes[i] = code;
-    if (code == kEscape) {
+    if (code == kEscapeCode) {
       escapes.push_back({static_cast<uint32_t>(i), bits});
       if (escapes.size() > max_escapes) return false;
     }
@@ -93,7 +57,7 @@ bool codes_scalar(Read read, size_t begin, size_t end, std::span<uint8_t> codes,
 
 template <typename T, typename Bits, typename Read>
 bool to_codes(avx2::CodeRun run, Read read, const std::byte* in, std::span<uint8_t> codes,
-              Escapes<Bits>& escapes, size_t max_escapes, SimdLevel level) {
+              Escapes<Bits>& escapes, size_t max_escapes, VectorPath level) {
   size_t done = 0;
   if (use_avx2(level)) {
     for (uint32_t escaped = 1; escaped != 0;) {
@@ -108,7 +72,7 @@ bool to_codes(avx2::CodeRun run, Read read, const std::byte* in, std::span<uint8
   return codes_scalar<T>(read, done, codes.size(), codes, escapes, max_escapes);
 }
 
-#if defined(__x86_64__)
+#if PENSTOCK_X86_PATHS
 #define PENSTOCK_RUN(name) avx2::name
 #else
 #define PENSTOCK_RUN(name) nullptr
@@ -116,76 +80,40 @@ bool to_codes(avx2::CodeRun run, Read read, const std::byte* in, std::span<uint8
 
 }  // namespace
 
-bool unshuffle_to_uint16(std::span<const std::byte> planes, std::span<uint16_t> out,
-                         SimdLevel level) noexcept {
-  return unshuffle_narrow(planes, out, level);
-}
-
-bool unshuffle_to_uint32(std::span<const std::byte> planes, std::span<uint32_t> out,
-                         SimdLevel level) noexcept {
-  return unshuffle_narrow(planes, out, level);
-}
-
-bool narrow_to_uint16(std::span<const std::byte> cells, std::span<uint16_t> out,
-                      SimdLevel level) noexcept {
-  size_t done = 0;
-  bool fits = true;
-#if defined(__x86_64__)
-  if (use_avx2(level)) {
-    done = avx2::narrow_to_uint16(cells.data(), out.size(), out.data(), fits);
-  }
-#endif
-  (void)level;
-  return fits && narrow_rest(cells, done, out);
-}
-
-bool narrow_to_uint32(std::span<const std::byte> cells, std::span<uint32_t> out,
-                      SimdLevel level) noexcept {
-  size_t done = 0;
-  bool fits = true;
-#if defined(__x86_64__)
-  if (use_avx2(level)) {
-    done = avx2::narrow_to_uint32(cells.data(), out.size(), out.data(), fits);
-  }
-#endif
-  (void)level;
-  return fits && narrow_rest(cells, done, out);
-}
-
 bool float32_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
-                      Escapes<uint32_t>& escapes, size_t max_escapes, SimdLevel level) {
+                      Escapes<uint32_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<float>(PENSTOCK_RUN(float32_run), Plain<uint32_t>{cells.data()}, cells.data(),
                          codes, escapes, max_escapes, level);
 }
 
 bool int32_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
-                    Escapes<uint32_t>& escapes, size_t max_escapes, SimdLevel level) {
+                    Escapes<uint32_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<int32_t>(PENSTOCK_RUN(int32_run), Plain<uint32_t>{cells.data()}, cells.data(),
                            codes, escapes, max_escapes, level);
 }
 
 bool int64_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
-                    Escapes<uint64_t>& escapes, size_t max_escapes, SimdLevel level) {
+                    Escapes<uint64_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<int64_t>(PENSTOCK_RUN(int64_run), Plain<uint64_t>{cells.data()}, cells.data(),
                            codes, escapes, max_escapes, level);
 }
 
 bool shuffled_float32_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
-                               Escapes<uint32_t>& escapes, size_t max_escapes, SimdLevel level) {
+                               Escapes<uint32_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<float>(PENSTOCK_RUN(shuffled_float32_run),
                          Shuffled<uint32_t>{planes.data(), codes.size()}, planes.data(), codes,
                          escapes, max_escapes, level);
 }
 
 bool shuffled_int32_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
-                             Escapes<uint32_t>& escapes, size_t max_escapes, SimdLevel level) {
+                             Escapes<uint32_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<int32_t>(PENSTOCK_RUN(shuffled_int32_run),
                            Shuffled<uint32_t>{planes.data(), codes.size()}, planes.data(), codes,
                            escapes, max_escapes, level);
 }
 
 bool shuffled_int64_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
-                             Escapes<uint64_t>& escapes, size_t max_escapes, SimdLevel level) {
+                             Escapes<uint64_t>& escapes, size_t max_escapes, VectorPath level) {
   return to_codes<int64_t>(PENSTOCK_RUN(shuffled_int64_run),
                            Shuffled<uint64_t>{planes.data(), codes.size()}, planes.data(), codes,
                            escapes, max_escapes, level);

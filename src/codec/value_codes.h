@@ -7,31 +7,20 @@
 #include <type_traits>
 #include <vector>
 
-#include "codec/simd_level.h"
+#include "base/escape_code.h"
+#include "base/vector_path.h"
 
-// Cells straight from a decoded chunk to the narrow forms that row blocks keep: 2- or 4-byte ids
-// and one-byte values with exact escapes. Fused with un-shuffling, so that the wide cells are never
-// written. The X reader calls FilterPipeline::decode_chunk_planes and then one of these on what it
-// gets; a chunk of 64 KiB stays in the caches nearest to the core.
+// Values straight from a decoded chunk to the narrow form that row blocks keep: one byte each, with
+// exact escapes. Fused with un-shuffling, so that the wide cells are never written. The X reader
+// calls FilterPipeline::decode_chunk_planes and then one of these on what it gets; a chunk of 64
+// KiB stays in the caches nearest to the core.
 //
 // Inputs are little-endian cells or their byte planes (low byte first, the whole span one part); no
 // alignment is asked for. input.size() must be the cell's width times output.size(). Pure, any
-// thread. `level` is for tests; it must not exceed best_simd_level().
+// thread. `level` is for tests; it must not exceed best_vector_path().
 
 namespace penstock::codec {
 
-/// int64 (or uint64) cells to 16 or 32 bits. False when some value does not fit; `out` is then
-/// undefined and the caller takes its slow path.
-bool unshuffle_to_uint16(std::span<const std::byte> planes, std::span<uint16_t> out,
-                         SimdLevel level = best_simd_level()) noexcept;
-bool unshuffle_to_uint32(std::span<const std::byte> planes, std::span<uint32_t> out,
-                         SimdLevel level = best_simd_level()) noexcept;
-bool narrow_to_uint16(std::span<const std::byte> cells, std::span<uint16_t> out,
-                      SimdLevel level = best_simd_level()) noexcept;
-bool narrow_to_uint32(std::span<const std::byte> cells, std::span<uint32_t> out,
-                      SimdLevel level = best_simd_level()) noexcept;
-
-inline constexpr uint8_t kEscape = 255;  ///< kernel::kEscapeCode
 inline constexpr size_t kAnyNumber = ~size_t{0};
 
 /// A value that has no one-byte code, bit for bit.
@@ -47,40 +36,40 @@ template <typename Bits>
 using Escapes = std::vector<Escape<Bits>>;
 
 /// Values to codes: an integer 0 … 254 (+0.0 among floats, not -0.0) is itself, anything else is
-/// kEscape and appended to `escapes`, in order. False as soon as `escapes` holds more than
+/// kEscapeCode and appended to `escapes`, in order. False as soon as `escapes` holds more than
 /// `max_escapes`, for readers that then keep the values raw; `codes` is undefined from there on.
 bool float32_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
                       Escapes<uint32_t>& escapes, size_t max_escapes = kAnyNumber,
-                      SimdLevel level = best_simd_level());
+                      VectorPath level = best_vector_path());
 bool int32_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
                     Escapes<uint32_t>& escapes, size_t max_escapes = kAnyNumber,
-                    SimdLevel level = best_simd_level());
+                    VectorPath level = best_vector_path());
 bool int64_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
                     Escapes<uint64_t>& escapes, size_t max_escapes = kAnyNumber,
-                    SimdLevel level = best_simd_level());
+                    VectorPath level = best_vector_path());
 bool shuffled_float32_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
                                Escapes<uint32_t>& escapes, size_t max_escapes = kAnyNumber,
-                               SimdLevel level = best_simd_level());
+                               VectorPath level = best_vector_path());
 bool shuffled_int32_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
                              Escapes<uint32_t>& escapes, size_t max_escapes = kAnyNumber,
-                             SimdLevel level = best_simd_level());
+                             VectorPath level = best_vector_path());
 bool shuffled_int64_to_codes(std::span<const std::byte> planes, std::span<uint8_t> codes,
                              Escapes<uint64_t>& escapes, size_t max_escapes = kAnyNumber,
-                             SimdLevel level = best_simd_level());
+                             VectorPath level = best_vector_path());
 
 /// The code of one value of any stored type; the definition that all paths above follow.
 template <typename T>
 uint8_t code_of(T value) noexcept {
   if constexpr (std::is_floating_point_v<T>) {
     // The comparison also turns NaN away. Only -0.0 passes it with another bit pattern.
-    if (!(value >= 0 && value <= 254)) return kEscape;
+    if (!(value >= 0 && value <= 254)) return kEscapeCode;
     const auto code = static_cast<uint8_t>(value);
-    return static_cast<T>(code) == value && !std::signbit(value) ? code : kEscape;
+    return static_cast<T>(code) == value && !std::signbit(value) ? code : kEscapeCode;
   } else {
     const auto magnitude = static_cast<std::make_unsigned_t<T>>(value);
-    return std::is_signed_v<T> && value < 0 ? kEscape
-           : magnitude < kEscape            ? static_cast<uint8_t>(magnitude)
-                                            : kEscape;
+    return std::is_signed_v<T> && value < 0 ? kEscapeCode
+           : magnitude < kEscapeCode        ? static_cast<uint8_t>(magnitude)
+                                            : kEscapeCode;
   }
 }
 
