@@ -1,4 +1,11 @@
-# How everything is compiled, and what tests and micro-benchmarks need.
+# How everything is compiled and linked, and what tests and micro-benchmarks need.
+include(PenstockDependencies)
+if(penstock_missing)
+  message(FATAL_ERROR "${penstock_missing}")
+endif()
+add_library(penstock_deps INTERFACE)
+target_link_libraries(penstock_deps INTERFACE ${penstock_libraries})
+
 add_library(penstock_warnings INTERFACE)
 target_compile_options(penstock_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow)
 if(PENSTOCK_WERROR)

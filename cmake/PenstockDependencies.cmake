@@ -1,23 +1,44 @@
-# System libraries, for the build and for users of an installed static library. The names to install
-# on Debian stand in the message of a failed look-up.
-find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
+# System libraries, for the build and for users of an installed static library. Sets
+#   penstock_libraries   what to link
+#   penstock_missing     a line for each that is not there, with the name to install on Debian
+# and leaves it to the includer to stop. May be included more than once.
+set(penstock_libraries "")
+set(penstock_missing "")
+set(penstock_quiet "")
+if(penstock_FIND_QUIETLY)
+  set(penstock_quiet QUIET)
+endif()
 
-macro(penstock_require name pkg debian)
-  pkg_check_modules(${name} IMPORTED_TARGET ${pkg})
-  if(NOT ${name}_FOUND)
-    message(FATAL_ERROR "penstock needs ${pkg}; on Debian and Ubuntu: apt-get install ${debian}")
+macro(penstock_package package target debian)
+  find_package(${package} ${penstock_quiet})
+  if(${package}_FOUND)
+    list(APPEND penstock_libraries ${target})
+  else()
+    string(APPEND penstock_missing "penstock needs ${package} (Debian, Ubuntu: apt-get install ${debian})\n")
   endif()
 endmacro()
 
-penstock_require(ZSTD libzstd libzstd-dev)
-penstock_require(LZ4 liblz4 liblz4-dev)
-penstock_require(ZLIB zlib zlib1g-dev)
-penstock_require(CRYPTO libcrypto libssl-dev)
-find_package(BZip2 REQUIRED)
-# Debian ships CRoaring without pkg-config data; its CMake package exports the plain target `roaring`.
-find_package(roaring REQUIRED)
+# The prefix keeps the variables and targets apart from those that a project finds itself.
+macro(penstock_module name pkg debian)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(PENSTOCK_${name} ${penstock_quiet} IMPORTED_TARGET ${pkg})
+  endif()
+  if(TARGET PkgConfig::PENSTOCK_${name})
+    list(APPEND penstock_libraries PkgConfig::PENSTOCK_${name})
+  else()
+    string(APPEND penstock_missing "penstock needs ${pkg} (Debian, Ubuntu: apt-get install ${debian})\n")
+  endif()
+endmacro()
 
-add_library(penstock_deps INTERFACE)
-target_link_libraries(penstock_deps INTERFACE PkgConfig::ZSTD PkgConfig::LZ4 PkgConfig::ZLIB
-  roaring PkgConfig::CRYPTO BZip2::BZip2 Threads::Threads)
+find_package(PkgConfig ${penstock_quiet})
+if(NOT PkgConfig_FOUND)
+  string(APPEND penstock_missing "penstock needs pkg-config (Debian, Ubuntu: apt-get install pkg-config)\n")
+endif()
+penstock_module(ZSTD libzstd libzstd-dev)
+penstock_module(LZ4 liblz4 liblz4-dev)
+penstock_module(ZLIB zlib zlib1g-dev)
+# Debian ships CRoaring without pkg-config data; its CMake package exports the plain target `roaring`.
+penstock_package(roaring roaring libroaring-dev)
+penstock_module(CRYPTO libcrypto libssl-dev)
+penstock_package(BZip2 BZip2::BZip2 libbz2-dev)
+penstock_package(Threads Threads::Threads libc6-dev)

@@ -27,6 +27,7 @@ function(penstock_install)
     COMPONENT cpp)
   install(EXPORT penstock NAMESPACE penstock:: FILE penstock-targets.cmake DESTINATION ${package}
     COMPONENT cpp)
+  get_target_property(penstock_type penstock TYPE)
   configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/penstock-config.cmake.in
     ${CMAKE_BINARY_DIR}/penstock-config.cmake INSTALL_DESTINATION ${package})
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/penstock-config-version.cmake
