@@ -79,7 +79,7 @@ uint64_t least_budget(const Sizes& sizes, std::span<const plan::UnitRows> units,
   const Level& last = *(std::end(kLevels) - 1);
   const uint64_t page = page_size(sizes.row_bytes);
   const uint64_t rows = plan::least_row_bytes(units, epoch, last.units, page);
-  return reserve_of(sizes, last) + (rows + page - 1) / page * page;
+  return reserve_of(sizes, last) + ((rows + page - 1) / page + 1) * page;
 }
 
 /// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
@@ -108,8 +108,11 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const uint64_t reserve = reserve_of(sizes, level);
     if (!is_last && reserve > request.memory_budget / level.share) continue;
     const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
+    // Whole pages, and one that is lost where the tables of rows end within it.
+    const uint64_t pages = left / split.page_bytes;
     const uint32_t spread = plan::EpochPlan::choose_spread(
-        units, epoch, left / split.page_bytes * split.page_bytes, level.units, split.page_bytes);
+        units, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level.units,
+        split.page_bytes);
     if (spread == 0 && !is_last) continue;
     split.row_bytes = left;
     split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
