@@ -13,7 +13,7 @@ Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they a
 from ._core import version as __version__
 from .axis_query import AxisQuery
 from .dataset import Dataset
-from .encoders import Encoder, LabelEncoder
+from .encoders import BatchEncoder, Encoder, LabelEncoder
 from .errors import (
     CorruptData,
     Internal,
@@ -31,6 +31,7 @@ from .torch_adapter import dataloader
 
 __all__ = [
     "AxisQuery",
+    "BatchEncoder",
     "CorruptData",
     "DataFrame",
     "Dataset",

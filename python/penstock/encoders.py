@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arguments import checked_names, checked_text, described
-from .column_values import objects
+from .column_values import is_missing, objects
 from .errors import InvalidArgument
 
 Array = npt.NDArray[Any]
@@ -37,6 +37,9 @@ class Encoder(abc.ABC):
 
     #: False when `fit` learns nothing: such an encoder may serve several datasets.
     needs_fit: bool = True
+
+    #: True when `fit` wants the combinations of values that occur, in place of each column's values.
+    fits_combinations: bool = False
 
     #: The dataset that fitted it (`claim`).
     _owner: str | None = None
@@ -66,7 +69,11 @@ class Encoder(abc.ABC):
         self._owner = owner
 
     def fit(self, distinct: Mapping[str, Array]) -> None:  # noqa: B027
-        """Learn from the distinct values (sorted, none missing) of each column, if there is need."""
+        """Learn from the distinct values (sorted, none missing) of each column, if there is need.
+
+        Where `fits_combinations`, the columns have one entry for each combination of values that
+        occurs, sorted, without those that miss a value.
+        """
 
     @abc.abstractmethod
     def transform(self, obs: Mapping[str, Array]) -> Array:
@@ -165,6 +172,59 @@ class LabelEncoder(Encoder):
     def __repr__(self) -> str:
         fitted = f", {len(self.classes_)} classes" if len(self.classes_) else ""
         return f"LabelEncoder({', '.join(map(repr, self.columns))}{fitted})"
+
+
+class BatchEncoder(LabelEncoder):
+    """Combinations of several columns as integers from 0: the batch covariate of a model.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        The columns whose values are joined by ``//`` into one label.
+    name : str, default "batch"
+        The key of its output in obs.
+    classes : sequence, optional
+        The labels, in the order of their codes; by default the combinations that occur in the cells
+        of the `Dataset` (a `LabelEncoder` of several columns takes all that could), sorted column
+        by column.
+
+    Notes
+    -----
+    The output is int64. A cell that misses a value, or whose label is not a class, is -1.
+    """
+
+    fits_combinations = True
+
+    def __init__(
+        self,
+        columns: str | Sequence[str],
+        name: str | None = "batch",
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(columns, name, classes)
+        self.is_elementwise = False  # labels are text, also those of one column
+
+    def fit(self, distinct: Mapping[str, Array]) -> None:
+        """Take the combinations as classes, unless they were given."""
+        if self.needs_fit:
+            self._set_classes(objects(list(dict.fromkeys(self._labels(distinct)))))
+
+    def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """Codes of the rows, int64; -1 for what is no class."""
+        labels = self._labels(obs)
+        codes = np.fromiter((self._code_of.get(v, -1) for v in labels), np.int64, len(labels))
+        for column in self.columns:
+            missing = is_missing(obs[column])
+            if missing is not None:
+                codes[missing] = -1
+        return codes
+
+    def _labels(self, obs: Mapping[str, Array]) -> list[str]:
+        columns = [obs[column].tolist() for column in self.columns]
+        return [self.separator.join(map(str, values)) for values in zip(*columns, strict=True)]
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("LabelEncoder", "BatchEncoder", 1)
 
 
 def checked_encoders(encoders: Any) -> list[Encoder]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .column_values import ColumnValues
+from .column_values import ColumnValues, combinations
 from .encoders import Encoder
 from .errors import InvalidArgument
 from .matrix_batches import as_tensor
@@ -53,7 +53,11 @@ class ObsBatches:
     def fit(self) -> None:
         """Fit the encoders on the selected rows."""
         for encoder in self._encoders:
-            encoder.fit({name: self._values[name].distinct() for name in encoder.columns})
+            columns = {name: self._values[name] for name in encoder.columns}
+            if encoder.fits_combinations:
+                encoder.fit(combinations(columns))
+            else:
+                encoder.fit({name: values.distinct() for name, values in columns.items()})
 
     def take(self, batch: _core.Batch) -> Any:
         """Obs of a batch in the format asked for."""
