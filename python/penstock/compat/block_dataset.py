@@ -1,0 +1,114 @@
+"""A Dataset under the arguments of loaders that read blocks and shuffle within them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..arguments import checked_int
+from ..dataset import Dataset
+from ..loader_settings import DTYPES
+from ..sharding import find_rank
+
+#: Memory for each cell of the block that the originals hold. Packed, a cell of the Census takes
+#: about 6 KB, so that some three times as many cells are mixed as were asked for.
+BYTES_PER_BLOCK_CELL = 2**14
+
+#: However small the block, so that any store is read at full speed.
+LEAST_BYTES = 2**29
+
+#: Finished batches come on top, as the originals count cells before batches are made of them.
+_BATCHES = 8
+
+
+class BlockDataset:
+    """Settles, when an iterator is made, what the originals leave to the moment.
+
+    The memory budget follows the block, the batches and the number of DataLoader workers. A seed
+    that is None is drawn; ranks cannot agree on one that each draws, and take 0.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Not shared with others: its settings are changed.
+    block_cells : int
+        Cells that the original would hold in memory to shuffle.
+    seed : int or None
+        Of the shuffle.
+    """
+
+    def __init__(self, dataset: Dataset, block_cells: int, seed: int | None) -> None:
+        self.dataset = dataset
+        self._block_cells = block_cells
+        self._is_seeded = seed is not None
+        self.seed: int = (
+            int(np.random.default_rng().integers(2**32 - 1))
+            if seed is None
+            else checked_int("seed", seed, least=0, most=2**64 - 1)
+        )
+        stored = dataset._selection.matrix.value_type
+        if stored in DTYPES:
+            dataset._settings = replace(dataset._settings, dtype=stored)
+
+    def _settle(self) -> None:
+        settings = self.dataset._settings
+        share = settings.share()
+        self.dataset._settings = replace(
+            settings,
+            seed=self.seed if self._is_seeded or share.world_size == 1 else 0,
+            memory_budget=self._memory_budget(share.num_workers),
+        )
+
+    def _memory_budget(self, num_workers: int) -> int:
+        rows = max(self._block_cells * BYTES_PER_BLOCK_CELL, num_workers * LEAST_BYTES)
+        return rows + num_workers * _BATCHES * self._batch_bytes()
+
+    def _batch_bytes(self) -> int:
+        dataset = self.dataset
+        item_bytes = np.dtype(dataset._settings.dtype).itemsize
+        if dataset._settings.sparse:
+            mean_nonzeros = dataset._selection.matrix.stored_cells() // max(
+                1, dataset.experiment.n_obs
+            )
+            return dataset.batch_size * (mean_nonzeros + 1) * (item_bytes + 4)
+        return dataset.batch_size * dataset.n_vars * item_bytes
+
+    def __iter__(self) -> Iterator[Any]:
+        self._settle()
+        return iter(self.dataset)
+
+    def __len__(self) -> int:
+        """Batches that this rank gets, over all of its DataLoader workers."""
+        self._settle()
+        return len(self.dataset)
+
+    def batches_here(self) -> int:
+        """Batches that this process gets: in a DataLoader worker, its own."""
+        self._settle()
+        settings = self.dataset._settings
+        share = settings.share()
+        if share.num_workers == 1:
+            return len(self.dataset)
+        return self.dataset._selection.loader(settings, share, 0).size()
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        """Of this process, as things stand now."""
+        share = self.dataset._settings.share()
+        return share.rank, share.world_size
+
+    def with_rows(self, rows: _core.RowSelection) -> BlockDataset:
+        """Other cells of the same layer, from epoch 0."""
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part.dataset = self.dataset._part(self.dataset._selection.with_rows(rows))
+        return part
+
+
+def split_seed(seed: int | None) -> int | None:
+    """Seed of a split: ranks that are given none must still make the same one."""
+    return 0 if seed is None and find_rank()[1] > 1 else seed

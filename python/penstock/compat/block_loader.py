@@ -1,0 +1,34 @@
+"""The DataLoader of both loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from ..errors import InvalidArgument
+
+
+def block_loader(
+    dataset: Any, not_supported: Sequence[str], arguments: Mapping[str, Any]
+) -> DataLoader[Any]:
+    """Make a DataLoader that hands over batches as they come.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that the dataset has in its stead.
+    """
+    refused = [name for name in not_supported if name in arguments]
+    if refused:
+        raise InvalidArgument(
+            f"{', '.join(refused)} of the DataLoader are not supported: the dataset makes the "
+            "batches and their order"
+        )
+    return DataLoader(dataset, **{"collate_fn": same, **arguments}, batch_size=None, shuffle=False)
+
+
+def same(batch: Any) -> Any:
+    """Leave a batch as it is; picklable, for workers that are spawned."""
+    return batch

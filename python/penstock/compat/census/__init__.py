@@ -1,0 +1,19 @@
+"""The names of the Census loaders (cellxgene_census.experimental.ml, until 1.17) over Penstock.
+
+    import penstock.compat.census as census_ml
+
+Signatures, defaults and what batches are made of are the Census's; docs/compat.md lists what
+differs.
+"""
+
+from .encoders import BatchEncoder, Encoder, LabelEncoder
+from .pytorch import ExperimentDataPipe, Stats, experiment_dataloader
+
+__all__ = [
+    "BatchEncoder",
+    "Encoder",
+    "ExperimentDataPipe",
+    "LabelEncoder",
+    "Stats",
+    "experiment_dataloader",
+]

@@ -1,0 +1,257 @@
+"""ExperimentDataset: batches of (X, obs) from a tiledbsoma query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from torch.utils.data import IterableDataset
+
+from ... import _core
+from ...arguments import checked_int
+from ...axis_query import AxisQuery
+from ...dataset import Dataset
+from ...errors import InvalidArgument, Unsupported
+from ...experiment import open as open_experiment
+from ..block_dataset import BlockDataset, split_seed
+from .query_ids import QueryIDs, SamplingMethod, split_joinids
+from .x_locator import XLocator
+
+DEFAULT_OBS_COLUMN_NAMES = ("soma_joinid",)
+DEFAULT_SHUFFLE_CHUNK_SIZE = 64
+DEFAULT_IO_BATCH_SIZE = 2**16
+
+
+class ExperimentDataset(IterableDataset[Any]):
+    """Mini-batches of a tiledbsoma ExperimentAxisQuery: an iterable of ``(X, obs)``.
+
+    X is an ndarray of the stored dtype, (cells, genes), or of rank 1 when `batch_size` is 1; a
+    ``scipy.sparse.csr_matrix`` when `return_sparse_X`. obs is a pandas DataFrame.
+
+    Parameters
+    ----------
+    query : tiledbsoma.ExperimentAxisQuery
+        Which cells and genes, with `layer_name`. (Whatever else `penstock.Dataset` takes, too.)
+    layer_name : str
+        Which X layer.
+    x_locator, query_ids : XLocator, QueryIDs
+        In place of `query` and `layer_name`: the layer and the joinids.
+    obs_column_names : sequence of str, default ("soma_joinid",)
+        Columns of obs, one or more.
+    batch_size : int, default 1
+        Cells in a batch.
+    io_batch_size : int, default 65,536
+        Cells that are mixed at a time, at least: sets the memory budget (docs/compat.md).
+    shuffle : bool, default True
+        False gives cells in ascending joinid order.
+    shuffle_chunk_size : int, default 64
+        Must divide `io_batch_size`; without effect, since Penstock's shuffle moves single cells.
+    seed : int, optional
+        Of the shuffle; drawn when absent.
+    return_sparse_X : bool, default False
+    use_eager_fetch : bool, default True
+        Without effect: reading goes on while batches are used.
+
+    Raises
+    ------
+    InvalidArgument
+        A ValueError: an argument out of range, or both or neither of the two ways to say what to
+        read.
+    NotFound
+        No such layer or column.
+    """
+
+    def __init__(
+        self,
+        query: Any = None,
+        layer_name: str | None = None,
+        x_locator: Any = None,
+        query_ids: Any = None,
+        obs_column_names: Sequence[str] = DEFAULT_OBS_COLUMN_NAMES,
+        batch_size: int = 1,
+        io_batch_size: int = DEFAULT_IO_BATCH_SIZE,
+        shuffle: bool = True,
+        shuffle_chunk_size: int = DEFAULT_SHUFFLE_CHUNK_SIZE,
+        seed: int | None = None,
+        return_sparse_X: bool = False,
+        use_eager_fetch: bool = True,
+    ) -> None:
+        by_query = query is not None and bool(layer_name)
+        by_ids = x_locator is not None and query_ids is not None
+        anything_else = (x_locator, query_ids) if by_query else (query, layer_name)
+        if not (by_query or by_ids) or any(given is not None for given in anything_else):
+            raise InvalidArgument(
+                "an ExperimentDataset takes either query and layer_name, or x_locator and query_ids"
+            )
+        self.batch_size = checked_int("batch_size", batch_size, least=1)
+        self.io_batch_size = checked_int("io_batch_size", io_batch_size, least=1)
+        self.shuffle_chunk_size = checked_int("shuffle_chunk_size", shuffle_chunk_size, least=1)
+        if shuffle and io_batch_size % shuffle_chunk_size:
+            raise InvalidArgument(
+                f"io_batch_size must be a multiple of shuffle_chunk_size, got {io_batch_size} "
+                f"and {shuffle_chunk_size}"
+            )
+        self.shuffle = shuffle
+        self.obs_column_names = list(obs_column_names)
+        if not self.obs_column_names:
+            raise InvalidArgument("obs_column_names must name one column or more, got none")
+        self.return_sparse_X = return_sparse_X
+        self.use_eager_fetch = use_eager_fetch
+        selected = (
+            _by_ids(x_locator, query_ids, shuffle) if by_ids else _by_query(query, layer_name)
+        )
+        dataset = Dataset(
+            **selected,
+            obs_columns=self.obs_column_names,
+            obs_format="pandas",
+            batch_size=batch_size,
+            shuffle=shuffle,
+            sparse=return_sparse_X,
+        )
+        self._blocks = BlockDataset(dataset, self.io_batch_size if shuffle else 0, seed)
+        self._x_locator = x_locator if by_ids else _locator(query, dataset)
+
+    @property
+    def penstock_dataset(self) -> Dataset:
+        """The Dataset underneath, for what tiledbsoma_ml has no name for."""
+        return self._blocks.dataset
+
+    # What it holds
+
+    @property
+    def measurement_name(self) -> str:
+        """Which measurement."""
+        return self.penstock_dataset._selection.measurement
+
+    @property
+    def layer_name(self) -> str:
+        """Which X layer."""
+        return self.penstock_dataset._selection.layer
+
+    @property
+    def x_locator(self) -> Any:
+        """Where the layer is: an XLocator, or what was given as one."""
+        return self._x_locator
+
+    @property
+    def query_ids(self) -> QueryIDs:
+        """Joinids of all cells and genes: arrays that are made now, 8 bytes a cell."""
+        selection = self.penstock_dataset._selection
+        return QueryIDs(
+            obs_joinids=selection.rows.to_numpy(), var_joinids=selection.genes.to_numpy()
+        )
+
+    @property
+    def seed(self) -> int:
+        """Of the shuffle: given or drawn."""
+        return self._blocks.seed
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process."""
+        return self._blocks.rank_and_world_size[0]
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes that train together."""
+        return self._blocks.rank_and_world_size[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(batches, genes) of an epoch of this process: of this rank, or of this DataLoader worker."""
+        return self._blocks.batches_here(), self.penstock_dataset.n_vars
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: int) -> Any:
+        raise Unsupported(
+            f"an ExperimentDataset is iterated, it has no batch by number, got {index}"
+        )
+
+    # Iteration
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = iter(self._blocks)
+        if self.batch_size == 1 and not self.return_sparse_X:
+            return map(_single_row, batches)
+        return batches
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that the next iterator begins."""
+        return self.penstock_dataset.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.set_epoch(epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins; without it every iterator begins the next."""
+        self.penstock_dataset.set_epoch(epoch)
+
+    def random_split(
+        self,
+        *fracs: float,
+        seed: int | None = None,
+        method: SamplingMethod = "stochastic_rounding",
+    ) -> tuple[ExperimentDataset, ...]:
+        """Cut the cells into random parts, under a seed the same parts as tiledbsoma_ml's.
+
+        Parameters and errors are those of `split_joinids`. Takes 16 bytes a cell while it works.
+        Where ranks are given no seed, it is 0.
+        """
+        joinids = self.penstock_dataset._selection.rows.to_numpy()
+        parts = split_joinids(joinids, fracs, split_seed(seed), method)
+        return tuple(self._with_rows(_core.RowSelection.from_unsorted(part)) for part in parts)
+
+    def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataset:
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part._blocks = self._blocks.with_rows(rows)
+        return part
+
+    def __repr__(self) -> str:
+        return f"ExperimentDataset over {self.penstock_dataset!r}"
+
+
+def _single_row(batch: Any) -> Any:
+    X, obs = batch
+    return X[0], obs
+
+
+def _by_query(query: Any, layer_name: str | None) -> dict[str, Any]:
+    return {"source": query, "layer": layer_name}
+
+
+def _by_ids(x_locator: Any, query_ids: Any, shuffle: bool) -> dict[str, Any]:
+    obs_joinids = np.asarray(query_ids.obs_joinids)
+    var_joinids = np.asarray(query_ids.var_joinids)
+    ordered = [("var_joinids", var_joinids)] + ([] if shuffle else [("obs_joinids", obs_joinids)])
+    for name, joinids in ordered:
+        if np.any(np.diff(joinids) <= 0):
+            raise InvalidArgument(
+                f"{name} of query_ids must ascend, as Penstock reads in that order"
+            )
+    return {
+        "source": open_experiment(x_locator.uri, x_locator.tiledb_timestamp_ms),
+        "measurement": x_locator.measurement_name,
+        "layer": x_locator.layer_name,
+        "obs_query": AxisQuery(coords=(obs_joinids,)),
+        "var_query": AxisQuery(coords=(var_joinids,)),
+    }
+
+
+def _locator(query: Any, dataset: Dataset) -> XLocator:
+    selection = dataset._selection
+    opened = getattr(query, "experiment", None)
+    if hasattr(opened, "context"):
+        return XLocator.create(opened, selection.measurement, selection.layer)
+    return XLocator(
+        uri=selection.experiment.uri,
+        measurement_name=selection.measurement,
+        layer_name=selection.layer,
+        tiledb_timestamp_ms=selection.experiment.timestamp_ms,
+        tiledb_config={},
+    )

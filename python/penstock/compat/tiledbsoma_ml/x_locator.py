@@ -1,0 +1,41 @@
+"""Where an X layer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLocator:
+    """An X layer of a stored experiment, as it was at a time. Picklable."""
+
+    uri: str
+    measurement_name: str
+    layer_name: str
+    tiledb_timestamp_ms: int | None
+    tiledb_config: Mapping[str, str | float]
+
+    @classmethod
+    def create(cls, experiment: Any, measurement_name: str, layer_name: str) -> XLocator:
+        """A layer of an open tiledbsoma Experiment."""
+        return cls(
+            uri=experiment.uri,
+            measurement_name=measurement_name,
+            layer_name=layer_name,
+            tiledb_timestamp_ms=experiment.tiledb_timestamp_ms,
+            tiledb_config=experiment.context.tiledb_config,
+        )
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[Any, Any]]:
+        """Open the layer and obs with tiledbsoma: (SparseNDArray, DataFrame)."""
+        import tiledbsoma
+
+        context = tiledbsoma.SOMATileDBContext(tiledb_config=dict(self.tiledb_config))
+        with tiledbsoma.Experiment.open(
+            self.uri, tiledb_timestamp=self.tiledb_timestamp_ms, context=context
+        ) as experiment:
+            yield experiment.ms[self.measurement_name].X[self.layer_name], experiment.obs
