@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "format/soma/x_source.h"
+#include "format/soma/x/source.h"
 #include "format/tiledb/array_reader.h"
 
 namespace penstock {
