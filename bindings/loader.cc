@@ -57,6 +57,7 @@ void register_loader(nb::module_& module) {
           "dtype", [](const LoaderOptions& self) { return std::string(name_of(self.dtype)); },
           [](LoaderOptions& self, const std::string& name) { self.dtype = batch_type(name); })
       .def_rw("drop_last", &LoaderOptions::drop_last)
+      .def_rw("min_batch", &LoaderOptions::min_batch)
       .def_rw("uneven", &LoaderOptions::uneven)
       .def_rw("world_size", &LoaderOptions::world_size)
       .def_rw("rank", &LoaderOptions::rank)
@@ -81,6 +82,7 @@ void register_loader(nb::module_& module) {
            Release())
       .def("size", [](const LoaderHandle& self) { return self.loader().size(); })
       .def("row_count", [](const LoaderHandle& self) { return self.loader().row_count(); })
+      .def("fingerprint", [](const LoaderHandle& self) { return self.loader().fingerprint(); })
       .def(
           "rows_before", [](const LoaderHandle& self) { return self.loader().rows_before(); },
           Release(), "joinids in the batches before first_batch.")

@@ -38,6 +38,7 @@ std::shared_ptr<const Batch> LoaderHandle::next() {
     std::shared_ptr<const Batch> batch;
     {
       nanobind::gil_scoped_release release;
+      const std::lock_guard lock(consumer_);
       batch = engine.next_for(kSignalPollSeconds, &timed_out);
     }
     if (!timed_out) return batch;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <mutex>
 
 // The engine's objects that own threads or locks, made safe for processes that fork: a child that
 // inherits one has neither the threads nor a consistent lock, so it leaks the object.
@@ -21,7 +22,7 @@ struct BatchHandle {
   }
 };
 
-/// One epoch for Python. One consumer thread at a time.
+/// One epoch for Python. Threads that share it take batches in turns.
 class LoaderHandle {
  public:
   LoaderHandle(const Matrix& matrix, LoaderOptions options);
@@ -40,6 +41,7 @@ class LoaderHandle {
 
  private:
   std::unique_ptr<Loader> loader_;
+  std::mutex consumer_;  ///< the engine has one at a time; never waited for with the GIL
   pid_t process_ = getpid();
 };
 

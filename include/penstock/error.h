@@ -48,13 +48,16 @@ using Internal = CodedError<ErrorCode::kInternal>;
 [[noreturn]] void throw_error(ErrorCode code, const std::string& message);
 
 /// Runs `body`; an `Error` that leaves it is thrown again, same class, with ", in <place>" at its
-/// end. `place` is only called when something was thrown.
+/// end unless it names that place already. `place` is only called when something was thrown.
 template <typename Body, typename Place>
 auto with_place(Body&& body, Place&& place) -> decltype(body()) {
   try {
     return body();
   } catch (const Error& error) {
-    throw_error(error.code(), std::string(error.what()) + ", in " + place());
+    const std::string message = error.what();
+    const std::string where = place();
+    if (message.find(where) != std::string::npos) throw;
+    throw_error(error.code(), message + ", in " + where);
   }
 }
 

@@ -42,6 +42,10 @@ struct LoaderOptions {
   DataType dtype =
       DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type
   bool drop_last = false;
+  /// A last batch with fewer rows joins the one before it (which then has more than batch_size), or
+  /// is left out when it is the only one. With kExact every batch must have as many:
+  /// InvalidArgument where that cannot be.
+  uint32_t min_batch = 1;
   UnevenRows uneven = UnevenRows::kDrop;
   uint32_t world_size = 1, rank = 0;
   uint32_t num_workers = 1, worker = 0;
@@ -115,6 +119,9 @@ class Loader {
   uint64_t size() const;       ///< batches in the epoch, those before first_batch included
   uint64_t row_count() const;  ///< in all of them
 
+  /// Of the plan of all ranks and workers: the same on each of them, another where anything differs
+  /// that the order depends on but memory_budget.
+  uint64_t fingerprint() const;
   /// joinids in the batches before first_batch, from the plan alone: nothing is read. What the
   /// other ranks and workers have handed over, loaders with their numbers tell.
   RowSelection rows_before() const;

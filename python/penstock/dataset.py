@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -14,7 +14,9 @@ from . import _core, display, matrix_batches, obs_batches
 from .arguments import checked_choice, checked_int
 from .encoders import Encoder, checked_encoders
 from .epoch_counter import EpochCounter
+from .epoch_course import Course, begin_course, check_worker
 from .epoch_iterator import EpochIterator, EpochProgress
+from .epoch_position import Position, selection_fingerprint
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
@@ -23,6 +25,7 @@ from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .selection import Selection
 from .sharding import Share
+from .shared_words import is_spawning
 from .sources import resolve_source
 from .table import JOINID, DataFrame
 from .torch_adapter import register_with_torch
@@ -36,9 +39,11 @@ class Dataset:
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
     in another order. The same holds for a ``for`` over a DataLoader with workers, forked or
-    spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on the selection, `seed`, the epoch, the world, the workers
-    and `memory_budget` (how many cells are mixed at a time), never on threads. Nothing runs between
-    epochs; a dataset is picklable and safe to use in processes that fork.
+    spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on
+    the selection, `seed`, the epoch, the world, the workers and `memory_budget` (how many cells are
+    mixed at a time; what fits is mixed as a whole, and its first batch comes when all is read),
+    never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
+    processes that fork.
 
     Parameters
     ----------
@@ -59,7 +64,8 @@ class Dataset:
     batch_size : int, default 128
         Cells in a batch; the last one may have fewer.
     shuffle : bool, default True
-        False gives cells in ascending joinid order.
+        False gives cells in ascending joinid order; with DataLoader workers, in that order within
+        the stretch that each worker reads.
     seed : int, default 0
         Of the shuffle.
     memory_budget : int or str, default "2GiB"
@@ -67,20 +73,25 @@ class Dataset:
         of a process share it.
     threads : int, optional
         Threads that read and decode; as many as cores by default.
-    sparse : bool, default False
-        X as CSR, with int32 index arrays.
+    sparse : bool, "csr" or "coo", default False
+        X as CSR (True, too), with int32 index arrays, or as COO, whose indices are made from those
+        of CSR for each batch, in torch as int64.
     dtype : str, default "float32"
         Of X: float32, float64, or an integer type that holds every value.
     obs_format : {"arrays", "pandas", "torch"}
         obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
     format : {"numpy", "torch"}
-        X as ndarray (scipy.sparse.csr_matrix when `sparse`) or as tensor.
+        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor.
     drop_last : bool, default False
         Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
         gives every cell.
+    min_batch : int, default 1
+        A last batch with fewer cells joins the one before it, or is left out when it is the only
+        one. 2 for models with BatchNorm, which cannot be trained on one cell.
     uneven : {"drop", "pad", "exact"}
         What ranks do when cells do not divide among them: leave out fewer than world_size cells,
-        repeat as few, or differ by one cell. Every rank has the same number of batches.
+        repeat as few, or differ by one cell. Every rank has the same number of batches. "exact" is
+        for validation, test and prediction: every cell comes once.
     shard : bool, default True
         Divide the cells among the ranks of a distributed run, found in torch.distributed or the
         environment (torchrun, Slurm). False when somebody else does.
@@ -99,7 +110,8 @@ class Dataset:
     Notes
     -----
     A plain DataLoader gives its iterator a number when its first worker starts, that of
-    `penstock.dataloader` at once: with a plain one, call `set_epoch` before ``iter``, not after.
+    `penstock.dataloader` at once: with a plain one, call `set_epoch` before ``iter``, not after, and
+    before each epoch in a rank that was forked after the dataset was made.
 
     X is float32 of shape (cells, genes), C-contiguous, or CSR with indices ascending in each row.
     Arrays share the loader's memory and give it back when the last of them is gone: keeping many
@@ -121,11 +133,12 @@ class Dataset:
         seed: int = 0,
         memory_budget: int | str = "2GiB",
         threads: int | None = None,
-        sparse: bool = False,
+        sparse: bool | str = False,
         dtype: npt.DTypeLike = "float32",
         obs_format: str = "arrays",
         format: str = "numpy",
         drop_last: bool = False,
+        min_batch: int = 1,
         uneven: str = "drop",
         shard: bool = True,
         rank: int | None = None,
@@ -141,6 +154,7 @@ class Dataset:
             sparse=sparse,
             dtype=dtype,
             drop_last=drop_last,
+            min_batch=min_batch,
             uneven=uneven,
             shard=shard,
             rank=rank,
@@ -161,6 +175,7 @@ class Dataset:
         self._encoders_fitted = False
         self._identity = uuid.uuid4().hex
         self._epochs = EpochCounter()
+        self._known_next = 0  # the counter's, as far as this process has moved it
         self._forget()
 
     def _forget(self) -> None:
@@ -168,6 +183,8 @@ class Dataset:
         self._obs_batches: ObsBatches | None = None
         self._lengths: dict[tuple[int, int], int] = {}
         self._progress = EpochProgress()
+        self._course: Course | None = None
+        self._resumed: Position | None = None
 
     # What it holds
 
@@ -220,16 +237,23 @@ class Dataset:
     # Iteration
 
     def __iter__(self) -> EpochIterator:
-        epoch = self._epochs.begin()
+        share = self._settings.share()
+        course = self._begin_course(self._epochs.begin(), share)
+        part = self if course.rows is None else self._part(self._selection.with_rows(course.rows))
+        obs = part._fitted_obs()
+        loader = course.loader(part._selection, self._settings)
         self._progress = EpochProgress()
-        loader = self._selection.loader(self._settings, self._settings.share(), epoch)
-        return self._iterate(loader, self._fitted_obs(), self._progress)
+        return self._iterate(loader, obs, self._progress, course.count)
 
     def _iterate(
-        self, loader: _core.Loader, obs: ObsBatches, progress: EpochProgress
+        self,
+        loader: _core.Loader,
+        obs: ObsBatches,
+        progress: EpochProgress,
+        count: Callable[[], None] | None = None,
     ) -> EpochIterator:
         take_x = matrix_batches.converter(self._format, self._settings.sparse)
-        return EpochIterator(loader, take_x, obs.take, progress)
+        return EpochIterator(loader, take_x, obs.take, progress, count)
 
     @property
     def epoch(self) -> int:
@@ -244,7 +268,87 @@ class Dataset:
         InvalidArgument
             It is negative or no integer.
         """
-        self._epochs.next = checked_int("epoch", epoch, least=0, most=2**62)
+        self._set_next(checked_int("epoch", epoch, least=0, most=2**62))
+        if self._resumed is not None and self._resumed.epoch != epoch:
+            self._resumed = None
+
+    # Saving and going on
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is: the epoch, and how many of its batches were handed over.
+
+        Small, of numbers and strings, and the same on every rank, so that one rank's is enough.
+        Batches that were made and not taken do not count.
+
+        Raises
+        ------
+        InvalidArgument
+            A plain DataLoader had workers read the epoch, so that it is not known here how far it
+            is: use `penstock.dataloader`.
+        """
+        return self._state_position().state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state: the next iterator gives the batches that were left.
+
+        They are the same, bit for bit, where the world, the workers and the arguments that the
+        order depends on are the same. Otherwise every cell that was left comes once, in a new order
+        and in the new batches. Only cells that are left are read, and none to find the place.
+
+        Raises
+        ------
+        InvalidArgument
+            It is no state, or one of other cells, genes or stored data.
+        """
+        position = Position.from_state(state)
+        if position.selection != selection_fingerprint(self._selection):
+            raise InvalidArgument("the state is of another selection of cells or genes than this")
+        check_worker(position, self._settings.share())
+        self._set_next(position.epoch)
+        self._resumed = position if position.segments else None
+
+    def _set_next(self, epoch: int) -> None:
+        self._epochs.next = self._known_next = epoch
+        self._course = None
+
+    def _begin_course(self, epoch: int, share: Share) -> Course:
+        """Begin the epoch, or what a state left of it."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is None or resumed.epoch != epoch:
+            self._check_enough_cells(share)
+            resumed = Position(epoch, selection_fingerprint(self._selection))
+        self._known_next = epoch + 1
+        self._course = begin_course(resumed, self._selection, self._settings, share)
+        return self._course
+
+    def _check_enough_cells(self, share: Share) -> None:
+        if self._settings.uneven == "exact" and 0 < self.n_obs < share.world_size:
+            raise InvalidArgument(
+                f"{self.n_obs} cells are too few for {share.world_size} ranks to have one each, as "
+                'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
+                "shard=False, which gives every rank all of them"
+            )
+
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+        """Begin an epoch that DataLoader workers read, who were started with the same state."""
+        share = replace(self._settings.share(), num_workers=num_workers)
+        course = self._begin_course(epoch, share)
+        rows = course.rows
+        selection = self._selection if rows is None else self._selection.with_rows(rows)
+        course.plan_for_workers(selection, self._settings)
+        return course
+
+    def _state_position(self) -> Position:
+        if self.epoch != self._known_next:
+            raise InvalidArgument(
+                "workers of a plain DataLoader read batches, and which of them the training loop "
+                "took is not known here; make it with penstock.dataloader"
+            )
+        if self._resumed is not None:
+            return self._resumed
+        if self._course is not None and not self._course.is_over:
+            return self._course.position
+        return Position(self.epoch, selection_fingerprint(self._selection))
 
     @property
     def stats(self) -> LoaderStats:
@@ -264,7 +368,8 @@ class Dataset:
 
     def _count_batches(self, rank: int, world_size: int) -> int:
         size = self._settings.batch_size
-        if world_size == 1 and self._settings.uneven != "exact":
+        simple = self._settings.uneven != "exact" and self._settings.min_batch == 1
+        if world_size == 1 and simple:
             return self.n_obs // size if self._settings.drop_last else -(-self.n_obs // size)
         return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
 
@@ -332,11 +437,55 @@ class Dataset:
         whole = self._selection
         return [self._part(whole.with_rows(rows)) for rows in split(whole.rows, sizes, seed)]
 
+    def with_settings(self, **changes: Any) -> Dataset:
+        """Return a Dataset of the same cells and genes with other arguments.
+
+        Parameters
+        ----------
+        **changes
+            Arguments of `Dataset` from `batch_size` on, and `obs_columns`, `format`, `obs_format`.
+            The encoders stay, fitted as they are; the first epoch is 0.
+
+        Raises
+        ------
+        InvalidArgument
+            One that makes no sense, or says what is read.
+        """
+        own = {"obs_columns", "format", "obs_format"}
+        known = {each.name for each in fields(self._settings)} | own
+        for name in changes:
+            if name not in known:
+                raise InvalidArgument(
+                    f"with_settings does not take {name!r}, only {', '.join(sorted(known))}"
+                )
+        if self._encoders:
+            self._fitted_obs()
+        other = self._part(self._selection)
+        loading = {name: value for name, value in changes.items() if name not in own}
+        other._settings = LoaderSettings.checked(
+            **{each.name: getattr(self._settings, each.name) for each in fields(self._settings)}
+            | loading
+        )
+        other._format = checked_choice(
+            "format", changes.get("format", self._format), matrix_batches.FORMATS
+        )
+        other._obs_format = checked_choice(
+            "obs_format", changes.get("obs_format", self._obs_format), obs_batches.OBS_FORMATS
+        )
+        obs = self.experiment.obs
+        names = changes.get("obs_columns", self._obs_columns)
+        other._obs_columns = obs.checked_columns(names, "obs_columns")
+        obs_batches.check_encoders(obs, other._obs_columns, other._encoders)
+        if other._obs_format == "torch":
+            obs_batches.check_tensor_columns(obs, other._obs_columns)
+        return other
+
     def _part(self, selection: Selection) -> Dataset:
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part._selection = selection
         part._epochs = EpochCounter()
+        part._known_next = 0
         part._forget()
         return part
 
@@ -351,15 +500,18 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_obs_batches", "_lengths", "_progress"):
+        for name in ("_obs_batches", "_lengths", "_progress", "_course"):
             del state[name]
-        state["_settings"] = self._settings.with_rank_found()
+        if is_spawning():  # a DataLoader worker has no rank of its own to find
+            state["_settings"] = self._settings.with_rank_found()
         state["_epochs"] = self._epochs.for_copy()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        resumed = state.pop("_resumed")
         self.__dict__.update(state)
         self._forget()
+        self._resumed = resumed
 
     def __repr__(self) -> str:
         return display.dataset_text(self)

@@ -169,10 +169,12 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
     settings, selection = dataset._settings, dataset._selection
     order = f"shuffled, seed {settings.seed}" if settings.shuffle else "in joinid order"
     library = {
-        ("numpy", False): "numpy.ndarray",
-        ("numpy", True): "scipy.sparse.csr_matrix",
-        ("torch", False): "torch.Tensor",
-        ("torch", True): "torch.Tensor (sparse CSR)",
+        ("numpy", None): "numpy.ndarray",
+        ("numpy", "csr"): "scipy.sparse.csr_matrix",
+        ("numpy", "coo"): "scipy.sparse.coo_matrix",
+        ("torch", None): "torch.Tensor",
+        ("torch", "csr"): "torch.Tensor (sparse CSR)",
+        ("torch", "coo"): "torch.Tensor (sparse COO)",
     }[dataset._format, settings.sparse]
     obs = [*dataset._obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
     return [

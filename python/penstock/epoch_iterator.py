@@ -44,10 +44,12 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         take_x: Callable[[_core.Batch], Any],
         take_obs: Callable[[_core.Batch], Any],
         progress: EpochProgress,
+        count: Callable[[], None] | None = None,
     ) -> None:
         self._take_x = take_x
         self._take_obs = take_obs
         self._progress = progress
+        self._count = count
         progress.loader = loader
 
     def __iter__(self) -> EpochIterator:
@@ -60,7 +62,10 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         try:
             batch = loader.next()
             if batch is not None:
-                return self._take_x(batch), self._take_obs(batch)
+                taken = self._take_x(batch), self._take_obs(batch)
+                if self._count is not None:
+                    self._count()
+                return taken
         except BaseException:
             self.close()
             raise

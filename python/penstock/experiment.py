@@ -119,6 +119,8 @@ def open(
         A scheme of URI that this version does not read.
     """
     path = checked_path("uri", uri)
+    if "://" not in path:  # a later chdir must not change what is read
+        path = os.path.abspath(path)  # noqa: PTH100  (links stay links)
     timestamp_ms = _milliseconds(timestamp)
     count = 0 if threads is None else checked_int("threads", threads, least=1, most=1024)
     return Experiment(_core.Experiment.open(path, timestamp_ms, count), timestamp_ms, count)

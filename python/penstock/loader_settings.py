@@ -23,6 +23,7 @@ DTYPES = (
     "float32", "float64",
     "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 )  # fmt: skip
+SPARSE_LAYOUTS = ("csr", "coo")
 UNEVEN = ("drop", "pad", "exact")
 
 
@@ -35,9 +36,10 @@ class LoaderSettings:
     seed: int
     memory_budget: int
     threads: int | None
-    sparse: bool
+    sparse: str | None  # "csr" or "coo"; the engine makes CSR for both
     dtype: str
     drop_last: bool
+    min_batch: int
     uneven: str
     shard: bool
     rank: int | None
@@ -63,9 +65,10 @@ class LoaderSettings:
             threads=None
             if threads is None
             else checked_int("threads", threads, least=1, most=1024),
-            sparse=checked_bool("sparse", arguments["sparse"]),
+            sparse=_sparse_layout(arguments["sparse"]),
             dtype=_dtype_name(arguments["dtype"]),
             drop_last=checked_bool("drop_last", arguments["drop_last"]),
+            min_batch=_min_batch(arguments["min_batch"], arguments["batch_size"]),
             uneven=checked_choice("uneven", arguments["uneven"], UNEVEN),
             shard=checked_bool("shard", arguments["shard"]),
             rank=rank,
@@ -108,10 +111,35 @@ class LoaderSettings:
         options.layout = _core.BatchLayout.csr if self.sparse else _core.BatchLayout.dense
         options.dtype = self.dtype
         options.drop_last = self.drop_last
+        options.min_batch = self.min_batch
         options.uneven = getattr(_core.UnevenRows, self.uneven)
         options.rank, options.world_size = share.rank, share.world_size
         options.worker, options.num_workers = share.worker, share.num_workers
         return options
+
+
+def _sparse_layout(sparse: Any) -> str | None:
+    """Layout of sparse X: that of the argument, "csr" for True, None for False."""
+    if isinstance(sparse, str) and sparse in SPARSE_LAYOUTS:
+        return sparse
+    if sparse is None:
+        return None
+    try:
+        return "csr" if checked_bool("sparse", sparse) else None
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"sparse must be True, False, 'csr' or 'coo', got {described(sparse)}"
+        ) from None
+
+
+def _min_batch(min_batch: Any, batch_size: Any) -> int:
+    least = checked_int("min_batch", min_batch, least=1)
+    if least > checked_int("batch_size", batch_size, least=1):
+        raise InvalidArgument(
+            f"min_batch cannot be more than batch_size, got min_batch={min_batch}, "
+            f"batch_size={batch_size}"
+        )
+    return least
 
 
 def _usable_cores() -> int:

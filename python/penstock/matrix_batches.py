@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from . import _core
 
 FORMATS = ("numpy", "torch")
 
 
-def converter(format: str, sparse: bool) -> Callable[[_core.Batch], Any]:
-    """Return what turns a batch into ndarray, csr_matrix, tensor or sparse CSR tensor.
+def converter(format: str, sparse: str | None) -> Callable[[_core.Batch], Any]:
+    """Return what turns a batch into an ndarray or tensor, dense, "csr" or "coo".
 
-    No values are copied; the memory goes back to the loader when the last array is gone.
+    No values are copied; the memory goes back to the loader when the last array is gone. COO has
+    row numbers beside, and in torch its indices are int64, which are made for each batch.
     """
+    if sparse == "coo":
+        return _coo_tensor() if format == "torch" else _scipy_coo()
     if format == "torch":
         return _sparse_tensor() if sparse else _dense_tensor()
     return _scipy_csr() if sparse else _core.Batch.dense
@@ -63,6 +68,43 @@ def _sparse_tensor() -> Callable[[_core.Batch], Any]:
         return csr_tensor(*batch.csr(), (batch.rows, batch.columns))
 
     return convert
+
+
+def _scipy_coo() -> Callable[[_core.Batch], Any]:
+    from scipy.sparse import coo_matrix
+
+    def convert(batch: _core.Batch) -> Any:
+        indptr, indices, data = batch.csr()
+        rows = np.repeat(np.arange(batch.rows, dtype=np.int32), np.diff(indptr))
+        return coo_matrix((data, (rows, indices)), shape=(batch.rows, batch.columns), copy=False)
+
+    return convert
+
+
+def _coo_tensor() -> Callable[[_core.Batch], Any]:
+    import torch  # noqa: F401
+
+    def convert(batch: _core.Batch) -> Any:
+        return coo_tensor(*batch.csr(), (batch.rows, batch.columns))
+
+    return convert
+
+
+def coo_tensor(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> Any:
+    """Sparse COO tensor with int64 indices; coalesced where no gene of a cell comes twice."""
+    import torch
+
+    where = np.empty((2, len(data)), np.int64)
+    where[0] = np.repeat(np.arange(shape[0]), np.diff(indptr))
+    where[1] = indices
+    ascending = (where[1, 1:] > where[1, :-1]) | (where[0, 1:] > where[0, :-1])
+    return torch.sparse_coo_tensor(
+        torch.from_numpy(where),
+        as_tensor(data),
+        size=shape,
+        check_invariants=False,
+        is_coalesced=bool(ascending.all()),
+    )
 
 
 def as_tensor(array: Any) -> Any:

@@ -65,10 +65,13 @@ class Selection:
         """The `count` cells with the lowest joinids."""
         return self.with_rows(self.rows.take(np.arange(count, dtype=np.uint64)))
 
-    def loader(self, settings: LoaderSettings, share: Share, epoch: int) -> _core.Loader:
-        """Plan an epoch; nothing is read before its first batch is asked for."""
+    def loader(
+        self, settings: LoaderSettings, share: Share, epoch: int, first_batch: int = 0
+    ) -> _core.Loader:
+        """Plan an epoch from a batch on; nothing is read before its first batch is asked for."""
         genes = None if self._has_every_gene() else self.genes.to_numpy().tolist()
         options = settings.loader_options(share, epoch, self.rows, genes)
+        options.first_batch = first_batch
         return _core.Loader(self.matrix, options)
 
     def _has_every_gene(self) -> bool:

@@ -44,6 +44,12 @@ def find_worker() -> tuple[int, int]:
     return (0, 1) if info is None else (info.id, info.num_workers)
 
 
+def in_worker() -> bool:
+    """Whether this process is a DataLoader worker."""
+    data: Any = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
+
+
 def find_iterator_seed() -> int | None:
     """Seed that the workers of one DataLoader iterator share; None outside of a worker."""
     data: Any = sys.modules.get("torch.utils.data")

@@ -9,11 +9,34 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from .dataset import Dataset
-from .matrix_batches import as_tensor, csr_tensor
+from .epoch_course import Course
+from .matrix_batches import as_tensor, coo_tensor, csr_tensor
+
+
+class EpochSampler:
+    """What trainers (Lightning, Accelerate) look for to say which epoch begins: it forwards.
+
+    It samples nothing: a Dataset has its own order.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def set_epoch(self, epoch: int) -> None:
+        """Call `Dataset.set_epoch`."""
+        self._dataset.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
 
 
 class EpochDataLoader(DataLoader[Any]):
-    """Numbers the epochs in this process, so that `Dataset.set_epoch` never comes too late."""
+    """Numbers the epochs and counts the batches in this process, where it has workers.
+
+    So `Dataset.set_epoch` never comes too late, and `Dataset.state_dict` counts what the training
+    loop took. `state_dict` and `load_state_dict` are the dataset's.
+    """
 
     _ticket = 0
     _round = 0
@@ -21,15 +44,56 @@ class EpochDataLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0 or not isinstance(self.dataset, Dataset):
             return super().__iter__()
-        epochs = self.dataset._epochs
-        if self._ticket == 0 or not self.persistent_workers:
+        dataset = self.dataset
+        epochs = dataset._epochs
+        if dataset._resumed is not None:
+            self._iterator = None  # workers that are kept would not learn of it
+        if self._ticket == 0 or self._iterator is None:
             self._ticket, self._round = epochs.draw_ticket(), 0
         self._round += 1
-        epochs.begin_for_workers(self._ticket, self._round)
+        epoch = epochs.begin_for_workers(self._ticket, self._round)
         try:
-            return super().__iter__()  # workers start here, or go on
+            batches = super().__iter__()  # workers start here, or go on
         finally:
             epochs.end_of_start()
+        return _Counted(batches, dataset._begin_with_workers(epoch, self.num_workers))
+
+    @property
+    def sampler(self) -> Any:
+        """Forwards set_epoch to the dataset."""
+        return self._sampler
+
+    @sampler.setter
+    def sampler(self, sampler: Any) -> None:
+        dataset = self.dataset
+        self._sampler = EpochSampler(dataset) if isinstance(dataset, Dataset) else sampler
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Dataset.state_dict`."""
+        return self.dataset.state_dict()  # type: ignore[attr-defined,no-any-return]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `Dataset.load_state_dict`."""
+        self.dataset.load_state_dict(state)  # type: ignore[attr-defined]
+
+
+class _Counted(Iterator[Any]):
+    """Batches of workers, counted as they are taken."""
+
+    def __init__(self, batches: Iterator[Any], course: Course) -> None:
+        self._batches = batches
+        self._course = course
+
+    def __iter__(self) -> _Counted:
+        return self
+
+    def __next__(self) -> Any:
+        batch = next(self._batches)
+        self._course.count()
+        return batch
+
+    def __len__(self) -> int:
+        return self._course.size
 
 
 def to_tensors(batch: Any) -> tuple[Any, Any]:
@@ -39,6 +103,10 @@ def to_tensors(batch: Any) -> tuple[Any, Any]:
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
     if hasattr(X, "indptr"):
         return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
+    if hasattr(X, "coords"):  # a scipy coo_matrix of our own: rows ascend
+        counts = np.bincount(X.row, minlength=X.shape[0])
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return coo_tensor(indptr, X.col, X.data, X.shape), obs
     return _tensor_or_same(X), obs
 
 

@@ -27,7 +27,7 @@ constexpr Level kLevels[] = {{8, 16, 8}, {4, 8, 4}, {3, 6, 4}, {2, 4, 2},
 struct Sizes {
   uint64_t unit_bytes = 0;   ///< the largest unit in flight
   uint64_t batch_bytes = 0;  ///< one batch, as a block of the pool
-  uint64_t row_bytes = 0;    ///< mean packed row
+  uint64_t row_bytes = 0;    ///< mean packed row of the densest unit
   uint64_t fixed_bytes = 0;  ///< the plan itself
 };
 
@@ -35,24 +35,21 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
               std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   Sizes sizes;
   uint64_t rows = 0;
-  uint64_t bytes = 0;
   double densest = 0;  // bytes a row, of the densest unit
   for (const plan::UnitRows& unit : units) {
     sizes.unit_bytes = std::max(sizes.unit_bytes, reader.in_flight_bytes(unit.unit));
     rows += unit.row_count;
-    bytes += unit.packed_bytes;
     densest = std::max(densest, static_cast<double>(unit.packed_bytes) / unit.row_count);
   }
-  sizes.row_bytes = rows == 0 ? 0 : bytes / rows + 1;
-  const uint64_t batch_rows = std::min<uint64_t>(epoch.batch_size, std::max<uint64_t>(rows, 1));
+  sizes.row_bytes = static_cast<uint64_t>(densest) + 1;
+  const uint64_t most_rows = uint64_t{epoch.batch_size} + epoch.min_batch - 1;
+  const uint64_t batch_rows = std::min(most_rows, std::max<uint64_t>(rows, 1));
   uint64_t batch = batch_rows * 2 * sizeof(int64_t) + 512;
   if (request.layout == BatchLayout::kDense) {
     batch += batch_rows * request.columns * request.value_bytes;
   } else {
-    // Shuffled batches are near the mean, the more so the larger they are.
-    const double row =
-        epoch.shuffle ? std::min(densest, 1.25 * static_cast<double>(sizes.row_bytes)) : densest;
-    const double nnz = row / static_cast<double>(request.packed_entry_bytes);
+    // Stores keep a dataset's cells together: at a small spread a batch may be of the densest unit.
+    const double nnz = densest / static_cast<double>(request.packed_entry_bytes);
     batch += batch_rows * sizeof(int32_t) +
              static_cast<uint64_t>(static_cast<double>(batch_rows) * nnz) *
                  (sizeof(int32_t) + request.value_bytes);

@@ -121,7 +121,7 @@ TEST(Budget, AnEmptySelectionNeedsNothing) {
 
 TEST(Budget, SmallBudgetsLoseQueuesBeforeTheyAreRefused) {
   Fixture fixture(100000);
-  const BudgetSplit rich = fixture.split(20000000);
+  const BudgetSplit rich = fixture.split(40000000);
   const BudgetSplit poor = fixture.split(700000);
   EXPECT_EQ(rich.units_in_flight, 8U);
   EXPECT_EQ(rich.batches_ahead, 16U);

@@ -39,6 +39,19 @@ std::vector<int64_t> every_column(int64_t end) {
   return columns;
 }
 
+/// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
+/// the fewest rows.
+void check_exact_batches(uint64_t rows, const LoaderOptions& options) {
+  if (options.uneven != UnevenRows::kExact || options.min_batch <= 1 || rows == 0) return;
+  const uint64_t longest = (rows + options.world_size - 1) / options.world_size;
+  const uint64_t batches = (longest + options.batch_size - 1) / options.batch_size;
+  if (rows / options.world_size / batches >= options.min_batch) return;
+  throw InvalidArgument("min_batch cannot be kept with uneven=\"exact\": " + std::to_string(rows) +
+                        " rows among " + std::to_string(options.world_size) +
+                        " ranks in batches of " + std::to_string(options.min_batch) + " to " +
+                        std::to_string(options.batch_size));
+}
+
 plan::Uneven plan_uneven(UnevenRows uneven) {
   switch (uneven) {
     case UnevenRows::kPad:
@@ -59,6 +72,7 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
   epoch.uneven = plan_uneven(options.uneven);
   epoch.batch_size = options.batch_size;
   epoch.drop_last = options.drop_last;
+  epoch.min_batch = options.min_batch;
   return epoch;
 }
 
@@ -81,6 +95,7 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
                                options.stored_rows ? &*options.stored_rows : nullptr);
   setup.epoch = epoch_options(options);
   setup.first_batch = options.first_batch;
+  check_exact_batches(setup.rows.size(), options);
 
   BudgetRequest request;
   request.memory_budget = options.memory_budget;

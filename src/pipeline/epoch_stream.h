@@ -41,6 +41,7 @@ class EpochStream {
   uint64_t size() const noexcept { return plan_.batch_count(); }
   uint64_t row_count() const noexcept { return plan_.row_count(); }
 
+  uint64_t fingerprint() const noexcept { return plan_.fingerprint(); }
   /// joinids in the batches before the first.
   RowSelection rows_before() const;
 

@@ -72,7 +72,8 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
         uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
-        uint64_t{options.batch_size}, uint64_t{options.drop_last}, uint64_t{units.size()}}) {
+        uint64_t{options.batch_size}, uint64_t{options.drop_last}, uint64_t{options.min_batch},
+        uint64_t{units.size()}}) {
     hash = hash_combine(hash, value);
   }
   for (const UnitRows& unit : units) {

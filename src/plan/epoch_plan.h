@@ -53,6 +53,8 @@ struct EpochOptions {
   Uneven uneven = Uneven::kDrop;
   uint32_t batch_size = 128;
   bool drop_last = false;
+  /// A last batch with fewer rows joins the one before it, or is left out when it is the only one.
+  uint32_t min_batch = 1;
   /// Rows read ahead before the first bucket leaves, so that the first batch is mixed.
   uint64_t prefill_rows = 16384;
 };

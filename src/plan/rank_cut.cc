@@ -136,6 +136,11 @@ void check_options(const EpochOptions& options) {
                           std::to_string(shape.num_workers));
   }
   if (options.batch_size == 0) throw InvalidArgument("batch_size must be positive: 0");
+  if (options.min_batch == 0 || options.min_batch > options.batch_size) {
+    throw InvalidArgument("min_batch must be from 1 to batch_size: min_batch " +
+                          std::to_string(options.min_batch) + ", batch_size " +
+                          std::to_string(options.batch_size));
+  }
 }
 
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker) {
@@ -156,13 +161,15 @@ Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32
   const bool exact = options.uneven == Uneven::kExact;
   const uint64_t longest = exact ? long_quota : quota;
   const bool cut_short = options.drop_last && !exact;
-  const uint64_t batches = cut_short ? longest / batch : longest / batch + (longest % batch != 0);
+  uint64_t batches = longest / batch;
+  if (!cut_short && longest % batch >= (exact ? 1 : options.min_batch)) ++batches;
 
   const uint64_t first = even_boundary(batches, workers, worker);
   const uint64_t last = even_boundary(batches, workers, worker + 1);
   const auto boundary = [&](uint64_t index) {
     if (batches == 0) return uint64_t{0};
-    return exact ? exact_boundary(quota, batches, index) : std::min(index * batch, quota);
+    if (exact) return exact_boundary(quota, batches, index);
+    return index == batches && !cut_short ? quota : std::min(index * batch, quota);
   };
   Share share;
   share.batches = last - first;

@@ -221,3 +221,24 @@ def test_demo_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("penstock: ")
     assert "Traceback" not in done.stderr
+
+
+def test_the_classifier_leaves_cells_without_a_label_out() -> None:
+    """Whole batches of them, too, whose mean loss would be no number."""
+    import torch
+    from penstock.demo.classifier import Classifier, History
+
+    torch.manual_seed(1)
+    X = torch.rand(30, 5)
+    labels = torch.tensor([0, 1, -1] * 10)
+    batches = [
+        (X.clone(), {"label": torch.full((30,), -1)}),
+        (X.clone(), {"label": labels}),
+    ]
+    advanced: list[int] = []
+    history = History()
+    epoch = Classifier(5, 2, "label").train_epoch(batches, history, advanced.append)
+    assert epoch.cells == sum(advanced) == 60
+    assert len(history.batch_losses) == 1
+    assert epoch.loss == pytest.approx(history.batch_losses[0])
+    assert 0 <= epoch.train_accuracy <= 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -876,3 +878,40 @@ def test_flipped_bytes_under_a_checksum_are_seen(tmp_path, checksum: str) -> Non
             failures += 1
         file.write_bytes(content)
     assert failures > 35
+
+
+def test_threads_share_an_iterator(census_like: Oracle) -> None:
+    ds = ps.Dataset(census_like.path, batch_size=50, sparse=True)
+    for _ in range(3):
+        batches = iter(ds)
+        with ThreadPoolExecutor(4) as pool:
+
+            def take(_: int, batches=batches) -> list[int]:
+                return [joinid for _, obs in batches for joinid in obs["soma_joinid"].tolist()]
+
+            taken = [joinid for each in pool.map(take, range(4)) for joinid in each]
+        assert sorted(taken) == list(range(6_000))
+
+
+def test_a_pickle_takes_no_rank_along(soma_small: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    ds = ps.Dataset(soma_small.path, batch_size=10)
+    copies = [pickle.loads(pickle.dumps(ds)), copy.deepcopy(ds)]
+    monkeypatch.setenv("RANK", "1")
+    mine = set(collect(ps.Dataset(soma_small.path, batch_size=10))[0].tolist())
+    assert len(mine) == 75
+    for other in copies:
+        assert set(collect(other)[0].tolist()) == mine
+    monkeypatch.delenv("RANK")
+    assert len(copies[0]) == 30
+
+
+def test_a_relative_path_is_of_the_folder_where_it_was_opened(
+    tmp_path, soma_small: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(soma_small.path.parent)
+    ds = ps.Dataset(soma_small.path.name, batch_size=10)
+    monkeypatch.chdir(tmp_path)
+    assert len(collect(ds)[0]) == 300
+    assert len(collect(pickle.loads(pickle.dumps(ds)))[0]) == 300

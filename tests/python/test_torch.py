@@ -369,3 +369,24 @@ def test_no_thread_outlives_its_epoch(soma_small: Oracle) -> None:
     assert threads() == before
     list(ds)
     assert threads() == before
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_coo(soma_small: Oracle, num_workers: int) -> None:
+    numbers = ps.Dataset(soma_small.path, sparse="coo", shuffle=False, batch_size=70)
+    rows = [X for X, _ in numbers]
+    assert all(X.format == "coo" for X in rows)
+    whole = np.concatenate([X.toarray() for X in rows])
+    np.testing.assert_array_equal(whole, soma_small.X.toarray())
+    tensors = ps.Dataset(
+        soma_small.path, sparse="coo", format="torch", shuffle=False, batch_size=70
+    )
+    for loader in (ps.dataloader(numbers, num_workers=num_workers), tensors):
+        got = [X for X, _ in loader]
+        assert all(X.layout == torch.sparse_coo and X.is_coalesced() for X in got)
+        dense = torch.cat([X.to_dense() for X in got]).numpy()
+        np.testing.assert_array_equal(dense, whole)
+        checked = torch.sparse_coo_tensor(
+            got[0].indices(), got[0].values(), got[0].shape, check_invariants=True
+        )
+        assert torch.equal(checked.to_dense(), got[0].to_dense())

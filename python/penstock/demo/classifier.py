@@ -70,10 +70,15 @@ class Classifier:
     def train_epoch(self, cells: Dataset, history: History, advance: Callable[[int], Any]) -> Epoch:
         """Train on one epoch of `cells`; `advance` is called with the cells of each batch."""
         epoch = Epoch()
-        correct, total_loss = 0, 0.0
+        correct, labelled, total_loss = 0, 0, 0.0
         start = time.perf_counter()
         for X, obs in cells:
             labels = obs[self._label]
+            advance(len(labels))
+            epoch.cells += len(labels)
+            known = int((labels >= 0).sum())
+            if known == 0:  # the mean loss of no label is not a number
+                continue
             logits = self._layer(log_normalized(X))
             loss = self._loss(logits, labels)
             self._optimizer.zero_grad(set_to_none=True)
@@ -81,12 +86,11 @@ class Classifier:
             self._optimizer.step()
             history.batch_losses.append(float(loss.detach()))
             correct += int((logits.detach().argmax(dim=1) == labels).sum())
-            total_loss += history.batch_losses[-1] * len(labels)
-            epoch.cells += len(labels)
-            advance(len(labels))
+            total_loss += history.batch_losses[-1] * known
+            labelled += known
         epoch.seconds = time.perf_counter() - start
-        epoch.loss = total_loss / max(1, epoch.cells)
-        epoch.train_accuracy = correct / max(1, epoch.cells)
+        epoch.loss = total_loss / max(1, labelled)
+        epoch.train_accuracy = correct / max(1, labelled)
         history.epochs.append(epoch)
         return epoch
 

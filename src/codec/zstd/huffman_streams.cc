@@ -23,8 +23,9 @@ bool decode_stream(std::span<const uint8_t> in, const HuffmanTable& table,
 bool decode_huffman(std::span<const uint8_t> in, bool four, const HuffmanTable& table,
                     std::span<uint8_t> out) noexcept {
   if (!four) return decode_stream(in, table, out);
-  constexpr size_t kSizes = 6;  // of the first three streams, before them
-  if (in.size() < kSizes) return false;
+  constexpr size_t kSizes = 6;      // of the first three streams, before them
+  constexpr size_t kLeastFour = 6;  // literals; libzstd takes no fewer for four streams
+  if (in.size() < kSizes || out.size() < kLeastFour) return false;
   const size_t each = (out.size() + 3) / 4;
   if (3 * each > out.size()) return false;
   size_t at = kSizes;

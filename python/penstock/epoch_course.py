@@ -1,0 +1,112 @@
+"""A running epoch: what it reads and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from . import _core
+from .epoch_position import Position, Segment, Shape, batches_of_worker, planned, rows_left
+from .errors import InvalidArgument
+from .loader_settings import LoaderSettings
+from .selection import Selection
+from .sharding import Share, in_worker
+
+
+@dataclass
+class Course:
+    """An epoch, or what a state left of it, in the shape of now."""
+
+    epoch: int
+    selection: int
+    earlier: tuple[Segment, ...]  # in other shapes
+    shape: Shape
+    share: Share  # whose batches this process reads
+    worker: int | None  # number of the DataLoader worker that it is
+    rows: _core.RowSelection | None  # None: every selected cell
+    batches: int  # handed over in this shape
+    plan: int = 0
+    size: int = -1  # batches in this shape; -1: not known
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every batch was handed over."""
+        return self.batches == self.size
+
+    @property
+    def position(self) -> Position:
+        """How far it is."""
+        segments = (*self.earlier, Segment(self.shape, self.plan, self.batches))
+        lane = None if self.worker is None else self.share.worker
+        return Position(self.epoch, self.selection, segments, self.worker, lane)
+
+    def count(self) -> None:
+        """One more batch was handed over."""
+        self.batches += 1
+
+    def loader(self, selection: Selection, settings: LoaderSettings) -> _core.Loader:
+        """Plan what this process reads of it.
+
+        Raises
+        ------
+        InvalidArgument
+            It goes on from a state, and the stored data are not what they were.
+        """
+        if self.batches:
+            begun = Segment(self.shape, self.plan, self.batches)
+            loader = planned(selection, settings, self.share, self.epoch, self.batches, begun)
+        else:
+            loader = selection.loader(settings, self.share, self.epoch)
+            self.plan = loader.fingerprint()
+        self.size = loader.size()
+        return loader
+
+    def plan_for_workers(self, selection: Selection, settings: LoaderSettings) -> None:
+        """Plan as the main process, which reads nothing and counts what all workers give."""
+        if self.batches == 0:
+            self.plan = selection.loader(settings, self.share, self.epoch).fingerprint()
+        alone = replace(self.share, num_workers=1)
+        self.size = selection.loader(settings, alone, self.epoch).size()
+
+
+def begin_course(
+    position: Position, selection: Selection, settings: LoaderSettings, share: Share
+) -> Course:
+    """Go on from a position; one without segments is the begin of an epoch."""
+    shape = Shape.of(settings, share)
+    segments = position.segments
+    here = segments[-1] if segments and segments[-1].shape == shape else None
+    earlier = segments[:-1] if here is not None else segments
+    rows = rows_left(selection, settings, position.epoch, earlier) if earlier else None
+    worker = share.worker if share.num_workers > 1 and in_worker() else None
+    course = Course(position.epoch, position.selection, earlier, shape, share, worker, rows, 0)
+    if here is None:
+        return course
+    course.plan, course.batches = here.plan, here.batches
+    if worker is None:
+        return course
+    if position.lane is not None:
+        course.share = replace(share, worker=position.lane)
+    else:  # the state counts what all workers gave: the first one is next in turn
+        lane = (worker + here.batches) % share.num_workers
+        course.share = replace(share, worker=lane)
+        course.batches = batches_of_worker(here.batches, lane, share.num_workers)
+    return course
+
+
+def check_worker(position: Position, share: Share) -> None:
+    """Refuse the state of a DataLoader worker anywhere but in the same worker of as many.
+
+    Raises
+    ------
+    InvalidArgument
+        It is loaded elsewhere.
+    """
+    if position.worker is None:
+        return
+    workers = position.segments[-1].shape.num_workers if position.segments else 0
+    if position.worker != share.worker or workers != share.num_workers:
+        raise InvalidArgument(
+            f"the state is of DataLoader worker {position.worker} of {workers}, and this is worker "
+            f"{share.worker} of {share.num_workers}: keep num_workers, or save Dataset.state_dict "
+            "of the main process, which fits any number of workers"
+        )

@@ -1,0 +1,203 @@
+"""Where an epoch stands, to be saved and gone on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from .arguments import described
+from .errors import InvalidArgument
+from .loader_settings import LoaderSettings
+from .sharding import Share
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the order of an epoch and its cut into batches depend on, but for rank and worker."""
+
+    world_size: int
+    num_workers: int
+    batch_size: int
+    shuffle: bool
+    seed: int
+    memory_budget: int
+    sparse: bool
+    dtype: str
+    drop_last: bool
+    min_batch: int
+    uneven: str
+
+    @classmethod
+    def of(cls, settings: LoaderSettings, share: Share) -> Shape:
+        """Shape of the epochs that these settings make."""
+        return cls(
+            share.world_size,
+            share.num_workers,
+            settings.batch_size,
+            settings.shuffle,
+            settings.seed,
+            settings.memory_budget,
+            settings.sparse is not None,
+            settings.dtype,
+            settings.drop_last,
+            settings.min_batch,
+            settings.uneven,
+        )
+
+    def settings(self, now: LoaderSettings) -> LoaderSettings:
+        """The settings that made epochs of this shape, for the rest as `now`."""
+        return replace(
+            now,
+            batch_size=self.batch_size,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            memory_budget=self.memory_budget,
+            sparse="csr" if self.sparse else None,
+            dtype=self.dtype,
+            drop_last=self.drop_last,
+            min_batch=self.min_batch,
+            uneven=self.uneven,
+        )
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Batches of an epoch that came in one shape, the same number on every rank."""
+
+    shape: Shape
+    plan: int  # fingerprint, to notice other data
+    batches: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far an epoch is: segments, one for each shape it was read in. The same on every rank.
+
+    In a DataLoader worker `worker` is its number, the batches are its own, and `lane` says whose
+    batches it reads: a DataLoader asks worker 0 first, whoever was next when the state was saved.
+    """
+
+    epoch: int
+    selection: int  # fingerprint of cells and genes
+    segments: tuple[Segment, ...] = ()
+    worker: int | None = None
+    lane: int | None = None
+
+    def state(self) -> dict[str, Any]:
+        """As a dict of numbers, strings, lists and dicts."""
+        state: dict[str, Any] = {
+            "version": _VERSION,
+            "epoch": self.epoch,
+            "selection": self.selection,
+            "segments": [
+                {**asdict(each.shape), "plan": each.plan, "batches": each.batches}
+                for each in self.segments
+            ],
+        }
+        if self.worker is not None:
+            state["worker"], state["lane"] = self.worker, self.lane
+        return state
+
+    @classmethod
+    def from_state(cls, state: Any) -> Position:
+        """Check and take apart what `state` gave.
+
+        Raises
+        ------
+        InvalidArgument
+            It is no such dict, or one of a newer version.
+        """
+        if not isinstance(state, Mapping) or "version" not in state:
+            raise InvalidArgument(
+                f"a state is what Dataset.state_dict returned, got {described(state)}"
+            )
+        if state["version"] != _VERSION:
+            raise InvalidArgument(
+                f"the state has version {state['version']!r}, this penstock reads {_VERSION}"
+            )
+        try:
+            segments = tuple(_segment(each) for each in state["segments"])
+            worker, lane = state.get("worker"), state.get("lane")
+            return cls(
+                _whole(state["epoch"]),
+                _whole(state["selection"]),
+                segments,
+                None if worker is None else _whole(worker),
+                None if worker is None else _whole(lane),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgument(f"the state is damaged: {error!r}, got {state!r}") from None
+
+
+def _segment(fields: Mapping[str, Any]) -> Segment:
+    names = Shape.__dataclass_fields__
+    return Segment(
+        Shape(**{name: fields[name] for name in names}),
+        _whole(fields["plan"]),
+        _whole(fields["batches"]),
+    )
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"{number!r} is no count")
+    return number
+
+
+def batches_of_worker(batches: int, worker: int, num_workers: int) -> int:
+    """How many of a rank's first batches a DataLoader took from one of its workers: in turns."""
+    return max(0, batches - worker + num_workers - 1) // num_workers
+
+
+def selection_fingerprint(selection: Selection) -> int:
+    """Of cells and genes, the same on every machine."""
+    return selection.rows.fingerprint() ^ (selection.genes.fingerprint() * 3 & (1 << 64) - 1)
+
+
+def rows_left(
+    selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[Segment, ...]
+) -> _core.RowSelection:
+    """Cells that no rank has handed over in the segments. Plans them again; reads nothing."""
+    rows = selection.rows
+    for segment in segments:
+        before = _core.RowSelection()
+        then = segment.shape.settings(settings)
+        for rank in range(segment.shape.world_size):
+            for worker in range(segment.shape.num_workers):
+                share = Share(rank, segment.shape.world_size, worker, segment.shape.num_workers)
+                first = batches_of_worker(segment.batches, worker, segment.shape.num_workers)
+                loader = planned(selection.with_rows(rows), then, share, epoch, first, segment)
+                before = before | loader.rows_before()
+        rows = rows - before
+    return rows
+
+
+def planned(
+    selection: Selection,
+    settings: LoaderSettings,
+    share: Share,
+    epoch: int,
+    first_batch: int,
+    segment: Segment,
+) -> _core.Loader:
+    """Plan an epoch as it was planned when the segment was read.
+
+    Raises
+    ------
+    InvalidArgument
+        The stored data are not what they were.
+    """
+    loader = selection.loader(settings, share, epoch, first_batch)
+    if loader.fingerprint() != segment.plan:
+        raise InvalidArgument(
+            "the state does not fit what is stored: it was saved by another version of penstock, "
+            f"or cells were written or consolidated since, in {selection.matrix.uri}"
+        )
+    return loader

@@ -1,0 +1,128 @@
+"""A Lightning DataModule over Datasets. Imports lightning (or pytorch_lightning) and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arguments import described
+from .dataset import Dataset
+from .errors import InvalidArgument
+from .table import JOINID
+from .torch_adapter import dataloader
+
+try:
+    from lightning.pytorch import LightningDataModule
+except ImportError:  # the package's other name
+    from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+
+
+class DataModule(LightningDataModule):
+    """Loaders for training, validation, test and prediction.
+
+    Ranks and epochs look after themselves, with any strategy, and mid-epoch checkpoints of
+    Lightning go on where they were: pass ``use_distributed_sampler=False`` or leave it, a Dataset is
+    no map for a sampler to divide.
+
+    Parameters
+    ----------
+    train : Dataset, optional
+        As it is: shuffled, equally many batches on every rank.
+    val, test, predict : Dataset, optional
+        In stored order, every cell exactly once over all ranks (``shuffle=False``,
+        ``uneven="exact"``, no ``drop_last``, no worker processes, which would each read a stretch);
+        prediction has ``soma_joinid`` in obs.
+    **dataloader
+        For `penstock.dataloader`: ``num_workers`` (of training), ``pin_memory``, …
+
+    Raises
+    ------
+    InvalidArgument
+        One of them is no Dataset.
+    """
+
+    def __init__(
+        self,
+        train: Dataset | None = None,
+        val: Dataset | None = None,
+        test: Dataset | None = None,
+        predict: Dataset | None = None,
+        **dataloader: Any,
+    ) -> None:
+        super().__init__()
+        parts = {"train": train, "val": val, "test": test, "predict": predict}
+        for name, part in parts.items():
+            if part is not None and not isinstance(part, Dataset):
+                raise InvalidArgument(f"{name} must be a penstock Dataset, got {described(part)}")
+        self.train = train
+        self.val = None if val is None else _evaluated(val)
+        self.test = None if test is None else _evaluated(test)
+        self.predict = None if predict is None else _with_joinids(_evaluated(predict))
+        self._dataloader_arguments = dataloader
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Dataset,
+        train: float = 0.8,
+        val: float = 0.1,
+        test: float = 0.1,
+        *,
+        seed: int = 0,
+        **dataloader: Any,
+    ) -> DataModule:
+        """Cut a dataset by fractions (or sizes), as `Dataset.random_split`; prediction is all of it.
+
+        A part of 0 has no loader.
+        """
+        wanted = {"train": train, "val": val, "test": test}
+        kept = [name for name, part in wanted.items() if part]
+        if len(kept) == 1:
+            parts = [dataset]
+        else:
+            parts = dataset.random_split(*(wanted[name] for name in kept), seed=seed)
+        return cls(**dict(zip(kept, parts, strict=True)), predict=dataset, **dataloader)
+
+    def train_dataloader(self) -> Any:
+        """Loader of the training part."""
+        return self._loader("train", self.train)
+
+    def val_dataloader(self) -> Any:
+        """Loader of the validation part; none where there is none."""
+        return [] if self.val is None else self._loader("val", self.val)
+
+    def test_dataloader(self) -> Any:
+        """Loader of the test part."""
+        return self._loader("test", self.test)
+
+    def predict_dataloader(self) -> Any:
+        """Loader of the cells to predict for, in stored order."""
+        return self._loader("predict", self.predict)
+
+    def _loader(self, name: str, part: Dataset | None) -> Any:
+        if part is None:
+            raise InvalidArgument(f"this DataModule was made without {name!r}")
+        arguments = self._dataloader_arguments
+        if part is not self.train:
+            arguments = {key: each for key, each in arguments.items() if key not in _OF_WORKERS}
+        return dataloader(part, **arguments)
+
+
+_OF_WORKERS = (
+    "num_workers",
+    "prefetch_factor",
+    "persistent_workers",
+    "multiprocessing_context",
+    "worker_init_fn",
+    "timeout",
+)
+
+
+def _evaluated(dataset: Dataset) -> Dataset:
+    return dataset.with_settings(shuffle=False, uneven="exact", drop_last=False, min_batch=1)
+
+
+def _with_joinids(dataset: Dataset) -> Dataset:
+    columns = dataset._obs_columns
+    if JOINID in columns:
+        return dataset
+    return dataset.with_settings(obs_columns=[JOINID, *columns])

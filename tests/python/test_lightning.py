@@ -1,0 +1,119 @@
+"""Lightning: epochs, checkpoints in the middle of one, prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle, write_small_tiles
+
+lightning = pytest.importorskip("lightning.pytorch")
+
+from penstock.lightning import DataModule  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory):
+    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", 500, 60)
+
+
+def dataset(path, **arguments) -> ps.Dataset:
+    given = {"batch_size": 40, "memory_budget": "1MiB", "seed": 2, "shard": True, **arguments}
+    return ps.Dataset(path, **given)
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, genes: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(genes, 1)
+        self.seen: list[tuple[str, int, list[int]]] = []
+        self.losses: list[float] = []
+
+    def note(self, stage: str, batch) -> None:
+        self.seen.append((stage, self.current_epoch, np.asarray(batch[1]["soma_joinid"]).tolist()))
+
+    def training_step(self, batch, index):
+        self.note("train", batch)
+        loss = self.layer(batch[0]).square().mean()
+        self.losses.append(loss.item())
+        return loss
+
+    def validation_step(self, batch, index):
+        self.note("val", batch)
+
+    def predict_step(self, batch, index):
+        return np.asarray(batch[1]["soma_joinid"]), self.layer(batch[0])
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+    def cells(self, stage: str, epoch: int) -> list[int]:
+        return [j for s, e, ids in self.seen if (s, e) == (stage, epoch) for j in ids]
+
+
+def trainer(folder, **arguments):
+    return lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=str(folder),
+        **{"enable_checkpointing": False, **arguments},
+    )
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_epochs_are_whole_and_differ(tiled, tmp_path, num_workers: int) -> None:
+    whole = dataset(tiled)
+    data = DataModule.from_dataset(whole, 0.7, 0.2, 0.1, seed=1, num_workers=num_workers)
+    model = Model(whole.n_vars)
+    trainer(tmp_path, max_epochs=2).fit(model, datamodule=data)
+    first, second = model.cells("train", 0), model.cells("train", 1)
+    assert len(first) == data.train.n_obs == 350
+    assert sorted(first) == sorted(second)
+    assert first != second
+    checked = model.cells("val", 1)
+    assert sorted(checked) == checked
+    assert len(checked) == 100
+    assert set(checked).isdisjoint(first)
+
+
+def test_prediction_is_in_stored_order(tiled, tmp_path) -> None:
+    whole = dataset(tiled, obs_columns=[])
+    model = Model(whole.n_vars)
+    answers = trainer(tmp_path).predict(model, datamodule=DataModule(predict=whole))
+    assert np.concatenate([ids for ids, _ in answers]).tolist() == list(range(500))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_checkpoint_in_the_middle_of_an_epoch(tiled, tmp_path, num_workers: int) -> None:
+    def fit(folder, callbacks=(), checkpoint=None, steps=-1):
+        model = Model(60)
+        data = DataModule(dataset(tiled), num_workers=num_workers)
+        fitter = trainer(
+            folder,
+            max_epochs=3,
+            max_steps=steps,
+            callbacks=list(callbacks),
+            enable_checkpointing=bool(callbacks),
+        )
+        fitter.fit(model, datamodule=data, ckpt_path=checkpoint)
+        return model
+
+    whole = fit(tmp_path / "whole")
+    assert len(whole.losses) == 3 * 13
+    saver = lightning.callbacks.ModelCheckpoint(
+        dirpath=tmp_path / "saved", every_n_train_steps=18, save_top_k=-1, filename="{step}"
+    )
+    fit(tmp_path / "begun", [saver], steps=20)
+    rest = fit(tmp_path / "rest", checkpoint=tmp_path / "saved" / "step=18.ckpt")
+    assert rest.losses == whole.losses[18:]
+
+
+def test_what_is_no_dataset_is_refused(soma_small: Oracle) -> None:
+    with pytest.raises(ps.InvalidArgument, match="val must be a penstock Dataset"):
+        DataModule(val=[1, 2])
+    with pytest.raises(ps.InvalidArgument, match="without 'test'"):
+        DataModule(ps.Dataset(soma_small.path)).test_dataloader()

@@ -1,0 +1,114 @@
+"""What users of tiledbsoma_ml report, seen there and not here."""
+
+from __future__ import annotations
+
+import numpy as np
+import penstock as ps
+import pytest
+import tiledbsoma
+import torch
+from conftest import write_small_tiles
+
+tiledbsoma_ml = pytest.importorskip("tiledbsoma_ml")
+
+N_CELLS = 500
+BATCH = 40
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory):
+    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 60)
+
+
+@pytest.fixture
+def peer(tiled):
+    """Makes the peer's loader over the same cells."""
+    with tiledbsoma.open(str(tiled)) as experiment, experiment.axis_query("RNA") as query:
+
+        def make(**arguments):
+            dataset = tiledbsoma_ml.ExperimentDataset(
+                query,
+                layer_name="raw",
+                batch_size=BATCH,
+                io_batch_size=128,
+                shuffle_chunk_size=16,
+                seed=1,
+                **arguments,
+            )
+            return dataset, tiledbsoma_ml.experiment_dataloader(dataset)
+
+        yield make
+
+
+def ours(tiled, **arguments):
+    dataset = ps.Dataset(tiled, batch_size=BATCH, seed=1, **arguments)
+    return dataset, ps.dataloader(dataset)
+
+
+def order(loader) -> list[int]:
+    return [int(joinid) for _, obs in loader for joinid in np.asarray(obs["soma_joinid"])]
+
+
+def epochs(dataset, loader) -> list[list[int]]:
+    orders = []
+    for epoch in range(2):
+        dataset.set_epoch(epoch)
+        orders.append(order(loader))
+    return orders
+
+
+def test_the_order_changes_with_the_epoch(peer, tiled) -> None:
+    first, second = epochs(*peer())
+    assert first == second, "the peer's fault"
+    first, second = epochs(*ours(tiled))
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(N_CELLS))
+
+
+def test_a_rank_sees_other_cells_each_epoch(peer, tiled, monkeypatch) -> None:
+    dataset, loader = peer()
+    object.__setattr__(dataset, "rank", 0)
+    object.__setattr__(dataset, "world_size", 2)
+    first, second = epochs(dataset, loader)
+    assert set(first) == set(second) == set(range(N_CELLS // 2)), "the peer's fault"
+    first, second = epochs(*ours(tiled, rank=0, world_size=2))
+    assert set(first) != set(second)
+    for each in (first, second):  # and not one half of the file
+        assert 0.3 < np.mean(np.asarray(each) < N_CELLS // 2) < 0.7
+
+
+@pytest.mark.parametrize("num_workers", [3])
+def test_len_of_a_loader_with_workers(peer, tiled, num_workers: int) -> None:
+    dataset, _ = peer()
+    loader = tiledbsoma_ml.experiment_dataloader(dataset, num_workers=num_workers)
+    with pytest.warns(UserWarning, match="Length of IterableDataset"):
+        assert len(loader) != len(list(loader)), "the peer's fault"
+    dataset, _ = ours(tiled)
+    loader = ps.dataloader(dataset, num_workers=num_workers)
+    assert len(loader) == len(dataset) == len(list(loader)) == -(-N_CELLS // BATCH)
+
+
+def test_csr_with_workers(peer, tiled) -> None:
+    dataset, _ = peer(return_sparse_X=True)
+    with pytest.raises(NotImplementedError, match="sparse"):
+        list(tiledbsoma_ml.experiment_dataloader(dataset, num_workers=1))
+    dataset, _ = ours(tiled, sparse=True)
+    batches = list(ps.dataloader(dataset, num_workers=2))
+    assert all(X.layout == torch.sparse_csr for X, _ in batches)
+    assert sum(X.shape[0] for X, _ in batches) == N_CELLS
+
+
+def test_an_epoch_that_is_not_exhausted_counts(peer, tiled) -> None:
+    """Lightning stops at `len` and never asks for the end of the iterator."""
+
+    def take(dataset, loader):
+        batches = iter(loader)
+        return [order([next(batches)]) for _ in range(len(loader))]
+
+    dataset, loader = peer()
+    take(dataset, loader)
+    assert dataset.epoch == 0, "the peer's fault"
+    dataset, loader = ours(tiled)
+    first = take(dataset, loader)
+    assert dataset.epoch == 1
+    assert take(dataset, loader) != first

@@ -1,0 +1,164 @@
+"""Real processes: ranks of torchrun that take DDP steps, ranks that are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import write_small_tiles
+
+SCRIPT = Path(__file__).with_name("distributed_script.py")
+N_CELLS = 600
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """600 cells in 38 fetch units of 16 rows."""
+    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 100)
+
+
+def torchrun(ranks: int, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={ranks}", str(SCRIPT), *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """SIGKILL for a run and everything that it started (ranks have sessions of their own)."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:  # it has ended
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    doomed = [process.pid]
+    for each in doomed:
+        doomed += children.get(each, [])
+    for each in doomed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Standard output of a run that must end well, and in time."""
+    try:
+        out, errors = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        kill_all(process)
+        raise
+    assert process.returncode == 0, errors[-3000:]
+    return out
+
+
+def make_cases(ranks: int) -> list[dict]:
+    def case(cells, uneven, num_workers=0, batch_size=8, begin=0, min_batch=1):
+        return {
+            "cells": cells,
+            "uneven": uneven,
+            "num_workers": num_workers,
+            "batch_size": batch_size,
+            "begin": begin,
+            "min_batch": min_batch,
+        }
+
+    sizes = [0, 1, ranks - 1, ranks, ranks + 1, 97, N_CELLS]
+    every = [case(n, u) for n, u in itertools.product(sizes, ["drop", "pad", "exact"])]
+    one_unit = [case(16, u, begin=32) for u in ("drop", "pad", "exact")]  # a single fetch unit
+    workers = [
+        case(n, u, w)
+        for (n, u), w in itertools.product([(97, "drop"), (N_CELLS, "exact"), (1, "pad")], [1, 3])
+    ]
+    whole = [case(8 * ranks * 3 + ranks, "drop", min_batch=2)]  # one cell too many for each rank
+    return [*every, *one_unit, *workers, *whole]
+
+
+def check(case: dict, results: list[dict], ranks: int) -> None:
+    cells = list(range(case["begin"], case["begin"] + case["cells"]))
+    if case["uneven"] == "exact" and 0 < len(cells) < ranks:
+        assert all("too few for" in each["error"] for each in results)
+        return
+    assert not any("error" in each for each in results), results
+    for epoch in range(2):
+        sizes = [each["sizes"][epoch] for each in results]
+        assert len({len(each) for each in sizes}) == 1, "equally many batches"
+        assert all(size >= case["min_batch"] for each in sizes for size in each)
+        read = sorted(joinid for each in results for joinid in each["epochs"][epoch])
+        if case["uneven"] == "exact":
+            assert read == cells
+            flat = [size for each in sizes for size in each]
+            assert not flat or max(flat) - min(flat) <= 1
+        elif case["uneven"] == "drop":
+            assert len(set(read)) == len(read) == len(cells) // ranks * ranks
+            assert set(read) <= set(cells)
+        else:
+            assert set(read) == set(cells)
+            assert len(read) == -(-len(cells) // ranks) * ranks
+    if len(cells) > 50:
+        for each in results:
+            assert each["epochs"][0] != each["epochs"][1], "another order"
+            assert set(each["epochs"][0]) != set(each["epochs"][1]), "and another cut"
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_take_equally_many_steps(tiled: Path, tmp_path: Path, ranks: int) -> None:
+    """DDP steps in every case: a rank with a batch more or less than another would wait for ever."""
+    cases = make_cases(ranks)
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    out = finish(torchrun(ranks, tiled, "cases", CASES=str(tmp_path / "cases.json")))
+    (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
+    results = json.loads(line.removeprefix("RESULTS "))
+    assert len(results) == len(cases)
+    for case, each in zip(cases, results, strict=True):
+        check(case, each, ranks)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_killed_and_resumed_with_the_same_losses(
+    tiled: Path, tmp_path: Path, num_workers: int
+) -> None:
+    """SIGKILL for all processes in the middle of an epoch, twice."""
+
+    def losses(folder: Path) -> dict[int, str]:
+        file = folder / "losses.txt"
+        text = file.read_text() if file.exists() else ""
+        # A step that was written twice was done again: it must have come out the same.
+        found: dict[int, set[str]] = {}
+        for line in text.splitlines():
+            number, loss = line.split()
+            found.setdefault(int(number), set()).add(loss)
+        assert all(len(each) == 1 for each in found.values())
+        return {number: each.pop() for number, each in found.items()}
+
+    environment = {"NUM_WORKERS": str(num_workers)}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    finish(torchrun(2, tiled, "train", whole, **environment))
+    assert len(losses(whole)) == 3 * 6
+    for stop_at in (4, 11):
+        process = torchrun(2, tiled, "train", broken, SLOWLY="1", **environment)
+        deadline = time.monotonic() + 200
+        while len(losses(broken)) < stop_at and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        kill_all(process)
+        assert stop_at <= len(losses(broken)) < 18
+    finish(torchrun(2, tiled, "train", broken, **environment))
+    assert losses(broken) == losses(whole)

@@ -1,0 +1,333 @@
+"""An epoch that is saved and gone on from: Dataset.state_dict and load_state_dict."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle, write_small_tiles
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+N_CELLS = 8_000
+BATCH = 250  # 32 batches
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory):
+    """8,000 cells in 17 fetch units."""
+    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 200)
+
+
+def small(path, **arguments) -> ps.Dataset:
+    """32 batches whose shuffle spans three of the 17 units."""
+    given = {"sparse": True, "batch_size": BATCH, "memory_budget": "700KiB", "seed": 3}
+    return ps.Dataset(path, **{**given, **arguments})
+
+
+def ids(batch) -> list[int]:
+    return np.asarray(batch[1]["soma_joinid"]).tolist()
+
+
+def same(left, right) -> bool:
+    return (
+        ids(left) == ids(right)
+        and (left[0] != right[0]).nnz == 0
+        and left[0].shape == right[0].shape
+    )
+
+
+def through_json(state):
+    return json.loads(json.dumps(state))
+
+
+@pytest.mark.parametrize("taken", [0, 1, 13, 31, 32])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_goes_on_bit_for_bit(tiled, taken: int, shuffle: bool) -> None:
+    whole = small(tiled, shuffle=shuffle)
+    epochs = [list(whole), list(whole)]
+    assert len(epochs[0]) == 32
+
+    first = small(tiled, shuffle=shuffle)
+    batches = iter(first)
+    for _ in range(taken):
+        next(batches)
+    state = through_json(first.state_dict())
+    assert state["epoch"] == (1 if taken == 32 else 0)
+
+    other = small(tiled, shuffle=shuffle)
+    other.load_state_dict(state)
+    assert other.state_dict() == state or taken == 0
+    rest = list(other)
+    expected = epochs[0][taken:] if taken < 32 else epochs[1]
+    assert len(rest) == len(expected)
+    assert all(same(a, b) for a, b in zip(rest, expected, strict=True))
+    if taken < 32:
+        after = list(other)
+        assert all(same(a, b) for a, b in zip(after, epochs[1], strict=True))
+
+
+def test_the_shuffle_spans_less_than_the_epoch_and_less_is_read(tiled) -> None:
+    ds = small(tiled)
+    everything = list(ds)
+    whole = ds.stats
+    assert 1 < whole.units_in_shuffle < whole.units / 2
+    again = small(tiled)
+    batches = iter(again)
+    for _ in range(24):
+        next(batches)
+    other = small(tiled)
+    other.load_state_dict(again.state_dict())
+    assert sum(X.shape[0] for X, _ in other) == sum(X.shape[0] for X, _ in everything[24:])
+    assert other.stats.units < whole.units
+    assert other.stats.bytes_read < whole.bytes_read
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_any_chain_of_shapes_gives_every_cell_once(tiled, data: st.DataObject) -> None:
+    """World, workers' number and arguments change at will; nothing is lost, nothing comes twice."""
+    seen: list[int] = []
+    state = None
+    for _ in range(data.draw(st.integers(1, 4), "segments")):
+        world = data.draw(st.integers(1, 4), "world")
+        size = data.draw(st.sampled_from([61, 250, 800]), "batch size")
+        ranks = [
+            small(
+                tiled,
+                rank=r,
+                world_size=world,
+                uneven="exact",
+                batch_size=size,
+                memory_budget="2MiB",
+            )
+            for r in range(world)
+        ]
+        if state is not None:
+            for ds in ranks:
+                ds.load_state_dict(state)
+        iterators = [iter(ds) for ds in ranks]
+        for _ in range(data.draw(st.integers(0, 12), "batches")):
+            taken = [next(it, None) for it in iterators]
+            assert len({batch is None for batch in taken}) == 1
+            seen += [joinid for batch in taken if batch is not None for joinid in ids(batch)]
+        states = [through_json(ds.state_dict()) for ds in ranks]
+        assert all(each == states[0] for each in states)
+        state = states[0]
+        if state["epoch"] == 1:
+            break
+    if state["epoch"] == 0:
+        last = small(tiled, uneven="exact")
+        last.load_state_dict(state)
+        seen += [joinid for batch in last for joinid in ids(batch)]
+    assert sorted(seen) == list(range(N_CELLS))
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad", "exact"])
+def test_ranks_go_on(tiled, uneven: str) -> None:
+    def ranks():
+        return [small(tiled, rank=r, world_size=3, uneven=uneven) for r in range(3)]
+
+    whole = [list(ds) for ds in ranks()]
+    begun = ranks()
+    for ds in begun:
+        batches = iter(ds)
+        for _ in range(4):
+            next(batches)
+    state = begun[1].state_dict()
+    for rank, ds in enumerate(ranks()):
+        ds.load_state_dict(state)
+        rest = list(ds)
+        assert len(rest) == len(whole[rank]) - 4
+        assert all(same(a, b) for a, b in zip(rest, whole[rank][4:], strict=True))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_dataloader_with_workers_goes_on(tiled, persistent: bool, context: str) -> None:
+    def loader(ds):
+        return ps.dataloader(
+            ds, num_workers=3, persistent_workers=persistent, multiprocessing_context=context
+        )
+
+    def read(batches, count=None):
+        got = []
+        for _, batch in zip(range(count or 1_000), batches, strict=False):
+            got.append(ids(batch))
+        return got
+
+    ds = small(tiled, memory_budget="2MiB")
+    both = loader(ds)
+    epochs = [read(both), read(both)]
+    assert len(epochs[0]) == len(ds) == 32
+    assert epochs[0] != epochs[1]
+    assert sorted(sum(epochs[0], [])) == list(range(N_CELLS))
+
+    other = small(tiled, memory_budget="2MiB")
+    interrupted = loader(other)
+    read(interrupted)
+    batches = iter(interrupted)
+    assert read(batches, 11) == epochs[1][:11]
+    state = through_json(interrupted.state_dict())
+    assert state == other.state_dict()
+    assert state["epoch"] == 1
+    assert state["segments"][-1]["batches"] == 11
+    del batches
+
+    resumed = small(tiled, memory_budget="2MiB")
+    again = loader(resumed)
+    read(again, 2)  # workers that are kept have begun another epoch by now
+    again.load_state_dict(state)
+    assert read(again) == epochs[1][11:]
+    after = read(again)
+    fresh = small(tiled, memory_budget="2MiB")
+    fresh.set_epoch(2)
+    assert after == read(loader(fresh))
+
+    # Without workers every cell that is left comes once.
+    alone = small(tiled, memory_budget="2MiB")
+    alone.load_state_dict(state)
+    left = [joinid for batch in alone for joinid in ids(batch)]
+    assert sorted(left) == sorted(sum(epochs[1][11:], []))
+
+
+def test_plain_dataloader_with_workers_says_that_it_cannot(tiled) -> None:
+    ds = small(tiled)
+    assert ds.state_dict()["epoch"] == 0
+    list(DataLoader(ds, batch_size=None, num_workers=1))
+    with pytest.raises(ps.InvalidArgument, match=r"penstock\.dataloader"):
+        ds.state_dict()
+    ds.set_epoch(5)
+    assert ds.state_dict()["epoch"] == 5
+
+
+def test_set_epoch(tiled) -> None:
+    ds = small(tiled)
+    batches = iter(ds)
+    next(batches)
+    state = ds.state_dict()
+    ds.load_state_dict(state)
+    ds.set_epoch(0)  # what a trainer says of the epoch that it goes on with
+    assert sum(X.shape[0] for X, _ in ds) == N_CELLS - BATCH
+    ds.load_state_dict(state)
+    ds.set_epoch(4)
+    assert sum(X.shape[0] for X, _ in ds) == N_CELLS
+
+
+def test_the_sampler_of_the_loader_forwards_the_epoch(tiled) -> None:
+    loader = ps.dataloader(small(tiled))
+    loader.sampler.set_epoch(7)
+    order = [ids(batch) for batch in loader]
+    expected = small(tiled)
+    expected.set_epoch(7)
+    assert order == [ids(batch) for batch in expected]
+
+
+def test_copies(tiled) -> None:
+    ds = small(tiled)
+    batches = iter(ds)
+    next(batches)
+    ds.load_state_dict(ds.state_dict())
+    for other in (copy.deepcopy(ds), pickle.loads(pickle.dumps(ds))):
+        assert sum(X.shape[0] for X, _ in other) == N_CELLS - BATCH
+
+
+def test_a_loop_that_is_left_and_begun_anew_is_the_next_epoch(tiled) -> None:
+    ds = small(tiled)
+    for _ in ds:
+        break
+    assert ds.state_dict()["segments"][0]["batches"] == 1
+    for _ in ds:
+        break
+    state = ds.state_dict()
+    assert (state["epoch"], state["segments"][0]["batches"]) == (1, 1)
+
+
+def test_torch_saves_it(tiled, tmp_path) -> None:
+    ds = small(tiled)
+    next(iter(ds))
+    torch.save(ds.state_dict(), tmp_path / "state.pt")
+    assert torch.load(tmp_path / "state.pt", weights_only=True) == ds.state_dict()
+
+
+def test_training_goes_on_with_the_same_losses(tiled) -> None:
+    def train(stop=None, checkpoint=None):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(200, 1)
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        ds = small(tiled, sparse=False, format="torch", memory_budget="1500KiB")
+        losses = []
+        if checkpoint is not None:
+            model.load_state_dict(checkpoint["model"])
+            optimizer.load_state_dict(checkpoint["optimizer"])
+            ds.load_state_dict(checkpoint["data"])
+        while ds.epoch < 3:
+            for X, obs in ds:
+                target = torch.as_tensor(obs["soma_joinid"] % 2, dtype=torch.float32)
+                loss = ((model(X)[:, 0] - target) ** 2).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+                if len(losses) == stop:
+                    return losses, {
+                        "model": copy.deepcopy(model.state_dict()),
+                        "optimizer": copy.deepcopy(optimizer.state_dict()),
+                        "data": ds.state_dict(),
+                    }
+        return losses, None
+
+    whole, _ = train()
+    assert len(whole) == 96
+    for stop in (1, 31, 32, 50):
+        before, checkpoint = train(stop)
+        after, _ = train(checkpoint=checkpoint)
+        assert before + after == whole
+
+
+def test_bad_states(tiled, soma_small: Oracle) -> None:
+    ds = small(tiled)
+    next(iter(ds))
+    state = ds.state_dict()
+    other = ps.Dataset(soma_small.path)
+    with pytest.raises(ps.InvalidArgument, match="another selection"):
+        other.load_state_dict(state)
+    fewer = small(tiled, obs_query=ps.AxisQuery(coords=(slice(0, 10),)))
+    with pytest.raises(ps.InvalidArgument, match="another selection"):
+        fewer.load_state_dict(state)
+    for bad, message in [
+        (None, "what Dataset.state_dict returned"),
+        ({}, "what Dataset.state_dict returned"),
+        ({**state, "version": 99}, "version 99"),
+        ({**state, "epoch": -1}, "damaged"),
+        ({**state, "segments": [{}]}, "damaged"),
+        ({**state, "segments": 3}, "damaged"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=message):
+            ds.load_state_dict(bad)
+    wrong_plan = copy.deepcopy(state)
+    wrong_plan["segments"][0]["plan"] ^= 1
+    ds.load_state_dict(wrong_plan)
+    with pytest.raises(ps.InvalidArgument, match="does not fit what is stored"):
+        next(iter(ds))
+    too_far = copy.deepcopy(state)
+    too_far["segments"][0]["batches"] = 33
+    ds.load_state_dict(too_far)
+    with pytest.raises(ps.InvalidArgument, match="first_batch"):
+        next(iter(ds))
+
+
+def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
+    """What torchdata's StatefulDataLoader does, which saves in each worker."""
+    ds = small(tiled)
+    next(iter(ds))
+    state = ds.state_dict()
+    state["worker"] = state["lane"] = 1
+    with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
+        ds.load_state_dict(state)
