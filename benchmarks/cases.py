@@ -36,7 +36,7 @@ CASES = (
         "csr-65k",
         "CSR, 65,536 cells",
         "census-65k",
-        (OURS, PEER, PEER_SMALL),
+        (OURS, OURS_256M, PEER, PEER_SMALL),
         target="20 times the cells/s of tiledbsoma_ml",
     ),
     Case(

@@ -57,6 +57,7 @@ def _write_png(points: list[Point], path: Path) -> None:
 
     matplotlib.use("agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
     cases = list(dict.fromkeys(point.case for point in points))
@@ -74,6 +75,13 @@ def _write_png(points: list[Point], path: Path) -> None:
                     label=f"{loader}, {case}",
                 )
     axes.set(xscale="log", yscale="log", xlabel="peak memory of the process (GiB)")
+    for axis, ticks in (
+        (axes.xaxis, (0.25, 0.5, 1, 2, 4, 8)),
+        (axes.yaxis, (2e3, 5e3, 1e4, 2e4, 5e4, 1e5)),
+    ):
+        axis.set_major_locator(FixedLocator(ticks))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.set(ylabel="cells/s, whole epoch", title="Shuffled batches of 128, warm cache")
     axes.grid(alpha=0.25, which="both")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
