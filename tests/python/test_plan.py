@@ -1,0 +1,81 @@
+"""Properties of the epoch plan, for shapes that hypothesis finds and shrinks."""
+
+from __future__ import annotations
+
+import penstock as ps
+import pytest
+from conftest import write_small_tiles
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.sharding import Share
+
+N_CELLS = 900
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory):
+    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 40)
+
+
+def batches(dataset: ps.Dataset, share: Share, epoch: int = 0) -> list[list[int]]:
+    """Joinids of each batch that a worker of a rank gets."""
+    loader = dataset._selection.loader(dataset._settings, share, epoch)
+    got = []
+    while (batch := loader.next()) is not None:
+        got.append(batch.joinids().tolist())
+    assert len(got) == loader.size()
+    return got
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_every_shape(tiled, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, N_CELLS - 1), "begin")
+    count = data.draw(st.integers(0, min(400, N_CELLS - begin)), "count")
+    cells = range(begin, begin + count)
+    world = data.draw(st.integers(1, 5), "world")
+    workers = data.draw(st.integers(1, 4), "workers")
+    size = data.draw(st.integers(1, 90), "batch size")
+    least = data.draw(st.integers(1, min(3, size)), "min_batch")
+    uneven = data.draw(st.sampled_from(["drop", "pad", "exact"]), "uneven")
+    drop_last = data.draw(st.booleans(), "drop_last")
+    dataset = ps.Dataset(
+        tiled,
+        obs_query=ps.AxisQuery(coords=([*cells],)),
+        batch_size=size,
+        min_batch=1 if uneven == "exact" else least,
+        uneven=uneven,
+        drop_last=drop_last,
+        shuffle=data.draw(st.booleans(), "shuffle"),
+        seed=data.draw(st.integers(0, 2**64 - 1), "seed"),
+        sparse=True,
+        threads=2,
+    )
+    ranks = [
+        [batches(dataset, Share(rank, world, worker, workers)) for worker in range(workers)]
+        for rank in range(world)
+    ]
+    counts = [sum(len(worker) for worker in rank) for rank in ranks]
+    assert len(set(counts)) == 1, "every rank has as many batches"
+    for rank in ranks:  # a DataLoader takes from workers in turns until the first has no more
+        lengths = [len(worker) for worker in rank]
+        assert max(lengths) - min(lengths) <= 1
+        assert lengths == sorted(lengths, reverse=True)
+    flat = [batch for rank in ranks for worker in rank for batch in worker]
+    read = sorted(joinid for batch in flat for joinid in batch)
+    sizes = {len(batch) for batch in flat}
+    assert set(read) <= set(cells)
+    if uneven == "exact":
+        assert read == list(cells)
+        assert not sizes or max(sizes) - min(sizes) <= 1
+        return
+    assert all(least <= each < size + least for each in sizes)
+    if uneven == "drop":
+        assert len(set(read)) == len(read)
+    quota = -(-count // world) if uneven == "pad" else count // world
+    if not drop_last and quota >= least:
+        assert len(read) == quota * world
+        if uneven == "pad":
+            assert set(read) == set(cells)
+    if drop_last:
+        assert sizes <= {size}
