@@ -24,7 +24,7 @@ from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .selection import Selection
-from .sharding import Share
+from .sharding import Share, in_worker
 from .shared_words import is_spawning
 from .sources import resolve_source
 from .table import JOINID, DataFrame
@@ -304,8 +304,12 @@ class Dataset:
         if position.selection != selection_fingerprint(self._selection):
             raise InvalidArgument("the state is of another selection of cells or genes than this")
         check_worker(position, self._settings.share())
-        self._set_next(position.epoch)
         self._resumed = position if position.segments else None
+        if in_worker():  # others may have begun that epoch
+            self._epochs.next = max(self._epochs.next, position.epoch)
+            self._known_next = position.epoch
+        else:
+            self._set_next(position.epoch)
 
     def _set_next(self, epoch: int) -> None:
         self._epochs.next = self._known_next = epoch
@@ -314,6 +318,8 @@ class Dataset:
     def _begin_course(self, epoch: int, share: Share) -> Course:
         """Begin the epoch, or what a state left of it."""
         resumed, self._resumed = self._resumed, None
+        if resumed is not None and resumed.worker is not None:
+            epoch = resumed.epoch  # of this worker's own state
         if resumed is None or resumed.epoch != epoch:
             self._check_enough_cells(share)
             resumed = Position(epoch, selection_fingerprint(self._selection))
@@ -339,7 +345,8 @@ class Dataset:
         return course
 
     def _state_position(self) -> Position:
-        if self.epoch != self._known_next:
+        # Workers share the counter and move it at their own times; each knows its own number.
+        if not in_worker() and self.epoch != self._known_next:
             raise InvalidArgument(
                 "workers of a plain DataLoader read batches, and which of them the training loop "
                 "took is not known here; make it with penstock.dataloader"
@@ -348,7 +355,7 @@ class Dataset:
             return self._resumed
         if self._course is not None and not self._course.is_over:
             return self._course.position
-        return Position(self.epoch, selection_fingerprint(self._selection))
+        return Position(self._known_next, selection_fingerprint(self._selection))
 
     @property
     def stats(self) -> LoaderStats:

@@ -331,3 +331,33 @@ def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
     state["worker"] = state["lane"] = 1
     with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
         ds.load_state_dict(state)
+
+
+def identity(batch):
+    return batch
+
+
+@pytest.mark.parametrize("num_workers", [0, 2, 3])
+def test_stateful_dataloader_of_torchdata(tiled, num_workers: int) -> None:
+    """It saves in each worker, and wants as many again: ours is the error if they are not."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader(num_workers=num_workers):
+        ds = small(tiled, memory_budget="4MiB")
+        return stateful.StatefulDataLoader(
+            ds, batch_size=None, num_workers=num_workers, collate_fn=identity
+        )
+
+    whole = [ids(batch) for batch in loader()]
+    begun = loader()
+    batches = iter(begun)
+    assert [ids(next(batches)) for _ in range(11)] == whole[:11]
+    state = begun.state_dict()
+    again = loader()
+    again.load_state_dict(state)
+    assert [ids(batch) for batch in again] == whole[11:]
+    if num_workers:
+        other = loader(num_workers + 1)
+        other.load_state_dict(state)
+        with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
+            list(other)
