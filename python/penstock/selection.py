@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
 from .sharding import Share
@@ -31,7 +32,12 @@ class Selection:
 
     def __post_init__(self) -> None:
         # A layer that is not there, or not read, is an error now and not at the first batch.
-        _ = self.matrix
+        cells = self.matrix.shape[0]
+        if len(self.rows) and (last := self.rows.at(len(self.rows) - 1)) >= cells:
+            raise InvalidArgument(
+                f"cells are selected that the layer has no rows for: X ends at {cells}, the last "
+                f"joinid is {last}, in {self.matrix.uri}"
+            )
 
     @cached_property
     def matrix(self) -> _core.Matrix:

@@ -915,3 +915,25 @@ def test_a_relative_path_is_of_the_folder_where_it_was_opened(
     monkeypatch.chdir(tmp_path)
     assert len(collect(ds)[0]) == 300
     assert len(collect(pickle.loads(pickle.dumps(ds)))[0]) == 300
+
+
+def test_cells_without_a_row_in_x_are_refused_at_once(tmp_path) -> None:
+    import anndata
+    import pyarrow as pa
+    import tiledbsoma
+    import tiledbsoma.io
+
+    def part(names: list[str]) -> anndata.AnnData:
+        X = sp.random(len(names), 5, 0.5, "csr", np.float32, random_state=0)
+        return anndata.AnnData(X, pd.DataFrame(index=names), pd.DataFrame(index=list("abcde")))
+
+    path = str(tmp_path / "experiment")
+    tiledbsoma.io.from_anndata(path, part(["c0", "c1"]), "RNA", X_layer_name="raw")
+    with tiledbsoma.Experiment.open(path, "w") as experiment:
+        experiment.obs.tiledbsoma_resize_soma_joinid_shape(10)
+    with tiledbsoma.Experiment.open(path, "w") as experiment:
+        more = pd.DataFrame({"soma_joinid": [2, 3, 4], "obs_id": ["c2", "c3", "c4"]})
+        experiment.obs.write(pa.Table.from_pandas(more, preserve_index=False))
+    with pytest.raises(ps.InvalidArgument, match="X ends at 2, the last joinid is 4"):
+        ps.Dataset(path)
+    assert ps.Dataset(path, obs_query=ps.AxisQuery(coords=([0, 1],))).n_obs == 2
