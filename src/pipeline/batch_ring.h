@@ -45,8 +45,11 @@ class BatchRing {
   /// Nothing is finished or being made: what the consumer needs next has not begun.
   bool idle() const noexcept { return claimed_ == delivered_; }
 
-  void clear() noexcept {
-    for (auto& slot : slots_) slot.reset();
+  /// What nobody took, for the caller to drop without its lock: that wakes others.
+  std::vector<std::shared_ptr<const Batch>> take_all() {
+    std::vector<std::shared_ptr<const Batch>> taken(slots_.size());
+    taken.swap(slots_);
+    return taken;
   }
 
  private:

@@ -314,14 +314,16 @@ std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* tim
 // in the arenas of threads that are gone, 10 to 50 MB more in each of the first epochs.
 void EpochStream::free_memory() {
   batches_->close();
+  std::vector<std::shared_ptr<const Batch>> left;
   {
     const std::lock_guard lock(mutex_);
-    ring_.clear();
+    left = ring_.take_all();
     if (store_ == nullptr) return;
     stats_at_end_ = {units_->units_finished(), units_->bytes_read(), store_->spilled_bytes()};
     units_.reset();
     store_.reset();
   }
+  left.clear();
 #if defined(__GLIBC__)
   ::malloc_trim(0);
 #endif

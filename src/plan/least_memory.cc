@@ -17,17 +17,18 @@ struct Middle {
 };
 
 Middle middle_of(std::span<const UnitRows> by_rows, std::span<const UnitRows> by_density,
-                 uint32_t batch_size, double part) {
+                 uint64_t batch_rows, double part) {
   Middle middle;
   // A share's part of a unit may be a row less than its due.
   const double less = part < 1 ? 1 : 0;
-  double room = batch_size < 2 ? 0 : batch_size - 2.0;
+  const double rows_between = batch_rows < 2 ? 0 : static_cast<double>(batch_rows - 2);
+  double room = rows_between;
   for (const UnitRows& unit : by_rows) {
     room -= std::max(1.0, unit.row_count * part - less);
     if (room < 0) break;
     ++middle.visits;
   }
-  room = batch_size < 2 ? 0 : batch_size - 2.0;
+  room = rows_between;
   for (size_t i = 0; i < by_density.size() && room > 0; ++i) {
     const double rows = std::min(room, by_density[i].row_count * part + less);
     middle.bytes +=
@@ -59,9 +60,10 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
   for (const UnitRows& unit : units) rows += unit.row_count;
   const double densest = density(by_density.front());
 
+  const uint64_t most_batch_rows = uint64_t{options.batch_size} + options.min_batch - 1;
   double least = 0;
   for (const double part : unit_parts(rows, units.size(), options)) {
-    const Middle middle = middle_of(by_rows, by_density, options.batch_size, part);
+    const Middle middle = middle_of(by_rows, by_density, most_batch_rows, part);
     // A batch's first and last visit, and those ahead.
     const uint64_t whole = std::min<uint64_t>(units.size(), uint64_t{units_ahead} + 2);
     double bytes = middle.bytes;
