@@ -9,7 +9,12 @@ import pytest
 from conftest import Oracle
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-PAGES = sorted(page.name for page in DOCS.glob("*.md") if "```python" in page.read_text())
+# The example of compat.md is that of test_compat_census.py, which checks its results.
+PAGES = sorted(
+    page.name
+    for page in DOCS.glob("*.md")
+    if "```python" in page.read_text() and page.name != "compat.md"
+)
 
 
 def run_page(page: str, **names) -> dict:
