@@ -178,11 +178,13 @@ def test_dataloader_with_workers_goes_on(tiled, persistent: bool, context: str) 
     assert state == other.state_dict()
     assert state["epoch"] == 1
     assert state["segments"][-1]["batches"] == 11
-    del batches
+    assert read(batches) == epochs[1][11:]
 
     resumed = small(tiled, memory_budget="2MiB")
     again = loader(resumed)
-    read(again, 2)  # workers that are kept have begun another epoch by now
+    # Workers that are kept have begun another epoch by now. Spawned ones are not left in the middle
+    # of it: torch's queue thread may abort a process that ends while it copies a batch.
+    read(again, 2 if context == "fork" else None)
     again.load_state_dict(state)
     assert read(again) == epochs[1][11:]
     after = read(again)
