@@ -9,7 +9,7 @@ import pandas as pd
 import penstock as ps
 import pyarrow as pa
 from conftest import Oracle
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock.column_values import ColumnValues, combinations
 from soma_tables import dictionary, write_experiment
@@ -77,10 +77,18 @@ def test_a_cell_that_misses_a_value_is_in_no_class(tmp_path) -> None:
     assert encoder.inverse_transform(codes).tolist()[:2] == ["a//1.5//1", None]
 
 
+def test_a_missing_value_is_not_the_text_for_it() -> None:
+    encoder = ps.BatchEncoder(["donor", "score"])
+    encoder.fit({"donor": np.array(["None", "a"], object), "score": np.array([1.0, 2.0])})
+    obs = {"donor": np.array([None, "None", "a"], object), "score": np.array([1.0, 1.0, np.nan])}
+    assert encoder.transform(obs).tolist() == [-1, 0, -1]
+
+
 def test_repr() -> None:
     assert repr(ps.BatchEncoder(["a", "b"])) == "BatchEncoder('a', 'b')"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=40))
 def test_combinations_are_those_of_pandas(rows: list[tuple[int, int, int]]) -> None:
     """Two coded columns (the last category is a missing value) and one of numbers with NaN."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ import pytest
 import tiledbsoma
 import torch
 from compat_experiments import as_process, counts, write_cells
+from conftest import Oracle
 from penstock.compat.census import (
     BatchEncoder,
     Encoder,
@@ -339,11 +342,18 @@ def test_no_batch_by_number(cells) -> None:
         make(cells)[0]
 
 
+def first_column(batch) -> list[int]:
+    return batch[1][:, 0].tolist()
+
+
 def test_torch_has_its_functional_pipes(cells) -> None:
     pipe = make(cells, batch_size=5)
     assert isinstance(pipe, IterableDataset)
-    sizes = pipe.map(lambda batch: len(batch[0]))
-    assert list(sizes) == [5] * 8 + [2]
+    columns = pipe.map(first_column)
+    assert len(columns) == 9
+    for num_workers in (0, 2):
+        codes = sum(experiment_dataloader(columns, num_workers=num_workers), [])
+        assert sorted(codes) == list(range(42))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pipe.nothing
 
@@ -441,3 +451,20 @@ def test_the_tutorial(cells) -> None:
     X, labels = next(iter(census_ml.experiment_dataloader(test)))
     predicted = encoder.inverse_transform(model(X).argmax(1).cpu())
     assert (predicted == encoder.inverse_transform(labels.ravel().numpy())).mean() > 0.7
+
+
+def test_the_example_of_the_docs(census_like: Oracle) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compat.md").read_text()
+    imports, example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    tissue = census_like.obs["tissue_general"].iloc[0]
+    example = example.replace('"census_data/homo_sapiens"', repr(str(census_like.path)))
+    example = example.replace("'tongue'", repr(tissue))
+    names: dict = {}
+    exec(imports + example, names)
+    cells = census_like.obs.query(f"tissue_general == {tissue!r} and is_primary_data == True")
+    assert names["pipe"].shape[0] == len(cells) > 0
+    X, labels = names["X"], names["labels"]
+    assert X.shape == (len(labels), census_like.X.shape[1])
+    assert names["pipe"].obs_encoders["cell_type"].classes_.tolist() == sorted(
+        cells["cell_type"].unique()
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import multiprocessing
@@ -36,6 +37,15 @@ def _start_method():
     before = multiprocessing.get_start_method()
     yield
     torch.multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_garbage():
+    """tiledbsoma_ml collects garbage for every block that it reads: seconds a test otherwise."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
@@ -533,3 +543,17 @@ def test_the_budget_follows_the_block(cells) -> None:
     assert budget(shuffle=False) == 2**29 + 8 * 12
     with as_process(worker=0, num_workers=4):
         assert budget() == 4 * (2**29 + 8 * 12)
+
+
+def test_workers_that_are_spawned_and_kept_see_the_epoch(cells) -> None:
+    """The calls of the tutorial of several workers."""
+    ds = make(ours, cells, batch_size=4, seed=3)
+    loader = ours.experiment_dataloader(
+        ds, num_workers=2, persistent_workers=True, multiprocessing_context="spawn"
+    )
+    orders = []
+    for epoch in (0, 1, 0):
+        ds.set_epoch(epoch)
+        orders.append(flat(loader))
+        assert sorted(orders[-1]) == list(range(42))
+    assert orders[0] == orders[2] != orders[1]
