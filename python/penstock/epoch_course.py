@@ -76,6 +76,12 @@ def begin_course(
     segments = position.segments
     here = segments[-1] if segments and segments[-1].shape == shape else None
     earlier = segments[:-1] if here is not None else segments
+    if here is None and position.worker is not None:
+        # Its count is one worker's: which cells the others gave cannot be told from it.
+        raise InvalidArgument(
+            "the state of a DataLoader worker goes on with the arguments that it was saved with; "
+            "save Dataset.state_dict of the main process, which fits others"
+        )
     rows = rows_left(selection, settings, position.epoch, earlier) if earlier else None
     worker = share.worker if share.num_workers > 1 and in_worker() else None
     course = Course(position.epoch, position.selection, earlier, shape, share, worker, rows, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -126,7 +127,7 @@ class Position:
             segments = tuple(_segment(each) for each in state["segments"])
             worker, lane = state.get("worker"), state.get("lane")
             return cls(
-                _whole(state["epoch"]),
+                _epoch(state["epoch"]),
                 _whole(state["selection"]),
                 segments,
                 None if worker is None else _whole(worker),
@@ -137,16 +138,27 @@ class Position:
 
 
 def _segment(fields: Mapping[str, Any]) -> Segment:
-    names = Shape.__dataclass_fields__
+    shape: dict[str, Any] = {}
+    for each in dataclass_fields(Shape):
+        value = fields[each.name]
+        if type(value).__name__ != each.type:  # a saved file may hold anything
+            raise ValueError(f"{each.name} is {value!r}")
+        shape[each.name] = _whole(value) if each.type == "int" else value
     return Segment(
-        Shape(**{name: fields[name] for name in names}),
+        Shape(**shape),
         _whole(fields["plan"]),
         _whole(fields["batches"]),
     )
 
 
+def _epoch(number: Any) -> int:
+    if _whole(number) > 2**62:  # the most that set_epoch takes
+        raise ValueError(f"{number!r} is no epoch")
+    return _whole(number)
+
+
 def _whole(number: Any) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**64:
         raise ValueError(f"{number!r} is no count")
     return number
 

@@ -310,6 +310,9 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         ({**state, "epoch": -1}, "damaged"),
         ({**state, "segments": [{}]}, "damaged"),
         ({**state, "segments": 3}, "damaged"),
+        ({**state, "epoch": 2**63}, "damaged"),
+        ({**state, "segments": [{**state["segments"][0], "batch_size": "x"}]}, "batch_size is 'x'"),
+        ({**state, "segments": [{**state["segments"][0], "world_size": -1}]}, "damaged"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
             ds.load_state_dict(bad)
@@ -333,6 +336,20 @@ def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
     state["worker"] = state["lane"] = 1
     with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
         ds.load_state_dict(state)
+
+
+def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
+    """One worker's count does not tell which cells the others gave."""
+    from penstock.epoch_course import begin_course
+    from penstock.epoch_position import Position
+    from penstock.sharding import Share
+
+    ds = small(tiled)
+    next(iter(ds))
+    state = ds.state_dict() | {"worker": 0, "lane": 0}
+    other = small(tiled, batch_size=100)
+    with pytest.raises(ps.InvalidArgument, match="the arguments that it was saved with"):
+        begin_course(Position.from_state(state), other._selection, other._settings, Share())
 
 
 def identity(batch):
