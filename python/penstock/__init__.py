@@ -13,7 +13,13 @@ Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they a
 from ._core import version as __version__
 from .axis_query import AxisQuery
 from .dataset import Dataset
-from .encoders import BatchEncoder, Encoder, LabelEncoder
+from .encoders import (
+    BatchEncoder,
+    Encoder,
+    LabelEncoder,
+    NumericEncoder,
+    OneHotEncoder,
+)
 from .errors import (
     CorruptData,
     Internal,
@@ -43,6 +49,8 @@ __all__ = [
     "LabelEncoder",
     "LoaderStats",
     "NotFound",
+    "NumericEncoder",
+    "OneHotEncoder",
     "PenstockError",
     "ResourceExhausted",
     "Unsupported",

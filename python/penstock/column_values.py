@@ -9,7 +9,6 @@ neighbours, become objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +61,10 @@ class ColumnValues:
             return self.values.take(positions)
         return self.values.take(self.codes.take(positions))
 
+    def rows(self, rows: slice) -> Array:
+        """Values of a stretch of rows."""
+        return self.values[rows] if self.codes is None else self.values.take(self.codes[rows])
+
     def to_numpy(self) -> Array:
         """Values of all rows."""
         return self.values if self.codes is None else self.values.take(self.codes)
@@ -85,15 +88,6 @@ class ColumnValues:
         found.sort()
         return found
 
-    def ranks(self) -> npt.NDArray[np.int64]:
-        """Place of each row's value among the distinct ones, sorted; -1 where it is missing."""
-        values = self.values
-        missing = is_missing(values)
-        known = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
-        ranks = np.full(len(values), -1, np.int64)
-        ranks[known] = np.unique(values[known], return_inverse=True)[1]
-        return ranks if self.codes is None else ranks.take(self.codes)
-
     def to_pandas(self, positions: npt.NDArray[np.int64] | None = None) -> Any:
         """Make what a pandas column of this is made of: a Categorical for an enumeration."""
         if not self.is_enumerated or self.codes is None:
@@ -105,27 +99,6 @@ class ColumnValues:
         if self.has_missing:
             codes = np.where(codes == len(categories), np.int32(-1), codes)
         return pd.Categorical.from_codes(codes, categories=categories, ordered=self.is_ordered)
-
-
-def combinations(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
-    """Values of the columns for each combination that occurs, sorted, without those that miss one.
-
-    Takes some 24 bytes a row while it works.
-    """
-    keys, known = None, None
-    for column in columns.values():
-        ranks = column.ranks()
-        if keys is None or known is None:
-            keys, known = ranks, ranks >= 0
-            continue
-        known &= ranks >= 0
-        # Numbered anew each time, in the same order, so that the product stays small.
-        keys = np.unique(keys, return_inverse=True)[1] * (int(ranks.max(initial=0)) + 2) + ranks
-    if keys is None or known is None:
-        return {}
-    rows = np.flatnonzero(known)
-    rows = rows[np.unique(keys[rows], return_index=True)[1]]
-    return {name: column.take(rows) for name, column in columns.items()}
 
 
 def is_missing(values: Array) -> npt.NDArray[np.bool_] | None:

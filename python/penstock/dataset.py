@@ -382,13 +382,14 @@ class Dataset:
 
     def _fitted_obs(self) -> ObsBatches:
         if self._obs_batches is None:
-            batches = ObsBatches(self.obs, self._obs_columns, self._encoders, self._obs_format)
-            if not self._encoders_fitted:
+            fit = not self._encoders_fitted
+            if fit:
                 for encoder in self._encoders:
                     encoder.claim(self._identity)
-                batches.fit()
-                self._encoders_fitted = True
-            self._obs_batches = batches
+            self._obs_batches = ObsBatches(
+                self.obs, self._obs_columns, self._encoders, self._obs_format, fit
+            )
+            self._encoders_fitted = True
         return self._obs_batches
 
     def plan(self) -> LoaderStats:

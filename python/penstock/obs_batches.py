@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .column_values import ColumnValues, combinations
+from .column_values import ColumnValues
+from .encoded_rows import EncodedRows
 from .encoders import Encoder
 from .errors import InvalidArgument
 from .matrix_batches import as_tensor
+from .row_combinations import combinations
 from .table import JOINID, DataFrame
 
 Array = npt.NDArray[Any]
@@ -23,8 +25,22 @@ OBS_FORMATS = ("arrays", "pandas", "torch")
 class ObsBatches:
     """Gathers obs values and encoded labels for batches of a selection.
 
-    Columns are read once, for the selected rows, and kept as codes where values repeat;
-    ``soma_joinid`` comes with each batch and is not read. Immutable once made.
+    Columns are read once, for the selected rows, and kept as codes where values repeat; those that
+    only encoders read are dropped when the rows are encoded. ``soma_joinid`` comes with each batch
+    and is not read. Immutable once made.
+
+    Parameters
+    ----------
+    obs : DataFrame
+        The selected cells.
+    columns : sequence of str
+        Columns that come as they are.
+    encoders : sequence of Encoder
+        What comes encoded.
+    obs_format : str
+        One of `OBS_FORMATS`.
+    fit : bool
+        Fit the encoders first, on these rows.
     """
 
     def __init__(
@@ -33,29 +49,40 @@ class ObsBatches:
         columns: Sequence[str],
         encoders: Sequence[Encoder],
         obs_format: str,
+        fit: bool = True,
     ) -> None:
         self._columns = list(columns)
-        self._encoders = list(encoders)
         self._format = obs_format
         needed = list(columns) + [column for encoder in encoders for column in encoder.columns]
         stored = [name for name in dict.fromkeys(needed) if name != JOINID]
         self._values = obs.read(stored) if stored else {}
-        for encoder in self._encoders:
-            if JOINID in encoder.columns:
-                self._values.setdefault(JOINID, _joinid_column(obs))
-        self._lookups: dict[str, Array] = {}
+        if any(JOINID in encoder.columns for encoder in encoders):
+            self._values[JOINID] = _joinid_column(obs)
+        if fit:
+            self._fit(encoders)
+        self._encoded = {
+            encoder.name: EncodedRows(
+                encoder, {name: self._values[name] for name in encoder.columns}
+            )
+            for encoder in encoders
+        }
+        self._values = {name: self._values[name] for name in columns if name != JOINID}
 
     @property
     def nbytes(self) -> int:
-        """Memory that the columns take."""
-        return sum(values.nbytes for values in self._values.values())
+        """Memory that the columns and the encoded rows take, at most."""
+        kept: list[ColumnValues | EncodedRows] = [*self._values.values(), *self._encoded.values()]
+        return sum(each.nbytes for each in kept)
 
-    def fit(self) -> None:
-        """Fit the encoders on the selected rows."""
-        for encoder in self._encoders:
+    def _fit(self, encoders: Sequence[Encoder]) -> None:
+        for encoder in encoders:
             columns = {name: self._values[name] for name in encoder.columns}
+            if not encoder.needs_fit:
+                continue
             if encoder.fits_combinations:
                 encoder.fit(combinations(columns))
+            elif encoder.fits_rows:
+                encoder.fit({name: values.to_numpy() for name, values in columns.items()})
             else:
                 encoder.fit({name: values.distinct() for name, values in columns.items()})
 
@@ -70,41 +97,26 @@ class ObsBatches:
                 obs[name] = self._values[name].to_pandas(positions)
             else:
                 obs[name] = self._values[name].take(positions)
-        for encoder in self._encoders:
-            obs[encoder.name] = self._encode(encoder, positions)
+        for name, rows in self._encoded.items():
+            obs[name] = rows.take(positions)
         if self._format == "pandas":
-            import pandas as pd
-
-            return pd.DataFrame(obs, copy=False)
+            return _frame(obs)
         if self._format == "torch":
             return {name: to_tensor(values) for name, values in obs.items()}
         return obs
 
-    def _encode(self, encoder: Encoder, positions: npt.NDArray[np.int64]) -> Array:
-        if not encoder.is_elementwise:
-            obs = {name: self._values[name].take(positions) for name in encoder.columns}
-            return _transformed(encoder, obs, len(positions))
-        (column,) = encoder.columns
-        values = self._values[column]
-        if values.codes is None:
-            return _transformed(encoder, {column: values.take(positions)}, len(positions))
-        lookup = self._lookups.get(encoder.name)
-        if lookup is None:
-            distinct = values.values
-            lookup = np.asarray(_transformed(encoder, {column: distinct}, len(distinct)))
-            self._lookups[encoder.name] = lookup
-        return lookup.take(values.codes.take(positions), axis=0)
 
+def _frame(obs: dict[str, Any]) -> Any:
+    """Make a DataFrame; an output of several columns becomes columns ``name_0``, ``name_1``, …."""
+    import pandas as pd
 
-def _transformed(encoder: Encoder, obs: dict[str, Array], rows: int) -> Array:
-    encoded = encoder.transform(obs)
-    shape = np.shape(encoded)
-    if not shape or shape[0] != rows:
-        raise InvalidArgument(
-            f"an encoder must give one entry a row, {encoder.name!r} gave shape {shape} "
-            f"for {rows} rows"
-        )
-    return encoded
+    flat: dict[str, Any] = {}
+    for name, values in obs.items():
+        if np.ndim(values) == 2:
+            flat.update({f"{name}_{i}": column for i, column in enumerate(values.T)})
+        else:
+            flat[name] = values
+    return pd.DataFrame(flat, copy=False)
 
 
 def _joinid_column(obs: DataFrame) -> ColumnValues:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.column_values import ColumnValues, combinations
+from penstock.column_values import ColumnValues
+from penstock.row_combinations import combinations
 from soma_tables import dictionary, write_experiment
 
 
@@ -40,7 +41,7 @@ def test_classes_are_the_combinations_that_occur(census_like: Oracle) -> None:
 
 def test_one_column_and_given_classes(census_like: Oracle) -> None:
     (dataset,) = census_like.obs["dataset_id"].unique()[:1]
-    encoder = ps.BatchEncoder("dataset_id", "dataset", classes=["another", dataset])
+    encoder = ps.BatchEncoder("dataset_id", "dataset", classes=["another", dataset], unseen=-1)
     ds = ps.Dataset(census_like.path, encoders=[encoder], obs_columns=["dataset_id"])
     for _, obs in ds:
         np.testing.assert_array_equal(obs["dataset"], np.where(obs["dataset_id"] == dataset, 1, -1))

@@ -325,7 +325,7 @@ def test_encoders_are_shared_by_the_parts_of_a_split(census_like: Oracle) -> Non
         encoders=[
             ps.LabelEncoder("cell_type"),
             ps.LabelEncoder(["sex", "assay"], name="both"),
-            ps.LabelEncoder("tissue", classes=["lung"], name="lung"),
+            ps.LabelEncoder("tissue", classes=["lung"], name="lung", unseen=-1),
         ],
     )
     train, val = ds.random_split(0.999, 0.001)
@@ -682,7 +682,7 @@ def test_a_filter_error_points_at_the_place(soma_small: Oracle) -> None:
         (lambda: ps.LabelEncoder(5), "columns of an encoder must be a list of names, got 5"),
         (lambda: ps.LabelEncoder([]), "needs the names of obs columns"),
         (lambda: ps.LabelEncoder("a", name=5), "name of an encoder must be a string, got 5"),
-        (lambda: ps.LabelEncoder("a", classes=5), "classes must be a list of values, got 5"),
+        (lambda: ps.LabelEncoder("a", classes=5), "classes must be a list of values or a dict of value to code, got 5"),
         (lambda: ps.LabelEncoder("a", classes="ab"), "classes must be a list of values, got 'ab'"),
         (lambda: ps.LabelEncoder("a", classes=[[1]]), "classes must be numbers, strings"),
         (lambda: ps.LabelEncoder("a", classes=[1, 1]), "twice"),

@@ -1,0 +1,16 @@
+"""Encoders turn obs columns into numbers for a model; docs/encoders.md."""
+
+from .batch import BatchEncoder
+from .encoder import Encoder, checked_encoders
+from .label import LabelEncoder
+from .numeric import NumericEncoder
+from .one_hot import OneHotEncoder
+
+__all__ = [
+    "BatchEncoder",
+    "Encoder",
+    "LabelEncoder",
+    "NumericEncoder",
+    "OneHotEncoder",
+    "checked_encoders",
+]

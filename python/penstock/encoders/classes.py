@@ -1,0 +1,70 @@
+"""Classes and their codes: the map behind the label encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import checked_int, described
+from ..column_values import objects
+from ..errors import InvalidArgument
+
+Array = npt.NDArray[Any]
+
+_MOST_CODES = 2**24
+
+
+class Classes:
+    """Code of a value, and value of a code.
+
+    Made from the values in the order of their codes, or from a mapping of value to code, in which
+    several values may have one code (the first of them is its name) and codes may be left out.
+    """
+
+    def __init__(self, classes: Any) -> None:
+        if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+            raise InvalidArgument(
+                "classes must be a list of values or a dict of value to code, "
+                f"got {described(classes)}"
+            )
+        try:
+            if isinstance(classes, Mapping):
+                self._code_of = {_plain(value): _code(code) for value, code in classes.items()}
+            else:
+                listed = classes.tolist() if isinstance(classes, np.ndarray) else classes
+                values = [_plain(value) for value in listed]
+                self._code_of = {value: code for code, value in enumerate(values)}
+                if len(self._code_of) != len(values):
+                    raise InvalidArgument(f"a class is named twice, classes {values}")
+        except TypeError:
+            raise InvalidArgument(
+                f"classes must be numbers, strings or the like, got {described(classes)}"
+            ) from None
+        if isinstance(classes, np.ndarray):
+            self.names = classes
+            return
+        names: list[Any] = [None] * (1 + max(self._code_of.values(), default=-1))
+        for value, code in reversed(self._code_of.items()):
+            names[code] = value
+        self.names = objects(names)
+
+    def __len__(self) -> int:
+        """One more than the highest code."""
+        return len(self.names)
+
+    def lookup(self, values: list[Any]) -> npt.NDArray[np.int64]:
+        """Codes of values; -1 for what is no class."""
+        known = self._code_of
+        return np.fromiter((known.get(value, -1) for value in values), np.int64, len(values))
+
+
+def _plain(value: Any) -> Any:
+    # A numpy string or number is equal to Python's; dates are not, and stay what they are.
+    return value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value
+
+
+def _code(code: Any) -> int:
+    return checked_int("a code of classes", code, least=0, most=_MOST_CODES)

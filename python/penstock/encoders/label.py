@@ -1,0 +1,170 @@
+"""Classes of obs columns as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import checked_int, described
+from ..column_values import is_missing, objects
+from ..errors import InvalidArgument
+from .classes import Classes
+from .encoder import Array, Encoder, as_codes
+
+_NAMED_IN_ERRORS = 5
+
+
+class LabelEncoder(Encoder):
+    """Classes as integers from 0, in the sorted order of their names.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        One column, or several whose values are joined by ``//`` into one label.
+    name : str, optional
+        The key of its output in obs.
+    classes : sequence or dict, optional
+        The classes, in the order of their codes, or a dict of value to code, in which several
+        values may share one; by default the values that occur in the cells of the `Dataset`, sorted
+        (for several columns, all combinations of them).
+    unseen : int or "error", default "error"
+        The code of a label that is no class, as there may be when `classes` are given.
+    missing : int or "error", default -1
+        The code of a cell that has no value.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Code to class, once fitted.
+
+    Raises
+    ------
+    InvalidArgument
+        With the first batch: a label is no class; the message names it.
+
+    Notes
+    -----
+    The output is int64, kept as 1 or 2 bytes a cell. -1 is ``ignore_index`` of a loss when so told.
+    """
+
+    is_elementwise = True
+    separator = "//"
+
+    def __init__(
+        self,
+        columns: str | Sequence[str],
+        name: str | None = None,
+        classes: Sequence[Any] | Mapping[Any, int] | None = None,
+        *,
+        unseen: int | str = "error",
+        missing: int | str = -1,
+    ) -> None:
+        super().__init__(columns, name)
+        self.is_elementwise = len(self.columns) == 1
+        self.needs_fit = classes is None
+        self._unseen = _code_or_error("unseen", unseen)
+        self._missing = _code_or_error("missing", missing)
+        self._classes = Classes([] if classes is None else classes)
+
+    @property
+    def classes_(self) -> Array:
+        """Code to class; None for a code that is no class's."""
+        return self._classes.names
+
+    def fit(self, values: Mapping[str, Array]) -> None:
+        """Take the distinct values as classes, unless they were given."""
+        if not self.needs_fit:
+            return
+        classes = values[self.columns[0]]
+        for column in self.columns[1:]:
+            joined = [
+                f"{left}{self.separator}{right}" for left in classes for right in values[column]
+            ]
+            classes = objects(joined)
+        self._classes = Classes(classes)
+
+    def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """Codes of the rows, int64."""
+        labels = self._labels(obs)
+        codes = self._classes.lookup(labels)
+        no_class = np.flatnonzero(codes < 0)
+        if len(no_class):
+            # A missing value is None or one that differs from itself.
+            missing = np.array([labels[i] is None or labels[i] != labels[i] for i in no_class])
+            self._fill(codes, no_class[missing], self._missing, labels)
+            self._fill(codes, no_class[~missing], self._unseen, labels)
+        return codes
+
+    def inverse_transform(self, encoded: Array) -> Array:
+        """Return the classes of codes; None for the codes of missing values and unseen labels."""
+        codes = as_codes(self.name, encoded)
+        count = len(self.classes_)
+        beyond = (codes < 0) | (codes >= count)
+        known = beyond.copy()
+        for code in (self._unseen, self._missing):
+            known &= codes != code
+        if known.any():
+            raise InvalidArgument(
+                f"a code is not in [0, {count}) nor one for missing or unseen labels, got "
+                f"{int(codes[known][0])}, encoder {self.name!r}"
+            )
+        values: Array = np.append(self.classes_, [None])[np.where(beyond, count, codes)]
+        return values
+
+    def _labels(self, obs: Mapping[str, Array]) -> list[Any]:
+        """Return the label of each row."""
+        if len(self.columns) == 1:
+            return list(obs[self.columns[0]].tolist())
+        return self._joined(obs)
+
+    def _joined(self, obs: Mapping[str, Array]) -> list[Any]:
+        """Return the values of all columns as one text; None where one is missing."""
+        columns = [obs[column].tolist() for column in self.columns]
+        labels: list[Any] = [
+            self.separator.join(map(str, values)) for values in zip(*columns, strict=True)
+        ]
+        for column in self.columns:
+            missing = is_missing(obs[column])
+            if missing is not None:
+                for row in np.flatnonzero(missing):
+                    labels[row] = None
+        return labels
+
+    def _fill(
+        self, codes: Array, rows: npt.NDArray[np.intp], code: int | None, labels: list[Any]
+    ) -> None:
+        """Give rows of no class a code, or say what they are."""
+        if not len(rows):
+            return
+        if code is not None:
+            codes[rows] = code
+            return
+        found = list(dict.fromkeys(labels[row] for row in rows))
+        if found[0] is None or found[0] != found[0]:
+            raise InvalidArgument(
+                f"cells miss a value of {', '.join(self.columns)} and have no class of the encoder "
+                f"{self.name!r}: give them a code by missing=-1, or leave them out by obs_query"
+            )
+        named = ", ".join(map(repr, found[:_NAMED_IN_ERRORS]))
+        more = f" and {len(found) - _NAMED_IN_ERRORS} more" if len(found) > _NAMED_IN_ERRORS else ""
+        raise InvalidArgument(
+            f"labels are no classes of the encoder {self.name!r}: {named}{more}; add them to its "
+            f"classes ({len(self.classes_)} now), give them a code of their own by unseen=-1, or "
+            "leave their cells out by obs_query"
+        )
+
+    def __repr__(self) -> str:
+        fitted = f", {len(self.classes_)} classes" if len(self.classes_) else ""
+        return f"{type(self).__name__}({', '.join(map(repr, self.columns))}{fitted})"
+
+
+def _code_or_error(name: str, code: Any) -> int | None:
+    """Return the code, None for "error"."""
+    if isinstance(code, str):
+        if code != "error":
+            raise InvalidArgument(f'{name} must be an integer or "error", got {described(code)}')
+        return None
+    return checked_int(name, code, least=-(2**31), most=2**31 - 1)

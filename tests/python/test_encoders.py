@@ -1,0 +1,319 @@
+"""Encoders against scikit-learn and pandas: every cell encoded once, for random columns."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+from conftest import Oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock import encoded_rows, row_combinations
+from penstock.column_values import ColumnValues, objects
+from penstock.obs_batches import ObsBatches
+
+sklearn = pytest.importorskip("sklearn.preprocessing")
+
+NAMES = ["B cell", "T cell", "", "NK", "ß//", "T cell//x"]
+
+
+class Obs:
+    """A table of columns in memory, as `ObsBatches` reads one."""
+
+    def __init__(self, *columns: ColumnValues) -> None:
+        self.columns = {column.name: column for column in columns}
+
+    def read(self, names):
+        return {name: self.columns[name] for name in names}
+
+
+class Batch:
+    def __init__(self, positions) -> None:
+        self._positions = np.asarray(positions, np.int64)
+
+    def positions(self):
+        return self._positions
+
+
+def encode(encoder: ps.Encoder, *columns: ColumnValues, positions=None):
+    """Output of an encoder for all rows, or those at `positions`."""
+    if positions is None:
+        positions = np.arange(len(columns[0]))
+    return ObsBatches(Obs(*columns), [], [encoder], "arrays").take(Batch(positions))[encoder.name]
+
+
+def coded(name: str, codes, values=NAMES, missing: bool = True) -> ColumnValues:
+    """A column of strings; the code after the last is a missing value."""
+    values = objects([*values, None] if missing else list(values))
+    return ColumnValues(name, values, np.asarray(codes, np.uint8), has_missing=missing)
+
+
+codes_of_names = st.lists(st.integers(0, len(NAMES)), min_size=1, max_size=60)
+
+
+@settings(deadline=None)
+@given(codes_of_names, st.data())
+def test_labels_are_those_of_scikit_learn(codes: list[int], data) -> None:
+    column = coded("a", codes)
+    encoder = ps.LabelEncoder("a")
+    positions = data.draw(st.lists(st.integers(0, len(codes) - 1), max_size=30))
+    got = encode(encoder, column, positions=positions)
+    known = [value for value in column.to_numpy() if value is not None]
+    oracle = sklearn.LabelEncoder().fit(np.array(known, object))
+    assert got.dtype == np.int64
+    assert encoder.classes_.tolist() == oracle.classes_.tolist()
+    for code, value in zip(got, column.take(np.asarray(positions, np.int64)), strict=True):
+        assert code == (-1 if value is None else oracle.transform([value])[0])
+    back = encoder.inverse_transform(got)
+    assert back.tolist() == column.take(np.asarray(positions, np.int64)).tolist()
+
+
+@settings(deadline=None)
+@given(codes_of_names, codes_of_names)
+def test_one_hot_is_that_of_scikit_learn(first: list[int], second: list[int]) -> None:
+    rows = min(len(first), len(second))
+    columns = [coded("a", first[:rows]), coded("b", second[:rows])]
+    encoder = ps.OneHotEncoder(["a", "b"], "hot")
+    got = encode(encoder, *columns)
+    values = np.stack([column.to_numpy() for column in columns], axis=1)
+    categories = [sorted({v for v in column if v is not None}) for column in values.T]
+    expected = [
+        sklearn.OneHotEncoder(
+            categories=[objects(kinds)], handle_unknown="ignore", sparse_output=False
+        ).fit_transform(column.reshape(-1, 1))
+        for kinds, column in zip(categories, values.T, strict=True)
+        if kinds
+    ]
+    np.testing.assert_array_equal(got, np.concatenate([np.empty((rows, 0)), *expected], axis=1))
+    assert got.dtype == np.float32
+    assert encoder.inverse_transform(got).tolist() == values.tolist()
+
+
+numbers = st.floats(-1e6, 1e6, width=32) | st.just(float("nan"))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(numbers, st.integers(-5, 5)), min_size=1, max_size=60))
+@pytest.mark.parametrize("scale", ["none", "standard", "minmax"])
+def test_numbers_are_those_of_scikit_learn(scale: str, rows: list[tuple[float, int]]) -> None:
+    values = np.array(rows, np.float64)
+    columns = [
+        ColumnValues("a", values[:, 0]),
+        ColumnValues("b", values[:, 1].astype(np.int32)),
+    ]
+    encoder = ps.NumericEncoder(["a", "b"], "numbers", scale=scale, dtype="float64")
+    got = encode(encoder, *columns)
+    known = ~np.isnan(values[:, 0])
+    expected = values.copy()
+    oracle = {"standard": sklearn.StandardScaler, "minmax": sklearn.MinMaxScaler}.get(scale)
+    if oracle is not None:
+        for i, own in enumerate((known, np.ones(len(values), bool))):
+            if own.any():
+                expected[:, i] = oracle().fit_transform(values[:, [i]])[:, 0]
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(encoder.inverse_transform(got), values, rtol=1e-6, atol=1e-3)
+    filled = ps.NumericEncoder("a", scale=scale, missing=7)
+    assert (encode(filled, columns[0])[~known] == 7).all()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=40), st.integers(1, 9))
+def test_batches_are_the_groups_of_pandas(rows: list[tuple[int, int, int]], block: int) -> None:
+    codes = np.array(rows, np.uint8).reshape(-1, 3)
+    columns = [
+        coded("donor", codes[:, 0], ["c", "a", "b"]),
+        coded("assay", codes[:, 1], ["x", "y", "z", "w"], missing=False),
+        ColumnValues("lane", codes[:, 2].astype(np.int64)),
+    ]
+    encoder = ps.BatchEncoder([column.name for column in columns])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoded_rows, "BLOCK_ROWS", block)
+        patch.setattr(row_combinations, "BLOCK_ROWS", block)
+        got = encode(encoder, *columns)
+    frame = pd.DataFrame({column.name: column.to_numpy() for column in columns})
+    groups = frame.groupby(list(frame), sort=True, dropna=True)
+    labels = ["//".join(map(str, key)) for key in frame.dropna().groupby(list(frame)).groups]
+    assert got.tolist() == groups.ngroup().fillna(-1).astype(int).tolist()
+    assert encoder.classes_.tolist() == labels
+
+
+class Squares(ps.Encoder):
+    """An encoder of a user's: counts how many rows it is given."""
+
+    def __init__(self, column: str, **flags) -> None:
+        super().__init__(column, "squares")
+        self.rows = 0
+        for name, value in flags.items():
+            setattr(self, name, value)
+
+    def transform(self, obs):
+        (values,) = obs.values()
+        self.rows += len(values)
+        return values * values - 3
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(-300, 70_000), min_size=1, max_size=60),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_cells_are_encoded_once_and_kept_narrow(values, block: int, is_elementwise: bool) -> None:
+    column = ColumnValues("a", np.array(values, np.int64))
+    encoder = Squares("a", is_elementwise=is_elementwise)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoded_rows, "BLOCK_ROWS", block)
+        rows = encoded_rows.EncodedRows(encoder, {"a": column})
+    given_rows = encoder.rows
+    assert given_rows <= len(values)
+    expected = np.array(values) ** 2 - 3
+    for _ in range(3):
+        np.testing.assert_array_equal(rows.take(np.arange(len(values))), expected)
+    assert encoder.rows == given_rows
+    assert rows.take(np.arange(1)).dtype == np.int64
+    least, most = min(0, expected.min()), max(0, expected.max())
+    narrowest = next(
+        np.dtype(t).itemsize
+        for t in ("u1", "i1", "u2", "i2", "u4", "i4", "i8")
+        if np.iinfo(t).min <= least and most <= np.iinfo(t).max
+    )
+    assert rows.nbytes == narrowest * len(values)
+
+
+def test_labels_of_many_cells_take_one_or_two_bytes() -> None:
+    lanes = np.random.default_rng(0).integers(0, 240, 3_000)
+    column = ColumnValues("lane", lanes)
+    assert (
+        encoded_rows.EncodedRows(fitted(ps.LabelEncoder("lane"), column), {"lane": column}).nbytes
+        == 3_000
+    )
+    donors = ColumnValues("donor", np.arange(3_000) % 7)
+    both = {"lane": column, "donor": donors}
+    encoder = fitted(ps.BatchEncoder(["lane", "donor"]), column, donors)
+    assert len(encoder.classes_) > 256
+    assert encoded_rows.EncodedRows(encoder, both).nbytes == 6_000
+
+
+def fitted(encoder: ps.Encoder, *columns: ColumnValues):
+    encode(encoder, *columns)
+    return encoder
+
+
+def test_labels_that_are_no_classes() -> None:
+    column = coded("a", [0, 1, 3, 1, 6])
+    with pytest.raises(
+        ps.InvalidArgument, match=r"no classes of the encoder 'a': 'T cell', 'NK'; add"
+    ):
+        encode(ps.LabelEncoder("a", classes=["B cell"]), column)
+    some = ps.LabelEncoder("a", classes=["NK", "B cell"], unseen=9, missing=4)
+    assert encode(some, column).tolist() == [1, 9, 0, 9, 4]
+    assert some.inverse_transform([1, 9, 0, 4]).tolist() == ["B cell", None, "NK", None]
+    with pytest.raises(ps.InvalidArgument, match=r"a code is not in \[0, 2\).*, got 5"):
+        some.inverse_transform([0, 5])
+    with pytest.raises(ps.InvalidArgument, match="codes of 'a' must be integers"):
+        some.inverse_transform([0.5])
+    strict = ps.LabelEncoder("a", missing="error")
+    with pytest.raises(ps.InvalidArgument, match=r"cells miss a value of a .* by missing=-1"):
+        encode(strict, column)
+    with pytest.raises(ps.InvalidArgument, match="'T cell'"):
+        encode(ps.OneHotEncoder("a", classes=["B cell", "NK"]), column)
+    zeros = ps.OneHotEncoder("a", classes=["B cell", "NK"], unseen="zeros", dtype="int8")
+    assert encode(zeros, column).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
+    with pytest.raises(ps.InvalidArgument, match="'T cell//B cell'"):
+        encode(ps.BatchEncoder(["a", "b"], classes=["B cell//B cell"]), column, coded("b", [0] * 5))
+
+
+def test_values_that_share_a_code() -> None:
+    encoder = ps.LabelEncoder("a", classes={"B cell": 0, "T cell": 1, "NK": 1, "": 3}, unseen=-1)
+    assert encode(encoder, coded("a", [0, 1, 2, 3, 4, 6])).tolist() == [0, 1, 3, 1, -1, -1]
+    assert encoder.classes_.tolist() == ["B cell", "T cell", None, ""]
+    assert not encoder.needs_fit
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ps.LabelEncoder("a", classes={"x": -1}), "a code of classes must be 0 or more"),
+        (lambda: ps.LabelEncoder("a", classes={"x": 1.5}), "a code of classes must be an integer"),
+        (lambda: ps.LabelEncoder("a", unseen="ignore"), 'unseen must be an integer or "error"'),
+        (lambda: ps.LabelEncoder("a", missing=0.5), "missing must be an integer"),
+        (lambda: ps.LabelEncoder(["a", "a"]), "an encoder names a column twice"),
+        (lambda: ps.OneHotEncoder("a", unseen=-1), "unseen must be one of 'error', 'zeros'"),
+        (
+            lambda: ps.OneHotEncoder(["a", "b"], classes=[["x"]]),
+            "one list for each of the 2 columns",
+        ),
+        (lambda: ps.NumericEncoder("a", scale="log"), "scale must be one of 'none', 'standard'"),
+        (lambda: ps.NumericEncoder("a", missing="mean"), "missing must be a number, got 'mean'"),
+        (lambda: ps.NumericEncoder("a", dtype="int32"), "dtype must be a type of floats"),
+        (lambda: ps.LabelEncoder("a").fixed(), "not fitted yet"),
+        (lambda: encode(ps.NumericEncoder("a"), coded("a", [0])), r"use LabelEncoder\('a'\)"),
+    ],
+)
+def test_bad_encoders(make, message: str) -> None:
+    with pytest.raises(ps.InvalidArgument, match=message):
+        make()
+
+
+def test_numbers_that_are_objects() -> None:
+    values = ColumnValues("a", np.array([True, None, False], object))
+    np.testing.assert_array_equal(encode(ps.NumericEncoder("a"), values), [1, np.nan, 0])
+
+
+def test_a_column_that_is_not_there(census_like: Oracle) -> None:
+    for encoder in (ps.LabelEncoder("celltype"), ps.NumericEncoder("celltype")):
+        with pytest.raises(ps.NotFound, match=r"no column 'celltype'; it has .*cell_type"):
+            ps.Dataset(census_like.path, encoders=[encoder])
+
+
+def test_encoders_of_a_dataset(census_like: Oracle) -> None:
+    """All kinds at once, through pickles, splits and other selections."""
+    encoders = [
+        ps.LabelEncoder("cell_type"),
+        ps.BatchEncoder(["dataset_id", "donor_id"]),
+        ps.OneHotEncoder("sex", "hot"),
+        ps.NumericEncoder(["raw_sum", "n_measured_vars"], "numbers", scale="standard"),
+    ]
+    ds = ps.Dataset(census_like.path, encoders=encoders)
+    obs = census_like.obs.set_index("soma_joinid")
+    scaled = sklearn.StandardScaler().fit_transform(obs[["raw_sum", "n_measured_vars"]])
+    types = sklearn.LabelEncoder().fit(obs["cell_type"])
+    for part in (ds, pickle.loads(pickle.dumps(ds)), *ds.random_split(0.7, 0.3)):
+        for _, batch in part:
+            cells = obs.loc[batch["soma_joinid"]]
+            assert (batch["cell_type"] == types.transform(cells["cell_type"])).all()
+            assert (
+                part.encoders["batch"].inverse_transform(batch["batch"])
+                == (cells["dataset_id"].astype(str) + "//" + cells["donor_id"].astype(str))
+            ).all()
+            assert (part.encoders["hot"].inverse_transform(batch["hot"]) == cells["sex"]).all()
+            expected = scaled[batch["soma_joinid"]]
+            np.testing.assert_allclose(batch["numbers"], expected, rtol=1e-4, atol=1e-5)
+    assert ds.encoders["cell_type"] is encoders[0]
+    fewer = ps.Dataset(
+        census_like.path,
+        obs_query="sex == 'female'",
+        encoders=[each.fixed() for each in ds.encoders.values()],
+    )
+    for _, batch in fewer:
+        cells = obs.loc[batch["soma_joinid"]]
+        assert (batch["cell_type"] == types.transform(cells["cell_type"])).all()
+        np.testing.assert_allclose(
+            batch["numbers"], scaled[batch["soma_joinid"]], rtol=1e-4, atol=1e-5
+        )
+
+
+def test_obs_as_a_frame_and_as_tensors(census_like: Oracle) -> None:
+    torch = pytest.importorskip("torch")
+    hot = ps.OneHotEncoder("sex", "hot")
+    frame = ps.Dataset(census_like.path, encoders=[hot], obs_format="pandas").head(9)[1]
+    width = len(hot.categories_[0])
+    assert list(frame) == ["soma_joinid", *(f"hot_{i}" for i in range(width))]
+    tensors = ps.Dataset(
+        census_like.path, encoders=[ps.OneHotEncoder("sex", "hot")], obs_format="torch"
+    ).head(9)[1]
+    assert tensors["hot"].dtype == torch.float32
+    np.testing.assert_array_equal(tensors["hot"].numpy(), frame.to_numpy()[:, 1:])
