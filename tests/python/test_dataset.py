@@ -683,7 +683,7 @@ def test_a_filter_error_points_at_the_place(soma_small: Oracle) -> None:
         (lambda: ps.LabelEncoder([]), "needs the names of obs columns"),
         (lambda: ps.LabelEncoder("a", name=5), "name of an encoder must be a string, got 5"),
         (lambda: ps.LabelEncoder("a", classes=5), "classes must be a list of values or a dict of value to code, got 5"),
-        (lambda: ps.LabelEncoder("a", classes="ab"), "classes must be a list of values, got 'ab'"),
+        (lambda: ps.LabelEncoder("a", classes="ab"), "classes must be a list of values or a dict of value to code, got 'ab'"),
         (lambda: ps.LabelEncoder("a", classes=[[1]]), "classes must be numbers, strings"),
         (lambda: ps.LabelEncoder("a", classes=[1, 1]), "twice"),
     ],
