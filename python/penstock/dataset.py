@@ -13,10 +13,9 @@ import numpy.typing as npt
 from . import _core, display, matrix_batches, obs_batches
 from .arguments import checked_choice, checked_int
 from .encoders import Encoder, checked_encoders
-from .epoch_counter import EpochCounter
-from .epoch_course import Course, begin_course, check_worker
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
+from .epoch_state import EpochState
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
@@ -24,7 +23,7 @@ from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .selection import Selection
-from .sharding import Share, in_worker
+from .sharding import Share
 from .shared_words import is_spawning
 from .sources import resolve_source
 from .table import JOINID, DataFrame
@@ -174,8 +173,7 @@ class Dataset:
             obs_batches.check_tensor_columns(obs, self._obs_columns)
         self._encoders_fitted = False
         self._identity = uuid.uuid4().hex
-        self._epochs = EpochCounter()
-        self._known_next = 0  # the counter's, as far as this process has moved it
+        self._epochs = EpochState()
         self._forget()
 
     def _forget(self) -> None:
@@ -183,8 +181,6 @@ class Dataset:
         self._obs_batches: ObsBatches | None = None
         self._lengths: dict[tuple[int, int], int] = {}
         self._progress = EpochProgress()
-        self._course: Course | None = None
-        self._resumed: Position | None = None
 
     # What it holds
 
@@ -237,9 +233,8 @@ class Dataset:
     # Iteration
 
     def __iter__(self) -> EpochIterator:
-        share = self._settings.share()
-        course = self._begin_course(self._epochs.begin(), share)
-        part = self if course.rows is None else self._part(self._selection.with_rows(course.rows))
+        course = self._epochs.begin(self._selection, self._settings)
+        part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
         self._progress = EpochProgress()
@@ -268,9 +263,7 @@ class Dataset:
         InvalidArgument
             It is negative or no integer.
         """
-        self._set_next(checked_int("epoch", epoch, least=0, most=2**62))
-        if self._resumed is not None and self._resumed.epoch != epoch:
-            self._resumed = None
+        self._epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
 
     # Saving and going on
 
@@ -286,7 +279,7 @@ class Dataset:
             A plain DataLoader had workers read the epoch, so that it is not known here how far it
             is: use `penstock.dataloader`.
         """
-        return self._state_position().state()
+        return self._epochs.position(self._selection).state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state: the next iterator gives the batches that were left.
@@ -303,59 +296,7 @@ class Dataset:
         position = Position.from_state(state)
         if position.selection != selection_fingerprint(self._selection):
             raise InvalidArgument("the state is of another selection of cells or genes than this")
-        check_worker(position, self._settings.share())
-        self._resumed = position if position.segments else None
-        if in_worker():  # others may have begun that epoch
-            self._epochs.next = max(self._epochs.next, position.epoch)
-            self._known_next = position.epoch
-        else:
-            self._set_next(position.epoch)
-
-    def _set_next(self, epoch: int) -> None:
-        self._epochs.next = self._known_next = epoch
-        self._course = None
-
-    def _begin_course(self, epoch: int, share: Share) -> Course:
-        """Begin the epoch, or what a state left of it."""
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None and resumed.worker is not None:
-            epoch = resumed.epoch  # of this worker's own state
-        if resumed is None or resumed.epoch != epoch:
-            self._check_enough_cells(share)
-            resumed = Position(epoch, selection_fingerprint(self._selection))
-        self._known_next = epoch + 1
-        self._course = begin_course(resumed, self._selection, self._settings, share)
-        return self._course
-
-    def _check_enough_cells(self, share: Share) -> None:
-        if self._settings.uneven == "exact" and 0 < self.n_obs < share.world_size:
-            raise InvalidArgument(
-                f"{self.n_obs} cells are too few for {share.world_size} ranks to have one each, as "
-                'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
-                "shard=False, which gives every rank all of them"
-            )
-
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
-        """Begin an epoch that DataLoader workers read, who were started with the same state."""
-        share = replace(self._settings.share(), num_workers=num_workers)
-        course = self._begin_course(epoch, share)
-        rows = course.rows
-        selection = self._selection if rows is None else self._selection.with_rows(rows)
-        course.plan_for_workers(selection, self._settings)
-        return course
-
-    def _state_position(self) -> Position:
-        # Workers share the counter and move it at their own times; each knows its own number.
-        if not in_worker() and self.epoch != self._known_next:
-            raise InvalidArgument(
-                "workers of a plain DataLoader read batches, and which of them the training loop "
-                "took is not known here; make it with penstock.dataloader"
-            )
-        if self._resumed is not None:
-            return self._resumed
-        if self._course is not None and not self._course.is_over:
-            return self._course.position
-        return Position(self._known_next, selection_fingerprint(self._selection))
+        self._epochs.load(position, self._settings)
 
     @property
     def stats(self) -> LoaderStats:
@@ -492,8 +433,7 @@ class Dataset:
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part._selection = selection
-        part._epochs = EpochCounter()
-        part._known_next = 0
+        part._epochs = EpochState()
         part._forget()
         return part
 
@@ -508,7 +448,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_obs_batches", "_lengths", "_progress", "_course"):
+        for name in ("_obs_batches", "_lengths", "_progress"):
             del state[name]
         if is_spawning():  # a DataLoader worker has no rank of its own to find
             state["_settings"] = self._settings.with_rank_found()
@@ -516,10 +456,8 @@ class Dataset:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        resumed = state.pop("_resumed")
         self.__dict__.update(state)
         self._forget()
-        self._resumed = resumed
 
     def __repr__(self) -> str:
         return display.dataset_text(self)

@@ -39,6 +39,10 @@ class Course:
         lane = None if self.worker is None else self.share.worker
         return Position(self.epoch, self.selection, segments, self.worker, lane)
 
+    def cells(self, selection: Selection) -> Selection:
+        """What is left of the selection."""
+        return selection if self.rows is None else selection.with_rows(self.rows)
+
     def count(self) -> None:
         """One more batch was handed over."""
         self.batches += 1

@@ -46,17 +46,20 @@ class EpochDataLoader(DataLoader[Any]):
             return super().__iter__()
         dataset = self.dataset
         epochs = dataset._epochs
-        if dataset._resumed is not None:
+        if epochs.is_loaded:
             self._iterator = None  # workers that are kept would not learn of it
         if self._ticket == 0 or self._iterator is None:
-            self._ticket, self._round = epochs.draw_ticket(), 0
+            self._ticket, self._round = epochs.counter.draw_ticket(), 0
         self._round += 1
-        epoch = epochs.begin_for_workers(self._ticket, self._round)
+        epoch = epochs.counter.begin_for_workers(self._ticket, self._round)
         try:
             batches = super().__iter__()  # workers start here, or go on
         finally:
-            epochs.end_of_start()
-        return _Counted(batches, dataset._begin_with_workers(epoch, self.num_workers))
+            epochs.counter.end_of_start()
+        course = epochs.begin_with_workers(
+            epoch, self.num_workers, dataset._selection, dataset._settings
+        )
+        return _Counted(batches, course)
 
     @property
     def sampler(self) -> Any:

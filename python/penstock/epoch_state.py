@@ -1,0 +1,136 @@
+"""Which epoch of a dataset comes next, and how far the one that was begun is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .epoch_counter import EpochCounter
+from .epoch_course import Course, begin_course, check_worker
+from .epoch_position import Position, selection_fingerprint
+from .errors import InvalidArgument
+from .loader_settings import LoaderSettings
+from .selection import Selection
+from .sharding import Share, in_worker
+
+
+class EpochState:
+    """The number of the next epoch, the epoch that was begun last, and a state to go on from.
+
+    One for each dataset, which gives its selection and settings as they are at the moment. A copy
+    knows the number and what is to be gone on from, not the epoch that was begun.
+    """
+
+    def __init__(self) -> None:
+        self.counter = EpochCounter()
+        self._known_next = 0  # the counter's, as far as this process has moved it
+        self._course: Course | None = None
+        self._resumed: Position | None = None
+
+    @property
+    def next(self) -> int:
+        """Number of the epoch that the next iterator begins."""
+        return self.counter.next
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the next iterator goes on from a state."""
+        return self._resumed is not None
+
+    def set_next(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins; a loaded state of another is forgotten."""
+        self._move_to(epoch)
+        if self._resumed is not None and self._resumed.epoch != epoch:
+            self._resumed = None
+
+    def load(self, position: Position, settings: LoaderSettings) -> None:
+        """Let the next iterator go on from a position.
+
+        Raises
+        ------
+        InvalidArgument
+            It is a DataLoader worker's, and this is not that worker.
+        """
+        check_worker(position, settings.share())
+        self._resumed = position if position.segments else None
+        if in_worker():  # others may have begun that epoch
+            self.counter.next = max(self.counter.next, position.epoch)
+            self._known_next = position.epoch
+        else:
+            self._move_to(position.epoch)
+
+    def _move_to(self, epoch: int) -> None:
+        self.counter.next = self._known_next = epoch
+        self._course = None
+
+    def begin(self, selection: Selection, settings: LoaderSettings) -> Course:
+        """Begin the next epoch, or what a state left of it."""
+        return self._begin(self.counter.begin(), selection, settings, settings.share())
+
+    def begin_with_workers(
+        self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings
+    ) -> Course:
+        """Begin an epoch that DataLoader workers read, who were started with the same state."""
+        share = replace(settings.share(), num_workers=num_workers)
+        course = self._begin(epoch, selection, settings, share)
+        course.plan_for_workers(course.cells(selection), settings)
+        return course
+
+    def _begin(
+        self, epoch: int, selection: Selection, settings: LoaderSettings, share: Share
+    ) -> Course:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None and resumed.worker is not None:
+            epoch = resumed.epoch  # of this worker's own state
+        if resumed is None or resumed.epoch != epoch:
+            _check_enough_cells(len(selection.rows), settings, share)
+            resumed = Position(epoch, selection_fingerprint(selection))
+        self._known_next = epoch + 1
+        self._course = begin_course(resumed, selection, settings, share)
+        return self._course
+
+    def position(self, selection: Selection) -> Position:
+        """How far it is.
+
+        Raises
+        ------
+        InvalidArgument
+            Workers of a plain DataLoader read the epoch.
+        """
+        # Workers share the counter and move it at their own times; each knows its own number.
+        if not in_worker() and self.next != self._known_next:
+            raise InvalidArgument(
+                "workers of a plain DataLoader read batches, and which of them the training loop "
+                "took is not known here; make it with penstock.dataloader"
+            )
+        if self._resumed is not None:
+            return self._resumed
+        if self._course is not None and not self._course.is_over:
+            return self._course.position
+        return Position(self._known_next, selection_fingerprint(selection))
+
+    def for_copy(self) -> EpochState:
+        """What a copy of the dataset has."""
+        other = object.__new__(EpochState)
+        other.__setstate__(self.__getstate__())
+        return other
+
+    # The counter is not to be asked while a worker takes this apart: it looks for its parent.
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "counter": self.counter.for_copy(),
+            "_known_next": self._known_next,
+            "_resumed": self._resumed,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _course=None)
+
+
+def _check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:
+    if settings.uneven == "exact" and 0 < cells < share.world_size:
+        raise InvalidArgument(
+            f"{cells} cells are too few for {share.world_size} ranks to have one each, as "
+            'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
+            "shard=False, which gives every rank all of them"
+        )
