@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 import enum
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 import numpy
 import numpy.typing
@@ -296,4 +296,41 @@ def read_array(
 ) -> list[Column]:
     """
     Columns of any TileDB array, for tests and for a look at one; all of them when `columns` is empty.
+    """
+
+@overload
+def split_rows(
+    rows: RowSelection,
+    strata: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    counts: Annotated[
+        NDArray[numpy.uint64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    seed: int,
+) -> list[RowSelection]: ...
+@overload
+def split_rows(
+    rows: RowSelection,
+    strata: Annotated[
+        NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    counts: Annotated[
+        NDArray[numpy.uint64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    seed: int,
+) -> list[RowSelection]: ...
+@overload
+def split_rows(
+    rows: RowSelection,
+    strata: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    counts: Annotated[
+        NDArray[numpy.uint64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    seed: int,
+) -> list[RowSelection]:
+    """
+    Deals rows at random among parts: `counts` has the rows of each stratum for each part, `strata` the stratum of each row (empty: one for all).
     """

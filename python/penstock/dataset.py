@@ -358,7 +358,13 @@ class Dataset:
 
     # Parts
 
-    def random_split(self, *parts: float, seed: int = 0) -> list[Dataset]:
+    def random_split(
+        self,
+        *parts: float,
+        seed: int = 0,
+        stratify: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+    ) -> list[Dataset]:
         """Cut the cells into random parts, each a Dataset with the settings of this one.
 
         Parameters
@@ -367,6 +373,14 @@ class Dataset:
             Two or more fractions that sum to 1, or sizes that sum to `n_obs`.
         seed : int, default 0
             Of the cut; the same gives the same parts everywhere.
+        stratify : str or sequence of str, optional
+            A column of obs (or several, whose combinations count): each of its values has in each
+            part the part's share of its cells, to within one cell; sizes stay exact. Cells without
+            a value are a stratum.
+        group : str or sequence of str, optional
+            A column (or several): cells of one value are all in one part, and the parts come as
+            near to their sizes as whole groups allow (docs/splits.md says how). Cells without a
+            value are a group.
 
         Returns
         -------
@@ -377,14 +391,18 @@ class Dataset:
         Raises
         ------
         InvalidArgument
-            The parts do not add up.
+            The parts do not add up, there are fewer groups than parts, or both `stratify` and
+            `group` are given.
+        NotFound
+            There is no such column.
         """
         sizes = part_sizes(parts, self.n_obs)
         seed = checked_int("seed", seed, least=0, most=2**64 - 1)
         if self._encoders:
             self._fitted_obs()
         whole = self._selection
-        return [self._part(whole.with_rows(rows)) for rows in split(whole.rows, sizes, seed)]
+        cut = split(self.obs, whole.rows, sizes, seed, stratify, group)
+        return [self._part(whole.with_rows(rows)) for rows in cut]
 
     def with_settings(self, **changes: Any) -> Dataset:
         """Return a Dataset of the same cells and genes with other arguments.

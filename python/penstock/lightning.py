@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .arguments import described
@@ -68,18 +69,21 @@ class DataModule(LightningDataModule):
         test: float = 0.1,
         *,
         seed: int = 0,
+        stratify: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
         **dataloader: Any,
     ) -> DataModule:
-        """Cut a dataset by fractions (or sizes), as `Dataset.random_split`; prediction is all of it.
+        """Cut a dataset by fractions (or sizes), as `Dataset.random_split`.
 
-        A part of 0 has no loader.
+        A part of 0 has no loader; prediction is of all cells.
         """
         wanted = {"train": train, "val": val, "test": test}
         kept = [name for name, part in wanted.items() if part]
         if len(kept) == 1:
             parts = [dataset]
         else:
-            parts = dataset.random_split(*(wanted[name] for name in kept), seed=seed)
+            sizes = (wanted[name] for name in kept)
+            parts = dataset.random_split(*sizes, seed=seed, stratify=stratify, group=group)
         return cls(**dict(zip(kept, parts, strict=True)), predict=dataset, **dataloader)
 
     def train_dataloader(self) -> Any:

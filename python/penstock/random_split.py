@@ -1,4 +1,4 @@
-"""Cutting a selection into random parts."""
+"""Cutting a selection into random parts; docs/splits.md."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from .arguments import described
 from .errors import InvalidArgument
+from .group_split import parts_of_groups
+from .row_combinations import row_codes
+from .stratified_split import proportional_counts
+from .table import JOINID, DataFrame
 
 
 def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
@@ -38,23 +43,69 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
         return counts
     fractions = [_fraction(part) for part in parts]
     if abs(math.fsum(fractions) - 1) > 1e-6:
-        raise InvalidArgument(f"fractions must sum to 1, got {fractions}")
+        total_given = math.fsum(fractions)
+        raise InvalidArgument(
+            f"fractions must sum to 1, got {fractions}, which sum to {total_given:.6g}; the rest "
+            "must be a part, too"
+        )
     ends = [round(total * math.fsum(fractions[: i + 1])) for i in range(len(fractions))]
     ends[-1] = total
     return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def split(rows: _core.RowSelection, sizes: Sequence[int], seed: int) -> list[_core.RowSelection]:
-    """Disjoint random parts of exactly those sizes, the same for the same seed everywhere.
+def split(
+    obs: DataFrame,
+    rows: _core.RowSelection,
+    sizes: Sequence[int],
+    seed: int,
+    stratify: Any = None,
+    group: Any = None,
+) -> list[_core.RowSelection]:
+    """Disjoint random parts, the same for the same seed everywhere.
 
-    Takes two bytes a row while it works.
+    Parameters
+    ----------
+    obs : DataFrame
+        The selected cells.
+    rows : RowSelection
+        Their joinids.
+    sizes : sequence of int
+        Cells in each part; with `group`, cells to come near to.
+    stratify, group : str or sequence of str, optional
+        Columns of obs whose values, or combinations of values, are shared out or kept together.
+
+    Raises
+    ------
+    InvalidArgument, NotFound
+        Both are given, a column does not exist, or there are fewer groups than parts.
     """
-    part_of = np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes)
-    # The legacy generator: its stream is frozen, that of numpy's Generator may change.
-    np.random.RandomState(np.random.MT19937(seed)).shuffle(part_of)
-    return [
-        rows.take(np.flatnonzero(part_of == part).astype(np.uint64)) for part in range(len(sizes))
-    ]
+    if stratify is not None and group is not None:
+        raise InvalidArgument(
+            "stratify and group cannot both be kept: a group has all its cells in one part; choose "
+            f"one of stratify={stratify!r} and group={group!r}"
+        )
+    one = np.zeros(0, np.uint8)
+    if stratify is None and group is None:
+        return _core.split_rows(rows, one, np.array([sizes], np.uint64), seed)
+    name, columns = ("stratify", stratify) if group is None else ("group", group)
+    codes, counts = _codes(obs, name, columns)
+    if group is None:
+        table = proportional_counts(counts.tolist(), sizes, seed)
+    else:
+        table = np.zeros((len(counts), len(sizes)), np.uint64)
+        parts = parts_of_groups(counts, sizes, seed)
+        table[np.arange(len(counts)), parts] = counts
+    return _core.split_rows(rows, codes, table, seed)
+
+
+def _codes(obs: DataFrame, argument: str, columns: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Code of each row's combination of values, and the rows of each code."""
+    names = obs.checked_columns([columns] if isinstance(columns, str) else columns, argument)
+    if not names:
+        raise InvalidArgument(f"{argument} must name a column of obs, got {columns!r}")
+    if JOINID in names:
+        raise InvalidArgument(f"{argument} cannot be {JOINID}, which no two cells share")
+    return row_codes(obs.read(names))
 
 
 def _size(part: Any) -> int | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from .column_values import Array, ColumnValues, is_missing
 BLOCK_ROWS = 2**20
 
 _LARGEST_KEY = 2**62
+_LARGEST_TABLE = 2**22
 
 
 class _Vocabulary:
@@ -62,6 +65,70 @@ def combinations(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
         name: each.values.take(found[:, i])
         for i, (name, each) in enumerate(zip(columns, vocabularies, strict=True))
     }
+
+
+def row_codes(columns: Mapping[str, ColumnValues]) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Number the combinations of values that occur, in sorted order, a missing value first.
+
+    Returns
+    -------
+    codes : ndarray of uint8, uint16 or uint32
+        The combination of each row.
+    counts : ndarray of int64
+        Rows of each combination.
+    """
+    vocabularies = [_Vocabulary(column) for column in columns.values()]
+    count = len(next(iter(columns.values())))
+    blocks = [slice(begin, begin + BLOCK_ROWS) for begin in range(0, count, BLOCK_ROWS)]
+    widths = [len(each.values) + 1 for each in vocabularies]
+    if math.prod(widths) > _LARGEST_TABLE:
+        return _sorted_codes(vocabularies, blocks, count)
+    rows_of_key = np.zeros(math.prod(widths), np.int64)
+    for rows in blocks:
+        rows_of_key += np.bincount(_keys(vocabularies, rows), minlength=len(rows_of_key))
+    used = np.flatnonzero(rows_of_key)
+    code_of_key = np.zeros(len(rows_of_key), _code_type(len(used)))
+    code_of_key[used] = np.arange(len(used))
+    codes = np.empty(count, code_of_key.dtype)
+    for rows in blocks:
+        codes[rows] = code_of_key.take(_keys(vocabularies, rows))
+    return codes, rows_of_key[used]
+
+
+def _keys(vocabularies: Sequence[_Vocabulary], rows: slice) -> npt.NDArray[np.int64]:
+    """One number for each row's combination, in sorted order, from 0."""
+    (first, *others) = vocabularies
+    keys = first.ranks(rows) + 1
+    for each in others:
+        keys *= len(each.values) + 1
+        keys += each.ranks(rows) + 1
+    return keys
+
+
+def _sorted_codes(
+    vocabularies: Sequence[_Vocabulary], blocks: Sequence[slice], count: int
+) -> tuple[Array, npt.NDArray[np.int64]]:
+    """As `row_codes`, where a table of all combinations that could be would be too large."""
+    found = np.empty((0, len(vocabularies)), np.int64)
+    parts: list[tuple[Array, npt.NDArray[np.int64]]] = []  # codes within, and what they stand for
+    for rows in blocks:
+        ranks = np.stack([each.ranks(rows) + 1 for each in vocabularies], axis=1)
+        first, group = group_rows(ranks)
+        parts.append((group.astype(_code_type(len(first))), ranks[first]))
+        both = np.concatenate([found, ranks[first]])
+        found = both[group_rows(both)[0]]
+    codes = np.empty(count, _code_type(len(found)))
+    counts = np.zeros(len(found), np.int64)
+    for rows, (group, own) in zip(blocks, parts, strict=True):
+        # All are among those found, so that groups are numbered as in `found`.
+        place = group_rows(np.concatenate([found, own]))[1][len(found) :]
+        codes[rows] = place.take(group)
+        counts[place] += np.bincount(group, minlength=len(own))
+    return codes, counts
+
+
+def _code_type(count: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.uint32
 
 
 def group_rows(
