@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <penstock/loader.h>
 
 #include "loader_handle.h"
@@ -43,6 +44,9 @@ void register_batch(nb::module_& module) {
       .def_prop_ro("rows", [](const BatchHandle& self) { return self.batch->rows(); })
       .def_prop_ro("columns", [](const BatchHandle& self) { return self.batch->columns(); })
       .def_prop_ro("nnz", [](const BatchHandle& self) { return self.batch->nnz(); })
+      .def_prop_ro(
+          "repeated_row", [](const BatchHandle& self) { return self.batch->repeated_row(); },
+          "Row that is here a second time to make ranks even, if there is one.")
       .def("csr", &csr,
            nb::sig("def csr(self) -> tuple[numpy.typing.NDArray[typing.Any], "
                    "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))

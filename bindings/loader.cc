@@ -56,6 +56,7 @@ void register_loader(nb::module_& module) {
       .def_prop_rw(
           "dtype", [](const LoaderOptions& self) { return std::string(name_of(self.dtype)); },
           [](LoaderOptions& self, const std::string& name) { self.dtype = batch_type(name); })
+      .def_rw("narrow_values", &LoaderOptions::narrow_values)
       .def_rw("drop_last", &LoaderOptions::drop_last)
       .def_rw("min_batch", &LoaderOptions::min_batch)
       .def_rw("uneven", &LoaderOptions::uneven)
@@ -93,6 +94,9 @@ void register_loader(nb::module_& module) {
             return batch ? nb::cast(BatchHandle(std::move(batch))) : nb::none();
           },
           nb::sig("def next(self) -> Batch | None"))
+      .def(
+          "is_ready", [](const LoaderHandle& self) { return self.loader().ready(); },
+          "Whether next() would return or raise at once; False before the first call of it.")
       .def("is_usable", &LoaderHandle::is_usable,
            "False in a process that was forked from the one that made it.")
       .def("cancel", &LoaderHandle::cancel, Release())

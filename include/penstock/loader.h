@@ -41,6 +41,9 @@ struct LoaderOptions {
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype =
       DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type
+  /// CSR values are uint16 in each batch where all of them are such numbers, to be sent on in less
+  /// time; memory is planned for `dtype` all the same, and the order is the same.
+  bool narrow_values = false;
   bool drop_last = false;
   /// A last batch with fewer rows joins the one before it (which then has more than batch_size), or
   /// is left out when it is the only one. With kExact every batch must have as many:
@@ -72,6 +75,8 @@ class Batch {
   std::span<const int64_t> joinids() const noexcept { return joinids_; }
   /// Position of each row in the selection, to gather obs columns with.
   std::span<const int64_t> positions() const noexcept { return positions_; }
+  /// The row that is here a second time so that ranks make equally many batches (kPad).
+  std::optional<uint32_t> repeated_row() const noexcept { return repeated_row_; }
 
   ~Batch();
   Batch(const Batch&) = delete;
@@ -86,6 +91,7 @@ class Batch {
   DataType dtype_ = DataType::kFloat32;
   BatchLayout layout_ = BatchLayout::kCsr;
   std::span<const int64_t> joinids_, positions_;
+  std::optional<uint32_t> repeated_row_;
   std::span<const int32_t> indptr_, indices_;
   const std::byte* values_ = nullptr;
   std::shared_ptr<void> storage_;
@@ -122,7 +128,8 @@ class Loader {
   /// Of the plan of all ranks and workers: the same on each of them, another where anything differs
   /// that the order depends on but memory_budget.
   uint64_t fingerprint() const;
-  /// joinids in the batches before first_batch, from the plan alone: nothing is read. What the
+  /// joinids in the batches before first_batch, from the plan alone: nothing is read. The row that
+  /// kPad repeats is not among them, as its own turn comes elsewhere. What the
   /// other ranks and workers have handed over, loaders with their numbers tell.
   RowSelection rows_before() const;
 
@@ -130,6 +137,9 @@ class Loader {
   std::shared_ptr<const Batch> next();
   /// As next(), but gives up after `timeout_seconds`: `*timed_out` is set and null returned.
   std::shared_ptr<const Batch> next_for(double timeout_seconds, bool* timed_out);
+
+  /// Whether next() would return or throw at once. False before the first next(), which starts it.
+  bool ready() const;
 
   /// Stops all threads; next() then returns null. Safe at any moment, from any thread, more than
   /// once.

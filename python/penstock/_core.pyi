@@ -152,6 +152,10 @@ class Batch:
     def columns(self) -> int: ...
     @property
     def nnz(self) -> int: ...
+    @property
+    def repeated_row(self) -> int | None:
+        """Row that is here a second time to make ranks even, if there is one."""
+
     def csr(
         self,
     ) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
@@ -218,6 +222,10 @@ class LoaderOptions:
     @dtype.setter
     def dtype(self, arg: str, /) -> None: ...
     @property
+    def narrow_values(self) -> bool: ...
+    @narrow_values.setter
+    def narrow_values(self, arg: bool, /) -> None: ...
+    @property
     def drop_last(self) -> bool: ...
     @drop_last.setter
     def drop_last(self, arg: bool, /) -> None: ...
@@ -281,6 +289,11 @@ class Loader:
         """joinids in the batches before first_batch."""
 
     def next(self) -> Batch | None: ...
+    def is_ready(self) -> bool:
+        """
+        Whether next() would return or raise at once; False before the first call of it.
+        """
+
     def is_usable(self) -> bool:
         """False in a process that was forked from the one that made it."""
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from . import _core, display, matrix_batches, obs_batches
-from .arguments import checked_choice, checked_int
+from . import _core, display, matrix_batches
+from .arguments import checked_int
+from .batch_format import BatchFormat
+from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
@@ -66,7 +68,7 @@ class Dataset:
         False gives cells in ascending joinid order; with DataLoader workers, in that order within
         the stretch that each worker reads.
     seed : int, default 0
-        Of the shuffle.
+        Of the shuffle. All ranks must have the same one, as they do where none is given.
     memory_budget : int or str, default "2GiB"
         Memory for cells, reading and finished batches; more of it mixes better. DataLoader workers
         of a process share it.
@@ -76,11 +78,20 @@ class Dataset:
         X as CSR (True, too), with int32 index arrays, or as COO, whose indices are made from those
         of CSR for each batch, in torch as int64.
     dtype : str, default "float32"
-        Of X: float32, float64, or an integer type that holds every value.
+        Of X: float32, float64, or an integer type that holds every value; with `format` "torch"
+        also bfloat16, which rounds counts above 256, and float16, which rounds those above 2,048
+        and refuses those above 65,504.
     obs_format : {"arrays", "pandas", "torch"}
         obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
     format : {"numpy", "torch"}
         X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor.
+    device : str or torch.device, optional
+        Where X is made, and the tensors of obs, with `format` "torch": "cuda", "cuda:1". Counts are
+        copied narrow and sparse, and widened and made dense there; the next batch is copied on a
+        stream of its own beside the training step. Not in DataLoader workers.
+    pad_column : str, optional
+        Name of a bool column of obs that is True for cells which `uneven` "pad" has repeated: at
+        most one a rank or DataLoader worker in an epoch.
     drop_last : bool, default False
         Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
         gives every cell.
@@ -136,6 +147,8 @@ class Dataset:
         dtype: npt.DTypeLike = "float32",
         obs_format: str = "arrays",
         format: str = "numpy",
+        device: Any = None,
+        pad_column: str | None = None,
         drop_last: bool = False,
         min_batch: int = 1,
         uneven: str = "drop",
@@ -152,6 +165,7 @@ class Dataset:
             threads=threads,
             sparse=sparse,
             dtype=dtype,
+            device=device,
             drop_last=drop_last,
             min_batch=min_batch,
             uneven=uneven,
@@ -159,18 +173,19 @@ class Dataset:
             rank=rank,
             world_size=world_size,
         )
-        self._format = checked_choice("format", format, matrix_batches.FORMATS)
-        self._obs_format = checked_choice("obs_format", obs_format, obs_batches.OBS_FORMATS)
         self._encoders = checked_encoders(encoders)
         self._selection = resolve_source(
             source, measurement, layer, obs_query, var_query, self._settings.threads
         )
-        obs = self.experiment.obs
-        names = [JOINID] if obs_columns is None else obs_columns
-        self._obs_columns = obs.checked_columns(names, "obs_columns")
-        obs_batches.check_encoders(obs, self._obs_columns, self._encoders)
-        if self._obs_format == "torch":
-            obs_batches.check_tensor_columns(obs, self._obs_columns)
+        self._batch_format = BatchFormat.checked(
+            self.experiment.obs,
+            self._encoders,
+            self._settings,
+            format=format,
+            obs_format=obs_format,
+            obs_columns=[JOINID] if obs_columns is None else obs_columns,
+            pad_column=pad_column,
+        )
         self._encoders_fitted = False
         self._identity = uuid.uuid4().hex
         self._epochs = EpochState()
@@ -247,7 +262,14 @@ class Dataset:
         progress: EpochProgress,
         count: Callable[[], None] | None = None,
     ) -> EpochIterator:
-        take_x = matrix_batches.converter(self._format, self._settings.sparse)
+        settings = self._settings
+        if settings.is_placed:
+            check_main_process(settings.device)
+            from .device.copier import DeviceCopier
+            from .device.iterator import DeviceIterator
+
+            return DeviceIterator(loader, DeviceCopier(settings), obs.take, progress, count)
+        take_x = matrix_batches.converter(self._batch_format.format, settings.sparse)
         return EpochIterator(loader, take_x, obs.take, progress, count)
 
     @property
@@ -327,8 +349,9 @@ class Dataset:
             if fit:
                 for encoder in self._encoders:
                     encoder.claim(self._identity)
+            form = self._batch_format
             self._obs_batches = ObsBatches(
-                self.obs, self._obs_columns, self._encoders, self._obs_format, fit
+                self.obs, form.obs_columns, self._encoders, form.obs_format, form.pad_column, fit
             )
             self._encoders_fitted = True
         return self._obs_batches
@@ -410,41 +433,33 @@ class Dataset:
         Parameters
         ----------
         **changes
-            Arguments of `Dataset` from `batch_size` on, and `obs_columns`, `format`, `obs_format`.
-            The encoders stay, fitted as they are; the first epoch is 0.
+            Arguments of `Dataset` from `batch_size` on, and `obs_columns`. The encoders stay,
+            fitted as they are; the first epoch is 0.
 
         Raises
         ------
         InvalidArgument
             One that makes no sense, or says what is read.
         """
-        own = {"obs_columns", "format", "obs_format"}
-        known = {each.name for each in fields(self._settings)} | own
+        loading = {each.name: getattr(self._settings, each.name) for each in fields(LoaderSettings)}
+        form = {each.name: getattr(self._batch_format, each.name) for each in fields(BatchFormat)}
         for name in changes:
-            if name not in known:
+            if name not in loading and name not in form:
                 raise InvalidArgument(
-                    f"with_settings does not take {name!r}, only {', '.join(sorted(known))}"
+                    f"with_settings does not take {name!r}, only {', '.join(sorted({*loading, *form}))}"
                 )
         if self._encoders:
             self._fitted_obs()
         other = self._part(self._selection)
-        loading = {name: value for name, value in changes.items() if name not in own}
         other._settings = LoaderSettings.checked(
-            **{each.name: getattr(self._settings, each.name) for each in fields(self._settings)}
-            | loading
+            **{name: changes.get(name, value) for name, value in loading.items()}
         )
-        other._format = checked_choice(
-            "format", changes.get("format", self._format), matrix_batches.FORMATS
+        other._batch_format = BatchFormat.checked(
+            self.experiment.obs,
+            self._encoders,
+            other._settings,
+            **{name: changes.get(name, value) for name, value in form.items()},
         )
-        other._obs_format = checked_choice(
-            "obs_format", changes.get("obs_format", self._obs_format), obs_batches.OBS_FORMATS
-        )
-        obs = self.experiment.obs
-        names = changes.get("obs_columns", self._obs_columns)
-        other._obs_columns = obs.checked_columns(names, "obs_columns")
-        obs_batches.check_encoders(obs, other._obs_columns, other._encoders)
-        if other._obs_format == "torch":
-            obs_batches.check_tensor_columns(obs, other._obs_columns)
         return other
 
     def _part(self, selection: Selection) -> Dataset:

@@ -175,15 +175,15 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("torch", None): "torch.Tensor",
         ("torch", "csr"): "torch.Tensor (sparse CSR)",
         ("torch", "coo"): "torch.Tensor (sparse COO)",
-    }[dataset._format, settings.sparse]
-    obs = [*dataset._obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
+    }[dataset._batch_format.format, settings.sparse]
+    obs = [*dataset._batch_format.obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
     return [
         ("source", dataset.experiment.uri),
         ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
         ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
         ("order", f"{order}, next epoch {dataset.epoch}"),
         ("X", f"{settings.dtype} {library}"),
-        ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._obs_format}"),
+        ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._batch_format.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]
 

@@ -22,6 +22,12 @@ class EpochProgress:
         loader = self.loader
         return self._final if loader is None else from_core(loader.stats())
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the loader has a batch by now, an error, or come to its end."""
+        loader = self.loader
+        return loader is not None and loader.is_ready()
+
     def end(self) -> None:
         """Stop the threads and free the memory; safe to call more than once."""
         loader, self.loader = self.loader, None

@@ -126,7 +126,7 @@ def _evaluated(dataset: Dataset) -> Dataset:
 
 
 def _with_joinids(dataset: Dataset) -> Dataset:
-    columns = dataset._obs_columns
+    columns = dataset._batch_format.obs_columns
     if JOINID in columns:
         return dataset
     return dataset.with_settings(obs_columns=[JOINID, *columns])

@@ -16,6 +16,7 @@ from .arguments import (
     described,
     parse_memory_size,
 )
+from .device.checks import checked_device
 from .errors import InvalidArgument
 from .sharding import Share, find_rank, find_worker
 
@@ -23,6 +24,10 @@ DTYPES = (
     "float32", "float64",
     "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 )  # fmt: skip
+#: Torch has these, and hardly computes with them.
+_NOT_OF_DEVICES = ("uint16", "uint32", "uint64")
+#: Torch's alone: the engine makes what they are made of.
+HALF_DTYPES = ("float16", "bfloat16")
 SPARSE_LAYOUTS = ("csr", "coo")
 UNEVEN = ("drop", "pad", "exact")
 
@@ -38,6 +43,7 @@ class LoaderSettings:
     threads: int | None
     sparse: str | None  # "csr" or "coo"; the engine makes CSR for both
     dtype: str
+    device: str | None
     drop_last: bool
     min_batch: int
     uneven: str
@@ -57,6 +63,12 @@ class LoaderSettings:
         if world_size is not None:
             world_size = checked_int("world_size", world_size, least=1, most=2**32 - 1)
             rank = checked_int("rank", rank, least=0, most=world_size - 1)
+        dtype = _dtype_name(arguments["dtype"])
+        device = None if arguments["device"] is None else checked_device(arguments["device"])
+        if device is not None and dtype in _NOT_OF_DEVICES:
+            raise InvalidArgument(
+                f"torch makes no X of dtype {dtype!r} on a device; use float32 or int64"
+            )
         return cls(
             batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
             shuffle=checked_bool("shuffle", arguments["shuffle"]),
@@ -66,7 +78,8 @@ class LoaderSettings:
             if threads is None
             else checked_int("threads", threads, least=1, most=1024),
             sparse=_sparse_layout(arguments["sparse"]),
-            dtype=_dtype_name(arguments["dtype"]),
+            dtype=dtype,
+            device=device,
             drop_last=checked_bool("drop_last", arguments["drop_last"]),
             min_batch=_min_batch(arguments["min_batch"], arguments["batch_size"]),
             uneven=checked_choice("uneven", arguments["uneven"], UNEVEN),
@@ -74,6 +87,21 @@ class LoaderSettings:
             rank=rank,
             world_size=world_size,
         )
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether torch makes X from what the engine makes: on a device, or of a half dtype."""
+        return self.device is not None or self.dtype in HALF_DTYPES
+
+    @property
+    def engine_makes_csr(self) -> bool:
+        """Whether the engine's batches are CSR, whatever the layout of X."""
+        return self.sparse is not None or self.is_placed
+
+    @property
+    def engine_dtype(self) -> str:
+        """What the engine makes values of."""
+        return "float32" if self.dtype in HALF_DTYPES else self.dtype
 
     def share(self) -> Share:
         """Which part of an epoch this process reads, as things stand now."""
@@ -108,8 +136,9 @@ class LoaderSettings:
         options.epoch = epoch
         options.memory_budget = max(1, self.memory_budget // share.num_workers)
         options.threads = self.threads or max(1, _usable_cores() // share.num_workers)
-        options.layout = _core.BatchLayout.csr if self.sparse else _core.BatchLayout.dense
-        options.dtype = self.dtype
+        options.layout = _core.BatchLayout.csr if self.engine_makes_csr else _core.BatchLayout.dense
+        options.dtype = self.engine_dtype
+        options.narrow_values = self.is_placed
         options.drop_last = self.drop_last
         options.min_batch = self.min_batch
         options.uneven = getattr(_core.UnevenRows, self.uneven)
@@ -148,11 +177,13 @@ def _usable_cores() -> int:
 
 def _dtype_name(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
-    if dtype is not None and name not in DTYPES:  # numpy takes None for float64
+    if dtype is not None and name not in DTYPES + HALF_DTYPES:  # numpy takes None for float64
         try:
             name = np.dtype(dtype).name
         except (TypeError, ValueError):
             pass
-    if name not in DTYPES:
-        raise InvalidArgument(f"dtype must be one of {', '.join(DTYPES)}, got {described(dtype)}")
+    if name not in DTYPES + HALF_DTYPES:
+        raise InvalidArgument(
+            f"dtype must be one of {', '.join(DTYPES + HALF_DTYPES)}, got {described(dtype)}"
+        )
     return name

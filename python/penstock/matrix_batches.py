@@ -9,8 +9,6 @@ import numpy as np
 
 from . import _core
 
-FORMATS = ("numpy", "torch")
-
 
 def converter(format: str, sparse: str | None) -> Callable[[_core.Batch], Any]:
     """Return what turns a batch into an ndarray or tensor, dense, "csr" or "coo".

@@ -19,8 +19,6 @@ from .table import JOINID, DataFrame
 
 Array = npt.NDArray[Any]
 
-OBS_FORMATS = ("arrays", "pandas", "torch")
-
 
 class ObsBatches:
     """Gathers obs values and encoded labels for batches of a selection.
@@ -38,7 +36,9 @@ class ObsBatches:
     encoders : sequence of Encoder
         What comes encoded.
     obs_format : str
-        One of `OBS_FORMATS`.
+        One of `batch_format.OBS_FORMATS`.
+    pad_column : str or None
+        Name of a column that marks cells which are repeated to make ranks even.
     fit : bool
         Fit the encoders first, on these rows.
     """
@@ -49,9 +49,11 @@ class ObsBatches:
         columns: Sequence[str],
         encoders: Sequence[Encoder],
         obs_format: str,
+        pad_column: str | None = None,
         fit: bool = True,
     ) -> None:
         self._columns = list(columns)
+        self._pad_column = pad_column
         self._format = obs_format
         needed = list(columns) + [column for encoder in encoders for column in encoder.columns]
         stored = [name for name in dict.fromkeys(needed) if name != JOINID]
@@ -99,11 +101,20 @@ class ObsBatches:
                 obs[name] = self._values[name].take(positions)
         for name, rows in self._encoded.items():
             obs[name] = rows.take(positions)
+        if self._pad_column is not None:
+            obs[self._pad_column] = _is_padding(batch)
         if self._format == "pandas":
             return _frame(obs)
         if self._format == "torch":
             return {name: to_tensor(values) for name, values in obs.items()}
         return obs
+
+
+def _is_padding(batch: _core.Batch) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(batch.rows, np.bool_)
+    if batch.repeated_row is not None:
+        mask[batch.repeated_row] = True
+    return mask
 
 
 def _frame(obs: dict[str, Any]) -> Any:
@@ -130,26 +141,3 @@ def to_tensor(values: Array) -> Any:
             f"values of dtype {values.dtype} have no tensor; use an encoder or obs_format='arrays'"
         )
     return as_tensor(values)
-
-
-def check_tensor_columns(obs: DataFrame, columns: Sequence[str]) -> None:
-    """Raise `InvalidArgument` for columns that obs_format='torch' cannot give."""
-    for info in obs.schema:
-        if info.name in columns and (info.is_string or info.type.startswith(("date", "time"))):
-            raise InvalidArgument(
-                f"obs column {info.name!r} holds {info.type} values, which have no tensor; use "
-                f"encoders=[LabelEncoder({info.name!r})] or obs_format='arrays'"
-            )
-
-
-def check_encoders(obs: DataFrame, columns: Sequence[str], encoders: Sequence[Encoder]) -> None:
-    """Raise for an encoder of a column that is not there, and for two outputs of one name."""
-    names = list(columns)
-    for encoder in encoders:
-        obs.checked_columns(encoder.columns)
-        if encoder.name in names:
-            raise InvalidArgument(
-                f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
-                "column out of obs_columns"
-            )
-        names.append(encoder.name)

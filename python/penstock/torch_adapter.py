@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .arguments import checked_int, described
+from .device.checks import check_no_workers
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
             raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")
     if "num_workers" in arguments:
         checked_int("num_workers", arguments["num_workers"], least=0)
+
+        check_no_workers(dataset._settings.device, arguments["num_workers"])
 
     from .torch_dataloader import EpochDataLoader, to_tensors
 

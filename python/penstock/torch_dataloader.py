@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader
 
 from .dataset import Dataset
@@ -110,6 +111,8 @@ def to_tensors(batch: Any) -> tuple[Any, Any]:
         counts = np.bincount(X.row, minlength=X.shape[0])
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return coo_tensor(indptr, X.col, X.data, X.shape), obs
+    if isinstance(X, torch.Tensor) and X.device.type != "cpu" and isinstance(obs, dict):
+        obs = {name: _on_device(values, X.device) for name, values in obs.items()}
     return _tensor_or_same(X), obs
 
 
@@ -117,3 +120,7 @@ def _tensor_or_same(values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return as_tensor(values)
     return values
+
+
+def _on_device(values: Any, device: torch.device) -> Any:
+    return values.to(device) if isinstance(values, torch.Tensor) else values

@@ -3,6 +3,7 @@
 #include <penstock/loader.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace penstock {
@@ -22,6 +23,9 @@ struct BatchAccess {
                        std::span<const int64_t> positions) {
     batch.joinids_ = joinids;
     batch.positions_ = positions;
+  }
+  static void set_repeated_row(Batch& batch, std::optional<uint32_t> row) {
+    batch.repeated_row_ = row;
   }
   static void set_values(Batch& batch, std::span<const int32_t> indptr,
                          std::span<const int32_t> indices, const std::byte* values) {

@@ -44,13 +44,17 @@ struct BatchAssembler::Parts {
 BatchAssembler::BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout,
                                DataType dtype, uint32_t columns,
                                std::shared_ptr<const std::vector<int64_t>> column_ids,
-                               std::shared_ptr<BatchPool> pool)
+                               std::shared_ptr<BatchPool> pool, bool narrow_values)
     : unpacker_(rows, dtype),
       layout_(layout),
       columns_(columns),
       value_bytes_(size_of(dtype)),
       column_ids_(std::move(column_ids)),
-      pool_(std::move(pool)) {}
+      pool_(std::move(pool)) {
+  if (narrow_values && layout == BatchLayout::kCsr && value_bytes_ > size_of(DataType::kUInt16)) {
+    narrow_.emplace(rows, DataType::kUInt16);
+  }
+}
 
 size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
   if (layout_ == BatchLayout::kCsr && nnz > uint64_t{std::numeric_limits<int32_t>::max()}) {
@@ -62,7 +66,8 @@ size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
   return Parts(layout_, rows, columns_, nnz, value_bytes_).total;
 }
 
-std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow> rows) const {
+std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow> rows,
+                                                      std::optional<uint32_t> repeated_row) const {
   uint64_t nnz = 0;
   for (const StoredRow& row : rows) nnz += row.nnz;
   Parts parts(layout_, rows.size(), columns_, nnz, value_bytes_);
@@ -77,22 +82,35 @@ std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow>
   }
   auto batch = BatchAccess::make();
   BatchAccess::set_storage(*batch, std::move(block.owner));
-  BatchAccess::set_shape(*batch, static_cast<uint32_t>(rows.size()), columns_, nnz,
-                         unpacker_.output_type(), layout_);
   BatchAccess::set_rows(*batch, {joinids, rows.size()}, {positions, rows.size()});
+  BatchAccess::set_repeated_row(*batch, repeated_row);
   std::byte* const values = parts.at<std::byte>(parts.values);
+  DataType dtype = unpacker_.output_type();
   if (layout_ == BatchLayout::kCsr) {
-    fill_csr(rows, parts);
+    dtype = fill_csr_values(rows, parts);
     BatchAccess::set_values(*batch, {parts.at<int32_t>(parts.indptr), rows.size() + 1},
                             {parts.at<int32_t>(parts.indices), nnz}, values);
   } else {
     fill_dense(rows, values);
     BatchAccess::set_values(*batch, {}, {}, values);
   }
+  BatchAccess::set_shape(*batch, static_cast<uint32_t>(rows.size()), columns_, nnz, dtype, layout_);
   return batch;
 }
 
-void BatchAssembler::fill_csr(std::span<const StoredRow> rows, const Parts& parts) const {
+DataType BatchAssembler::fill_csr_values(std::span<const StoredRow> rows,
+                                         const Parts& parts) const {
+  if (narrow_ && fill_csr(rows, parts, *narrow_).entry == kernel::kNoMisfit) {
+    return narrow_->output_type();
+  }
+  const Misfit misfit = fill_csr(rows, parts, unpacker_);
+  if (misfit.entry != kernel::kNoMisfit) fail_misfit(rows[misfit.row], misfit.entry);
+  return unpacker_.output_type();
+}
+
+BatchAssembler::Misfit BatchAssembler::fill_csr(std::span<const StoredRow> rows, const Parts& parts,
+                                                const kernel::RowUnpacker& unpacker) const {
+  const size_t value_bytes = size_of(unpacker.output_type());
   auto* const indptr = parts.at<int32_t>(parts.indptr);
   auto* const indices = parts.at<int32_t>(parts.indices);
   auto* const values = parts.at<std::byte>(parts.values);
@@ -101,11 +119,12 @@ void BatchAssembler::fill_csr(std::span<const StoredRow> rows, const Parts& part
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
     const uint32_t misfit =
-        unpacker_.append_csr(rows[i].record, indices + done, values + done * value_bytes_);
-    if (misfit != kernel::kNoMisfit) fail_misfit(rows[i], misfit);
+        unpacker.append_csr(rows[i].record, indices + done, values + done * value_bytes);
+    if (misfit != kernel::kNoMisfit) return {i, misfit};
     done += rows[i].nnz;
     indptr[i + 1] = static_cast<int32_t>(done);
   }
+  return {};
 }
 
 void BatchAssembler::fill_dense(std::span<const StoredRow> rows, std::byte* values) const {

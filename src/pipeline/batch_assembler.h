@@ -21,22 +21,31 @@ class BatchAssembler {
   /// `column_ids` (null: column i is i) are only read to name a gene in an error.
   BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout, DataType dtype,
                  uint32_t columns, std::shared_ptr<const std::vector<int64_t>> column_ids,
-                 std::shared_ptr<BatchPool> pool);
+                 std::shared_ptr<BatchPool> pool, bool narrow_values = false);
 
   /// Bytes of a batch. Throws InvalidArgument when a CSR batch has more non-zeros than an int32
   /// indptr can count.
   size_t batch_bytes(uint64_t rows, uint64_t nnz) const;
 
   /// Throws InvalidArgument, naming value, cell and gene, when a value does not fit the dtype.
-  std::shared_ptr<const Batch> assemble(std::span<const StoredRow> rows) const;
+  std::shared_ptr<const Batch> assemble(std::span<const StoredRow> rows,
+                                        std::optional<uint32_t> repeated_row = {}) const;
 
  private:
   struct Parts;
-  void fill_csr(std::span<const StoredRow> rows, const Parts& parts) const;
+  /// A value that does not fit: its row among those of the batch, and its entry there.
+  struct Misfit {
+    size_t row = SIZE_MAX;
+    uint32_t entry = kernel::kNoMisfit;
+  };
+  Misfit fill_csr(std::span<const StoredRow> rows, const Parts& parts,
+                  const kernel::RowUnpacker& unpacker) const;
+  DataType fill_csr_values(std::span<const StoredRow> rows, const Parts& parts) const;
   void fill_dense(std::span<const StoredRow> rows, std::byte* values) const;
   [[noreturn]] void fail_misfit(const StoredRow& row, uint32_t entry) const;
 
   kernel::RowUnpacker unpacker_;
+  std::optional<kernel::RowUnpacker> narrow_;  ///< to uint16, tried first
   BatchLayout layout_;
   uint32_t columns_;
   size_t value_bytes_;

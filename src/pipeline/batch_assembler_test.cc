@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +45,23 @@ class BatchAssemblerTest : public ::testing::Test {
       std::make_shared<const std::vector<int64_t>>(
           std::vector<int64_t>{100, 101, 102, 103, 104, 105, 106, 107, 108, 109});
 };
+
+TEST_F(BatchAssemblerTest, NarrowValuesWhereAllOfABatchFit) {
+  const BatchAssembler narrow(layout_, BatchLayout::kCsr, DataType::kFloat32, 10, columns_, pool_,
+                              true);
+  const auto fits = assemble(narrow, {add_row({1, 9}, {2, 65535}, 7), add_row({0}, {300}, 3)});
+  ASSERT_EQ(fits->dtype(), DataType::kUInt16);
+  const auto* counts = reinterpret_cast<const uint16_t*>(fits->csr().data);
+  EXPECT_EQ(std::vector<uint16_t>(counts, counts + 3), (std::vector<uint16_t>{2, 65535, 300}));
+  for (const float odd : {65536.0F, -1.0F, 0.5F, std::numeric_limits<float>::quiet_NaN()}) {
+    const auto wide = assemble(narrow, {add_row({1, 9}, {2, 4}, 7), add_row({0}, {odd}, 3)});
+    ASSERT_EQ(wide->dtype(), DataType::kFloat32);
+    const auto* values = reinterpret_cast<const float*>(wide->csr().data);
+    EXPECT_EQ(values[0], 2.0F);
+    EXPECT_EQ(values[1], 4.0F);
+    EXPECT_EQ(std::memcmp(values + 2, &odd, sizeof odd), 0);
+  }
+}
 
 TEST_F(BatchAssemblerTest, CsrKeepsDuplicatesAndDenseSumsThem) {
   const std::vector<StoredRow> rows{add_row({1, 1, 9}, {2, 3, 0.5F}, 7), add_row({}, {}, 8),

@@ -138,16 +138,16 @@ RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {
   if (slot == 0) return before;
   std::vector<uint64_t> positions;
   std::vector<plan::Placement> placements;
+  const uint64_t repeated = plan.repeated_slot().value_or(UINT64_MAX);
   const size_t visits = plan.last_visit_of_bucket(plan.bucket_of(slot - 1)) + 1;
   for (size_t visit = 0; visit < visits; ++visit) {
     plan.place(visit, placements);
     for (const plan::Placement& each : placements) {
-      if (each.slot < slot) positions.push_back(plan.visit(visit).first_position + each.row);
+      if (each.slot < slot && each.slot != repeated)
+        positions.push_back(plan.visit(visit).first_position + each.row);
     }
     if (positions.size() < kIdsAtOnce && visit + 1 < visits) continue;
-    // A row that was repeated to make ranks even comes twice.
     std::sort(positions.begin(), positions.end());
-    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
     before = before | setup.rows.take(positions);
     positions.clear();
   }

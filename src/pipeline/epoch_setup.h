@@ -32,7 +32,8 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
 /// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
 
-/// joinids in the batches before first_batch.
+/// joinids in the batches before first_batch, but for the row that kPad repeats: its own turn
+/// comes.
 RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan);
 
 }  // namespace penstock::pipeline

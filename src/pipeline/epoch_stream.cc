@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -56,7 +57,7 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigne
       plan_(setup_.units, setup_.epoch, setup_.budget.spread),
       batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
-                 setup_.column_ids, batches_),
+                 setup_.column_ids, batches_, options.narrow_values),
       ring_(plan_.batch_count(), setup_.budget.batches_ahead, setup_.first_batch),
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
@@ -200,7 +201,10 @@ void EpochStream::make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
                              std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   store_->rows(job.begin, job.end, rows);
-  auto batch = assembler_.assemble(rows);
+  std::optional<uint32_t> repeated;
+  const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
+  if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
+  auto batch = assembler_.assemble(rows, repeated);
   lock.lock();
   if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
   const size_t at = job.index - first_unmade_;
@@ -308,6 +312,12 @@ std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* tim
   nonzeros_ += batch->nnz();
   work_.notify_one();
   return batch;
+}
+
+bool EpochStream::ready() const {
+  if (in_other_process()) return false;
+  const std::lock_guard lock(mutex_);
+  return started_ && (stop_ || error_ != nullptr || ring_.ready() || ring_.at_end());
 }
 
 // The threads have ended. What decoders allocated goes back to the system too: glibc would keep it

@@ -47,6 +47,8 @@ class EpochStream {
 
   /// Null at the end, after cancel(), and after an error was thrown. A negative timeout waits.
   std::shared_ptr<const Batch> next(double timeout_seconds, bool* timed_out);
+  /// Whether next() would return or throw at once; false before it was called.
+  bool ready() const;
   void cancel() noexcept;
   LoaderStats stats() const;
   const BudgetSplit& budget() const noexcept { return setup_.budget; }

@@ -57,6 +57,8 @@ std::shared_ptr<const Batch> Loader::next_for(double timeout_seconds, bool* time
   return impl_->next(timeout_seconds < 0 ? 0 : timeout_seconds, timed_out);
 }
 
+bool Loader::ready() const { return impl_->ready(); }
+
 void Loader::cancel() noexcept { impl_->cancel(); }
 
 LoaderStats Loader::stats() const { return impl_->stats(); }

@@ -108,6 +108,7 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
   layout_ = layout_of(visits_, spread_, options_);
   batches_ = batch_cut(units, layout_.row_count(), options_);
   reach_ = batch_reach(layout_, batches_);
+  repeated_slot_ = find_repeated_slot();
   fingerprint_ = fingerprint_of(units, options_);
 }
 
@@ -138,10 +139,10 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
   const Visit& visit = visits_[visit_index];
   out.resize(visit.row_count());
   if (!options_.shuffle) {
-    const uint64_t first = layout_.rows_before(visit_index);
-    for (uint32_t i = 0; i < visit.row_count(); ++i) {
-      out[i] = {(visit.part_begin + i) % visit.unit_rows, first + i};
-    }
+    for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
+      const uint64_t row = (visit.part_begin + index) % visit.unit_rows;
+      out[static_cast<size_t>(index)] = {static_cast<uint32_t>(row), slot};
+    });
     if (visit.part_end > visit.unit_rows) std::sort(out.begin(), out.end(), by_row);
     return;
   }
@@ -149,8 +150,23 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
   const auto rows = shuffled_rows(
       hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
       visit.unit_rows);
-  const uint64_t bucket_key = share_key(options_, Purpose::kBucketRows);
   const bool whole_unit = visit.part_begin == 0 && visit.part_end == visit.unit_rows;
+  for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
+    uint64_t row = visit.part_begin + index;
+    if (row >= visit.unit_rows) row -= visit.unit_rows;
+    out[static_cast<size_t>(whole_unit ? rows[row] : index)] = {rows[row], slot};
+  });
+  if (!whole_unit) std::sort(out.begin(), out.end(), by_row);
+}
+
+template <typename Row>
+void EpochPlan::for_each_slot(size_t visit_index, Row&& row) const {
+  if (!options_.shuffle) {
+    const uint64_t first = layout_.rows_before(visit_index);
+    for (uint64_t i = 0; i < visits_[visit_index].row_count(); ++i) row(i, first + i);
+    return;
+  }
+  const uint64_t bucket_key = share_key(options_, Purpose::kBucketRows);
   KeyedPermutation slots;
   uint64_t begin = 0;
   size_t current = SIZE_MAX;
@@ -161,11 +177,20 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
       slots = KeyedPermutation(hash_combine(bucket_key, bucket),
                                layout_.bucket_begin(bucket + 1) - begin);
     }
-    uint64_t row = visit.part_begin + index;
-    if (row >= visit.unit_rows) row -= visit.unit_rows;
-    out[static_cast<size_t>(whole_unit ? rows[row] : index)] = {rows[row], begin + slots(rank)};
+    row(index, begin + slots(rank));
   });
-  if (!whole_unit) std::sort(out.begin(), out.end(), by_row);
+}
+
+std::optional<uint64_t> EpochPlan::find_repeated_slot() const {
+  std::optional<uint64_t> found;
+  for (size_t visit = 0; visit < visits_.size() && !found; ++visit) {
+    if (!visits_[visit].repeats_row) continue;
+    const uint64_t last = visits_[visit].row_count() - 1;
+    for_each_slot(visit, [&](uint64_t index, uint64_t slot) {
+      if (index == last) found = slot;
+    });
+  }
+  return found;
 }
 
 uint64_t EpochPlan::row_count() const noexcept { return layout_.row_count(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,7 @@ struct Visit {
   uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
+  bool repeats_row = false;   ///< the last row of the part is the one that kPad repeats
   uint32_t row_count() const { return part_end - part_begin; }
 };
 
@@ -128,6 +130,8 @@ class EpochPlan {
   uint64_t batch_begin(uint64_t batch) const;
   /// The bucket that a slot is in; the slot must be less than row_count().
   size_t bucket_of(uint64_t slot) const;
+  /// Slot of the row that kPad repeats, if this share has one.
+  std::optional<uint64_t> repeated_slot() const noexcept { return repeated_slot_; }
   /// The first visit of which rows leave in this batch or a later one; visit_count() when none do.
   size_t earliest_visit(uint64_t batch) const;
 
@@ -138,12 +142,18 @@ class EpochPlan {
   uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  private:
+  /// Calls `row(index, slot)` for each row of a visit's part, in any order.
+  template <typename Row>
+  void for_each_slot(size_t visit_index, Row&& row) const;
+  std::optional<uint64_t> find_repeated_slot() const;
+
   EpochOptions options_;
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
   BucketLayout layout_;
   BatchCut batches_;
   std::vector<uint32_t> reach_;  ///< by bucket, batch_reach()
+  std::optional<uint64_t> repeated_slot_;
   uint64_t fingerprint_ = 0;
 };
 

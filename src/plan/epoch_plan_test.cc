@@ -92,6 +92,7 @@ struct World {
   std::vector<std::vector<uint64_t>> sequences;  ///< rank-major, then workers
   std::vector<uint64_t> rank_batches;
   std::vector<uint64_t> batch_sizes;
+  std::vector<uint64_t> repeated;  ///< positions that plans mark as repeated
 };
 
 World play(const std::vector<UnitRows>& units, EpochOptions options, Rng& rng) {
@@ -106,6 +107,9 @@ World play(const std::vector<UnitRows>& units, EpochOptions options, Rng& rng) {
       if (rank + worker == 0) fingerprint = plan.fingerprint();
       EXPECT_EQ(plan.fingerprint(), fingerprint);
       world.sequences.push_back(sequence_of(plan));
+      if (const auto slot = plan.repeated_slot()) {
+        world.repeated.push_back(world.sequences.back().at(*slot));
+      }
       world.rank_batches.back() += plan.batch_count();
       for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
         world.batch_sizes.push_back(plan.batch_begin(batch + 1) - plan.batch_begin(batch));
@@ -157,7 +161,16 @@ void check_world(const std::vector<UnitRows>& units, const EpochOptions& options
   EXPECT_EQ(world.rank_batches[0], batches);
   if (!pad) {
     EXPECT_EQ(repeats, 0u);
+    EXPECT_TRUE(world.repeated.empty());
   } else {
+    // Without the rows that are marked none comes twice.
+    if (kept == quota) {
+      EXPECT_EQ(world.repeated.size(), delivered - rows);
+    }
+    for (const uint64_t position : world.repeated) --times[position];
+    EXPECT_TRUE(std::all_of(times.begin(), times.end(), [&](const auto& each) {
+      return each.second == 1 || (kept != quota && each.second == 0);
+    }));
     EXPECT_LE(repeats, quota * ranks - rows);
     if (kept == quota) {
       EXPECT_EQ(times.size(), rows);

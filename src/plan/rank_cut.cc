@@ -29,7 +29,8 @@ uint64_t bytes_of_part(const UnitRows& unit, uint64_t rows) {
 Visit visit_part(const UnitRows& unit, uint32_t part_begin, uint32_t part_end) {
   return {unit.unit,      unit.first_position,
           unit.row_count, part_begin,
-          part_end,       bytes_of_part(unit, part_end - part_begin)};
+          part_end,       bytes_of_part(unit, part_end - part_begin),
+          false};
 }
 
 // Rows [part_begin, part_end) of units[index].
@@ -115,10 +116,12 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
     const auto row =
         options.shuffle ? static_cast<uint32_t>(random.below(unit.row_count)) : unit.row_count - 1;
     visits.push_back(visit_part(unit, row, row + 1));
+    visits.back().repeats_row = true;
     return;
   }
   Visit& visit = options.shuffle ? visits[random.below(visits.size())] : visits.back();
   ++visit.part_end;
+  visit.repeats_row = true;
   visit.packed_bytes += visit.packed_bytes / (visit.row_count() - 1);
 }
 

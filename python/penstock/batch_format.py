@@ -1,0 +1,91 @@
+"""What the cells of a batch are made into, and which columns of obs come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .arguments import checked_choice, checked_text
+from .encoders import Encoder
+from .errors import InvalidArgument
+from .loader_settings import HALF_DTYPES, LoaderSettings
+from .table import DataFrame
+
+FORMATS = ("numpy", "torch")
+OBS_FORMATS = ("arrays", "pandas", "torch")
+
+
+@dataclass(frozen=True)
+class BatchFormat:
+    """Arguments of `penstock.Dataset` that say how batches look, checked."""
+
+    format: str
+    obs_format: str
+    obs_columns: list[str]
+    pad_column: str | None
+
+    @classmethod
+    def checked(
+        cls,
+        obs: DataFrame,
+        encoders: Sequence[Encoder],
+        settings: LoaderSettings,
+        **arguments: Any,
+    ) -> BatchFormat:
+        """Check each field against the columns that there are, and the rest of the settings.
+
+        Raises
+        ------
+        InvalidArgument
+            One that makes no sense, two columns of one name, or values that have no tensor.
+        NotFound
+            No such column.
+        """
+        made = cls(
+            checked_choice("format", arguments["format"], FORMATS),
+            checked_choice("obs_format", arguments["obs_format"], OBS_FORMATS),
+            obs.checked_columns(arguments["obs_columns"], "obs_columns"),
+            _checked_name(arguments["pad_column"]),
+        )
+        made._check_names(obs, encoders)
+        if made.obs_format == "torch":
+            _check_tensor_columns(obs, made.obs_columns)
+        if made.format != "torch":
+            _check_no_torch(settings)
+        return made
+
+    def _check_names(self, obs: DataFrame, encoders: Sequence[Encoder]) -> None:
+        names = list(self.obs_columns)
+        for encoder in encoders:
+            obs.checked_columns(encoder.columns)
+            if encoder.name in names:
+                raise InvalidArgument(
+                    f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
+                    "column out of obs_columns"
+                )
+            names.append(encoder.name)
+        if self.pad_column in names:
+            raise InvalidArgument(
+                f"obs has {self.pad_column!r} twice; give pad_column another name"
+            )
+
+
+def _checked_name(pad_column: Any) -> str | None:
+    return None if pad_column is None else checked_text("pad_column", pad_column)
+
+
+def _check_tensor_columns(obs: DataFrame, columns: Sequence[str]) -> None:
+    for info in obs.schema:
+        if info.name in columns and (info.is_string or info.type.startswith(("date", "time"))):
+            raise InvalidArgument(
+                f"obs column {info.name!r} holds {info.type} values, which have no tensor; use "
+                f"encoders=[LabelEncoder({info.name!r})] or obs_format='arrays'"
+            )
+
+
+def _check_no_torch(settings: LoaderSettings) -> None:
+    if settings.device is not None:
+        raise InvalidArgument(f"device={settings.device!r} needs format='torch'")
+    if settings.dtype in HALF_DTYPES:
+        raise InvalidArgument(f"dtype={settings.dtype!r} needs format='torch'")
