@@ -15,6 +15,7 @@ from .arguments import checked_int
 from .batch_format import BatchFormat
 from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
+from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
 from .epoch_state import EpochState
@@ -286,6 +287,9 @@ class Dataset:
             It is negative or no integer.
         """
         self._epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
+
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+        return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)
 
     # Saving and going on
 

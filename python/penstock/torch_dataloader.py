@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from .dataset import Dataset
 from .epoch_course import Course
+from .epoch_state import EpochState
 from .matrix_batches import as_tensor, coo_tensor, csr_tensor
+
+
+class EpochSource(Protocol):
+    """A dataset that numbers its epochs: `penstock.Dataset`, and those of `penstock.compat`."""
+
+    @property
+    def _epochs(self) -> EpochState: ...
+
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course: ...
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
 
 
 class EpochSampler:
@@ -20,11 +38,11 @@ class EpochSampler:
     It samples nothing: a Dataset has its own order.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: EpochSource) -> None:
         self._dataset = dataset
 
     def set_epoch(self, epoch: int) -> None:
-        """Call `Dataset.set_epoch`."""
+        """Call that of the dataset."""
         self._dataset.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[None]:
@@ -36,16 +54,16 @@ class EpochDataLoader(DataLoader[Any]):
     """Numbers the epochs and counts the batches in this process, where it has workers.
 
     So `Dataset.set_epoch` never comes too late, and `Dataset.state_dict` counts what the training
-    loop took. `state_dict` and `load_state_dict` are the dataset's.
+    loop took. `state_dict` and `load_state_dict` are the dataset's, which is an `EpochSource`.
     """
 
     _ticket = 0
     _round = 0
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        if self.num_workers == 0 or not isinstance(self.dataset, Dataset):
+        if self.num_workers == 0:
             return super().__iter__()
-        dataset = self.dataset
+        dataset: EpochSource = self.dataset  # type: ignore[assignment]
         epochs = dataset._epochs
         if epochs.is_loaded:
             self._iterator = None  # workers that are kept would not learn of it
@@ -57,10 +75,7 @@ class EpochDataLoader(DataLoader[Any]):
             batches = super().__iter__()  # workers start here, or go on
         finally:
             epochs.counter.end_of_start()
-        course = epochs.begin_with_workers(
-            epoch, self.num_workers, dataset._selection, dataset._settings
-        )
-        return _Counted(batches, course)
+        return _Counted(batches, dataset._begin_with_workers(epoch, self.num_workers))
 
     @property
     def sampler(self) -> Any:
@@ -69,8 +84,7 @@ class EpochDataLoader(DataLoader[Any]):
 
     @sampler.setter
     def sampler(self, sampler: Any) -> None:
-        dataset = self.dataset
-        self._sampler = EpochSampler(dataset) if isinstance(dataset, Dataset) else sampler
+        self._sampler = EpochSampler(self.dataset)  # type: ignore[arg-type]
 
     def state_dict(self) -> dict[str, Any]:
         """See `Dataset.state_dict`."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import write_small_tiles
+from torchrun import finish, kill_all, torchrun
 
 SCRIPT = Path(__file__).with_name("distributed_script.py")
 N_CELLS = 600
@@ -23,48 +19,6 @@ N_CELLS = 600
 def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600 cells in 38 fetch units of 16 rows."""
     return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 100)
-
-
-def torchrun(ranks: int, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={ranks}", str(SCRIPT), *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def kill_all(process: subprocess.Popen[str]) -> None:
-    """SIGKILL for a run and everything that it started (ranks have sessions of their own)."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:  # it has ended
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    doomed = [process.pid]
-    for each in doomed:
-        doomed += children.get(each, [])
-    for each in doomed:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
-    process.communicate()
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    """Standard output of a run that must end well, and in time."""
-    try:
-        out, errors = process.communicate(timeout=300)
-    except subprocess.TimeoutExpired:
-        kill_all(process)
-        raise
-    assert process.returncode == 0, errors[-3000:]
-    return out
 
 
 def make_cases(ranks: int) -> list[dict]:
@@ -121,7 +75,7 @@ def test_ranks_take_equally_many_steps(tiled: Path, tmp_path: Path, ranks: int) 
     """DDP steps in every case: a rank with a batch more or less than another would wait for ever."""
     cases = make_cases(ranks)
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    out = finish(torchrun(ranks, tiled, "cases", CASES=str(tmp_path / "cases.json")))
+    out = finish(torchrun(ranks, SCRIPT, tiled, "cases", CASES=str(tmp_path / "cases.json")))
     (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
     results = json.loads(line.removeprefix("RESULTS "))
     assert len(results) == len(cases)
@@ -150,15 +104,17 @@ def test_killed_and_resumed_with_the_same_losses(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
-    finish(torchrun(2, tiled, "train", whole, **environment))
+    finish(torchrun(2, SCRIPT, tiled, "train", whole, **environment))
     assert len(losses(whole)) == 3 * 6
     for stop_at in (4, 11):
-        process = torchrun(2, tiled, "train", broken, SLOWLY="1", **environment)
+        process = torchrun(2, SCRIPT, tiled, "train", broken, SLOWLY="1", **environment)
         deadline = time.monotonic() + 200
-        while len(losses(broken)) < stop_at and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        kill_all(process)
+        try:
+            while len(losses(broken)) < stop_at and process.poll() is None:
+                assert time.monotonic() < deadline, "the run makes no steps"
+                time.sleep(0.01)
+        finally:
+            kill_all(process)
         assert stop_at <= len(losses(broken)) < 18
-    finish(torchrun(2, tiled, "train", broken, **environment))
+    finish(torchrun(2, SCRIPT, tiled, "train", broken, **environment))
     assert losses(broken) == losses(whole)

@@ -11,6 +11,8 @@ import numpy as np
 from .. import _core
 from ..arguments import checked_int
 from ..dataset import Dataset
+from ..epoch_course import Course
+from ..epoch_state import EpochState
 from ..loader_settings import DTYPES
 from ..sharding import find_rank
 
@@ -54,13 +56,13 @@ class BlockDataset:
         if stored in DTYPES:
             dataset._settings = replace(dataset._settings, dtype=stored)
 
-    def _settle(self) -> None:
+    def _settle(self, num_workers: int | None = None) -> None:
         settings = self.dataset._settings
         share = settings.share()
         self.dataset._settings = replace(
             settings,
             seed=self.seed if self._is_seeded or share.world_size == 1 else 0,
-            memory_budget=self._memory_budget(share.num_workers),
+            memory_budget=self._memory_budget(num_workers or share.num_workers),
         )
 
     def _memory_budget(self, num_workers: int) -> int:
@@ -80,6 +82,11 @@ class BlockDataset:
     def __iter__(self) -> Iterator[Any]:
         self._settle()
         return iter(self.dataset)
+
+    def begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+        """Begin an epoch that DataLoader workers read, who settle the same."""
+        self._settle(num_workers)
+        return self.dataset._begin_with_workers(epoch, num_workers)
 
     def __len__(self) -> int:
         """Batches that this rank gets, over all of its DataLoader workers."""
@@ -107,6 +114,41 @@ class BlockDataset:
         part.__dict__.update(self.__dict__)
         part.dataset = self.dataset._part(self.dataset._selection.with_rows(rows))
         return part
+
+
+class BlockEpochs:
+    """What both datasets of `compat` have of a `penstock.Dataset`: its epochs, saved and gone on from.
+
+    Attributes
+    ----------
+    _blocks : BlockDataset
+    """
+
+    _blocks: BlockDataset
+
+    @property
+    def penstock_dataset(self) -> Dataset:
+        """The Dataset underneath, for what the original has no name for."""
+        return self._blocks.dataset
+
+    @property
+    def _epochs(self) -> EpochState:
+        return self._blocks.dataset._epochs
+
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+        return self._blocks.begin_with_workers(epoch, num_workers)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins; without it every iterator begins the next."""
+        self._blocks.dataset.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `penstock.Dataset.state_dict`."""
+        return self._blocks.dataset.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `penstock.Dataset.load_state_dict`."""
+        self._blocks.dataset.load_state_dict(state)
 
 
 def split_seed(seed: int | None) -> int | None:

@@ -8,12 +8,16 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from ..errors import InvalidArgument
+from ..torch_dataloader import EpochDataLoader
+from .block_dataset import BlockEpochs
 
 
 def block_loader(
     dataset: Any, not_supported: Sequence[str], arguments: Mapping[str, Any]
 ) -> DataLoader[Any]:
     """Make a DataLoader that hands over batches as they come.
+
+    Over a dataset of torch's that was made from one of ours it is a plain one.
 
     Raises
     ------
@@ -26,7 +30,9 @@ def block_loader(
             f"{', '.join(refused)} of the DataLoader are not supported: the dataset makes the "
             "batches and their order"
         )
-    return DataLoader(dataset, **{"collate_fn": same, **arguments}, batch_size=None, shuffle=False)
+    of_ours = isinstance(dataset, BlockEpochs)
+    loader: type[DataLoader[Any]] = EpochDataLoader if of_ours else DataLoader
+    return loader(dataset, **{"collate_fn": same, **arguments}, batch_size=None, shuffle=False)
 
 
 def same(batch: Any) -> Any:

@@ -18,8 +18,10 @@ namespace penstock::pipeline::testing {
 inline constexpr uint64_t kAmple = 64_MiB;
 
 /// Reads an epoch to its end, checks every value against the matrix and gives the order of joinids.
+/// `repeated` gets the places in that order of rows that are marked as repeated.
 inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matrix,
-                                       const LoaderOptions& options, LoaderStats* stats = nullptr) {
+                                       const LoaderOptions& options, LoaderStats* stats = nullptr,
+                                       std::vector<size_t>* repeated = nullptr) {
   EpochStream stream(matrix, options);
   const RowSelection rows =
       options.rows ? *options.rows : RowSelection::range(0, matrix->options().rows);
@@ -35,6 +37,9 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
   uint64_t batches = 0;
   while (auto batch = stream.next(-1, nullptr)) {
     ++batches;
+    if (repeated != nullptr && batch->repeated_row()) {
+      repeated->push_back(order.size() + *batch->repeated_row());
+    }
     EXPECT_LE(batch->rows(), options.batch_size);
     // Ranks that must make equally many batches may have an empty one.
     if (options.world_size * options.num_workers == 1) {

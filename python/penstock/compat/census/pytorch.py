@@ -17,7 +17,7 @@ from ...arguments import checked_int, checked_names
 from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
 from ...loader_stats import LoaderStats
-from ..block_dataset import BlockDataset
+from ..block_dataset import BlockDataset, BlockEpochs
 from ..block_loader import block_loader
 from .encoders import Encoder, LabelEncoder
 from .obs_tensors import ObsTensors, coo_tensor
@@ -73,7 +73,7 @@ class Stats:
         )
 
 
-class ExperimentDataPipe(IterableDataset[ObsAndXDatum]):
+class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     """Mini-batches of a SOMA experiment: an iterable of tensors ``(X, obs)``.
 
     X has the stored dtype and is (cells, genes), a sparse COO tensor when `return_sparse_X`. obs is
@@ -170,11 +170,6 @@ class ExperimentDataPipe(IterableDataset[ObsAndXDatum]):
         self._obs.fit(dataset.obs)
         self._past = Stats()
 
-    @property
-    def penstock_dataset(self) -> Dataset:
-        """The Dataset underneath, for what the Census's loader has no name for."""
-        return self._blocks.dataset
-
     # What it holds
 
     @property
@@ -205,10 +200,6 @@ class ExperimentDataPipe(IterableDataset[ObsAndXDatum]):
         X = coo_tensor(matrix) if self.return_sparse_X else matrix
         labels = self._obs.tensor(obs, matrix.shape[0])
         return (X[0], labels[0]) if self.batch_size == 1 else (X, labels)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; without it every iterator begins the next."""
-        self.penstock_dataset.set_epoch(epoch)
 
     def stats(self) -> Stats:
         """Counts of all epochs so far; DataLoader workers read in processes of their own."""

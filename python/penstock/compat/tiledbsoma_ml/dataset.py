@@ -14,7 +14,7 @@ from ...axis_query import AxisQuery
 from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
 from ...experiment import open as open_experiment
-from ..block_dataset import BlockDataset, split_seed
+from ..block_dataset import BlockDataset, BlockEpochs, split_seed
 from .query_ids import QueryIDs, SamplingMethod, split_joinids
 from .x_locator import XLocator
 
@@ -23,7 +23,7 @@ DEFAULT_SHUFFLE_CHUNK_SIZE = 64
 DEFAULT_IO_BATCH_SIZE = 2**16
 
 
-class ExperimentDataset(IterableDataset[Any]):
+class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     """Mini-batches of a tiledbsoma ExperimentAxisQuery: an iterable of ``(X, obs)``.
 
     X is an ndarray of the stored dtype, (cells, genes), or of rank 1 when `batch_size` is 1; a
@@ -112,11 +112,6 @@ class ExperimentDataset(IterableDataset[Any]):
         self._blocks = BlockDataset(dataset, self.io_batch_size if shuffle else 0, seed)
         self._x_locator = x_locator if by_ids else _locator(query, dataset)
 
-    @property
-    def penstock_dataset(self) -> Dataset:
-        """The Dataset underneath, for what tiledbsoma_ml has no name for."""
-        return self._blocks.dataset
-
     # What it holds
 
     @property
@@ -186,10 +181,6 @@ class ExperimentDataset(IterableDataset[Any]):
     @epoch.setter
     def epoch(self, epoch: int) -> None:
         self.set_epoch(epoch)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; without it every iterator begins the next."""
-        self.penstock_dataset.set_epoch(epoch)
 
     def random_split(
         self,
