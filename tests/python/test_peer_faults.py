@@ -1,6 +1,8 @@
-"""What users of tiledbsoma_ml report, seen there and not here."""
+"""What users of tiledbsoma_ml and of the Census's loader report, seen there and not here."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 import penstock as ps
@@ -112,3 +114,63 @@ def test_an_epoch_that_is_not_exhausted_counts(peer, tiled) -> None:
     first = take(dataset, loader)
     assert dataset.epoch == 1
     assert take(dataset, loader) != first
+
+
+def test_the_next_block_is_read_while_the_last_is_used(peer, tiled, monkeypatch) -> None:
+    reads = []
+    read = tiledbsoma.SparseNDArray.read
+    monkeypatch.setattr(
+        tiledbsoma.SparseNDArray,
+        "read",
+        lambda self, *args, **kwargs: reads.append(self) or read(self, *args, **kwargs),
+    )
+    _, loader = peer()  # blocks of 128 cells
+    batches = iter(loader)
+    next(batches)
+    next(batches)  # 80 cells are used, 48 are left
+    time.sleep(0.5)  # were it to read ahead
+    assert len(reads) == 1, "the peer's fault"
+    batches = iter(ours(tiled)[0])
+    next(batches)
+    deadline = time.monotonic() + 120
+    while not batches._progress.is_ready:  # the next batch is made, and nobody has asked for it
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    assert batches.stats.batches == 1
+
+
+def cells_by_the_census(n_cells: int, chunk_cells: int, ranks: int) -> list[int]:
+    """How many cells each rank gets by the rule of the Census's ExperimentDataPipe.
+
+    A model of it, as its code was removed (change 1392 of cellxgene-census): cells are cut in as few
+    nearly equal chunks as `chunk_cells` allows, and whole chunks, in a random order, are dealt out.
+    """
+    chunks = -(-n_cells // chunk_cells)
+    sizes = [n_cells // chunks + (i < n_cells % chunks) for i in range(chunks)]
+    np.random.default_rng(1).shuffle(sizes)
+    of_rank = [chunks // ranks + (i < chunks % ranks) for i in range(ranks)]
+    ends = np.cumsum(of_rank)
+    return [sum(sizes[end - count : end]) for count, end in zip(of_rank, ends, strict=True)]
+
+
+def test_ranks_make_equally_many_batches(tiled) -> None:
+    """DDP waits for ever for a rank that has no batch left (document 003: change 1119).
+
+    The pipe itself, of cellxgene-census 1.16.2 on 203 cells in chunks of 50, gave two ranks 122 and
+    81 cells: 16 and 11 batches of 8.
+    """
+    census = [-(-cells // 8) for cells in cells_by_the_census(203, 50, 2)]
+    assert census == [16, 11], "the peer's fault"
+    for cells in (203, 500, 499, 17, 2):
+        for ranks in (2, 3, 7):
+            query = ps.AxisQuery(coords=(slice(0, cells - 1),))
+            parts = [
+                ps.Dataset(tiled, obs_query=query, batch_size=8, rank=rank, world_size=ranks)
+                for rank in range(ranks)
+            ]
+            batches = [list(part) for part in parts]
+            assert len({len(each) for each in batches}) == 1
+            assert [len(part) for part in parts] == [len(each) for each in batches]
+            sizes = [[X.shape[0] for X, _ in each] for each in batches]
+            assert all(each == sizes[0] for each in sizes)
+            assert sum(map(sum, sizes)) == cells // ranks * ranks
