@@ -8,6 +8,8 @@ target_link_libraries(penstock_deps INTERFACE ${penstock_libraries})
 
 add_library(penstock_warnings INTERFACE)
 target_compile_options(penstock_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+# No multiply-and-add in one step: what an order depends on must be the same bits on every machine.
+target_compile_options(penstock_warnings INTERFACE -ffp-contract=off)
 if(PENSTOCK_WERROR)
   target_compile_options(penstock_warnings INTERFACE -Werror)
 endif()

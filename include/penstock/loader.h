@@ -2,6 +2,7 @@
 
 #include <penstock/data_type.h>
 #include <penstock/experiment.h>
+#include <penstock/row_sampling.h>
 #include <penstock/row_selection.h>
 
 #include <cstddef>
@@ -30,6 +31,7 @@ struct LoaderOptions {
   std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
   uint32_t batch_size = 128;
   bool shuffle = true;
+  std::optional<RowSampling> sampling;  ///< only with shuffle
   uint64_t seed = 0;
   uint64_t epoch = 0;
   /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows

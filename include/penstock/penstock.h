@@ -4,5 +4,6 @@
 #include <penstock/error.h>          // IWYU pragma: export
 #include <penstock/experiment.h>     // IWYU pragma: export
 #include <penstock/loader.h>         // IWYU pragma: export
+#include <penstock/row_sampling.h>   // IWYU pragma: export
 #include <penstock/row_selection.h>  // IWYU pragma: export
 #include <penstock/table.h>          // IWYU pragma: export

@@ -53,10 +53,16 @@ std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes,
 
 void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled) {
   const std::lock_guard lock(mutex_);
+  const ArrivingRow* before = nullptr;
+  size_t before_index = 0;
   for (ArrivingRow& row : rows) {
     const size_t index = plan_.bucket_of(row.slot);
     Bucket& bucket = open(index);
-    row.destination = allocate(bucket, row.bytes, spilled);
+    const bool again =
+        before != nullptr && before_index == index && before->position == row.position;
+    row.destination = again ? before->destination : allocate(bucket, row.bytes, spilled);
+    before = &row;
+    before_index = index;
     bucket.rows[row.slot - plan_.bucket_begin(index)] = {row.destination, row.position, row.joinid,
                                                          row.nnz};
   }

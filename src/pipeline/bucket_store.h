@@ -48,7 +48,8 @@ class BucketStore {
               MemoryMeter& meter);
   ~BucketStore();
 
-  /// `spilled` gets the pages in the spill file that the rows are in.
+  /// A row that comes several times in a bucket, one after the other, gets the same destination
+  /// each time. `spilled` gets the pages in the spill file that the rows are in.
   void reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled);
 
   /// The rows in slots [begin, end), which must all have come. Valid until release_before(end).

@@ -94,8 +94,13 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
   setup.units = selected_units(source, *setup.reader, setup.rows,
                                options.stored_rows ? &*options.stored_rows : nullptr);
   setup.epoch = epoch_options(options);
+  if (options.sampling) {
+    setup.sampler = std::make_shared<const plan::RowSampler>(setup.units, *options.sampling,
+                                                             options.seed, options.epoch);
+    setup.units = setup.sampler->units();
+  }
   setup.first_batch = options.first_batch;
-  check_exact_batches(setup.rows.size(), options);
+  check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(), options);
 
   BudgetRequest request;
   request.memory_budget = options.memory_budget;
@@ -112,12 +117,12 @@ constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before 
 }
 
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
-  if (setup.first_batch == 0 && plan.row_count() == setup.rows.size())
+  if (setup.sampler == nullptr && setup.first_batch == 0 && plan.row_count() == setup.rows.size())
     return setup.reader->bytes_needed(setup.rows);
   // A part of a shuffled unit touches all its tiles, near enough: count the units as whole.
   std::vector<std::pair<uint64_t, uint32_t>> units;
   for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
-    units.emplace_back(plan.visit(i).first_position, plan.visit(i).unit_rows);
+    units.emplace_back(plan.visit(i).first_position, plan.visit(i).selected_rows);
   }
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());

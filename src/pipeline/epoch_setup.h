@@ -10,6 +10,7 @@
 #include "format/matrix_source.h"
 #include "pipeline/budget.h"
 #include "plan/epoch_plan.h"
+#include "plan/row_sampler.h"
 
 namespace penstock::pipeline {
 
@@ -20,7 +21,9 @@ struct EpochSetup {
   std::shared_ptr<const std::vector<int64_t>> column_ids;  ///< null: every column
   uint32_t columns = 0;
   RowSelection rows;
-  std::vector<plan::UnitRows> units;
+  std::vector<plan::UnitRows>
+      units;  ///< what the plan is made of: the sampler's where there is one
+  std::shared_ptr<const plan::RowSampler> sampler;
   plan::EpochOptions epoch;
   uint64_t first_batch = 0;
   BudgetSplit budget;

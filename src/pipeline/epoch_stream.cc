@@ -54,7 +54,7 @@ EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOpti
 EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigned threads)
     : setup_(std::move(setup)),
       threads_(threads),
-      plan_(setup_.units, setup_.epoch, setup_.budget.spread),
+      plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
       batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
                  setup_.column_ids, batches_, options.narrow_values),

@@ -59,12 +59,11 @@ void UnitScheduler::fetch(UnitFlight& flight) {
   std::vector<plan::Placement> placements;
   plan_.place(flight.visit, placements);
   std::erase_if(placements, [&](const auto& each) { return each.slot < first_slot_; });
-  std::sort(placements.begin(), placements.end(),
-            [](const auto& a, const auto& b) { return a.row < b.row; });
   std::vector<int64_t> unit_rows;
-  rows_.copy_positions(visit.first_position, visit.unit_rows, unit_rows);
+  rows_.copy_positions(visit.first_position, visit.selected_rows, unit_rows);
 
-  // Only the rows that this rank and worker keep are decoded; a padded row has two placements.
+  // Only the rows that this rank and worker keep are decoded, once each; a padded row has two
+  // placements, a drawn one may have many.
   std::vector<int64_t> kept;
   kept.reserve(placements.size());
   flight.arriving.reserve(placements.size());
@@ -179,6 +178,8 @@ void UnitScheduler::run(const UnitTask& task) {
     const size_t begin = task.index * kRowsPerPack;
     const size_t end = std::min(begin + kRowsPerPack, flight.arriving.size());
     for (size_t i = begin; i < end; ++i) {
+      // A row that comes again in its bucket is there already.
+      if (i != 0 && flight.arriving[i].destination == flight.arriving[i - 1].destination) continue;
       flight.decode->pack(flight.decoded_rows[i], flight.arriving[i].destination);
     }
   }

@@ -9,6 +9,7 @@
 #include "plan/occupancy.h"
 #include "plan/random.h"
 #include "plan/rank_cut.h"
+#include "plan/row_sampler.h"
 #include "plan/unit_order.h"
 
 namespace penstock::plan {
@@ -67,7 +68,8 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
   return {own_rows, share.batches, options.batch_size, options.uneven == Uneven::kExact};
 }
 
-uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options) {
+uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
+                        const RowSampler* sampler) {
   uint64_t hash = 1;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
@@ -80,6 +82,7 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
     hash = hash_combine(hash, (uint64_t{unit.unit} << 32) | unit.row_count);
     hash = hash_combine(hash, unit.first_position);
   }
+  if (sampler != nullptr) hash = hash_combine(hash, sampler->fingerprint());
   return hash;
 }
 
@@ -102,14 +105,18 @@ bool by_row(const Placement& a, const Placement& b) {
 
 }  // namespace
 
-EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread)
-    : options_(options), visits_(plan_visits(units, options)) {
+EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
+                     const RowSampler* sampler)
+    : options_(options), sampler_(sampler), visits_(plan_visits(units, options)) {
+  if (sampler_ != nullptr && !options_.shuffle) {
+    throw InvalidArgument("rows can only be drawn in a shuffled epoch");
+  }
   spread_ = clamp_spread(spread, visits_.size(), options_);
   layout_ = layout_of(visits_, spread_, options_);
   batches_ = batch_cut(units, layout_.row_count(), options_);
   reach_ = batch_reach(layout_, batches_);
   repeated_slot_ = find_repeated_slot();
-  fingerprint_ = fingerprint_of(units, options_);
+  fingerprint_ = fingerprint_of(units, options_, sampler_);
 }
 
 uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
@@ -147,10 +154,9 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
     return;
   }
   // All visits of a unit, by whatever rank, see the same order of its rows.
-  const auto rows = shuffled_rows(
-      hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
-      visit.unit_rows);
-  const bool whole_unit = visit.part_begin == 0 && visit.part_end == visit.unit_rows;
+  const auto rows = unit_order(visit);
+  const bool whole_unit =
+      sampler_ == nullptr && visit.part_begin == 0 && visit.part_end == visit.unit_rows;
   for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
     uint64_t row = visit.part_begin + index;
     if (row >= visit.unit_rows) row -= visit.unit_rows;
@@ -191,6 +197,13 @@ std::optional<uint64_t> EpochPlan::find_repeated_slot() const {
     });
   }
   return found;
+}
+
+std::vector<uint32_t> EpochPlan::unit_order(const Visit& visit) const {
+  if (sampler_ != nullptr) return sampler_->rows(visit);
+  return shuffled_rows(
+      hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
+      visit.unit_rows);
 }
 
 uint64_t EpochPlan::row_count() const noexcept { return layout_.row_count(); }

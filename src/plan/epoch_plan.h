@@ -32,8 +32,12 @@ namespace penstock::plan {
 struct UnitRows {
   uint32_t unit = 0;            ///< index into the source's units
   uint64_t first_position = 0;  ///< position in the selection of its first selected row
-  uint32_t row_count = 0;       ///< selected rows, never 0
+  uint32_t row_count = 0;       ///< selected rows, or draws from them (RowSampler); never 0
   uint64_t packed_bytes = 0;    ///< estimate of the memory of those rows when packed
+  uint32_t drawn_from = 0;      ///< the selected rows where row_count are draws from them, else 0
+  uint32_t repeat = 0;          ///< which of the unit's entries, where it is drawn from often
+
+  uint32_t selected_rows() const noexcept { return drawn_from != 0 ? drawn_from : row_count; }
 };
 
 /// What happens to the remainder when rows do not divide among ranks (design, "Distribution").
@@ -64,13 +68,15 @@ struct EpochOptions {
 struct Visit {
   uint32_t unit = 0;
   uint64_t first_position = 0;
-  uint32_t unit_rows = 0;  ///< selected rows of the whole unit
+  uint32_t unit_rows = 0;  ///< selected rows of the whole unit, or draws from them
   /// Kept part, in the unit's permuted order (stored order without shuffle). It may reach one past
   /// unit_rows and then wraps around: the row that kPad repeats.
   uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
   bool repeats_row = false;   ///< the last row of the part is the one that kPad repeats
+  uint32_t selected_rows = 0;
+  uint32_t repeat = 0;
   uint32_t row_count() const { return part_end - part_begin; }
 };
 
@@ -87,11 +93,15 @@ struct Occupancy {
   uint64_t peak_rows = 0;   ///< exact
 };
 
+class RowSampler;
+
 class EpochPlan {
  public:
   /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1. K = visits means that all
   /// rows are one bucket. Throws InvalidArgument for a shape that makes no sense.
-  EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread);
+  /// With a sampler (which outlives the plan) the units are its own.
+  EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
+            const RowSampler* sampler = nullptr);
 
   /// A K whose occupancy, K + 1 having a larger one, with `units_ahead` units decoded before they
   /// are due and
@@ -107,8 +117,9 @@ class EpochPlan {
   size_t visit_count() const noexcept { return visits_.size(); }
   const Visit& visit(size_t index) const { return visits_[index]; }
 
-  /// Placements of a visit's rows, one for each row kept (a padded row may come twice), ascending
-  /// by row. Replaces what is in `out`. Safe from many threads.
+  /// Placements of a visit's rows, one for each row kept (a padded row may come twice, a drawn one
+  /// as often as it was drawn), ascending by row, then slot. Replaces what is in `out`. Safe from
+  /// many threads.
   void place(size_t visit_index, std::vector<Placement>& out) const;
 
   size_t bucket_count() const noexcept { return layout_.bucket_count(); }
@@ -146,8 +157,11 @@ class EpochPlan {
   template <typename Row>
   void for_each_slot(size_t visit_index, Row&& row) const;
   std::optional<uint64_t> find_repeated_slot() const;
+  /// What the visit's unit has in its order: rows, or draws of them.
+  std::vector<uint32_t> unit_order(const Visit& visit) const;
 
   EpochOptions options_;
+  const RowSampler* sampler_ = nullptr;
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
   BucketLayout layout_;

@@ -18,7 +18,17 @@
 namespace penstock::plan {
 
 /// What a key is for: streams of different purpose never meet.
-enum class Purpose : uint64_t { kUnitOrder = 1, kUnitRows, kBucketRows, kDeal, kPadding, kSplit };
+enum class Purpose : uint64_t {
+  kUnitOrder = 1,
+  kUnitRows,
+  kBucketRows,
+  kDeal,
+  kPadding,
+  kSplit,
+  kUnitDraws,
+  kRowDraws,
+  kRowKeys
+};
 
 constexpr uint64_t random_key(uint64_t seed, uint64_t epoch, Purpose purpose) noexcept {
   return hash_combine(hash_combine(mix64(seed + kGoldenRatio64), epoch),

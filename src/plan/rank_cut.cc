@@ -30,7 +30,8 @@ Visit visit_part(const UnitRows& unit, uint32_t part_begin, uint32_t part_end) {
   return {unit.unit,      unit.first_position,
           unit.row_count, part_begin,
           part_end,       bytes_of_part(unit, part_end - part_begin),
-          false};
+          false,          unit.selected_rows(),
+          unit.repeat};
 }
 
 // Rows [part_begin, part_end) of units[index].

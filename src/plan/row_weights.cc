@@ -1,0 +1,171 @@
+#include <penstock/error.h>
+#include <penstock/row_sampling.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "base/hash64.h"
+
+namespace penstock {
+namespace {
+
+constexpr uint64_t kBlockRows = 4096;
+constexpr int kTotalBits = 62;
+
+// A number of its own is 26 bits shifted by up to 63: within 2^-27 of what it stands for.
+constexpr unsigned kMantissaBits = 26;
+constexpr uint32_t kMantissa = (uint32_t{1} << kMantissaBits) - 1;
+
+uint32_t to_code(uint64_t value) {
+  const auto width = static_cast<unsigned>(std::bit_width(value));
+  if (width <= kMantissaBits) return static_cast<uint32_t>(value);
+  unsigned shift = width - kMantissaBits;
+  uint64_t mantissa = (value + (uint64_t{1} << (shift - 1))) >> shift;
+  if (mantissa > kMantissa) {
+    mantissa >>= 1;
+    ++shift;
+  }
+  return static_cast<uint32_t>(mantissa) | shift << kMantissaBits;
+}
+
+uint64_t from_code(uint32_t code) { return uint64_t{code & kMantissa} << (code >> kMantissaBits); }
+
+void check_weight(double weight, const char* what, uint64_t index) {
+  if (weight >= 0 && std::isfinite(weight)) return;
+  throw InvalidArgument(std::string("a weight must be a number, 0 or more: ") + what + " " +
+                        std::to_string(index) + " has " + std::to_string(weight));
+}
+
+/// Weights relative to the largest, so that nothing overflows, to integers.
+class Scale {
+ public:
+  Scale(double largest, double sum_of_shares)
+      : largest_(largest), factor_(std::ldexp(1.0, kTotalBits) / sum_of_shares) {}
+
+  uint64_t operator()(double weight) const {
+    if (weight == 0) return 0;
+    return std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(weight / largest_ * factor_)));
+  }
+
+ private:
+  double largest_;
+  double factor_;
+};
+
+[[noreturn]] void no_weight(uint64_t rows) {
+  throw InvalidArgument(rows == 0
+                            ? std::string("there are no rows to weigh")
+                            : "all " + std::to_string(rows) + " weights are 0, nothing is drawn");
+}
+
+}  // namespace
+
+template <typename Visit>
+void RowWeights::for_each(uint64_t begin, uint64_t end, Visit&& visit) const {
+  std::visit(
+      [&](const auto& codes) {
+        if (table_.empty()) {
+          for (uint64_t i = begin; i < end; ++i) visit(from_code(codes[i]));
+        } else {
+          for (uint64_t i = begin; i < end; ++i) visit(table_[codes[i]]);
+        }
+      },
+      codes_);
+}
+
+RowWeights RowWeights::from_values(std::span<const double> weights) {
+  double largest = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    check_weight(weights[i], "row", i);
+    largest = std::max(largest, weights[i]);
+  }
+  if (largest == 0) no_weight(weights.size());
+  double sum = 0;
+  for (const double weight : weights) sum += weight / largest;
+  const Scale scale(largest, sum);
+  RowWeights result;
+  result.size_ = weights.size();
+  auto& codes = result.codes_.emplace<std::vector<uint32_t>>();
+  codes.reserve(weights.size());
+  for (const double weight : weights) codes.push_back(to_code(scale(weight)));
+  result.finish();
+  return result;
+}
+
+RowWeights RowWeights::from_classes(std::span<const int32_t> codes,
+                                    std::span<const double> class_weights) {
+  std::vector<uint64_t> counts(class_weights.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] < 0 || static_cast<size_t>(codes[i]) >= counts.size()) {
+      throw InvalidArgument("row " + std::to_string(i) + " has class " + std::to_string(codes[i]) +
+                            ", there are " + std::to_string(counts.size()));
+    }
+    ++counts[static_cast<size_t>(codes[i])];
+  }
+  double largest = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    check_weight(class_weights[i], "class", i);
+    if (counts[i] != 0) largest = std::max(largest, class_weights[i]);
+  }
+  if (largest == 0) no_weight(codes.size());
+  double sum = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    sum += static_cast<double>(counts[i]) * (class_weights[i] / largest);
+  }
+  const Scale scale(largest, sum);
+  RowWeights result;
+  result.size_ = codes.size();
+  for (size_t i = 0; i < counts.size(); ++i) {
+    result.table_.push_back(counts[i] == 0 ? 0 : scale(class_weights[i]));
+  }
+  if (counts.size() <= 256) {
+    result.codes_ = std::vector<uint8_t>(codes.begin(), codes.end());
+  } else if (counts.size() <= 65536) {
+    result.codes_ = std::vector<uint16_t>(codes.begin(), codes.end());
+  } else {
+    result.codes_ = std::vector<uint32_t>(codes.begin(), codes.end());
+  }
+  result.finish();
+  return result;
+}
+
+// Sums, and a hash that does not depend on how the weights are kept.
+void RowWeights::finish() {
+  block_sums_ = {0};
+  fingerprint_ = hash_combine(size_, 1);
+  for (uint64_t begin = 0; begin < size_; begin += kBlockRows) {
+    uint64_t total = block_sums_.back();
+    for_each(begin, std::min(begin + kBlockRows, size_), [&](uint64_t weight) {
+      total += weight;
+      positive_count_ += weight != 0;
+      fingerprint_ = hash_combine(fingerprint_, weight);
+    });
+    block_sums_.push_back(total);
+  }
+}
+
+uint64_t RowWeights::sum(uint64_t begin, uint64_t end) const {
+  const auto before = [this](uint64_t row) {
+    const uint64_t block = row / kBlockRows;
+    uint64_t total = block_sums_[block];
+    for_each(block * kBlockRows, row, [&](uint64_t weight) { total += weight; });
+    return total;
+  };
+  return before(end) - before(begin);
+}
+
+void RowWeights::copy(uint64_t begin, uint64_t end, std::vector<uint64_t>& out) const {
+  out.clear();
+  out.reserve(end - begin);
+  for_each(begin, end, [&](uint64_t weight) { out.push_back(weight); });
+}
+
+size_t RowWeights::memory_bytes() const noexcept {
+  const size_t codes =
+      std::visit([](const auto& all) { return all.size() * sizeof(all[0]); }, codes_);
+  return codes + (table_.size() + block_sums_.size()) * sizeof(uint64_t);
+}
+
+}  // namespace penstock
