@@ -47,6 +47,7 @@ void register_loader(nb::module_& module) {
       .def_rw("columns", &LoaderOptions::columns, nb::arg("value").none())
       .def_rw("batch_size", &LoaderOptions::batch_size)
       .def_rw("shuffle", &LoaderOptions::shuffle)
+      .def_rw("sampling", &LoaderOptions::sampling, nb::arg("value").none())
       .def_rw("seed", &LoaderOptions::seed)
       .def_rw("epoch", &LoaderOptions::epoch)
       .def_rw("first_batch", &LoaderOptions::first_batch)
@@ -87,6 +88,10 @@ void register_loader(nb::module_& module) {
       .def(
           "rows_before", [](const LoaderHandle& self) { return self.loader().rows_before(); },
           Release(), "joinids in the batches before first_batch.")
+      .def(
+          "row_count_before",
+          [](const LoaderHandle& self) { return self.loader().row_count_before(); },
+          "Rows in the batches before first_batch, those that come again counted each time.")
       .def(
           "next",
           [](LoaderHandle& self) -> nb::object {

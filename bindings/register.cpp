@@ -7,6 +7,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   penstock::python::register_errors(module);
   penstock::python::register_row_selection(module);
+  penstock::python::register_row_sampling(module);
   penstock::python::register_table(module);
   penstock::python::register_experiment(module);
   penstock::python::register_batch(module);

@@ -11,6 +11,7 @@ namespace penstock::python {
 void register_errors(nanobind::module_& module);
 void register_row_selection(nanobind::module_& module);
 void register_table(nanobind::module_& module);
+void register_row_sampling(nanobind::module_& module);
 void register_experiment(nanobind::module_& module);
 void register_batch(nanobind::module_& module);
 void register_loader(nanobind::module_& module);

@@ -3,13 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <variant>
+#include <utility>
 #include <vector>
 
 namespace penstock {
 
-/// Sampling weights of the rows of a selection, by position in it; immutable, safe from any thread.
+/// Sampling weights of the rows of a selection, by position in it; immutable, cheap to copy, safe
+/// from any thread.
 ///
 /// Kept as integers that sum to about 2^62, so that what is drawn is the same on every machine:
 /// each weight is off by 2^-62 of the sum, or 2^-27 of itself where that is more, and no positive
@@ -25,39 +27,32 @@ class RowWeights {
   static RowWeights from_classes(std::span<const int32_t> codes,
                                  std::span<const double> class_weights);
 
-  uint64_t size() const noexcept { return size_; }
-  uint64_t positive_count() const noexcept { return positive_count_; }  ///< rows of weight > 0
-  uint64_t total() const noexcept { return block_sums_.back(); }
+  uint64_t size() const noexcept;
+  uint64_t positive_count() const noexcept;  ///< rows of weight > 0
+  uint64_t total() const noexcept;
   /// Of rows [begin, end).
   uint64_t sum(uint64_t begin, uint64_t end) const;
   /// Replaces `out` by the weights of rows [begin, end).
   void copy(uint64_t begin, uint64_t end, std::vector<uint64_t>& out) const;
 
   /// A 64-bit hash of all weights, the same on every machine.
-  uint64_t fingerprint() const noexcept { return fingerprint_; }
+  uint64_t fingerprint() const noexcept;
   size_t memory_bytes() const noexcept;
 
  private:
-  using Codes = std::variant<std::vector<uint8_t>, std::vector<uint16_t>, std::vector<uint32_t>>;
-
-  RowWeights() = default;
-  template <typename Visit>
-  void for_each(uint64_t begin, uint64_t end, Visit&& visit) const;
-  void finish();
-
-  uint64_t size_ = 0;
-  uint64_t positive_count_ = 0;
-  uint64_t fingerprint_ = 0;
-  Codes codes_;
-  std::vector<uint64_t> table_;       ///< weight of a code; empty: codes are numbers of their own
-  std::vector<uint64_t> block_sums_;  ///< of all rows before a block
+  struct Kept;
+  explicit RowWeights(std::shared_ptr<const Kept> kept) : kept_(std::move(kept)) {}
+  std::shared_ptr<const Kept> kept_;
 };
 
 /// An epoch of rows that are drawn at random instead of each selected row once.
 struct RowSampling {
-  std::shared_ptr<const RowWeights> weights;  ///< for each selected row; null: all alike
-  uint64_t samples = 0;                       ///< rows of an epoch, of all ranks together
-  bool replacement = true;                    ///< whether a row may be drawn more than once
+  std::optional<RowWeights> weights;  ///< for each selected row; none: all alike
+  uint64_t samples = 0;               ///< rows of an epoch, of all ranks together
+  bool replacement = true;            ///< whether a row may be drawn more than once
+
+  /// A 64-bit hash of all that, the same on every machine.
+  uint64_t fingerprint() const noexcept;
 };
 
 }  // namespace penstock

@@ -32,11 +32,13 @@ from .errors import (
 )
 from .experiment import Experiment, open
 from .loader_stats import LoaderStats
+from .sampling import Balance
 from .table import DataFrame
 from .torch_adapter import dataloader
 
 __all__ = [
     "AxisQuery",
+    "Balance",
     "BatchEncoder",
     "CorruptData",
     "DataFrame",

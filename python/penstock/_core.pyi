@@ -47,6 +47,37 @@ class RowSelection:
     def __getstate__(self) -> bytes: ...
     def __setstate__(self, arg: bytes, /) -> None: ...
 
+class RowWeights:
+    """Sampling weights of selected rows, by position."""
+
+    @staticmethod
+    def from_values(
+        weights: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> RowWeights: ...
+    @staticmethod
+    def from_classes(
+        codes: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        class_weights: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> RowWeights: ...
+    def __len__(self) -> int: ...
+    @property
+    def positive_count(self) -> int: ...
+    def fingerprint(self) -> int: ...
+
+class RowSampling:
+    """An epoch of rows that are drawn at random."""
+
+    def __init__(self, weights: RowWeights | None, samples: int, replacement: bool) -> None: ...
+    @property
+    def samples(self) -> int: ...
+    def fingerprint(self) -> int: ...
+
 class ColumnInfo:
     """What a column of obs or var is."""
 
@@ -194,6 +225,10 @@ class LoaderOptions:
     @shuffle.setter
     def shuffle(self, arg: bool, /) -> None: ...
     @property
+    def sampling(self) -> RowSampling | None: ...
+    @sampling.setter
+    def sampling(self, value: RowSampling | None) -> None: ...
+    @property
     def seed(self) -> int: ...
     @seed.setter
     def seed(self, arg: int, /) -> None: ...
@@ -287,6 +322,11 @@ class Loader:
     def fingerprint(self) -> int: ...
     def rows_before(self) -> RowSelection:
         """joinids in the batches before first_batch."""
+
+    def row_count_before(self) -> int:
+        """
+        Rows in the batches before first_batch, those that come again counted each time.
+        """
 
     def next(self) -> Batch | None: ...
     def is_ready(self) -> bool:

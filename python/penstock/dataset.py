@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from . import _core, display, matrix_batches
+from . import _core, display, matrix_batches, sampling
 from .arguments import checked_int
 from .batch_format import BatchFormat
 from .device.checks import check_main_process
@@ -25,6 +25,7 @@ from .loader_settings import LoaderSettings
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
+from .sampling import Balance
 from .selection import Selection
 from .sharding import Share
 from .shared_words import is_spawning
@@ -108,6 +109,18 @@ class Dataset:
         environment (torchrun, Slurm). False when somebody else does.
     rank, world_size : int, optional
         Set the rank by hand.
+    weights : str or array of float, optional
+        Draw cells at random, each in proportion to its weight: a column of obs, or a number for each
+        selected cell in the order of `obs`, of any scale. docs/sampling.md says how.
+    balance : str or Balance, optional
+        Draw cells so that the values of this column of obs come equally often; a `Balance` says
+        otherwise how often.
+    replacement : bool, optional
+        Whether a cell may come several times in an epoch; True by default with `weights` or
+        `balance`.
+    num_samples : int, optional
+        Cells drawn for an epoch, over all ranks; as many as are selected by default (without
+        replacement: as have a weight above 0).
 
     Raises
     ------
@@ -156,6 +169,10 @@ class Dataset:
         shard: bool = True,
         rank: int | None = None,
         world_size: int | None = None,
+        weights: str | npt.ArrayLike | None = None,
+        balance: str | Balance | None = None,
+        replacement: bool | None = None,
+        num_samples: int | None = None,
     ) -> None:
         register_with_torch(type(self))
         self._settings = LoaderSettings.checked(
@@ -177,6 +194,15 @@ class Dataset:
         self._encoders = checked_encoders(encoders)
         self._selection = resolve_source(
             source, measurement, layer, obs_query, var_query, self._settings.threads
+        )
+        self._settings = self._settings.with_sampling(
+            {
+                "weights": weights,
+                "balance": balance,
+                "replacement": replacement,
+                "num_samples": num_samples,
+            },
+            self._selection,
         )
         self._batch_format = BatchFormat.checked(
             self.experiment.obs,
@@ -344,7 +370,8 @@ class Dataset:
         size = self._settings.batch_size
         simple = self._settings.uneven != "exact" and self._settings.min_batch == 1
         if world_size == 1 and simple:
-            return self.n_obs // size if self._settings.drop_last else -(-self.n_obs // size)
+            cells = self._selection.epoch_cells(self._settings)
+            return cells // size if self._settings.drop_last else -(-cells // size)
         return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
 
     def _fitted_obs(self) -> ObsBatches:
@@ -376,7 +403,11 @@ class Dataset:
         count = min(checked_int("n", n, least=1), self.n_obs)
         first = self._part(self._selection.first_rows(count))
         first._settings = replace(
-            self._settings, shuffle=False, batch_size=max(1, count), drop_last=False
+            self._settings,
+            shuffle=False,
+            batch_size=max(1, count),
+            drop_last=False,
+            sampling=None,
         )
         loader = first._selection.loader(first._settings, Share(), 0)
         for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
@@ -438,7 +469,8 @@ class Dataset:
         ----------
         **changes
             Arguments of `Dataset` from `batch_size` on, and `obs_columns`. The encoders stay,
-            fitted as they are; the first epoch is 0.
+            fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
+            every cell comes.
 
         Raises
         ------
@@ -447,17 +479,25 @@ class Dataset:
         """
         loading = {each.name: getattr(self._settings, each.name) for each in fields(LoaderSettings)}
         form = {each.name: getattr(self._batch_format, each.name) for each in fields(BatchFormat)}
+        drawing = [name for name in sampling.ARGUMENTS if name in changes]
+        known = {*loading, *form, *sampling.ARGUMENTS} - {"sampling"}
         for name in changes:
-            if name not in loading and name not in form:
+            if name not in known:
                 raise InvalidArgument(
-                    f"with_settings does not take {name!r}, only {', '.join(sorted({*loading, *form}))}"
+                    f"with_settings does not take {name!r}, only {', '.join(sorted(known))}"
                 )
         if self._encoders:
             self._fitted_obs()
         other = self._part(self._selection)
+        if drawing:
+            loading["sampling"] = None
         other._settings = LoaderSettings.checked(
             **{name: changes.get(name, value) for name, value in loading.items()}
         )
+        if drawing:
+            other._settings = other._settings.with_sampling(
+                sampling.changed(self._settings.sampling, changes), self._selection
+            )
         other._batch_format = BatchFormat.checked(
             self.experiment.obs,
             self._encoders,

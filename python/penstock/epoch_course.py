@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from . import _core
-from .epoch_position import Position, Segment, Shape, batches_of_worker, planned, rows_left
+from .epoch_position import Position, Segment, Shape, batches_of_worker, planned, what_is_left
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
+from .sampling import Sampling
 from .selection import Selection
 from .sharding import Share, in_worker
 
@@ -24,6 +25,7 @@ class Course:
     worker: int | None  # number of the DataLoader worker that it is
     rows: _core.RowSelection | None  # None: every selected cell
     batches: int  # handed over in this shape
+    sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
     plan: int = 0
     size: int = -1  # batches in this shape; -1: not known
 
@@ -47,6 +49,9 @@ class Course:
         """One more batch was handed over."""
         self.batches += 1
 
+    def _own(self, settings: LoaderSettings) -> LoaderSettings:
+        return replace(settings, sampling=self.sampling) if self.earlier else settings
+
     def loader(self, selection: Selection, settings: LoaderSettings) -> _core.Loader:
         """Plan what this process reads of it.
 
@@ -55,6 +60,7 @@ class Course:
         InvalidArgument
             It goes on from a state, and the stored data are not what they were.
         """
+        settings = self._own(settings)
         if self.batches:
             begun = Segment(self.shape, self.plan, self.batches)
             loader = planned(selection, settings, self.share, self.epoch, self.batches, begun)
@@ -66,6 +72,7 @@ class Course:
 
     def plan_for_workers(self, selection: Selection, settings: LoaderSettings) -> None:
         """Plan as the main process, which reads nothing and counts what all workers give."""
+        settings = self._own(settings)
         if self.batches == 0:
             self.plan = selection.loader(settings, self.share, self.epoch).fingerprint()
         alone = replace(self.share, num_workers=1)
@@ -76,7 +83,7 @@ def begin_course(
     position: Position, selection: Selection, settings: LoaderSettings, share: Share
 ) -> Course:
     """Go on from a position; one without segments is the begin of an epoch."""
-    shape = Shape.of(settings, share)
+    shape = Shape.of(settings, share, selection)
     segments = position.segments
     here = segments[-1] if segments and segments[-1].shape == shape else None
     earlier = segments[:-1] if here is not None else segments
@@ -86,9 +93,15 @@ def begin_course(
             "the state of a DataLoader worker goes on with the arguments that it was saved with; "
             "save Dataset.state_dict of the main process, which fits others"
         )
-    rows = rows_left(selection, settings, position.epoch, earlier) if earlier else None
+    rows, sampling = None, settings.sampling
+    if earlier:
+        left, left_settings = what_is_left(selection, settings, position.epoch, earlier)
+        rows = None if left == selection.rows else left
+        sampling = left_settings.sampling
     worker = share.worker if share.num_workers > 1 and in_worker() else None
-    course = Course(position.epoch, position.selection, earlier, shape, share, worker, rows, 0)
+    course = Course(
+        position.epoch, position.selection, earlier, shape, share, worker, rows, 0, sampling
+    )
     if here is None:
         return course
     course.plan, course.batches = here.plan, here.batches

@@ -34,9 +34,10 @@ class Shape:
     drop_last: bool
     min_batch: int
     uneven: str
+    sampling: int = 0  # fingerprint of what is drawn and how
 
     @classmethod
-    def of(cls, settings: LoaderSettings, share: Share) -> Shape:
+    def of(cls, settings: LoaderSettings, share: Share, selection: Selection) -> Shape:
         """Shape of the epochs that these settings make."""
         return cls(
             share.world_size,
@@ -50,6 +51,7 @@ class Shape:
             settings.drop_last,
             settings.min_batch,
             settings.uneven,
+            selection.sampling_fingerprint(settings),
         )
 
     def settings(self, now: LoaderSettings) -> LoaderSettings:
@@ -141,7 +143,7 @@ class Position:
 def _segment(fields: Mapping[str, Any]) -> Segment:
     shape: dict[str, Any] = {}
     for each in dataclass_fields(Shape):
-        value = fields[each.name]
+        value = fields.get(each.name, 0) if each.name == "sampling" else fields[each.name]
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value
@@ -174,22 +176,44 @@ def selection_fingerprint(selection: Selection) -> int:
     return selection.rows.fingerprint() ^ (selection.genes.fingerprint() * 3 & (1 << 64) - 1)
 
 
-def rows_left(
+def what_is_left(
     selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[Segment, ...]
-) -> _core.RowSelection:
-    """Cells that no rank has handed over in the segments. Plans them again; reads nothing."""
+) -> tuple[_core.RowSelection, LoaderSettings]:
+    """Cells that no rank has handed over in the segments, and how many are still to be drawn.
+
+    Plans the segments again; reads nothing.
+
+    Raises
+    ------
+    InvalidArgument
+        Other cells were drawn then, or stored data are not what they were.
+    """
     rows = selection.rows
+    drawn = selection.sampling_fingerprint(settings)
     for segment in segments:
+        if segment.shape.sampling != drawn:
+            raise InvalidArgument(
+                "the state was saved in an epoch that draws other cells: weights, balance, "
+                "replacement and num_samples must be what they were"
+            )
         before = _core.RowSelection()
+        count = 0
         then = segment.shape.settings(settings)
+        part = selection.with_rows(rows)
         for rank in range(segment.shape.world_size):
             for worker in range(segment.shape.num_workers):
                 share = Share(rank, segment.shape.world_size, worker, segment.shape.num_workers)
                 first = batches_of_worker(segment.batches, worker, segment.shape.num_workers)
-                loader = planned(selection.with_rows(rows), then, share, epoch, first, segment)
+                loader = planned(part, then, share, epoch, first, segment)
                 before = before | loader.rows_before()
-        rows = rows - before
-    return rows
+                count += loader.row_count_before()
+        sampling = settings.sampling
+        if sampling is not None:
+            left = max(0, part.epoch_cells(settings) - count)
+            settings = replace(settings, sampling=replace(sampling, num_samples=left))
+        if sampling is None or not sampling.replacement:
+            rows = rows - before
+    return rows, settings
 
 
 def planned(

@@ -83,7 +83,7 @@ class EpochState:
         if resumed is not None and resumed.worker is not None:
             epoch = resumed.epoch  # of this worker's own state
         if resumed is None or resumed.epoch != epoch:
-            _check_enough_cells(len(selection.rows), settings, share)
+            _check_enough_cells(selection.epoch_cells(settings), settings, share)
             resumed = Position(epoch, selection_fingerprint(selection))
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +19,11 @@ from .arguments import (
 )
 from .device.checks import checked_device
 from .errors import InvalidArgument
+from .sampling import Sampling
 from .sharding import Share, find_rank, find_worker
+
+if TYPE_CHECKING:
+    from .selection import Selection
 
 DTYPES = (
     "float32", "float64",
@@ -34,7 +39,7 @@ UNEVEN = ("drop", "pad", "exact")
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """Everything but the selection; each field is an argument of `penstock.Dataset`."""
+    """Everything but the selection: arguments of `penstock.Dataset`."""
 
     batch_size: int
     shuffle: bool
@@ -50,12 +55,14 @@ class LoaderSettings:
     shard: bool
     rank: int | None
     world_size: int | None
+    sampling: Sampling | None = None
 
     @classmethod
     def checked(cls, **arguments: Any) -> LoaderSettings:
         """Check every argument; raise `InvalidArgument` for the first that makes no sense."""
         threads = arguments["threads"]
         rank, world_size = arguments["rank"], arguments["world_size"]
+        shuffle = checked_bool("shuffle", arguments["shuffle"])
         if (rank is None) != (world_size is None):
             raise InvalidArgument(
                 f"rank and world_size come together, got rank={rank!r}, world_size={world_size!r}"
@@ -71,7 +78,7 @@ class LoaderSettings:
             )
         return cls(
             batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
-            shuffle=checked_bool("shuffle", arguments["shuffle"]),
+            shuffle=shuffle,
             seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
             memory_budget=parse_memory_size("memory_budget", arguments["memory_budget"]),
             threads=None
@@ -86,6 +93,8 @@ class LoaderSettings:
             shard=checked_bool("shard", arguments["shard"]),
             rank=rank,
             world_size=world_size,
+            # What is not shuffled cannot be drawn: a dataset to evaluate gives every cell.
+            sampling=arguments.get("sampling") if shuffle else None,
         )
 
     @property
@@ -102,6 +111,16 @@ class LoaderSettings:
     def engine_dtype(self) -> str:
         """What the engine makes values of."""
         return "float32" if self.dtype in HALF_DTYPES else self.dtype
+
+    def with_sampling(self, arguments: Mapping[str, Any], selection: Selection) -> LoaderSettings:
+        """Check the arguments that say what is drawn, as `Sampling.checked`."""
+        sampling = Sampling.checked(arguments, selection)
+        if sampling is not None and not self.shuffle:
+            raise InvalidArgument(
+                "cells that are drawn by weights, balance, replacement or num_samples come in random "
+                "order: shuffle must be True"
+            )
+        return replace(self, sampling=sampling)
 
     def share(self) -> Share:
         """Which part of an epoch this process reads, as things stand now."""

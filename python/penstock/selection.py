@@ -13,6 +13,7 @@ from . import _core
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
+from .sampling import Sampling
 from .sharding import Share
 from .table import DataFrame
 
@@ -78,7 +79,30 @@ class Selection:
         genes = None if self._has_every_gene() else self.genes.to_numpy().tolist()
         options = settings.loader_options(share, epoch, self.rows, genes)
         options.first_batch = first_batch
+        if settings.sampling is not None:
+            options.sampling = settings.sampling.for_cells(self)
         return _core.Loader(self.matrix, options)
+
+    def row_weights(self, sampling: Sampling) -> _core.RowWeights | None:
+        """Weights of the cells, made once."""
+        key = (sampling.weights, sampling.balance)
+        made = self.__dict__.setdefault("_row_weights", {})
+        if key not in made:
+            made[key] = sampling.row_weights(self.obs, self.rows)
+        weights: _core.RowWeights | None = made[key]
+        return weights
+
+    def epoch_cells(self, settings: LoaderSettings) -> int:
+        """Cells of an epoch over all ranks, before what `uneven` leaves out or repeats."""
+        if settings.sampling is None:
+            return len(self.rows)
+        drawn = settings.sampling.for_cells(self)
+        return 0 if drawn is None else drawn.samples
+
+    def sampling_fingerprint(self, settings: LoaderSettings) -> int:
+        """Of what is drawn and how, the same on every machine; 0 where every cell comes once."""
+        drawn = None if settings.sampling is None else settings.sampling.for_cells(self)
+        return 0 if drawn is None else drawn.fingerprint()
 
     def _has_every_gene(self) -> bool:
         stored = self.matrix.shape[1]
@@ -87,7 +111,8 @@ class Selection:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "matrix"}
+        made_again = ("matrix", "_row_weights")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -32,7 +32,7 @@ void draw(Case& test, std::mt19937_64& random) {
       weight = std::array{0.0, 1.0, 1.0, 40.0}[random() % 4] + (random() % 50 == 0 ? 300 : 0);
     }
     weights[random() % rows] = 1;
-    sampling.weights = std::make_shared<const RowWeights>(RowWeights::from_values(weights));
+    sampling.weights = RowWeights::from_values(weights);
     positive = sampling.weights->positive_count();
   }
   sampling.samples = rows == 0              ? 0
@@ -134,7 +134,7 @@ TEST(EpochSampling, RepeatsInABucketAreReferences) {
   std::vector<double> weights(40, 0.0);
   weights[3] = 1;
   RowSampling sampling;
-  sampling.weights = std::make_shared<const RowWeights>(RowWeights::from_values(weights));
+  sampling.weights = RowWeights::from_values(weights);
   sampling.samples = 2000;
   test.options.sampling = sampling;
   LoaderStats stats;

@@ -113,21 +113,40 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
 }
 
 namespace {
+
 constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before they are packed
+/// Of a unit with fewer draws than a row in so many, some tiles may hold none.
+constexpr uint64_t kFewDraws = 16;
+
+/// joinids of the rows that a visit draws, ascending, once each.
+void copy_drawn(const EpochSetup& setup, const plan::Visit& visit, std::vector<int64_t>& ids) {
+  auto rows = setup.sampler->rows(visit);
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  for (const uint32_t row : rows) ids.push_back(setup.rows.at(visit.first_position + row));
 }
+
+}  // namespace
 
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
   if (setup.sampler == nullptr && setup.first_batch == 0 && plan.row_count() == setup.rows.size())
     return setup.reader->bytes_needed(setup.rows);
   // A part of a shuffled unit touches all its tiles, near enough: count the units as whole.
   std::vector<std::pair<uint64_t, uint32_t>> units;
+  std::vector<int64_t> ids;
   for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
-    units.emplace_back(plan.visit(i).first_position, plan.visit(i).selected_rows);
+    const plan::Visit& visit = plan.visit(i);
+    if (setup.sampler != nullptr && visit.unit_rows * kFewDraws < visit.selected_rows) {
+      copy_drawn(setup, visit, ids);
+      continue;
+    }
+    units.emplace_back(visit.first_position, visit.selected_rows);
   }
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
-  RowSelection touched;
-  std::vector<int64_t> ids;
+  std::sort(ids.begin(), ids.end());
+  RowSelection touched = RowSelection::from_sorted(ids);
+  ids.clear();
   for (size_t i = 0; i < units.size(); ++i) {
     setup.rows.copy_positions(units[i].first, units[i].second, ids);
     if (ids.size() < kIdsAtOnce && i + 1 < units.size()) continue;

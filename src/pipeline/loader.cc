@@ -50,6 +50,7 @@ uint64_t Loader::size() const { return impl_->size(); }
 uint64_t Loader::row_count() const { return impl_->row_count(); }
 uint64_t Loader::fingerprint() const { return impl_->fingerprint(); }
 RowSelection Loader::rows_before() const { return impl_->rows_before(); }
+uint64_t Loader::row_count_before() const { return impl_->row_count_before(); }
 
 std::shared_ptr<const Batch> Loader::next() { return impl_->next(-1, nullptr); }
 

@@ -60,7 +60,7 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
                        uint64_t epoch)
     : sampling_(std::move(sampling)), seed_(seed), epoch_(epoch) {
   const uint64_t rows = row_count(units);
-  if (sampling_.weights != nullptr && sampling_.weights->size() != rows) {
+  if (sampling_.weights && sampling_.weights->size() != rows) {
     throw InvalidArgument("there must be a weight for each selected row: " +
                           std::to_string(sampling_.weights->size()) + " weights, " +
                           std::to_string(rows) + " rows");
@@ -78,7 +78,7 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
 }
 
 uint64_t RowSampler::weight_of(const UnitRows& unit) const {
-  if (sampling_.weights == nullptr) return unit.row_count;
+  if (!sampling_.weights) return unit.row_count;
   return sampling_.weights->sum(unit.first_position, unit.first_position + unit.row_count);
 }
 
@@ -115,7 +115,7 @@ template <typename Row>
 void RowSampler::for_each_key(uint64_t begin, uint64_t end, Row&& row) const {
   const uint64_t key = random_key(seed_, epoch_, Purpose::kRowKeys);
   std::vector<uint64_t> weights;
-  if (sampling_.weights != nullptr) sampling_.weights->copy(begin, end, weights);
+  if (sampling_.weights) sampling_.weights->copy(begin, end, weights);
   for (uint64_t position = begin; position < end; ++position) {
     const uint64_t bits = hash_combine(key, position) >> 11;
     const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-53;
@@ -135,7 +135,7 @@ bool RowSampler::is_drawn(double key, uint64_t position) const noexcept {
 // candidates for the last row that is drawn, without a list of all keys.
 void RowSampler::draw_without_replacement(std::span<const UnitRows> units) {
   const uint64_t rows = row_count(units);
-  const uint64_t can_be = sampling_.weights != nullptr ? sampling_.weights->positive_count() : rows;
+  const uint64_t can_be = sampling_.weights ? sampling_.weights->positive_count() : rows;
   if (sampling_.samples > can_be) {
     throw InvalidArgument(std::to_string(sampling_.samples) +
                           " rows cannot be drawn without replacement from " +
@@ -192,7 +192,7 @@ std::vector<uint32_t> RowSampler::rows(const Visit& visit) const {
       hash_combine(random_key(seed_, epoch_, Purpose::kRowDraws), visit.unit), visit.repeat);
   RandomStream random(key);
   if (sampling_.replacement) {
-    if (sampling_.weights == nullptr) {
+    if (!sampling_.weights) {
       for (uint32_t i = 0; i < visit.unit_rows; ++i) {
         rows.push_back(static_cast<uint32_t>(random.below(visit.selected_rows)));
       }
@@ -214,11 +214,6 @@ std::vector<uint32_t> RowSampler::rows(const Visit& visit) const {
   });
   for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
   return rows;
-}
-
-uint64_t RowSampler::fingerprint() const noexcept {
-  uint64_t hash = hash_combine(sampling_.samples, sampling_.replacement ? 1 : 0);
-  return hash_combine(hash, sampling_.weights != nullptr ? sampling_.weights->fingerprint() : 0);
 }
 
 }  // namespace penstock::plan

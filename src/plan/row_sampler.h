@@ -37,7 +37,7 @@ class RowSampler {
   /// The rows drawn from a visit's unit, in random order, each the index among its selected rows.
   std::vector<uint32_t> rows(const Visit& visit) const;
 
-  uint64_t fingerprint() const noexcept;
+  uint64_t fingerprint() const noexcept { return sampling_.fingerprint(); }
 
  private:
   void draw_with_replacement(std::span<const UnitRows> units);

@@ -44,7 +44,7 @@ std::vector<double> random_weights(Rng& rng, uint64_t rows) {
 RowSampling sampling(std::span<const double> weights, uint64_t samples, bool replacement = true) {
   RowSampling result;
   if (!weights.empty()) {
-    result.weights = std::make_shared<const RowWeights>(RowWeights::from_values(weights));
+    result.weights = RowWeights::from_values(weights);
   }
   result.samples = samples;
   result.replacement = replacement;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <string>
+#include <variant>
 
 #include "base/hash64.h"
 
@@ -62,18 +63,43 @@ class Scale {
 
 }  // namespace
 
-template <typename Visit>
-void RowWeights::for_each(uint64_t begin, uint64_t end, Visit&& visit) const {
-  std::visit(
-      [&](const auto& codes) {
-        if (table_.empty()) {
-          for (uint64_t i = begin; i < end; ++i) visit(from_code(codes[i]));
-        } else {
-          for (uint64_t i = begin; i < end; ++i) visit(table_[codes[i]]);
-        }
-      },
-      codes_);
-}
+/// Up to 65,536 classes have a table and narrow codes; else a code is a number of its own.
+struct RowWeights::Kept {
+  uint64_t size = 0;
+  uint64_t positive_count = 0;
+  uint64_t fingerprint = 0;
+  std::variant<std::vector<uint8_t>, std::vector<uint16_t>, std::vector<uint32_t>> codes;
+  std::vector<uint64_t> table;       ///< weight of a code, or empty
+  std::vector<uint64_t> block_sums;  ///< of all rows before a block
+
+  template <typename Visit>
+  void for_each(uint64_t begin, uint64_t end, Visit&& visit) const {
+    std::visit(
+        [&](const auto& all) {
+          if (table.empty()) {
+            for (uint64_t i = begin; i < end; ++i) visit(from_code(all[i]));
+          } else {
+            for (uint64_t i = begin; i < end; ++i) visit(table[all[i]]);
+          }
+        },
+        codes);
+  }
+
+  // Sums, and a hash that does not depend on how the weights are kept.
+  void finish() {
+    block_sums = {0};
+    fingerprint = hash_combine(size, 1);
+    for (uint64_t begin = 0; begin < size; begin += kBlockRows) {
+      uint64_t total = block_sums.back();
+      for_each(begin, std::min(begin + kBlockRows, size), [&](uint64_t weight) {
+        total += weight;
+        positive_count += weight != 0;
+        fingerprint = hash_combine(fingerprint, weight);
+      });
+      block_sums.push_back(total);
+    }
+  }
+};
 
 RowWeights RowWeights::from_values(std::span<const double> weights) {
   double largest = 0;
@@ -85,13 +111,13 @@ RowWeights RowWeights::from_values(std::span<const double> weights) {
   double sum = 0;
   for (const double weight : weights) sum += weight / largest;
   const Scale scale(largest, sum);
-  RowWeights result;
-  result.size_ = weights.size();
-  auto& codes = result.codes_.emplace<std::vector<uint32_t>>();
+  auto kept = std::make_shared<Kept>();
+  kept->size = weights.size();
+  auto& codes = kept->codes.emplace<std::vector<uint32_t>>();
   codes.reserve(weights.size());
   for (const double weight : weights) codes.push_back(to_code(scale(weight)));
-  result.finish();
-  return result;
+  kept->finish();
+  return RowWeights(std::move(kept));
 }
 
 RowWeights RowWeights::from_classes(std::span<const int32_t> codes,
@@ -115,42 +141,32 @@ RowWeights RowWeights::from_classes(std::span<const int32_t> codes,
     sum += static_cast<double>(counts[i]) * (class_weights[i] / largest);
   }
   const Scale scale(largest, sum);
-  RowWeights result;
-  result.size_ = codes.size();
+  auto kept = std::make_shared<Kept>();
+  kept->size = codes.size();
   for (size_t i = 0; i < counts.size(); ++i) {
-    result.table_.push_back(counts[i] == 0 ? 0 : scale(class_weights[i]));
+    kept->table.push_back(counts[i] == 0 ? 0 : scale(class_weights[i]));
   }
   if (counts.size() <= 256) {
-    result.codes_ = std::vector<uint8_t>(codes.begin(), codes.end());
+    kept->codes = std::vector<uint8_t>(codes.begin(), codes.end());
   } else if (counts.size() <= 65536) {
-    result.codes_ = std::vector<uint16_t>(codes.begin(), codes.end());
+    kept->codes = std::vector<uint16_t>(codes.begin(), codes.end());
   } else {
-    result.codes_ = std::vector<uint32_t>(codes.begin(), codes.end());
+    kept->codes = std::vector<uint32_t>(codes.begin(), codes.end());
   }
-  result.finish();
-  return result;
+  kept->finish();
+  return RowWeights(std::move(kept));
 }
 
-// Sums, and a hash that does not depend on how the weights are kept.
-void RowWeights::finish() {
-  block_sums_ = {0};
-  fingerprint_ = hash_combine(size_, 1);
-  for (uint64_t begin = 0; begin < size_; begin += kBlockRows) {
-    uint64_t total = block_sums_.back();
-    for_each(begin, std::min(begin + kBlockRows, size_), [&](uint64_t weight) {
-      total += weight;
-      positive_count_ += weight != 0;
-      fingerprint_ = hash_combine(fingerprint_, weight);
-    });
-    block_sums_.push_back(total);
-  }
-}
+uint64_t RowWeights::size() const noexcept { return kept_->size; }
+uint64_t RowWeights::positive_count() const noexcept { return kept_->positive_count; }
+uint64_t RowWeights::total() const noexcept { return kept_->block_sums.back(); }
+uint64_t RowWeights::fingerprint() const noexcept { return kept_->fingerprint; }
 
 uint64_t RowWeights::sum(uint64_t begin, uint64_t end) const {
   const auto before = [this](uint64_t row) {
     const uint64_t block = row / kBlockRows;
-    uint64_t total = block_sums_[block];
-    for_each(block * kBlockRows, row, [&](uint64_t weight) { total += weight; });
+    uint64_t total = kept_->block_sums[block];
+    kept_->for_each(block * kBlockRows, row, [&](uint64_t weight) { total += weight; });
     return total;
   };
   return before(end) - before(begin);
@@ -159,13 +175,18 @@ uint64_t RowWeights::sum(uint64_t begin, uint64_t end) const {
 void RowWeights::copy(uint64_t begin, uint64_t end, std::vector<uint64_t>& out) const {
   out.clear();
   out.reserve(end - begin);
-  for_each(begin, end, [&](uint64_t weight) { out.push_back(weight); });
+  kept_->for_each(begin, end, [&](uint64_t weight) { out.push_back(weight); });
 }
 
 size_t RowWeights::memory_bytes() const noexcept {
   const size_t codes =
-      std::visit([](const auto& all) { return all.size() * sizeof(all[0]); }, codes_);
-  return codes + (table_.size() + block_sums_.size()) * sizeof(uint64_t);
+      std::visit([](const auto& all) { return all.size() * sizeof(all[0]); }, kept_->codes);
+  return codes + (kept_->table.size() + kept_->block_sums.size()) * sizeof(uint64_t);
+}
+
+uint64_t RowSampling::fingerprint() const noexcept {
+  const uint64_t hash = hash_combine(samples, replacement ? 1 : 0);
+  return hash_combine(hash, weights ? weights->fingerprint() : 0);
 }
 
 }  // namespace penstock

@@ -1,0 +1,54 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <penstock/row_sampling.h>
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "register.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+namespace {
+
+template <typename T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+std::span<const T> span_of(const Vector<T>& array) {
+  return {array.data(), array.size()};
+}
+
+}  // namespace
+
+void register_row_sampling(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<RowWeights>(module, "RowWeights", "Sampling weights of selected rows, by position.")
+      .def_static(
+          "from_values",
+          [](const Vector<double>& weights) { return RowWeights::from_values(span_of(weights)); },
+          nb::arg("weights"), Release())
+      .def_static(
+          "from_classes",
+          [](const Vector<int32_t>& codes, const Vector<double>& class_weights) {
+            return RowWeights::from_classes(span_of(codes), span_of(class_weights));
+          },
+          nb::arg("codes"), nb::arg("class_weights"), Release())
+      .def("__len__", &RowWeights::size)
+      .def_prop_ro("positive_count", &RowWeights::positive_count)
+      .def("fingerprint", &RowWeights::fingerprint);
+
+  nb::class_<RowSampling>(module, "RowSampling", "An epoch of rows that are drawn at random.")
+      .def(
+          "__init__",
+          [](RowSampling* self, std::optional<RowWeights> weights, uint64_t samples,
+             bool replacement) {
+            new (self) RowSampling{std::move(weights), samples, replacement};
+          },
+          nb::arg("weights").none(), nb::arg("samples"), nb::arg("replacement"))
+      .def_ro("samples", &RowSampling::samples)
+      .def("fingerprint", &RowSampling::fingerprint);
+}
+
+}  // namespace penstock::python
