@@ -91,7 +91,7 @@ void register_loader(nb::module_& module) {
       .def(
           "row_count_before",
           [](const LoaderHandle& self) { return self.loader().row_count_before(); },
-          "Rows in the batches before first_batch, those that come again counted each time.")
+          "Rows in the batches before first_batch; those drawn again are counted each time.")
       .def(
           "next",
           [](LoaderHandle& self) -> nb::object {

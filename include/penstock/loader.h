@@ -134,7 +134,8 @@ class Loader {
   /// kPad repeats is not among them, as its own turn comes elsewhere. What the
   /// other ranks and workers have handed over, loaders with their numbers tell.
   RowSelection rows_before() const;
-  /// How many rows those batches have, one that comes again counted each time.
+  /// How many rows those batches have: one that was drawn again is counted each time, the one that
+  /// UnevenRows::kPad repeats is not.
   uint64_t row_count_before() const;
 
   /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.

@@ -325,7 +325,7 @@ class Loader:
 
     def row_count_before(self) -> int:
         """
-        Rows in the batches before first_batch, those that come again counted each time.
+        Rows in the batches before first_batch; those drawn again are counted each time.
         """
 
     def next(self) -> Batch | None: ...

@@ -172,6 +172,7 @@ RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {
     }
     if (positions.size() < kIdsAtOnce && visit + 1 < visits) continue;
     std::sort(positions.begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());  // draws
     before = before | setup.rows.take(positions);
     positions.clear();
   }

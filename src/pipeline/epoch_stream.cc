@@ -339,6 +339,11 @@ void EpochStream::free_memory() {
 #endif
 }
 
+uint64_t EpochStream::row_count_before() const {
+  const uint64_t slot = plan_.batch_begin(setup_.first_batch);
+  return slot - (plan_.repeated_slot().value_or(slot) < slot ? 1 : 0);
+}
+
 RowSelection EpochStream::rows_before() const { return pipeline::rows_before(setup_, plan_); }
 
 LoaderStats EpochStream::stats() const {

@@ -44,7 +44,7 @@ class EpochStream {
   uint64_t fingerprint() const noexcept { return plan_.fingerprint(); }
   /// joinids in the batches before the first.
   RowSelection rows_before() const;
-  uint64_t row_count_before() const { return plan_.batch_begin(setup_.first_batch); }
+  uint64_t row_count_before() const;
 
   /// Null at the end, after cancel(), and after an error was thrown. A negative timeout waits.
   std::shared_ptr<const Batch> next(double timeout_seconds, bool* timed_out);
