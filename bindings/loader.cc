@@ -1,3 +1,4 @@
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "loader_handle.h"
+#include "numpy_array.h"
 #include "register.h"
 
 namespace penstock::python {
@@ -77,7 +79,9 @@ void register_loader(nb::module_& module) {
       .def_ro("consumer_wait_seconds", &LoaderStats::consumer_wait_seconds)
       .def_ro("peak_buffered_bytes", &LoaderStats::peak_buffered_bytes)
       .def_ro("spilled_bytes", &LoaderStats::spilled_bytes)
-      .def_ro("planned_bytes", &LoaderStats::planned_bytes);
+      .def_ro("planned_bytes", &LoaderStats::planned_bytes)
+      .def_ro("planned_units", &LoaderStats::planned_units)
+      .def_ro("planned_bytes_read", &LoaderStats::planned_bytes_read);
 
   nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
       .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),
@@ -92,6 +96,24 @@ void register_loader(nb::module_& module) {
           "row_count_before",
           [](const LoaderHandle& self) { return self.loader().row_count_before(); },
           "Rows in the batches before first_batch; those drawn again are counted each time.")
+      .def(
+          "label_entropy",
+          [](const LoaderHandle& self, const nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig,
+                                                         nb::device::cpu>& labels) {
+            auto found = std::make_shared<Loader::LabelEntropy>();
+            {
+              nb::gil_scoped_release release;
+              *found = self.loader().label_entropy({labels.data(), labels.size()});
+            }
+            return nb::make_tuple(numpy_array(found->batches.data(), {found->batches.size()},
+                                              DataType::kFloat64, keep_alive(found)),
+                                  numpy_array(found->label_rows.data(), {found->label_rows.size()},
+                                              DataType::kUInt64, keep_alive(found)));
+          },
+          nb::arg("labels"),
+          nb::sig("def label_entropy(self, labels: numpy.typing.NDArray[numpy.uint32]) -> "
+                  "tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64]]"),
+          "Entropy of a label in each batch, in bits, and the rows of each label.")
       .def(
           "next",
           [](LoaderHandle& self) -> nb::object {

@@ -111,6 +111,8 @@ struct LoaderStats {
   uint64_t peak_buffered_bytes = 0;
   uint64_t spilled_bytes = 0;
   uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
+  uint64_t planned_units = 0;  ///< unit visits of the plan
+  uint64_t planned_bytes_read = 0;  ///< stored size of the units that it visits, each time counted
 };
 
 /// Streams one epoch. Threads start with the first next() and end with the loader; one consumer
@@ -137,6 +139,15 @@ class Loader {
   /// How many rows those batches have: one that was drawn again is counted each time, the one that
   /// UnevenRows::kPad repeats is not.
   uint64_t row_count_before() const;
+
+  /// How well the epoch is mixed, from the plan alone: the entropy of a label in each batch, in
+  /// bits, and the rows of this loader with each label. `labels` has a small number for each
+  /// selected row, by position. Takes 4 bytes a row.
+  struct LabelEntropy {
+    std::vector<double> batches;
+    std::vector<uint64_t> label_rows;
+  };
+  LabelEntropy label_entropy(std::span<const uint32_t> labels) const;
 
   /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.
   std::shared_ptr<const Batch> next();

@@ -33,6 +33,7 @@ from .errors import (
 from .experiment import Experiment, open
 from .loader_stats import LoaderStats
 from .sampling import Balance
+from .shuffle_report import ShuffleReport
 from .table import DataFrame
 from .torch_adapter import dataloader
 
@@ -55,6 +56,7 @@ __all__ = [
     "OneHotEncoder",
     "PenstockError",
     "ResourceExhausted",
+    "ShuffleReport",
     "Unsupported",
     "__version__",
     "dataloader",

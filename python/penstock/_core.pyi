@@ -312,6 +312,10 @@ class LoaderStats:
     def spilled_bytes(self) -> int: ...
     @property
     def planned_bytes(self) -> int: ...
+    @property
+    def planned_units(self) -> int: ...
+    @property
+    def planned_bytes_read(self) -> int: ...
 
 class Loader:
     """One epoch."""
@@ -327,6 +331,11 @@ class Loader:
         """
         Rows in the batches before first_batch; those drawn again are counted each time.
         """
+
+    def label_entropy(
+        self, labels: numpy.typing.NDArray[numpy.uint32]
+    ) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64]]:
+        """Entropy of a label in each batch, in bits, and the rows of each label."""
 
     def next(self) -> Batch | None: ...
     def is_ready(self) -> bool:

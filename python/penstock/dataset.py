@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from . import _core, display, matrix_batches, sampling
-from .arguments import checked_int
+from .arguments import checked_int, parse_memory_size
 from .batch_format import BatchFormat
 from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
@@ -25,10 +26,12 @@ from .loader_settings import LoaderSettings
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
+from .row_combinations import row_codes
 from .sampling import Balance
 from .selection import Selection
 from .sharding import Share
 from .shared_words import is_spawning
+from .shuffle_report import ShuffleReport, make_report
 from .sources import resolve_source
 from .table import JOINID, DataFrame
 from .torch_adapter import register_with_torch
@@ -397,6 +400,50 @@ class Dataset:
         """
         loader = self._selection.loader(self._settings, self._settings.share(), self.epoch)
         return from_core(loader.stats())
+
+    def shuffle_report(
+        self, column: str, *, memory_budget: int | str | None = None
+    ) -> ShuffleReport:
+        """Tell how well the next epoch is mixed, from its plan: no cells are read.
+
+        Parameters
+        ----------
+        column : str
+            A column of obs whose values lie together in the store, ``"dataset_id"`` say.
+        memory_budget : int or str, optional
+            Another budget than that of this dataset.
+
+        Returns
+        -------
+        ShuffleReport
+            Of the batches of this rank, without DataLoader workers: the entropy of the column in
+            them beside that of a uniform shuffle, units in flight, read amplification; it plots
+            itself, and finds the budget for a wanted share.
+
+        Raises
+        ------
+        NotFound
+            There is no such column.
+        ResourceExhausted
+            The budget is too small; the message says the least that works.
+        """
+        (name,) = self._selection.obs.checked_columns([column], "column")
+        codes, counts = row_codes(self._selection.obs.read([name]))
+        labels = codes.astype(np.uint32)
+        share = replace(self._settings.share(), worker=0, num_workers=1)
+        epoch = self.epoch
+
+        def report(budget: int) -> ShuffleReport:
+            settings = replace(self._settings, memory_budget=budget)
+            loader = self._selection.loader(settings, share, epoch)
+            entropy, drawn = loader.label_entropy(labels)
+            known = counts if settings.sampling is None else drawn.astype(np.int64)
+            stats = from_core(loader.stats())
+            return make_report(name, entropy, known, self.batch_size, stats, budget, report)
+
+        if memory_budget is None:
+            return report(self._settings.memory_budget)
+        return report(parse_memory_size("memory_budget", memory_budget))
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""

@@ -33,6 +33,8 @@ class LoaderStats:
         Written to disk because an estimate of memory proved too low.
     planned_bytes : int
         Memory that the plan sets aside for the epoch.
+    planned_units, planned_bytes_read : int
+        Fetch units that the plan reads, and their stored size, each time counted that it reads them.
     """
 
     cells: int = 0
@@ -46,6 +48,8 @@ class LoaderStats:
     peak_buffered_bytes: int = 0
     spilled_bytes: int = 0
     planned_bytes: int = 0
+    planned_units: int = 0
+    planned_bytes_read: int = 0
 
     @property
     def read_amplification(self) -> float:

@@ -49,9 +49,11 @@ uint64_t planned_bytes(const EpochSetup& setup, const plan::EpochPlan& plan) {
 }  // namespace
 
 EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
-    : EpochStream(make_epoch_setup(*source, options), options, thread_count(options.threads)) {}
+    : EpochStream(*source, make_epoch_setup(*source, options), options,
+                  thread_count(options.threads)) {}
 
-EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigned threads)
+EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
+                         const LoaderOptions& options, unsigned threads)
     : setup_(std::move(setup)),
       threads_(threads),
       plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
@@ -64,6 +66,9 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options, unsigne
   if (setup_.first_batch > plan_.batch_count()) {
     throw InvalidArgument("first_batch is beyond the epoch: " + std::to_string(setup_.first_batch) +
                           " of " + std::to_string(plan_.batch_count()) + " batches");
+  }
+  for (size_t i = plan_.earliest_visit(setup_.first_batch); i < plan_.visit_count(); ++i) {
+    planned_bytes_read_ += source.units()[plan_.visit(i).unit].stored_bytes;
   }
   // Under the lock: a worker that has just found no room must be asleep before it is woken.
   batches_->set_on_release([this] {
@@ -361,6 +366,8 @@ LoaderStats EpochStream::stats() const {
   stats.consumer_wait_seconds = wait_seconds_;
   stats.peak_buffered_bytes = meter_->peak();
   stats.planned_bytes = planned_bytes(setup_, plan_);
+  stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
+  stats.planned_bytes_read = planned_bytes_read_;
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
   return stats;
 }

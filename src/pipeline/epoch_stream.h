@@ -18,6 +18,7 @@
 #include "pipeline/epoch_setup.h"
 #include "pipeline/memory_meter.h"
 #include "pipeline/unit_scheduler.h"
+#include "plan/batch_entropy.h"
 #include "plan/epoch_plan.h"
 
 // One epoch from the store to the consumer: the inside of Loader (docs/design/0003-pipeline.md).
@@ -46,6 +47,10 @@ class EpochStream {
   RowSelection rows_before() const;
   uint64_t row_count_before() const;
 
+  plan::BatchEntropy batch_entropy(std::span<const uint32_t> labels) const {
+    return plan::batch_entropy(plan_, labels);
+  }
+
   /// Null at the end, after cancel(), and after an error was thrown. A negative timeout waits.
   std::shared_ptr<const Batch> next(double timeout_seconds, bool* timed_out);
   /// Whether next() would return or throw at once; false before it was called.
@@ -63,7 +68,8 @@ class EpochStream {
     uint64_t end = 0;
   };
 
-  EpochStream(EpochSetup setup, const LoaderOptions& options, unsigned threads);
+  EpochStream(const format::MatrixSource& source, EpochSetup setup, const LoaderOptions& options,
+              unsigned threads);
   void start();
   void join() noexcept;
   void work();
@@ -83,6 +89,7 @@ class EpochStream {
 
   const EpochSetup setup_;
   const unsigned threads_;
+  uint64_t planned_bytes_read_ = 0;
   const std::shared_ptr<MemoryMeter> meter_ = std::make_shared<MemoryMeter>();
   const plan::EpochPlan plan_;
   const std::shared_ptr<BatchPool> batches_;

@@ -52,6 +52,11 @@ uint64_t Loader::fingerprint() const { return impl_->fingerprint(); }
 RowSelection Loader::rows_before() const { return impl_->rows_before(); }
 uint64_t Loader::row_count_before() const { return impl_->row_count_before(); }
 
+Loader::LabelEntropy Loader::label_entropy(std::span<const uint32_t> labels) const {
+  auto entropy = impl_->batch_entropy(labels);
+  return {std::move(entropy.bits), std::move(entropy.label_rows)};
+}
+
 std::shared_ptr<const Batch> Loader::next() { return impl_->next(-1, nullptr); }
 
 std::shared_ptr<const Batch> Loader::next_for(double timeout_seconds, bool* timed_out) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "plan/batch_entropy.h"
 #include "plan/epoch_plan.h"
 
 // How well batches are mixed: the design's simulation. 10^7 cells in 300 datasets of very uneven
@@ -17,7 +20,7 @@ namespace {
 
 struct Store {
   std::vector<UnitRows> units;
-  std::vector<uint16_t> dataset_of_row;
+  std::vector<uint32_t> dataset_of_row;
 };
 
 Store make_store(uint64_t rows, size_t datasets, std::mt19937_64& rng) {
@@ -32,27 +35,14 @@ Store make_store(uint64_t rows, size_t datasets, std::mt19937_64& rng) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < datasets; ++i) {
     const auto count = static_cast<size_t>(weights[i] / sum * static_cast<double>(rows)) + 1;
-    store.dataset_of_row.insert(store.dataset_of_row.end(), count, static_cast<uint16_t>(i));
+    store.dataset_of_row.insert(store.dataset_of_row.end(), count, static_cast<uint32_t>(i));
   }
-  store.dataset_of_row.resize(rows, static_cast<uint16_t>(datasets - 1));
+  store.dataset_of_row.resize(rows, static_cast<uint32_t>(datasets - 1));
   for (uint64_t row = 0; row < rows; row += 2048) {
     const auto count = static_cast<uint32_t>(std::min<uint64_t>(2048, rows - row));
     store.units.push_back({static_cast<uint32_t>(row / 2048), row, count, count * uint64_t{5700}});
   }
   return store;
-}
-
-double entropy(const uint16_t* labels, size_t count, std::vector<uint32_t>& histogram) {
-  double sum = 0;
-  for (size_t i = 0; i < count; ++i) ++histogram[labels[i]];
-  for (size_t i = 0; i < count; ++i) {
-    const double p = histogram[labels[i]];
-    if (p > 0) {
-      sum -= p / static_cast<double>(count) * std::log(p / static_cast<double>(count));
-      histogram[labels[i]] = 0;
-    }
-  }
-  return sum;
 }
 
 struct Quality {
@@ -61,45 +51,44 @@ struct Quality {
   double last = 0;   ///< of the last ten
 };
 
-Quality quality_of(const std::vector<uint16_t>& labels, size_t datasets) {
-  std::vector<uint32_t> histogram(datasets);
-  Quality quality;
-  const size_t batches = labels.size() / 128;
-  for (size_t i = 0; i < batches; ++i) {
-    const double value = entropy(labels.data() + i * 128, 128, histogram);
-    quality.mean += value / static_cast<double>(batches);
-    if (i < 10) quality.first += value / 10;
-    if (i + 10 >= batches) quality.last += value / 10;
-  }
-  return quality;
+Quality quality_of(const std::vector<double>& bits) {
+  const auto mean = [](auto begin, auto end) {
+    return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+  };
+  return {mean(bits.begin(), bits.end()), mean(bits.begin(), bits.begin() + 10),
+          mean(bits.end() - 10, bits.end())};
 }
 
-std::vector<uint16_t> shuffled_labels(const Store& store, const EpochOptions& options,
-                                      uint32_t spread) {
-  const EpochPlan plan(store.units, options, spread);
-  std::vector<uint16_t> labels(plan.row_count());
-  std::vector<Placement> placements;
-  for (size_t i = 0; i < plan.visit_count(); ++i) {
-    plan.place(i, placements);
-    for (const Placement& placement : placements) {
-      labels[placement.slot] = store.dataset_of_row[plan.visit(i).first_position + placement.row];
-    }
+// Written apart from what is tested.
+double uniform_entropy(std::vector<uint32_t> labels, std::mt19937_64& rng) {
+  std::shuffle(labels.begin(), labels.end(), rng);
+  const size_t batches = labels.size() / 128;
+  double sum = 0;
+  for (size_t batch = 0; batch < batches; ++batch) {
+    std::map<uint32_t, double> counts;
+    for (size_t i = 0; i < 128; ++i) counts[labels[batch * 128 + i]] += 1.0 / 128;
+    for (const auto& [label, share] : counts) sum -= share * std::log2(share);
   }
-  return labels;
+  return sum / static_cast<double>(batches);
 }
 
 TEST(ShuffleQuality, BatchesAreNearlyAsMixedAsAUniformShuffle) {
   std::mt19937_64 rng(1);
   constexpr size_t kDatasets = 300;
   const Store store = make_store(10'000'000, kDatasets, rng);
-  std::vector<uint16_t> uniform = store.dataset_of_row;
-  std::shuffle(uniform.begin(), uniform.end(), rng);
-  const double best = quality_of(uniform, kDatasets).mean;
+  const double best = uniform_entropy(store.dataset_of_row, rng);
   // K = 368 is 2 GiB of rows at 5,700 bytes; docs/design/0002-epoch-plan.md has more of the table.
   for (const uint32_t spread : {128u, 368u}) {
     EpochOptions options;
     options.seed = spread;
-    const auto quality = quality_of(shuffled_labels(store, options, spread), kDatasets);
+    const EpochPlan plan(store.units, options, spread);
+    const auto entropy = batch_entropy(plan, store.dataset_of_row);
+    for (size_t i = 0; i < kDatasets; ++i) {
+      EXPECT_EQ(entropy.label_rows[i],
+                static_cast<uint64_t>(
+                    std::count(store.dataset_of_row.begin(), store.dataset_of_row.end(), i)));
+    }
+    const auto quality = quality_of(entropy.bits);
     std::printf("K = %u: %.2f %% of uniform, first ten batches %.1f %%, last ten %.1f %%\n", spread,
                 100 * quality.mean / best, 100 * quality.first / best, 100 * quality.last / best);
     EXPECT_GT(quality.mean, (spread == 368 ? 0.98 : 0.94) * best);

@@ -77,14 +77,19 @@ def census_like(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
 
 
 def write_small_tiles(
-    path: Path, n_obs: int, n_vars: int, filters: list[str] | None = None
+    path: Path,
+    n_obs: int,
+    n_vars: int,
+    filters: list[str] | None = None,
+    obs: pd.DataFrame | None = None,
 ) -> Path:
     """An experiment of many fetch units: about 8 counts a cell in tiles of 16 rows."""
     import anndata
     import tiledbsoma.io
 
     X = sp.random(n_obs, n_vars, 8 / n_vars, "csr", np.float32, random_state=0)
-    obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
+    if obs is None:
+        obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_vars)])
     chain = {} if filters is None else {"filters": filters}
     tile = {

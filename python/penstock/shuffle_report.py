@@ -1,0 +1,258 @@
+"""How well the shuffle mixes, told from the plan; docs/shuffle.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .arguments import parse_memory_size
+from .errors import InvalidArgument, ResourceExhausted
+
+if TYPE_CHECKING:
+    from .loader_stats import LoaderStats
+
+#: Batches that count as the first and the last ones.
+EDGE = 10
+_MOST_BUDGET = 2**50
+_NEAR_ENOUGH = 1.05
+
+
+@dataclass(frozen=True)
+class ShuffleReport:
+    """How mixed the batches of an epoch are, by the labels of a column of obs.
+
+    Attributes
+    ----------
+    column : str
+        The labels; a missing value is one.
+    batch_entropy : ndarray of float64
+        Shannon entropy of the label in each batch, in bits, in the order of the epoch.
+    uniform_entropy : float
+        What a uniform shuffle of the same cells would have in a full batch, in bits, on average.
+    units, units_in_shuffle : int
+        Fetch units that the epoch reads, and how many of them feed a batch at any time.
+    read_amplification : float
+        Stored bytes that the epoch will read, over those of the distinct tiles that its cells touch.
+    memory_budget, planned_bytes : int
+        Bytes allowed, and set aside for the epoch.
+    """
+
+    column: str
+    batch_entropy: npt.NDArray[np.float64]
+    uniform_entropy: float
+    units: int
+    units_in_shuffle: int
+    read_amplification: float
+    memory_budget: int
+    planned_bytes: int
+    _again: Callable[[int], ShuffleReport] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def share(self) -> float:
+        """Mean entropy of all batches over that of a uniform shuffle; 1 is as good as uniform."""
+        return self._share_of(self.batch_entropy)
+
+    @property
+    def first_share(self) -> float:
+        """The same of the first ten batches."""
+        return self._share_of(self.batch_entropy[:EDGE])
+
+    @property
+    def last_share(self) -> float:
+        """The same of the last ten batches."""
+        return self._share_of(self.batch_entropy[-EDGE:])
+
+    def _share_of(self, entropy: npt.NDArray[np.float64]) -> float:
+        if len(entropy) == 0 or self.uniform_entropy == 0:
+            return 1.0  # of one label, every order is as good
+        return float(entropy.mean()) / self.uniform_entropy
+
+    def budget_for(self, share: float) -> int:
+        """The least `memory_budget` whose epoch is mixed so well, in bytes, to within 5 %.
+
+        Plans epochs of other budgets; reads no cells.
+
+        Parameters
+        ----------
+        share : float
+            Of a uniform shuffle's entropy, above 0; 0.98, say.
+
+        Raises
+        ------
+        InvalidArgument
+            No budget reaches it.
+        """
+        if not 0 < share <= 1:
+            raise InvalidArgument(f"share must be above 0 and at most 1, got {share!r}")
+        if self._again is None:
+            raise InvalidArgument("this report was not made by Dataset.shuffle_report")
+
+        def reached(budget: int) -> ShuffleReport | None:
+            assert self._again is not None
+            try:
+                report = self._again(budget)
+            except ResourceExhausted:
+                return None
+            # A uniform shuffle's own batches differ from their mean by chance.
+            whole = report.units_in_shuffle >= report.units
+            return report if report.share >= share or whole else None
+
+        least, most = 0, self.memory_budget
+        while (best := reached(most)) is None:
+            least, most = most, 2 * most
+            if most > _MOST_BUDGET:
+                raise InvalidArgument(f"no budget reaches {share:.1%} of a uniform shuffle")
+        least = least or 2**20
+        if best.share < share - 0.01:
+            raise InvalidArgument(
+                f"{best.share:.1%} of a uniform shuffle is reached with all cells in memory, not "
+                f"{share:.1%}: batches have fewer labels than that takes"
+            )
+        while most > least * _NEAR_ENOUGH:
+            middle = int(math.sqrt(least * most))
+            least, most = (middle, most) if reached(middle) is None else (least, middle)
+        return most
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the entropy of the batches along the epoch, as PNG, SVG or PDF (needs matplotlib).
+
+        Parameters
+        ----------
+        path : str or Path
+            Its ending says the format.
+        """
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
+        batches = np.arange(1, len(self.batch_entropy) + 1)
+        axes.plot(batches, self.batch_entropy, ".", markersize=2, color="#1b7f8c", alpha=0.35)
+        windows = np.array_split(np.arange(len(batches)), min(len(batches), 120) or 1)
+        middle = [batches[each].mean() for each in windows if len(each)]
+        mean = [self.batch_entropy[each].mean() for each in windows if len(each)]
+        axes.plot(middle, mean, color="#1b7f8c", linewidth=1.6, label="batches")
+        axes.axhline(
+            self.uniform_entropy, color="#d1672e", linestyle="--", label="a uniform shuffle"
+        )
+        axes.set(
+            xlabel="batch",
+            ylabel=f"entropy of {self.column} (bits)",
+            ylim=(0, None),
+            title=f"{self.share:.1%} of a uniform shuffle, {self.units_in_shuffle} of {self.units} "
+            f"units in the shuffle, {self.memory_budget / 2**20:,.0f} MiB",
+        )
+        axes.title.set_fontsize(10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="lower right")
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_again": None}  # which holds the dataset
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Shuffle of {self.column}: {self.share:.1%} of the entropy of a uniform shuffle",
+            f"  batches       {len(self.batch_entropy):,}, of {self.batch_entropy.mean():.3f} bits; "
+            f"uniform {self.uniform_entropy:.3f}"
+            if len(self.batch_entropy)
+            else "  batches       none",
+            f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
+            f"  units         {self.units_in_shuffle:,} in the shuffle of {self.units:,} read",
+            f"  amplification {self.read_amplification:.2f} bytes read for each one needed",
+            f"  memory        {self.planned_bytes / 2**20:,.0f} MiB planned of "
+            f"{self.memory_budget / 2**20:,.0f} MiB",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def make_report(
+    column: str,
+    entropy: npt.NDArray[np.float64],
+    label_counts: npt.NDArray[np.int64],
+    batch_size: int,
+    stats: LoaderStats,
+    memory_budget: int,
+    again: Callable[[Any], ShuffleReport],
+) -> ShuffleReport:
+    """Put together what the plan says."""
+    needed = stats.bytes_needed
+    return ShuffleReport(
+        column,
+        entropy,
+        uniform_entropy(label_counts, batch_size),
+        stats.planned_units,
+        stats.units_in_shuffle,
+        stats.planned_bytes_read / needed if needed else 1.0,
+        memory_budget,
+        stats.planned_bytes,
+        lambda budget: again(parse_memory_size("memory_budget", budget)),
+    )
+
+
+def uniform_entropy(counts: npt.NDArray[np.int64], batch_size: int) -> float:
+    """Mean entropy, in bits, of the label of `batch_size` cells drawn without replacement.
+
+    The number of cells of a label among them is hypergeometric; the mean of ``-p log2(p)`` is summed
+    over its values, for each label.
+
+    Parameters
+    ----------
+    counts : ndarray of int
+        Cells of each label.
+    batch_size : int
+        Cells in a batch.
+    """
+    counts = np.asarray(counts, np.int64)
+    counts = counts[counts > 0]
+    total = int(counts.sum())
+    size = min(batch_size, total)
+    if size < 2:
+        return 0.0
+    # log of x! for all that occurs would take a table of `total`; Stirling's series is exact enough.
+    x = np.arange(size + 1)
+    entropy = 0.0
+    x_log_x = np.zeros(size + 1)
+    x_log_x[1:] = -(x[1:] / size) * np.log2(x[1:] / size)
+    for begin in range(0, len(counts), 256):
+        own = counts[begin : begin + 256, None]
+        others = total - own
+        possible = (x <= own) & (size - x <= others)
+        log_ways = (
+            _log_binomial(own, np.minimum(x, own))
+            + _log_binomial(others, np.clip(size - x, 0, others))
+            - _log_binomial(np.array(total), np.array(size))
+        )
+        chance = np.where(possible, np.exp(np.minimum(log_ways, 0.0)), 0.0)
+        chance /= chance.sum(axis=1, keepdims=True)
+        entropy += float((chance * x_log_x).sum())
+    return entropy
+
+
+def _log_binomial(n: npt.NDArray[Any], k: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Log of n choose k, 0 <= k <= n."""
+    return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
+
+
+def _log_factorial(n: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Stirling's series (Abramowitz and Stegun 6.1.41) of n!, by (n + 10)! below 10 terms of it."""
+    n = np.asarray(n, np.float64)
+    z = n + 11.0
+    series = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi)
+    series += 1 / (12 * z) - 1 / (360 * z**3) + 1 / (1260 * z**5)
+    for step in range(1, 11):
+        series -= np.log(n + step)
+    return series

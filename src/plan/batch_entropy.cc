@@ -1,0 +1,56 @@
+#include "plan/batch_entropy.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace penstock::plan {
+namespace {
+
+/// log2(n) - sum(c log2(c)) / n over the labels' counts c; `counts` is all zeros before and after.
+double entropy_of(std::span<const uint32_t> labels, std::vector<uint64_t>& counts) {
+  if (labels.empty()) return 0;
+  for (const uint32_t label : labels) ++counts[label];
+  const auto rows = static_cast<double>(labels.size());
+  double sum = 0;
+  for (const uint32_t label : labels) {
+    const auto count = static_cast<double>(counts[label]);
+    counts[label] = 0;  // each label is counted where it comes first
+    if (count > 1) sum += count * std::log2(count);
+  }
+  return std::max(0.0, std::log2(rows) - sum / rows);
+}
+
+}  // namespace
+
+BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labels) {
+  std::vector<uint32_t> by_slot(plan.row_count());
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < plan.visit_count(); ++i) {
+    plan.place(i, placements);
+    const uint64_t first = plan.visit(i).first_position;
+    for (const Placement& each : placements) {
+      if (first + each.row >= labels.size()) {
+        throw InvalidArgument(
+            "there must be a label for each selected row: " + std::to_string(labels.size()) +
+            " labels, and row " + std::to_string(first + each.row));
+      }
+      by_slot[each.slot] = labels[first + each.row];
+    }
+  }
+  const uint32_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
+  BatchEntropy result;
+  result.label_rows.assign(size_t{most} + 1, 0);
+  for (const uint32_t label : by_slot) ++result.label_rows[label];
+  std::vector<uint64_t> counts(size_t{most} + 1);
+  result.bits.reserve(plan.batch_count());
+  for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
+    const uint64_t begin = plan.batch_begin(batch), end = plan.batch_begin(batch + 1);
+    result.bits.push_back(entropy_of(std::span(by_slot).subspan(begin, end - begin), counts));
+  }
+  return result;
+}
+
+}  // namespace penstock::plan

@@ -1,0 +1,141 @@
+"""What the plan says of the shuffle is what batches show."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.stats
+from conftest import write_small_tiles
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.shuffle_report import uniform_entropy
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6,000 cells of 12 datasets, each stored together, in many fetch units."""
+    sizes = np.random.default_rng(0).multinomial(6000, np.arange(1, 13) / 78)
+    obs = pd.DataFrame(
+        {"dataset_id": np.repeat([f"d{i}" for i in range(12)], sizes), "weight": np.arange(6000.0)},
+        index=[f"cell{i}" for i in range(6000)],
+    )
+    path = tmp_path_factory.mktemp("datasets") / "experiment"
+    return write_small_tiles(path, 6000, 60, obs=obs)
+
+
+def dataset(path: Path, **arguments: Any) -> ps.Dataset:
+    return ps.Dataset(
+        path,
+        layer="raw",
+        sparse=True,
+        obs_columns=["dataset_id"],
+        **{"batch_size": 64, **arguments},
+    )
+
+
+def entropy(labels: Any) -> float:
+    return float(scipy.stats.entropy(list(Counter(labels).values()), base=2))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"memory_budget": "500KB"},
+        {"shuffle": False},
+        {"weights": "weight", "num_samples": 2000},
+        {"rank": 1, "world_size": 3, "uneven": "exact"},
+        {"obs_query": "weight > 900", "batch_size": 37},
+    ],
+)
+def test_it_tells_the_entropy_of_the_batches(stored: Path, arguments: Any) -> None:
+    ds = dataset(stored, **arguments)
+    ds.set_epoch(3)
+    report = ds.shuffle_report("dataset_id")
+    assert ds.epoch == 3
+    seen = [entropy(obs["dataset_id"].tolist()) for _, obs in ds]
+    np.testing.assert_allclose(report.batch_entropy, seen, atol=1e-9)
+    stats = ds.stats
+    assert report.units == stats.units
+    assert report.units_in_shuffle == stats.units_in_shuffle
+    assert report.planned_bytes == stats.planned_bytes
+    assert report.units > 10
+    if "obs_query" not in arguments and "weights" not in arguments:
+        assert report.read_amplification == pytest.approx(stats.read_amplification, rel=0.05)
+    assert report.share == pytest.approx(np.mean(seen) / report.uniform_entropy)
+
+
+def test_all_in_memory_is_as_good_as_uniform(stored: Path) -> None:
+    report = dataset(stored, memory_budget="4GiB").shuffle_report("dataset_id")
+    assert report.units_in_shuffle == report.units
+    assert report.share == pytest.approx(1, abs=0.01)
+    in_order = dataset(stored, shuffle=False).shuffle_report("dataset_id")
+    assert in_order.share < 0.3
+    assert "of the entropy of a uniform shuffle" in repr(report)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 400), min_size=1, max_size=20),
+    st.integers(1, 130),
+    st.integers(0, 2**32 - 1),
+)
+def test_uniform_entropy_is_that_of_random_batches(counts, size: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(counts)), counts)
+    drawn = random.multivariate_hypergeometric(counts, min(size, len(labels)), size=3000)
+    shares = drawn / drawn.sum(axis=1, keepdims=True)
+    bits = -np.where(shares > 0, shares * np.log2(np.where(shares > 0, shares, 1)), 0).sum(axis=1)
+    error = 6 * bits.std() / math.sqrt(len(bits)) + 1e-6
+    assert uniform_entropy(np.array(counts), size) == pytest.approx(bits.mean(), abs=error)
+
+
+def test_uniform_entropy_of_many_cells() -> None:
+    counts = np.full(300, 10**6)
+    bits = np.log2(300) - (300 - 1) / (2 * 4096 * math.log(2))  # Miller and Madow, first order
+    assert uniform_entropy(counts, 4096) == pytest.approx(bits, abs=2e-3)
+
+
+def test_the_budget_for_a_share_reaches_it(stored: Path) -> None:
+    ds = dataset(stored, memory_budget="500KB")
+    report = ds.shuffle_report("dataset_id")
+    wanted = (report.share + 1) / 2
+    budget = report.budget_for(wanted)
+    assert ds.shuffle_report("dataset_id", memory_budget=budget).share >= wanted
+    less = ds.shuffle_report("dataset_id", memory_budget=int(budget / 1.1))
+    assert less.share < wanted
+    with pytest.raises(ps.InvalidArgument, match="above 0 and at most 1"):
+        report.budget_for(1.5)
+
+
+def test_the_plot(stored: Path, tmp_path: Path) -> None:
+    report = dataset(stored).shuffle_report("dataset_id")
+    report.plot(tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_reports_are_values(stored: Path) -> None:
+    report = dataset(stored).shuffle_report("dataset_id")
+    copy = pickle.loads(pickle.dumps(report))
+    assert copy.share == report.share
+    with pytest.raises(ps.InvalidArgument, match="not made by"):
+        copy.budget_for(0.9)
+
+
+def test_bad_arguments(stored: Path) -> None:
+    ds = dataset(stored)
+    with pytest.raises(ps.NotFound, match="no_such"):
+        ds.shuffle_report("no_such")
+    with pytest.raises(ps.ResourceExhausted, match="needed at least"):
+        ds.shuffle_report("dataset_id", memory_budget="1KiB")
+    empty = dataset(stored, obs_query="weight < 0").shuffle_report("dataset_id")
+    assert len(empty.batch_entropy) == 0
+    assert "none" in repr(empty)
