@@ -43,12 +43,21 @@ void register_loader(nb::module_& module) {
       .value("pad", UnevenRows::kPad)
       .value("exact", UnevenRows::kExact);
 
+  nb::class_<ChunkShuffle>(module, "ChunkShuffle", "The shuffle of the Census's loaders.")
+      .def(
+          "__init__",
+          [](ChunkShuffle* self, uint32_t chunk_rows, uint32_t chunks_per_block) {
+            new (self) ChunkShuffle{chunk_rows, chunks_per_block};
+          },
+          nb::arg("chunk_rows"), nb::arg("chunks_per_block"));
+
   nb::class_<LoaderOptions>(module, "LoaderOptions")
       .def(nb::init<>())
       .def_rw("rows", &LoaderOptions::rows, nb::arg("value").none())
       .def_rw("columns", &LoaderOptions::columns, nb::arg("value").none())
       .def_rw("batch_size", &LoaderOptions::batch_size)
       .def_rw("shuffle", &LoaderOptions::shuffle)
+      .def_rw("chunks", &LoaderOptions::chunks, nb::arg("value").none())
       .def_rw("sampling", &LoaderOptions::sampling, nb::arg("value").none())
       .def_rw("seed", &LoaderOptions::seed)
       .def_rw("epoch", &LoaderOptions::epoch)

@@ -23,6 +23,14 @@ constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
 enum class BatchLayout : uint8_t { kCsr, kDense };
 enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
 
+/// The shuffle of the Census's loaders: rows in stored order are cut into chunks, the chunks put in
+/// random order, as many of them as a block has are read, and the rows of a block shuffled. Units
+/// are decoded again for each block that has rows of them.
+struct ChunkShuffle {
+  uint32_t chunk_rows = 64;
+  uint32_t chunks_per_block = 1024;
+};
+
 struct LoaderOptions {
   std::optional<RowSelection> rows;  ///< joinids; every row of the domain when absent
   /// joinids that the matrix has at all, for estimates of memory where there are gaps; absent:
@@ -31,7 +39,8 @@ struct LoaderOptions {
   std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
   uint32_t batch_size = 128;
   bool shuffle = true;
-  std::optional<RowSampling> sampling;  ///< only with shuffle
+  std::optional<RowSampling> sampling;  ///< only with shuffle, not with chunks
+  std::optional<ChunkShuffle> chunks;   ///< only with shuffle; absent: the scatter shuffle
   uint64_t seed = 0;
   uint64_t epoch = 0;
   /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows

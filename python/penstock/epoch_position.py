@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 _VERSION = 1
+_NEW_FIELDS = ("sampling", "chunk_size", "chunks_per_block")  # states from before have none
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Shape:
     min_batch: int
     uneven: str
     sampling: int = 0  # fingerprint of what is drawn and how
+    chunk_size: int = 0
+    chunks_per_block: int = 0
 
     @classmethod
     def of(cls, settings: LoaderSettings, share: Share, selection: Selection) -> Shape:
@@ -43,7 +46,7 @@ class Shape:
             share.world_size,
             share.num_workers,
             settings.batch_size,
-            settings.shuffle,
+            bool(settings.shuffle),
             settings.seed,
             settings.memory_budget,
             settings.engine_makes_csr,
@@ -52,6 +55,8 @@ class Shape:
             settings.min_batch,
             settings.uneven,
             selection.sampling_fingerprint(settings),
+            settings.chunk_size,
+            settings.chunks_per_block,
         )
 
     def settings(self, now: LoaderSettings) -> LoaderSettings:
@@ -59,7 +64,9 @@ class Shape:
         return replace(
             now,
             batch_size=self.batch_size,
-            shuffle=self.shuffle,
+            shuffle="chunks" if self.chunk_size else self.shuffle,
+            chunk_size=self.chunk_size,
+            chunks_per_block=self.chunks_per_block,
             seed=self.seed,
             memory_budget=self.memory_budget,
             sparse="csr" if self.sparse else None,
@@ -143,7 +150,7 @@ class Position:
 def _segment(fields: Mapping[str, Any]) -> Segment:
     shape: dict[str, Any] = {}
     for each in dataclass_fields(Shape):
-        value = fields.get(each.name, 0) if each.name == "sampling" else fields[each.name]
+        value = fields.get(each.name, 0) if each.name in _NEW_FIELDS else fields[each.name]
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value

@@ -34,6 +34,9 @@ _NOT_OF_DEVICES = ("uint16", "uint32", "uint64")
 #: Torch's alone: the engine makes what they are made of.
 HALF_DTYPES = ("float16", "bfloat16")
 SPARSE_LAYOUTS = ("csr", "coo")
+CHUNKS = "chunks"
+CHUNK_SIZE = 64
+CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
 
 
@@ -42,7 +45,7 @@ class LoaderSettings:
     """Everything but the selection: arguments of `penstock.Dataset`."""
 
     batch_size: int
-    shuffle: bool
+    shuffle: bool | str  # "chunks"
     seed: int
     memory_budget: int
     threads: int | None
@@ -56,13 +59,15 @@ class LoaderSettings:
     rank: int | None
     world_size: int | None
     sampling: Sampling | None = None
+    chunk_size: int = 0  # of shuffle="chunks", else 0
+    chunks_per_block: int = 0
 
     @classmethod
     def checked(cls, **arguments: Any) -> LoaderSettings:
         """Check every argument; raise `InvalidArgument` for the first that makes no sense."""
         threads = arguments["threads"]
         rank, world_size = arguments["rank"], arguments["world_size"]
-        shuffle = checked_bool("shuffle", arguments["shuffle"])
+        shuffle, chunk_size, chunks_per_block = _shuffle(arguments)
         if (rank is None) != (world_size is None):
             raise InvalidArgument(
                 f"rank and world_size come together, got rank={rank!r}, world_size={world_size!r}"
@@ -95,6 +100,8 @@ class LoaderSettings:
             world_size=world_size,
             # What is not shuffled cannot be drawn: a dataset to evaluate gives every cell.
             sampling=arguments.get("sampling") if shuffle else None,
+            chunk_size=chunk_size,
+            chunks_per_block=chunks_per_block,
         )
 
     @property
@@ -115,10 +122,10 @@ class LoaderSettings:
     def with_sampling(self, arguments: Mapping[str, Any], selection: Selection) -> LoaderSettings:
         """Check the arguments that say what is drawn, as `Sampling.checked`."""
         sampling = Sampling.checked(arguments, selection)
-        if sampling is not None and not self.shuffle:
+        if sampling is not None and self.shuffle is not True:
             raise InvalidArgument(
                 "cells that are drawn by weights, balance, replacement or num_samples come in random "
-                "order: shuffle must be True"
+                f"order: shuffle must be True, got {self.shuffle!r}"
             )
         return replace(self, sampling=sampling)
 
@@ -150,7 +157,9 @@ class LoaderSettings:
         options.rows = rows
         options.columns = genes
         options.batch_size = self.batch_size
-        options.shuffle = self.shuffle
+        options.shuffle = bool(self.shuffle)
+        if self.shuffle == CHUNKS:
+            options.chunks = _core.ChunkShuffle(self.chunk_size, self.chunks_per_block)
         options.seed = self.seed
         options.epoch = epoch
         options.memory_budget = max(1, self.memory_budget // share.num_workers)
@@ -178,6 +187,30 @@ def _sparse_layout(sparse: Any) -> str | None:
         raise InvalidArgument(
             f"sparse must be True, False, 'csr' or 'coo', got {described(sparse)}"
         ) from None
+
+
+def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
+    """Shuffle, and the sizes of chunks and blocks; 0 where there are none."""
+    shuffle = arguments["shuffle"]
+    sizes = {name: arguments.get(name) for name in ("chunk_size", "chunks_per_block")}
+    if not isinstance(shuffle, str):
+        try:
+            shuffle = checked_bool("shuffle", shuffle)
+        except InvalidArgument:
+            shuffle = str(described(shuffle))
+    if shuffle != CHUNKS:
+        if isinstance(shuffle, str):
+            raise InvalidArgument(f"shuffle must be True, False or 'chunks', got {shuffle}")
+        for name, size in sizes.items():
+            if size:
+                raise InvalidArgument(f"{name} is only of shuffle='chunks', got {name}={size!r}")
+        return shuffle, 0, 0
+    defaults = {"chunk_size": CHUNK_SIZE, "chunks_per_block": CHUNKS_PER_BLOCK}
+    chunk_size, chunks_per_block = (
+        defaults[name] if size is None else checked_int(name, size, least=1, most=2**31 - 1)
+        for name, size in sizes.items()
+    )
+    return shuffle, chunk_size, chunks_per_block
 
 
 def _min_batch(min_batch: Any, batch_size: Any) -> int:

@@ -24,6 +24,16 @@ void check(const LoaderOptions& options) {
                           std::to_string(options.worker) + ", num_workers " +
                           std::to_string(options.num_workers));
   }
+  if (options.chunks &&
+      (options.chunks->chunk_rows == 0 || options.chunks->chunks_per_block == 0)) {
+    throw InvalidArgument(
+        "chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows " +
+        std::to_string(options.chunks->chunk_rows) + ", chunks_per_block " +
+        std::to_string(options.chunks->chunks_per_block));
+  }
+  if (options.chunks && (!options.shuffle || options.sampling)) {
+    throw InvalidArgument("shuffled chunks need shuffle, and no rows that are drawn");
+  }
   if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
     throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
                           std::string(name_of(options.dtype)));
@@ -73,6 +83,10 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
   epoch.batch_size = options.batch_size;
   epoch.drop_last = options.drop_last;
   epoch.min_batch = options.min_batch;
+  if (options.chunks) {
+    epoch.chunk_rows = options.chunks->chunk_rows;
+    epoch.chunks_per_block = options.chunks->chunks_per_block;
+  }
   return epoch;
 }
 

@@ -31,7 +31,8 @@ class UnreadBands : public format::MatrixSource {
       unit.row_begin = row;
       unit.row_end = std::min(row + kBand, info_.row_domain_end);
       unit.cell_bound = static_cast<uint64_t>(unit.row_end - row) * kNonzeros;
-      unit.stored_bytes = static_cast<uint64_t>(static_cast<double>(unit.cell_bound) * kStoredBytes);
+      unit.stored_bytes =
+          static_cast<uint64_t>(static_cast<double>(unit.cell_bound) * kStoredBytes);
       units_.push_back(unit);
     }
   }

@@ -7,17 +7,30 @@
 
 namespace penstock::plan {
 
-BucketLayout::BucketLayout(std::vector<uint64_t> row_counts, uint32_t spread, size_t head,
-                           uint64_t key)
-    : spread_(std::max(spread, 1u)), head_(head), rows_before_(std::move(row_counts)) {
-  // Counts to running sums, in place.
-  rows_before_.push_back(0);
+namespace {
+
+// Counts to running sums, in place.
+std::vector<uint64_t> running_sums(std::vector<uint64_t> counts) {
+  counts.push_back(0);
   uint64_t sum = 0;
-  for (uint64_t& entry : rows_before_) {
+  for (uint64_t& entry : counts) {
     const uint64_t count = entry;
     entry = sum;
     sum += count;
   }
+  return counts;
+}
+
+}  // namespace
+
+BucketLayout::BucketLayout(std::vector<uint64_t> row_counts, std::vector<size_t> bucket_visits)
+    : bucket_visits_(std::move(bucket_visits)), rows_before_(running_sums(std::move(row_counts))) {}
+
+BucketLayout::BucketLayout(std::vector<uint64_t> row_counts, uint32_t spread, size_t head,
+                           uint64_t key)
+    : spread_(std::max(spread, 1u)),
+      head_(head),
+      rows_before_(running_sums(std::move(row_counts))) {
   const size_t visits = visit_count();
   if (visits == 0) return;
 

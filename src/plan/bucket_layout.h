@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,20 +28,29 @@ class BucketLayout {
   /// visits). O(visits).
   BucketLayout(std::vector<uint64_t> row_counts, uint32_t spread, size_t head, uint64_t key);
 
+  /// Buckets of whole visits: bucket b has the visits from bucket_visits[b] to bucket_visits[b +
+  /// 1].
+  BucketLayout(std::vector<uint64_t> row_counts, std::vector<size_t> bucket_visits);
+
   size_t visit_count() const noexcept { return rows_before_.size() - 1; }
   uint64_t row_count() const noexcept { return rows_before_.back(); }
   uint64_t rows_before(size_t visit) const noexcept { return rows_before_[visit]; }
 
   /// Buckets as they leave.
   size_t bucket_count() const noexcept {
+    if (!bucket_visits_.empty()) return bucket_visits_.size() - 1;
     return visit_count() == 0 ? 0 : visit_count() - head_ + 1;
   }
   uint64_t bucket_begin(size_t bucket) const noexcept {
+    if (!bucket_visits_.empty()) return rows_before_[bucket_visits_[bucket]];
     return bucket == 0 ? 0 : raw_begin_[raw_end(bucket - 1)];
   }
-  size_t last_visit(size_t bucket) const noexcept { return head_ - 1 + bucket; }
+  size_t last_visit(size_t bucket) const noexcept {
+    return bucket_visits_.empty() ? head_ - 1 + bucket : bucket_visits_[bucket + 1] - 1;
+  }
   /// The first visit with rows in a bucket; later buckets have none of earlier visits either.
   size_t earliest_visit(size_t bucket) const noexcept {
+    if (!bucket_visits_.empty()) return bucket_visits_[bucket];
     return bucket == 0 ? 0 : first_visit(raw_end(bucket - 1));
   }
 
@@ -49,6 +59,12 @@ class BucketLayout {
   template <typename Row>
   void deal(size_t visit, Row&& row) const {
     const uint64_t begin = rows_before_[visit], count = rows_before_[visit + 1] - begin;
+    if (!bucket_visits_.empty()) {
+      const size_t bucket = bucket_of_visit(visit);
+      const uint64_t rank = begin - bucket_begin(bucket);
+      for (uint64_t index = 0; index < count; ++index) row(index, bucket, rank + index);
+      return;
+    }
     const uint64_t step = spread_;
     uint64_t row_class = begin % step;
     for (uint64_t first = 0; first < count && first < step; ++first) {
@@ -62,6 +78,10 @@ class BucketLayout {
   }
 
  private:
+  size_t bucket_of_visit(size_t visit) const noexcept {
+    const auto after = std::upper_bound(bucket_visits_.begin(), bucket_visits_.end(), visit);
+    return static_cast<size_t>(after - bucket_visits_.begin()) - 1;
+  }
   /// Rows of a class among the first `rows` of the epoch.
   uint64_t rows_of_class(uint64_t rows, uint64_t row_class) const noexcept {
     return (rows + spread_ - 1 - row_class) / spread_;
@@ -82,6 +102,7 @@ class BucketLayout {
 
   uint32_t spread_ = 1;
   size_t head_ = 1;
+  std::vector<size_t> bucket_visits_;        ///< buckets of whole visits; else empty
   std::vector<uint64_t> rows_before_ = {0};  ///< visits + 1
   std::vector<uint64_t> raw_begin_ = {0};    ///< raw buckets + 1
   std::vector<uint32_t> class_place_;        ///< class -> place in the ring (raw bucket mod K)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "plan/chunk_visits.h"
 #include "plan/occupancy.h"
 #include "plan/random.h"
 #include "plan/rank_cut.h"
@@ -15,8 +16,11 @@
 namespace penstock::plan {
 namespace {
 
-std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
+void check_units(std::span<const UnitRows> units, const EpochOptions& options) {
   check_options(options);
+  if (options.chunk_rows != 0 && (!options.shuffle || options.chunks_per_block == 0)) {
+    throw InvalidArgument("shuffled chunks need shuffle and one or more chunks in a block");
+  }
   for (const UnitRows& unit : units) {
     if (unit.row_count == 0 || unit.row_count == UINT32_MAX) {
       throw InvalidArgument("a unit to plan must have selected rows, fewer than 2^32 - 1: " +
@@ -24,6 +28,9 @@ std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptio
                             std::to_string(unit.unit));
     }
   }
+}
+
+std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
   const auto count = static_cast<uint32_t>(units.size());
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
@@ -50,13 +57,41 @@ uint64_t share_key(const EpochOptions& options, Purpose purpose) {
                       (uint64_t{options.shape.rank} << 32) | options.shape.worker);
 }
 
+std::vector<uint64_t> row_counts(std::span<const Visit> visits) {
+  std::vector<uint64_t> counts;
+  counts.reserve(visits.size() + 1);
+  for (const Visit& visit : visits) counts.push_back(visit.row_count());
+  return counts;
+}
+
 BucketLayout layout_of(std::span<const Visit> visits, uint32_t spread,
                        const EpochOptions& options) {
-  std::vector<uint64_t> row_counts;
-  row_counts.reserve(visits.size() + 1);
-  for (const Visit& visit : visits) row_counts.push_back(visit.row_count());
-  return BucketLayout(std::move(row_counts), spread, head_of(visits, spread, options),
+  return BucketLayout(row_counts(visits), spread, head_of(visits, spread, options),
                       share_key(options, Purpose::kDeal));
+}
+
+BucketLayout chunk_layout(const ChunkVisits& chunks) {
+  return BucketLayout(row_counts(chunks.visits), chunks.block_begin);
+}
+
+uint32_t most_visits(const ChunkVisits& chunks) {
+  size_t most = 1;
+  for (size_t block = 1; block < chunks.block_begin.size(); ++block) {
+    most = std::max(most, chunks.block_begin[block] - chunks.block_begin[block - 1]);
+  }
+  return static_cast<uint32_t>(most);
+}
+
+// The block after it is read while one leaves, whether or not a batch reaches into it. A batch that
+// is larger than a block reaches further.
+std::vector<uint32_t> block_reach(const BucketLayout& layout, const BatchCut& cut) {
+  std::vector<uint32_t> reach = batch_reach(layout, cut);
+  for (size_t block = 0; block + 1 < reach.size(); ++block) {
+    const auto next =
+        static_cast<uint32_t>(layout.last_visit(block + 1) - layout.last_visit(block));
+    reach[block] = std::max(reach[block], next);
+  }
+  return reach;
 }
 
 // The share's own rows, which are not all of the units'.
@@ -81,6 +116,9 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
   for (const UnitRows& unit : units) {
     hash = hash_combine(hash, (uint64_t{unit.unit} << 32) | unit.row_count);
     hash = hash_combine(hash, unit.first_position);
+  }
+  if (options.chunk_rows != 0) {
+    hash = hash_combine(hash, (uint64_t{options.chunk_rows} << 32) | options.chunks_per_block);
   }
   if (sampler != nullptr) hash = hash_combine(hash, sampler->fingerprint());
   return hash;
@@ -107,14 +145,25 @@ bool by_row(const Placement& a, const Placement& b) {
 
 EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
                      const RowSampler* sampler)
-    : options_(options), sampler_(sampler), visits_(plan_visits(units, options)) {
-  if (sampler_ != nullptr && !options_.shuffle) {
-    throw InvalidArgument("rows can only be drawn in a shuffled epoch");
+    : options_(options), sampler_(sampler) {
+  if (sampler_ != nullptr && (!options_.shuffle || options_.chunk_rows != 0)) {
+    throw InvalidArgument("rows can only be drawn in an epoch of the scatter shuffle");
   }
-  spread_ = clamp_spread(spread, visits_.size(), options_);
-  layout_ = layout_of(visits_, spread_, options_);
-  batches_ = batch_cut(units, layout_.row_count(), options_);
-  reach_ = batch_reach(layout_, batches_);
+  check_units(units, options_);
+  if (options_.chunk_rows != 0) {
+    chunks_ = std::make_shared<const ChunkVisits>(chunk_visits(units, options_));
+    visits_ = chunks_->visits;
+    spread_ = most_visits(*chunks_);
+    layout_ = chunk_layout(*chunks_);
+    batches_ = batch_cut(units, layout_.row_count(), options_);
+    reach_ = block_reach(layout_, batches_);
+  } else {
+    visits_ = plan_visits(units, options_);
+    spread_ = clamp_spread(spread, visits_.size(), options_);
+    layout_ = layout_of(visits_, spread_, options_);
+    batches_ = batch_cut(units, layout_.row_count(), options_);
+    reach_ = batch_reach(layout_, batches_);
+  }
   repeated_slot_ = find_repeated_slot();
   fingerprint_ = fingerprint_of(units, options_, sampler_);
 }
@@ -122,6 +171,16 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
 uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
                                   uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
                                   uint64_t* least_bytes) {
+  check_units(units, options);
+  if (options.chunk_rows != 0) {
+    const ChunkVisits chunks = chunk_visits(units, options);
+    const BucketLayout layout = chunk_layout(chunks);
+    const auto reach = block_reach(layout, batch_cut(units, layout.row_count(), options));
+    const uint64_t needed =
+        BytesPlayed(chunks.visits).peak(chunks.block_begin, reach, units_ahead, page_bytes);
+    if (least_bytes != nullptr) *least_bytes = needed;
+    return needed <= budget_bytes ? most_visits(chunks) : 0;
+  }
   const auto visits = plan_visits(units, options);
   const BytesPlayed played(visits);
   const auto peak = [&](uint32_t spread) {
@@ -154,9 +213,9 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
     return;
   }
   // All visits of a unit, by whatever rank, see the same order of its rows.
-  const auto rows = unit_order(visit);
-  const bool whole_unit =
-      sampler_ == nullptr && visit.part_begin == 0 && visit.part_end == visit.unit_rows;
+  const auto rows = unit_order(visit_index);
+  const bool whole_unit = sampler_ == nullptr && chunks_ == nullptr && visit.part_begin == 0 &&
+                          visit.part_end == visit.unit_rows;
   for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
     uint64_t row = visit.part_begin + index;
     if (row >= visit.unit_rows) row -= visit.unit_rows;
@@ -199,8 +258,19 @@ std::optional<uint64_t> EpochPlan::find_repeated_slot() const {
   return found;
 }
 
-std::vector<uint32_t> EpochPlan::unit_order(const Visit& visit) const {
+std::vector<uint32_t> EpochPlan::unit_order(size_t visit_index) const {
+  const Visit& visit = visits_[visit_index];
   if (sampler_ != nullptr) return sampler_->rows(visit);
+  if (chunks_ != nullptr) {
+    std::vector<uint32_t> rows;
+    rows.reserve(visit.unit_rows);
+    for (size_t i = chunks_->range_begin[visit_index]; i < chunks_->range_begin[visit_index + 1];
+         ++i) {
+      const RowRange& range = chunks_->ranges[i];
+      for (uint32_t row = 0; row < range.count; ++row) rows.push_back(range.begin + row);
+    }
+    return rows;
+  }
   return shuffled_rows(
       hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
       visit.unit_rows);
@@ -230,8 +300,11 @@ size_t EpochPlan::earliest_visit(uint64_t batch) const {
 Occupancy EpochPlan::occupancy(uint32_t units_ahead, uint64_t page_bytes) const {
   Occupancy result;
   if (visits_.empty()) return result;
-  result.peak_bytes = BytesPlayed(visits_).peak(spread_, head_of(visits_, spread_, options_),
-                                                reach_, units_ahead, page_bytes);
+  const BytesPlayed played(visits_);
+  result.peak_bytes = chunks_ != nullptr
+                          ? played.peak(chunks_->block_begin, reach_, units_ahead, page_bytes)
+                          : played.peak(spread_, head_of(visits_, spread_, options_), reach_,
+                                        units_ahead, page_bytes);
   for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
     const size_t read = std::min(visit_before_release(bucket) + units_ahead, visit_count() - 1);
     result.peak_rows =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +63,9 @@ struct EpochOptions {
   uint32_t min_batch = 1;
   /// Rows read ahead before the first bucket leaves, so that the first batch is mixed.
   uint64_t prefill_rows = 16384;
+  /// Not 0: shuffled chunks of so many rows (chunk_visits.h) instead of the scatter shuffle.
+  uint32_t chunk_rows = 0;
+  uint32_t chunks_per_block = 0;
 };
 
 /// One reading of a unit: the rows of it that this rank and worker keeps.
@@ -94,6 +98,7 @@ struct Occupancy {
 };
 
 class RowSampler;
+struct ChunkVisits;
 
 class EpochPlan {
  public:
@@ -158,10 +163,11 @@ class EpochPlan {
   void for_each_slot(size_t visit_index, Row&& row) const;
   std::optional<uint64_t> find_repeated_slot() const;
   /// What the visit's unit has in its order: rows, or draws of them.
-  std::vector<uint32_t> unit_order(const Visit& visit) const;
+  std::vector<uint32_t> unit_order(size_t visit_index) const;
 
   EpochOptions options_;
   const RowSampler* sampler_ = nullptr;
+  std::shared_ptr<const ChunkVisits> chunks_;  ///< of shuffled chunks, else null
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
   BucketLayout layout_;

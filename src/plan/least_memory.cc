@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "plan/chunk_visits.h"
 #include "plan/rank_cut.h"
 
 namespace penstock::plan {
@@ -47,6 +48,7 @@ double density(const UnitRows& unit) {
 uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& options,
                          uint32_t units_ahead, uint64_t page_bytes) {
   if (units.empty()) return 0;
+  if (options.chunk_rows != 0) return least_chunk_bytes(units, options, units_ahead, page_bytes);
   std::vector<UnitRows> by_rows(units.begin(), units.end());
   std::vector<UnitRows> by_density = by_rows;
   std::vector<UnitRows> by_bytes = by_rows;

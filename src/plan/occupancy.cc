@@ -47,4 +47,20 @@ uint64_t BytesPlayed::peak(uint32_t spread, size_t head, std::span<const uint32_
   return peak;
 }
 
+uint64_t BytesPlayed::peak(std::span<const size_t> bucket_visits, std::span<const uint32_t> reach,
+                           uint32_t units_ahead, uint64_t page_bytes) const {
+  const size_t visits = bytes_before_.size() - 1;
+  uint64_t peak = 0;
+  for (size_t bucket = 0; bucket + 1 < bucket_visits.size(); ++bucket) {
+    const size_t last = bucket_visits[bucket + 1] - 1;
+    const size_t read = std::min(last + std::max(reach[bucket], 1U) + units_ahead, visits - 1);
+    const auto open_end = std::upper_bound(bucket_visits.begin(), bucket_visits.end() - 1, read);
+    const auto open =
+        static_cast<uint64_t>(open_end - bucket_visits.begin()) - static_cast<uint64_t>(bucket);
+    const uint64_t bytes = bytes_before_[read + 1] - bytes_before_[bucket_visits[bucket]];
+    peak = std::max(peak, bytes + open * page_bytes);
+  }
+  return peak;
+}
+
 }  // namespace penstock::plan

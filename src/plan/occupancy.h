@@ -28,6 +28,9 @@ class BytesPlayed {
   /// Peak with `page_bytes` more for every bucket that is open. `reach` by bucket. O(visits).
   uint64_t peak(uint32_t spread, size_t head, std::span<const uint32_t> reach, uint32_t units_ahead,
                 uint64_t page_bytes) const;
+  /// The same where bucket b has the whole visits from bucket_visits[b] to bucket_visits[b + 1].
+  uint64_t peak(std::span<const size_t> bucket_visits, std::span<const uint32_t> reach,
+                uint32_t units_ahead, uint64_t page_bytes) const;
 
  private:
   std::vector<uint64_t> bytes_before_;  ///< visits + 1

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/epoch_plan.h"
+
+// The shuffle of the Census's loaders and of tiledbsoma_ml: cells in stored order are cut into
+// chunks, the chunks put in random order, a number of them read as a block, and the rows of a block
+// shuffled. It is here to be compared with, and for who wants just that: every chunk has its unit
+// decoded again.
+//
+// A block is a bucket. Its chunks are grouped by unit, a visit each, in stored order.
+
+namespace penstock::plan {
+
+/// Rows [begin, begin + count) among the selected rows of a unit.
+struct RowRange {
+  uint32_t begin = 0;
+  uint32_t count = 0;
+};
+
+struct ChunkVisits {
+  std::vector<Visit> visits;
+  std::vector<RowRange> ranges;           ///< of all visits, ascending within one
+  std::vector<size_t> range_begin = {0};  ///< of each visit, and the end
+  std::vector<size_t> block_begin = {0};  ///< first visit of each block, and the end
+};
+
+/// The visits of the share that options.shape names; options.chunk_rows is not 0. `units` ascend by
+/// position and hold every row from 0 on.
+ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& options);
+
+/// Memory for rows that is enough for any seed, epoch, rank and worker.
+uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& options,
+                           uint32_t units_ahead, uint64_t page_bytes);
+
+}  // namespace penstock::plan
