@@ -193,14 +193,13 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
     """Shuffle, and the sizes of chunks and blocks; 0 where there are none."""
     shuffle = arguments["shuffle"]
     sizes = {name: arguments.get(name) for name in ("chunk_size", "chunks_per_block")}
-    if not isinstance(shuffle, str):
+    if not isinstance(shuffle, str) or shuffle != CHUNKS:
         try:
             shuffle = checked_bool("shuffle", shuffle)
         except InvalidArgument:
-            shuffle = str(described(shuffle))
-    if shuffle != CHUNKS:
-        if isinstance(shuffle, str):
-            raise InvalidArgument(f"shuffle must be True, False or 'chunks', got {shuffle}")
+            raise InvalidArgument(
+                f"shuffle must be True, False or 'chunks', got {described(shuffle)}"
+            ) from None
         for name, size in sizes.items():
             if size:
                 raise InvalidArgument(f"{name} is only of shuffle='chunks', got {name}={size!r}")

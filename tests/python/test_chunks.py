@@ -130,7 +130,7 @@ def test_blocks_must_fit(stored: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"shuffle": "blocks"}, "True, False or 'chunks', got blocks"),
+        ({"shuffle": "blocks"}, "True, False or 'chunks', got 'blocks'"),
         ({"shuffle": 2}, r"True, False or 'chunks', got 2 \(int\)"),
         ({"shuffle": True, "chunk_size": 64}, "chunk_size is only of shuffle='chunks'"),
         ({"shuffle": False, "chunks_per_block": 64}, "chunks_per_block is only of"),
