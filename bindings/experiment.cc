@@ -5,8 +5,11 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 #include <penstock/experiment.h>
+#include <penstock/join.h>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "format/matrix_source.h"
 #include "register.h"
@@ -77,6 +80,18 @@ void register_experiment(nb::module_& module) {
             return std::vector<plan::FetchUnit>(units.begin(), units.end());
           },
           Release());
+
+  nb::class_<JoinPart>(module, "JoinPart", "A matrix to be joined with others.")
+      .def(
+          "__init__",
+          [](JoinPart* self, const Matrix& matrix, int64_t row_offset, int64_t row_end,
+             std::vector<int64_t> columns, std::vector<uint32_t> joined_columns) {
+            new (self) JoinPart{matrix, row_offset, row_end, std::move(columns),
+                                std::move(joined_columns)};
+          },
+          nb::arg("matrix"), nb::arg("row_offset"), nb::arg("row_end"), nb::arg("columns"),
+          nb::arg("joined_columns"));
+  module.def("join_matrices", &join_matrices, nb::arg("parts"), nb::arg("column_count"));
 
   nb::class_<Experiment>(module, "Experiment")
       .def_static("open", &open, nb::arg("uri"), nb::arg("timestamp_ms").none(), nb::arg("threads"),

@@ -67,6 +67,8 @@ void register_row_selection(nb::module_& module) {
           nb::arg("positions"), Release())
       .def("to_numpy", &to_numpy,
            nb::sig("def to_numpy(self) -> numpy.typing.NDArray[numpy.int64]"))
+      .def("shifted", &RowSelection::shifted, nb::arg("offset"), Release(),
+           "Moved by a multiple of 2**32.")
       .def(nb::self & nb::self, Release())
       .def(nb::self | nb::self, Release())
       .def(nb::self - nb::self, Release())

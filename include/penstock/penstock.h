@@ -3,6 +3,7 @@
 #include <penstock/data_type.h>      // IWYU pragma: export
 #include <penstock/error.h>          // IWYU pragma: export
 #include <penstock/experiment.h>     // IWYU pragma: export
+#include <penstock/join.h>           // IWYU pragma: export
 #include <penstock/loader.h>         // IWYU pragma: export
 #include <penstock/row_sampling.h>   // IWYU pragma: export
 #include <penstock/row_selection.h>  // IWYU pragma: export

@@ -47,6 +47,10 @@ class RowSelection {
   RowSelection operator-(const RowSelection& other) const;
   bool operator==(const RowSelection& other) const;
 
+  /// The rows moved by a multiple of 2^32, which copies no bitmap. Throws InvalidArgument for
+  /// another offset, and where a row would leave [0, 2^63).
+  RowSelection shifted(int64_t offset) const;
+
   /// Bytes for pickles and checkpoints: CRoaring's portable 32-bit bitmaps in a frame of our own.
   /// The same for equal sets made alike, not for all equal sets (`fingerprint` is).
   /// deserialize accepts hostile bytes; what serialize could not have written is CorruptData.

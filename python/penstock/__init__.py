@@ -31,6 +31,7 @@ from .errors import (
     Unsupported,
 )
 from .experiment import Experiment, open
+from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
 from .sampling import Balance
 from .shuffle_report import ShuffleReport
@@ -49,6 +50,7 @@ __all__ = [
     "Internal",
     "InvalidArgument",
     "IoError",
+    "JoinedExperiment",
     "LabelEncoder",
     "LoaderStats",
     "NotFound",
@@ -60,5 +62,6 @@ __all__ = [
     "Unsupported",
     "__version__",
     "dataloader",
+    "join",
     "open",
 ]

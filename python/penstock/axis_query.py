@@ -50,7 +50,7 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
         )
     rows = axis.select(query.value_filter, name)
     wanted = _joinids(axis, query.coords, name)
-    return rows if wanted is None else rows & wanted
+    return rows if wanted is None else rows & axis.of_each(wanted)
 
 
 def _joinids(axis: DataFrame, coords: Any, name: str) -> _core.RowSelection | None:

@@ -113,8 +113,10 @@ def is_missing(values: Array) -> npt.NDArray[np.bool_] | None:
     return None
 
 
-def from_core(column: _core.Column) -> ColumnValues:
-    """Convert what the engine read."""
+def from_core(column: _core.Column | ColumnValues) -> ColumnValues:
+    """Convert what the engine read; columns of joined tables are converted already."""
+    if isinstance(column, ColumnValues):
+        return column
     validity = column.validity()
     missing = None if validity is None or validity.all() else validity == 0
     if column.is_string:
@@ -129,7 +131,7 @@ def from_core(column: _core.Column) -> ColumnValues:
         return _coded(column, column.values(), categories, missing)
     values = _typed(column.values(), column.type)
     if missing is not None:
-        values = _with_missing(values, missing)
+        values = with_missing(values, missing)
     return ColumnValues(column.name, values, has_missing=missing is not None)
 
 
@@ -148,7 +150,7 @@ def _coded(
         )
     if missing is not None:
         last = np.concatenate([np.zeros(count, bool), np.ones(1, bool)])
-        categories = _with_missing(np.append(categories, _placeholder(categories)), last)
+        categories = with_missing(np.append(categories, _placeholder(categories)), last)
     width = np.uint8 if count < 2**8 else np.uint16 if count < 2**16 else np.int32
     return ColumnValues(
         column.name,
@@ -182,7 +184,8 @@ def _placeholder(values: Array) -> Array:
     return np.zeros(1, dtype=values.dtype)
 
 
-def _with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
+def with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
+    """Values with those that are missing marked as such, in a type that has a mark."""
     kind = values.dtype.kind
     if kind in "mM":
         return np.where(missing, values.dtype.type("NaT"), values)

@@ -33,7 +33,7 @@ from .sharding import Share
 from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, make_report
 from .sources import resolve_source
-from .table import JOINID, DataFrame
+from .table import DataFrame
 from .torch_adapter import register_with_torch
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Dataset:
     ----------
     source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
         Where the cells are. A tiledbsoma object gives its URI and timestamp, an axis query also its
-        rows, genes and measurement.
+        rows, genes and measurement. Several experiments, a list or dict of such sources, are
+        shuffled as one: see `penstock.join`, which also chooses how genes are matched.
     measurement : str, default "RNA"
         Which measurement.
     layer : str, default "raw"
@@ -64,7 +65,7 @@ class Dataset:
         Which cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
         tiledbsoma's. All by default. Columns of X are the chosen genes in ascending joinid order.
     obs_columns : sequence of str, default ["soma_joinid"]
-        Columns of obs that come with each batch.
+        Columns of obs that come with each batch; of joined experiments also which a cell is from.
     encoders : sequence of Encoder, optional
         Columns of obs that come as numbers, under the encoder's name, after those of `obs_columns`.
     batch_size : int, default 128
@@ -222,7 +223,9 @@ class Dataset:
             self._settings,
             format=format,
             obs_format=obs_format,
-            obs_columns=[JOINID] if obs_columns is None else obs_columns,
+            obs_columns=self.experiment.default_obs_columns(obs_format)
+            if obs_columns is None
+            else obs_columns,
             pad_column=pad_column,
         )
         self._encoders_fitted = False

@@ -111,6 +111,11 @@ def _title_html(title: str, detail: str) -> str:
     )
 
 
+def block_html(title: str, detail: str, rows: Sequence[Sequence[str]]) -> str:
+    """HTML repr of something with a title and rows of facts."""
+    return _title_html(title, detail) + _table_html(rows)
+
+
 # Tables
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import _core, display
 from .arguments import checked_int, checked_path, checked_text, described
 from .errors import InvalidArgument
-from .table import DataFrame
+from .table import JOINID, DataFrame
 
 
 class Experiment:
@@ -43,6 +43,10 @@ class Experiment:
     def n_obs(self) -> int:
         """Number of cells."""
         return self._core.obs().row_count()
+
+    def default_obs_columns(self, obs_format: str) -> list[str]:
+        """Columns of obs that batches have when none are named."""
+        return [JOINID]
 
     @property
     def measurements(self) -> list[str]:

@@ -54,6 +54,7 @@ class ObsBatches:
     ) -> None:
         self._columns = list(columns)
         self._pad_column = pad_column
+        self._own_joinids = obs.own_joinids
         self._format = obs_format
         needed = list(columns) + [column for encoder in encoders for column in encoder.columns]
         stored = [name for name in dict.fromkeys(needed) if name != JOINID]
@@ -94,7 +95,7 @@ class ObsBatches:
         obs: dict[str, Any] = {}
         for name in self._columns:
             if name == JOINID:
-                obs[name] = batch.joinids().view(np.int64)
+                obs[name] = self._own_joinids(batch.joinids().view(np.int64))
             elif self._format == "pandas":
                 obs[name] = self._values[name].to_pandas(positions)
             else:
@@ -131,7 +132,7 @@ def _frame(obs: dict[str, Any]) -> Any:
 
 
 def _joinid_column(obs: DataFrame) -> ColumnValues:
-    return ColumnValues(JOINID, obs.select().to_numpy())
+    return ColumnValues(JOINID, obs.own_joinids(obs.select().to_numpy()))
 
 
 def to_tensor(values: Array) -> Any:

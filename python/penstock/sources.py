@@ -13,9 +13,11 @@ from .arguments import checked_text, described
 from .axis_query import resolve
 from .errors import InvalidArgument
 from .experiment import Experiment, open
+from .joined import JoinedExperiment, join
 from .selection import Selection
 
 DEFAULT_MEASUREMENT = "RNA"
+DEFAULT_LAYER = "raw"
 
 
 def resolve_source(
@@ -40,18 +42,13 @@ def resolve_source(
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
         return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
-    if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
-        experiment = _reopen(source, threads)
-    elif isinstance(source, Experiment):
-        experiment = source
-    elif isinstance(source, (str, os.PathLike)):
-        experiment = open(source, threads=threads)
-    else:
-        raise InvalidArgument(
-            "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
-            f"Experiment or ExperimentAxisQuery, got {described(source)}"
-        )
     name = DEFAULT_MEASUREMENT if measurement is None else measurement
+    if isinstance(source, (list, tuple, dict)):
+        experiment: Experiment = join(source, measurement=name, layer=layer)
+    else:
+        experiment = open_source(source, threads)
+    if isinstance(experiment, JoinedExperiment):
+        name, layer = _joined_layer(experiment, measurement, layer)
     return Selection(
         experiment,
         name,
@@ -59,6 +56,43 @@ def resolve_source(
         resolve(experiment.obs, obs_query, "obs_query"),
         resolve(experiment.var(name), var_query, "var_query"),
     )
+
+
+def open_source(source: Any, threads: int | None) -> Experiment:
+    """Open what an experiment can be made from.
+
+    Raises
+    ------
+    InvalidArgument, NotFound
+        It is nothing of the kind, or not there.
+    """
+    tiledbsoma: Any = sys.modules.get("tiledbsoma")
+    if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
+        return _reopen(source, threads)
+    if isinstance(source, Experiment):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open(source, threads=threads)
+    raise InvalidArgument(
+        "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
+        f"Experiment or ExperimentAxisQuery, or a list of such, got {described(source)}"
+    )
+
+
+def _joined_layer(
+    experiment: JoinedExperiment, measurement: str | None, layer: str
+) -> tuple[str, str]:
+    """Measurement and layer of a join, which were chosen when it was made."""
+    for what, given, there in (
+        ("measurement", measurement, experiment.measurement),
+        ("layer", None if layer == DEFAULT_LAYER else layer, experiment.layer),
+    ):
+        if given is not None and given != there:
+            raise InvalidArgument(
+                f"the {what} of joined experiments is chosen in penstock.join, where it was "
+                f"{there!r}, got {given!r}"
+            )
+    return experiment.measurement, experiment.layer
 
 
 def _reopen(opened: Any, threads: int | None) -> Experiment:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from . import _core, display
 from .arguments import checked_names, checked_text
 from .column_values import ColumnValues, from_core
@@ -104,6 +107,19 @@ class DataFrame:
         with _naming(argument, self.uri):
             rows = self._core.select(text)
         return rows if self._selection is None else rows & self._selection
+
+    def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the ``soma_joinid`` of rows by the ids that batches give.
+
+        They are the same but where experiments are joined.
+        """
+        joined = getattr(self._core, "own_joinids", None)
+        return ids if joined is None else joined(ids)
+
+    def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
+        """Return the ids of rows with these joinids, those of every experiment that is joined."""
+        joined = getattr(self._core, "of_each", None)
+        return joinids if joined is None else joined(joinids)
 
     def to_pandas(
         self, value_filter: str | None = None, columns: Sequence[str] | None = None

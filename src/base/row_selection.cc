@@ -237,6 +237,30 @@ RowSelection RowSelection::take(std::span<const uint64_t> positions) const {
   return RowSelection(builder.finish());
 }
 
+RowSelection RowSelection::shifted(int64_t offset) const {
+  const auto words = offset / static_cast<int64_t>(kWordRows);
+  if (words * static_cast<int64_t>(kWordRows) != offset) {
+    throw InvalidArgument("rows are moved by a multiple of 2^32: " + std::to_string(offset));
+  }
+  if (bitmap_->segments.empty()) return *this;
+  const int64_t first = bitmap_->segments.front().word_first + words;
+  const int64_t last = bitmap_->segments.back().word_last + words;
+  if (first < 0 || last >= int64_t{1} << 31) {
+    throw InvalidArgument("rows would leave the range of ids: " + std::to_string(at(0)) + " to " +
+                          std::to_string(at(size() - 1)) + ", moved by " + std::to_string(offset));
+  }
+  RowSelectionBuilder builder;
+  for (const auto& segment : bitmap_->segments) {
+    const auto word_first = static_cast<uint32_t>(segment.word_first + words);
+    if (segment.word == nullptr) {
+      builder.add_full(word_first, static_cast<uint32_t>(segment.word_last + words));
+    } else {
+      builder.add(word_first, segment.word);
+    }
+  }
+  return RowSelection(builder.finish());
+}
+
 size_t RowSelection::memory_bytes() const {
   size_t bytes = sizeof(*this) + sizeof(Bitmap);
   for (const auto& segment : bitmap_->segments) {

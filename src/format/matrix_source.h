@@ -55,6 +55,7 @@ class UnitDecode {
   virtual uint32_t row_count() const = 0;  ///< the rows given to start(), empty ones included
   virtual uint32_t nnz(uint32_t row) const = 0;
   virtual size_t packed_bytes(uint32_t row) const = 0;  ///< kernel::PackedRowLayout::record_bytes
+  virtual uint32_t wide_count(uint32_t row) const = 0;  ///< of its record; kernel::kRawRow
   virtual void pack(uint32_t row, std::byte* destination) const = 0;
 
   virtual uint64_t bytes_read() const = 0;  ///< from the store, after fetch()
@@ -77,6 +78,11 @@ class MatrixReader {
   /// Expected packed bytes of a stored cell after the choice of columns (about 3 for counts),
   /// measured on a few tiles spread over the store, the same for every call.
   virtual double packed_bytes_per_cell() const = 0;
+
+  /// The same for the cells of one unit, where they are not all alike.
+  virtual double packed_bytes_per_cell_of(uint32_t /*unit*/) const {
+    return packed_bytes_per_cell();
+  }
 
   /// Stored bytes of the distinct tiles that hold rows of `rows` (all columns of them that are
   /// read).

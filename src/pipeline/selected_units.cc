@@ -22,7 +22,6 @@ std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
                                            const format::MatrixReader& reader,
                                            const RowSelection& rows, const RowSelection* stored) {
   std::vector<plan::UnitRows> selected;
-  const double bytes_per_cell = reader.packed_bytes_per_cell();
   const auto units = source.units();
   uint64_t covered = 0;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -37,6 +36,7 @@ std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
     }
     const double share = static_cast<double>(count) / static_cast<double>(unit_rows);
     const double cells = static_cast<double>(unit.cell_bound) * share;
+    const double bytes_per_cell = reader.packed_bytes_per_cell_of(static_cast<uint32_t>(i));
     const double bytes =
         (cells * bytes_per_cell + static_cast<double>(count) * kRowOverhead) * kPageEnds;
     selected.push_back({static_cast<uint32_t>(i), first, static_cast<uint32_t>(count),

@@ -73,15 +73,22 @@ Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb:
 }
 
 const std::shared_ptr<const format::MatrixSource>& Matrix::State::source() const {
-  std::call_once(once_,
-                 [&] { source_ = format::soma::open_x_source(store, path, range, threads); });
+  std::call_once(once_, [&] {
+    source_ =
+        origin.source ? origin.source() : format::soma::open_x_source(store, path, range, threads);
+  });
   return source_;
 }
 
 const RowSelection* Matrix::State::stored_rows() const {
-  if (!rows) return nullptr;
-  std::call_once(rows_once_, [&] { stored_rows_ = rows->select(""); });
-  return &stored_rows_;
+  std::call_once(rows_once_, [&] {
+    if (origin.stored_rows) {
+      stored_rows_ = origin.stored_rows();
+    } else if (rows) {
+      stored_rows_ = rows->select("");
+    }
+  });
+  return stored_rows_ ? &*stored_rows_ : nullptr;
 }
 
 std::pair<int64_t, int64_t> Matrix::shape() const { return state_->shape; }

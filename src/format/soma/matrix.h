@@ -2,10 +2,12 @@
 
 #include <penstock/experiment.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "format/matrix_source.h"
 #include "format/tiledb/array_schema.h"
@@ -18,6 +20,14 @@
 namespace penstock {
 
 struct Matrix::State {
+  /// Where cells and the joinids of rows come from, for a matrix that is no stored array.
+  struct Origin {
+    std::function<format::MatrixSourcePtr()> source;
+    std::function<std::optional<RowSelection>()> stored_rows;
+  };
+
+  explicit State(Origin origin_in) : origin(std::move(origin_in)) {}
+
   /// `Unsupported` for an array that is not two-dimensional with int64 coordinates. `rows_in`: the
   /// table of the matrix's rows, if it is known.
   State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
@@ -34,6 +44,7 @@ struct Matrix::State {
   uint32_t fragment_count = 0;
   std::string layout;
   std::optional<DataFrame> rows;
+  Origin origin;
 
   const std::shared_ptr<const format::MatrixSource>& source() const;
   /// joinids of the rows that there are, null when there is no table to tell. Read once.
@@ -43,7 +54,7 @@ struct Matrix::State {
   mutable std::once_flag once_;
   mutable std::shared_ptr<const format::MatrixSource> source_;
   mutable std::once_flag rows_once_;
-  mutable RowSelection stored_rows_;
+  mutable std::optional<RowSelection> stored_rows_;
 };
 
 }  // namespace penstock

@@ -138,6 +138,7 @@ class MemoryDecode : public format::UnitDecode {
   uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
   uint32_t nnz(uint32_t row) const override;
   size_t packed_bytes(uint32_t row) const override;
+  uint32_t wide_count(uint32_t row) const override { return staged_[row].wide; }
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override;
 

@@ -59,6 +59,7 @@ class XDenseDecode final : public UnitDecode {
   uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
   uint32_t nnz(uint32_t row) const override { return nnz_[row]; }
   size_t packed_bytes(uint32_t row) const override;
+  uint32_t wide_count(uint32_t row) const override { return wide_[row]; }
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return bytes_read_; }
 

@@ -51,6 +51,7 @@ class XUnitDecode final : public UnitDecode {
   uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
   uint32_t nnz(uint32_t row) const override { return index_.row(row).nnz; }
   size_t packed_bytes(uint32_t row) const override;
+  uint32_t wide_count(uint32_t row) const override { return wide_form(index_.row(row)); }
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 

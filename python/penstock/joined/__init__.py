@@ -1,0 +1,6 @@
+"""Several experiments as one; docs/several-experiments.md."""
+
+from .experiment import JoinedExperiment
+from .join import join
+
+__all__ = ["JoinedExperiment", "join"]

@@ -1,0 +1,172 @@
+"""Making one experiment of several."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..arguments import checked_names, checked_text, described
+from ..errors import InvalidArgument, NotFound
+from ..experiment import Experiment
+from ..selection import _NAME_COLUMNS
+from ..table import JOINID
+from .experiment import JoinedExperiment
+from .genes import match_genes
+
+
+def join(
+    experiments: Mapping[str, Any] | Sequence[Any],
+    *,
+    genes: str | Sequence[str] = "inner",
+    var_column: str | None = None,
+    measurement: str | Sequence[str] = "RNA",
+    layer: str | Sequence[str] = "raw",
+    source_column: str = "source",
+) -> JoinedExperiment:
+    """Take several experiments for one: the cells of all, the genes matched.
+
+    Parameters
+    ----------
+    experiments : dict or sequence
+        What `Dataset` takes as a source: paths, Experiments, tiledbsoma Experiments. A dict names
+        them; else they are named by the last part of their paths.
+    genes : {"inner", "outer"} or sequence of str
+        Genes that all experiments have, in the order of the first; genes that any has; or these, in
+        this order. A gene that an experiment lacks is zero in its cells; `missing_genes` of the
+        result tells which, and a warning when a gene of the list is in none.
+    var_column : str, optional
+        The column of var that genes are matched by; by default the first of the usual ones that all
+        have.
+    measurement, layer : str or sequence of str
+        One for all experiments, or one for each.
+    source_column : str, default "source"
+        Name of the obs column that says which experiment a cell is from.
+
+    Returns
+    -------
+    JoinedExperiment
+        To make a `Dataset` of.
+
+    Raises
+    ------
+    InvalidArgument
+        Experiments without a common gene, names that are not unique, arguments that do not fit.
+    NotFound
+        An experiment, measurement, layer or column that is not there.
+    """
+    named = _opened(experiments)
+    each = len(named)
+    return join_opened(
+        named,
+        genes if isinstance(genes, str) else checked_names("genes", genes),
+        None if var_column is None else checked_text("var_column", var_column),
+        _one_for_each("measurement", measurement, each),
+        _one_for_each("layer", layer, each),
+        checked_text("source_column", source_column),
+    )
+
+
+def join_opened(
+    experiments: dict[str, Experiment],
+    genes: str | list[str],
+    var_column: str | None,
+    measurements: list[str],
+    layers: list[str],
+    source_column: str,
+) -> JoinedExperiment:
+    """Join what is open and checked; see `join`."""
+    arguments = (experiments, genes, var_column, measurements, layers, source_column)
+    measurement_of = dict(zip(experiments, measurements, strict=True))
+    layer_of = dict(zip(experiments, layers, strict=True))
+    for source, experiment in experiments.items():
+        experiment.x(measurement_of[source], layer_of[source])
+        if source_column in experiment.obs.columns:
+            raise InvalidArgument(
+                f"obs of the experiment {source!r} has a column {source_column!r} already; name "
+                "another source_column"
+            )
+    var = {source: each.var(measurement_of[source]) for source, each in experiments.items()}
+    column = _var_column(var, var_column)
+    read = {source: table.read([column, JOINID]) for source, table in var.items()}
+    match = match_genes(
+        {source: columns[column].to_numpy() for source, columns in read.items()},
+        [columns[JOINID].to_numpy() for columns in read.values()],
+        genes,
+        column,
+    )
+    joined = JoinedExperiment(
+        experiments, measurement_of, layer_of, match, column, source_column, arguments
+    )
+    if not isinstance(genes, str):
+        _warn_of_strangers(joined)
+    return joined
+
+
+def _opened(experiments: Any) -> dict[str, Experiment]:
+    from ..sources import open_source
+
+    if isinstance(experiments, (str, bytes, os.PathLike)) or not isinstance(experiments, Iterable):
+        raise InvalidArgument(
+            "experiments to join must be a list of sources or a dict of name to source, "
+            f"got {described(experiments)}"
+        )
+    if isinstance(experiments, Mapping):
+        names = checked_names("names of experiments", list(experiments))
+        opened = [open_source(source, None) for source in experiments.values()]
+    else:
+        opened = [open_source(source, None) for source in experiments]
+        names = _names_of([each.uri for each in opened])
+    if not opened:
+        raise InvalidArgument("there is no experiment to join")
+    return dict(zip(names, opened, strict=True))
+
+
+def _names_of(uris: Sequence[str]) -> list[str]:
+    """The last parts of paths, with as many before them as it takes to tell them apart."""
+    parts = [uri.rstrip("/").split("/") for uri in uris]
+    longest = max((len(each) for each in parts), default=1)
+    for count in range(1, longest + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise InvalidArgument(f"an experiment comes twice, {list(uris)}; name them with a dict")
+
+
+def _one_for_each(name: str, value: Any, count: int) -> list[str]:
+    if isinstance(value, str):
+        return [checked_text(name, value)] * count
+    names = checked_names(name, value)
+    if len(names) != count:
+        raise InvalidArgument(
+            f"{name} must be one name, or one for each of the {count} experiments, got {names}"
+        )
+    return names
+
+
+def _var_column(var: Mapping[str, Any], column: str | None) -> str:
+    if column is not None:
+        for table in var.values():
+            table.checked_columns([column], "var_column")
+        return column
+    for name in _NAME_COLUMNS:
+        if all(name in table.columns for table in var.values()):
+            return name
+    there = "; ".join(f"{source}: {', '.join(table.columns)}" for source, table in var.items())
+    raise NotFound(
+        f"no column of var with names of genes is in all experiments; name one as var_column ({there})"
+    )
+
+
+def _warn_of_strangers(joined: JoinedExperiment) -> None:
+    nowhere = set(joined.gene_names.tolist())
+    for names in joined.missing_genes.values():
+        nowhere &= set(names.tolist())
+    if nowhere:
+        some = ", ".join(map(repr, sorted(nowhere)[:5]))
+        warnings.warn(
+            f"{len(nowhere)} of {len(joined.gene_names)} genes are in no experiment, their columns "
+            f"are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
+            stacklevel=4,
+        )

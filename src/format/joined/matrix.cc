@@ -1,0 +1,58 @@
+#include "format/soma/matrix.h"
+
+#include <penstock/error.h>
+#include <penstock/join.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "format/joined/source.h"
+#include "kernel/repack_row.h"
+
+namespace penstock {
+namespace {
+
+using Parts = std::shared_ptr<const std::vector<JoinPart>>;
+
+format::MatrixSourcePtr open_parts(const Parts& parts, int64_t column_count) {
+  std::vector<format::JoinedPart> sources;
+  for (const JoinPart& part : *parts) {
+    sources.push_back(
+        {part.matrix.source(), part.row_offset, part.row_end, part.columns, part.joined_columns});
+  }
+  return format::join_sources(std::move(sources), column_count);
+}
+
+std::optional<RowSelection> stored_rows(const Parts& parts) {
+  RowSelection all;
+  for (const JoinPart& part : *parts) {
+    const RowSelection* rows = part.matrix.stored_rows();
+    if (rows == nullptr) return std::nullopt;
+    all = all | (*rows & RowSelection::range(0, part.row_end)).shifted(part.row_offset);
+  }
+  return all;
+}
+
+}  // namespace
+
+Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
+  if (parts.empty()) throw InvalidArgument("a joined matrix needs one part or more");
+  const auto held = std::make_shared<const std::vector<JoinPart>>(std::move(parts));
+  auto state = std::make_shared<Matrix::State>(
+      Matrix::State::Origin{[held, column_count] { return open_parts(held, column_count); },
+                            [held] { return stored_rows(held); }});
+  state->value_type = held->front().matrix.value_type();
+  for (const JoinPart& part : *held) {
+    state->value_type = kernel::common_value_type(state->value_type, part.matrix.value_type());
+    state->shape = {part.row_offset + part.row_end, column_count};
+    state->stored_bytes += part.matrix.stored_bytes();
+    state->fragment_count += part.matrix.fragment_count();
+    state->path += (state->path.empty() ? "" : " + ") + part.matrix.uri();
+  }
+  state->layout = std::to_string(held->size()) + " matrices joined";
+  return Matrix(std::move(state));
+}
+
+}  // namespace penstock

@@ -1,0 +1,139 @@
+#include "format/joined/reader.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "kernel/pack_row.h"
+
+namespace penstock::format {
+namespace {
+
+bool same(const kernel::PackedRowLayout& a, const kernel::PackedRowLayout& b) {
+  return a.index_bytes == b.index_bytes && a.value_type == b.value_type;
+}
+
+/// The chosen ones of a part's columns, ascending as stored, and their places in the output.
+JoinedReader::Part choose(const JoinedPart& part, std::span<const int64_t> columns) {
+  std::vector<int64_t> stored;
+  std::vector<uint32_t> numbers;
+  for (size_t i = 0; i < part.columns.size(); ++i) {
+    const auto joined = int64_t{part.joined_columns[i]};
+    const auto found = std::lower_bound(columns.begin(), columns.end(), joined);
+    if (found == columns.end() || *found != joined) continue;
+    stored.push_back(part.columns[i]);
+    numbers.push_back(static_cast<uint32_t>(found - columns.begin()));
+  }
+  return {part.source->reader(stored), kernel::ColumnNumbers(std::move(numbers))};
+}
+
+}  // namespace
+
+size_t JoinedMatrix::part_of(uint32_t unit) const {
+  if (unit >= units.size()) throw InvalidArgument("no fetch unit " + std::to_string(unit));
+  const auto after = std::upper_bound(first_unit.begin(), first_unit.end(), size_t{unit});
+  return static_cast<size_t>(after - first_unit.begin()) - 1;
+}
+
+JoinedReader::JoinedReader(std::shared_ptr<const JoinedMatrix> matrix,
+                           std::span<const int64_t> columns)
+    : matrix_(std::move(matrix)),
+      layout_(kernel::make_row_layout(columns.size(), matrix_->info.value_type)) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] < 0 || columns[i] >= matrix_->info.column_domain_end) {
+      throw InvalidArgument("column " + std::to_string(columns[i]) + " is outside 0 … " +
+                            std::to_string(matrix_->info.column_domain_end - 1));
+    }
+    if (i != 0 && columns[i] <= columns[i - 1]) {
+      throw InvalidArgument("columns must ascend strictly: " + std::to_string(columns[i - 1]) +
+                            " is followed by " + std::to_string(columns[i]));
+    }
+  }
+  for (const JoinedPart& part : matrix_->parts) {
+    parts_.push_back(choose(part, columns));
+    parts_.back().same_layout = same(parts_.back().reader->row_layout(), layout_);
+  }
+}
+
+std::unique_ptr<UnitDecode> JoinedReader::start(uint32_t unit, std::vector<int64_t> rows,
+                                                std::unique_ptr<UnitDecode> recycled) const {
+  const size_t part = matrix_->part_of(unit);
+  for (int64_t& row : rows) row -= matrix_->parts[part].row_offset;
+  std::unique_ptr<UnitDecode> own;
+  if (auto* joined = dynamic_cast<JoinedDecode*>(recycled.get());
+      joined != nullptr && joined->reader() == this && joined->part() == part) {
+    own = joined->release();
+  }
+  return std::make_unique<JoinedDecode>(
+      shared_from_this(), part,
+      parts_[part].reader->start(matrix_->unit_of_part[unit], std::move(rows), std::move(own)));
+}
+
+uint64_t JoinedReader::in_flight_bytes(uint32_t unit) const {
+  return parts_[matrix_->part_of(unit)].reader->in_flight_bytes(matrix_->unit_of_part[unit]);
+}
+
+double JoinedReader::packed_bytes_per_cell_of_part(size_t index) const {
+  const Part& part = parts_[index];
+  const double bytes = part.reader->packed_bytes_per_cell();
+  if (part.same_layout) return bytes;
+  // A wider index or value grows its share of the entry; how many values are codes is not known.
+  const kernel::PackedRowLayout& own = part.reader->row_layout();
+  const double coded = (layout_.index_bytes + 1.0) / (own.index_bytes + 1.0);
+  const double wide = static_cast<double>(layout_.index_bytes + layout_.value_bytes) /
+                      (own.index_bytes + own.value_bytes);
+  return bytes * std::max({coded, wide, 1.0});
+}
+
+double JoinedReader::packed_bytes_per_cell() const {
+  double most = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    most = std::max(most, packed_bytes_per_cell_of_part(i));
+  }
+  return most;
+}
+
+double JoinedReader::packed_bytes_per_cell_of(uint32_t unit) const {
+  return packed_bytes_per_cell_of_part(matrix_->part_of(unit));
+}
+
+uint64_t JoinedReader::bytes_needed(const RowSelection& rows) const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const JoinedPart& part = matrix_->parts[i];
+    const auto own = rows & RowSelection::range(part.row_offset, part.row_offset + part.row_end);
+    if (own.empty()) continue;
+    bytes += parts_[i].reader->bytes_needed(own.shifted(-part.row_offset));
+  }
+  return bytes;
+}
+
+size_t JoinedDecode::packed_bytes(uint32_t row) const {
+  if (reader_->part(part_).same_layout) return decode_->packed_bytes(row);
+  return reader_->row_layout().record_bytes(decode_->nnz(row), decode_->wide_count(row));
+}
+
+void JoinedDecode::pack(uint32_t row, std::byte* destination) const {
+  const JoinedReader::Part& part = reader_->part(part_);
+  if (part.same_layout && part.numbers.ascending) {
+    decode_->pack(row, destination);
+    if (!part.numbers.identity) {
+      kernel::renumber_row(reader_->row_layout(), part.numbers, destination);
+    }
+    return;
+  }
+  // Of the thread: rows are packed by many at once, one after the other by each.
+  thread_local kernel::RepackScratch scratch;
+  thread_local std::vector<uint64_t> record;  // aligned
+  const size_t bytes = decode_->packed_bytes(row);
+  if (record.size() * sizeof(uint64_t) < bytes) record.resize(bytes / sizeof(uint64_t) + 1);
+  auto* const packed = reinterpret_cast<std::byte*>(record.data());
+  decode_->pack(row, packed);
+  kernel::repack_row(part.reader->row_layout(), packed, part.numbers, reader_->row_layout(),
+                     destination, scratch);
+}
+
+}  // namespace penstock::format

@@ -1,0 +1,96 @@
+#include "format/joined/source.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "format/joined/reader.h"
+
+namespace penstock::format {
+namespace {
+
+class JoinedSource final : public MatrixSource {
+ public:
+  explicit JoinedSource(std::shared_ptr<const JoinedMatrix> matrix) : matrix_(std::move(matrix)) {}
+
+  const MatrixInfo& info() const override { return matrix_->info; }
+  std::span<const plan::FetchUnit> units() const override { return matrix_->units; }
+  std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
+    return std::make_shared<const JoinedReader>(matrix_, columns);
+  }
+
+ private:
+  std::shared_ptr<const JoinedMatrix> matrix_;
+};
+
+void check(const JoinedPart& part, int64_t least_offset, int64_t column_count) {
+  if (part.row_offset % kRowsPerWord != 0 || part.row_offset < least_offset || part.row_end < 0 ||
+      part.row_end > std::numeric_limits<int64_t>::max() - part.row_offset) {
+    throw InvalidArgument(
+        "rows of a joined matrix must begin behind those before, at a multiple of "
+        "2^32: offset " +
+        std::to_string(part.row_offset) + ", end " + std::to_string(part.row_end));
+  }
+  if (part.columns.size() != part.joined_columns.size()) {
+    throw InvalidArgument(
+        "columns of a joined matrix have one number each: " + std::to_string(part.columns.size()) +
+        " columns, " + std::to_string(part.joined_columns.size()) + " numbers");
+  }
+  std::vector<bool> taken(static_cast<size_t>(column_count), false);
+  for (const uint32_t column : part.joined_columns) {
+    if (int64_t{column} >= column_count || taken[column]) {
+      throw InvalidArgument("a column of a joined matrix is outside it or comes twice: " +
+                            std::to_string(column) + " of " + std::to_string(column_count));
+    }
+    taken[column] = true;
+  }
+}
+
+void add_units(JoinedMatrix& matrix, const JoinedPart& part) {
+  const auto units = part.source->units();
+  for (size_t i = 0; i < units.size(); ++i) {
+    plan::FetchUnit unit = units[i];
+    if (unit.row_begin >= part.row_end) break;
+    unit.row_end = std::min(unit.row_end, part.row_end) + part.row_offset;
+    unit.row_begin += part.row_offset;
+    matrix.units.push_back(unit);
+    matrix.unit_of_part.push_back(static_cast<uint32_t>(i));
+  }
+}
+
+}  // namespace
+
+MatrixSourcePtr join_sources(std::vector<JoinedPart> parts, int64_t column_count) {
+  if (parts.empty()) throw InvalidArgument("a joined matrix needs one part or more");
+  if (column_count < 0 || column_count > std::numeric_limits<int32_t>::max()) {
+    throw InvalidArgument("too many columns to join: " + std::to_string(column_count));
+  }
+  auto matrix = std::make_shared<JoinedMatrix>();
+  MatrixInfo& info = matrix->info;
+  info.column_domain_end = column_count;
+  info.value_type = parts.front().source->info().value_type;
+  int64_t least_offset = 0;
+  for (const JoinedPart& part : parts) {
+    check(part, least_offset, column_count);
+    const MatrixInfo& own = part.source->info();
+    info.value_type = kernel::common_value_type(info.value_type, own.value_type);
+    info.stored_cells += own.stored_cells;
+    info.stored_bytes += own.stored_bytes;
+    info.tile_count += own.tile_count;
+    info.fragment_count += own.fragment_count;
+    info.row_domain_end = part.row_offset + part.row_end;
+    least_offset = info.row_domain_end;
+    matrix->first_unit.push_back(matrix->units.size());
+    add_units(*matrix, part);
+  }
+  matrix->first_unit.push_back(matrix->units.size());
+  info.layout = std::to_string(parts.size()) + " matrices joined";
+  matrix->parts = std::move(parts);
+  return std::make_shared<JoinedSource>(std::move(matrix));
+}
+
+}  // namespace penstock::format

@@ -1,0 +1,427 @@
+"""Several experiments as one, against anndata.concat and pandas."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+import tiledbsoma.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock import _core
+from penstock.column_values import ColumnValues, objects
+from penstock.joined.columns import concatenate
+from penstock.joined.genes import match_genes
+
+TILE = {
+    "capacity": 256,
+    "dims": {"soma_dim_0": {"tile": 32}, "soma_dim_1": {"tile": 64}},
+}
+
+
+def make(n_obs: int, genes: list[str], seed: int, dtype: str, **obs) -> anndata.AnnData:
+    random = np.random.default_rng(seed)
+    X = sp.random(n_obs, len(genes), 0.2, "csr", random_state=random)
+    X.data = np.where(random.random(X.nnz) < 0.05, 70_000, random.integers(1, 300, X.nnz))
+    if np.dtype(dtype).kind == "f":
+        X.data = X.data + (random.random(X.nnz) < 0.1) * 0.25
+    index = [f"cell{seed}-{i}" for i in range(n_obs)]
+    var = pd.DataFrame({"symbol": [g.lower() for g in genes], "length": len(genes)}, index=genes)
+    return anndata.AnnData(X.astype(dtype), pd.DataFrame(obs, index=index), var)
+
+
+def write(path: Path, data: anndata.AnnData) -> Path:
+    tiledbsoma.io.from_anndata(
+        str(path), data, "RNA", X_layer_name="raw", platform_config={"tiledb": {"create": TILE}}
+    )
+    return path
+
+
+GENES = [f"G{i:03}" for i in range(150)]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> dict[str, tuple[Path, anndata.AnnData]]:
+    """Experiments with genes of their own in orders of their own, and other types of X."""
+    random = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("joined")
+    kinds = ["B cell", "T cell", "NK", "monocyte"]
+    data = {
+        "blood": make(
+            400, GENES[:120], 1, "float32",
+            cell_type=pd.Categorical(random.choice(kinds[:3], 400), kinds[:3]),
+            n=np.arange(400, dtype=np.int32), ok=random.random(400) < 0.5,
+        ),
+        "lung": make(
+            300, random.permutation(GENES[30:]).tolist(), 2, "int32",
+            cell_type=pd.Categorical(random.choice(kinds[1:], 300), kinds[1:]),
+            n=np.arange(300, dtype=np.float64) / 2, smoker=random.random(300) < 0.5,
+        ),
+        "gut": make(
+            500, random.permutation(GENES[20:110]).tolist(), 3, "float64",
+            cell_type=random.choice(kinds, 500).astype(object),
+            n=np.arange(500, dtype=np.int64), ok=random.random(500) < 0.5,
+        ),
+    }  # fmt: skip
+    return {name: (write(folder / name, each), each) for name, each in data.items()}
+
+
+def expected(three, join: str, genes: list[str] | None = None) -> anndata.AnnData:
+    whole = anndata.concat(
+        {name: each for name, (_, each) in three.items()},
+        join="outer" if genes is not None else join,
+        fill_value=0,
+        label="source",
+    )
+    return whole if genes is None else whole[:, [g for g in genes if g in whole.var_names]]
+
+
+def rows_of(whole: anndata.AnnData, obs) -> np.ndarray:
+    """Rows of the oracle that a batch's cells are."""
+    first = {name: int(np.argmax(whole.obs["source"] == name)) for name in set(obs["source"])}
+    return np.array([first[s] for s in obs["source"]]) + obs["soma_joinid"]
+
+
+def paths(three) -> dict[str, Path]:
+    return {name: path for name, (path, _) in three.items()}
+
+
+# --- X
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("genes", ["inner", "outer", "list"])
+def test_every_cell_once_with_its_genes(three, genes: str, sparse: bool) -> None:
+    given_genes = [*np.random.default_rng(1).permutation(GENES[10:140]).tolist(), "nowhere"]
+    if genes == "list":
+        whole = expected(three, "outer", given_genes)
+        with pytest.warns(UserWarning, match="1 of 131 genes are in no experiment.*'nowhere'"):
+            joined = ps.join(paths(three), genes=given_genes)
+        assert joined.gene_names.tolist() == given_genes
+        assert "nowhere" in joined.missing_genes["blood"]
+    else:
+        whole = expected(three, genes)
+        joined = ps.join(paths(three), genes=genes)
+        assert set(joined.gene_names) == set(whole.var_names)
+    for source, missing in joined.missing_genes.items():
+        assert set(missing) == set(joined.gene_names) - set(three[source][1].var_names)
+    ds = ps.Dataset(joined, batch_size=50, sparse=sparse, dtype="float64")
+    assert ds.shape == (1_200, len(joined.gene_names))
+    assert ds.var_names.tolist() == joined.gene_names.tolist()
+    known = [i for i, name in enumerate(joined.gene_names) if name in set(whole.var_names)]
+    whole = whole[:, [joined.gene_names[i] for i in known]]
+    seen = []
+    for X, obs in ds:
+        rows = rows_of(whole, obs)
+        dense = X.toarray() if sparse else X
+        if sparse:
+            assert X.has_canonical_format
+        np.testing.assert_array_equal(dense[:, known], whole.X[rows].toarray())
+        assert not np.delete(dense, known, axis=1).any()
+        seen += rows.tolist()
+    assert sorted(seen) == list(range(1_200))
+
+
+def test_a_list_of_paths_is_joined(three) -> None:
+    ds = ps.Dataset(list(paths(three).values()), batch_size=64)
+    whole = expected(three, "inner")
+    X, obs = next(iter(ds))
+    order = ds.var_names.tolist()
+    np.testing.assert_array_equal(X, whole[rows_of(whole, obs), order].X.toarray())
+    assert order == [g for g in three["blood"][1].var_names if g in set(whole.var_names)]
+    assert list(obs) == ["soma_joinid", "source"]
+    assert "3 experiments" in repr(ds.experiment)
+    assert "lung" in ds.experiment._repr_html_()
+    assert "Dataset 1,200 cells" in repr(ds)
+
+
+def test_the_shuffle_is_over_all_experiments(three) -> None:
+    """With the least budget too, cells of all experiments come in every part of an epoch."""
+    ds = ps.Dataset(paths(three), batch_size=60, memory_budget="3MiB")
+    shares = []
+    for _, obs in ds:
+        shares.append([(obs["source"] == name).mean() for name in three])
+    shares = np.array(shares)
+    assert ds.stats.units_in_shuffle < 40
+    np.testing.assert_allclose(shares.mean(axis=0), [1 / 3, 1 / 4, 5 / 12], atol=0.01)
+    assert (shares > 0).mean() > 0.9
+    assert ds.stats.peak_buffered_bytes <= 3 * 2**20
+
+
+def test_in_order_without_shuffle(three) -> None:
+    ds = ps.Dataset(paths(three), shuffle=False, batch_size=100)
+    obs = pd.concat([pd.DataFrame(obs) for _, obs in ds])
+    assert obs["source"].tolist() == ["blood"] * 400 + ["lung"] * 300 + ["gut"] * 500
+    assert obs["soma_joinid"].tolist() == [*range(400), *range(300), *range(500)]
+
+
+# --- obs and var
+
+
+def test_obs_is_that_of_pandas(three) -> None:
+    ds = ps.Dataset(paths(three))
+    frame = ds.obs.to_pandas()
+    whole = anndata.concat(
+        {name: each for name, (_, each) in three.items()}, join="outer", label="source"
+    ).obs
+    assert frame["source"].astype(str).tolist() == whole["source"].tolist()
+    assert frame["cell_type"].tolist() == whole["cell_type"].tolist()
+    np.testing.assert_array_equal(frame["n"], whole["n"].astype(float))
+    for name in ("ok", "smoker"):
+        theirs = [None if pd.isna(value) else bool(value) for value in whole[name]]
+        assert frame[name].tolist() == theirs
+    assert len(ds.obs) == 1_200
+    some = ds.obs.to_pandas("cell_type == 'NK'", ["cell_type", "source"])
+    assert len(some) == (whole["cell_type"] == "NK").sum()
+
+
+def test_queries_go_to_each_experiment(three) -> None:
+    whole = expected(three, "inner")
+    query = ps.AxisQuery(value_filter="cell_type == 'T cell'", coords=(slice(0, 249),))
+    ds = ps.Dataset(paths(three), obs_query=query, var_query="symbol in ['g040', 'g050']")
+    rows = (
+        whole.obs.assign(row=whole.obs.groupby("source", observed=True).cumcount())
+        .reset_index()
+        .query("cell_type == 'T cell' and row < 250")
+    )
+    assert ds.n_obs == len(rows)
+    assert ds.var_names.tolist() == ["G040", "G050"]
+    assert ds.var.to_pandas()["symbol"].tolist() == ["g040", "g050"]
+    X, obs = ds.head(ds.n_obs)
+    np.testing.assert_array_equal(
+        X, whole[rows_of(whole, obs), ["G040", "G050"]].X.toarray().astype(np.float32)
+    )
+
+
+def test_var_has_the_values_of_the_first_that_has_the_gene(three) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        joined = ps.join(paths(three), genes=["G149", "G000", "G999", "G050"])
+    var = ps.Dataset(joined).var.to_pandas()
+    assert var["symbol"].tolist() == ["g149", "g000", None, "g050"]
+    lengths = var["length"].tolist()
+    assert lengths[:2] == [120, 120]
+    assert np.isnan(lengths[2])
+    assert lengths[3] == 120
+
+
+def test_encoders_and_splits_of_all_cells(three) -> None:
+    encoders = [ps.LabelEncoder("cell_type"), ps.BatchEncoder(["source", "cell_type"])]
+    ds = ps.Dataset(paths(three), encoders=encoders)
+    train, val = ds.random_split(0.5, 0.5, stratify="source")
+    assert {name: int(part) for name, part in ds.obs.to_pandas(columns=["source"])["source"].value_counts().items()} == {
+        "gut": 500, "blood": 400, "lung": 300,
+    }  # fmt: skip
+    kept = train.obs.to_pandas(columns=["source"])["source"].value_counts()
+    assert dict(kept) == {"gut": 250, "blood": 200, "lung": 150}
+    assert train.n_obs + val.n_obs == 1_200
+    whole = expected(three, "inner")
+    for _, obs in val:
+        names = whole.obs["cell_type"].to_numpy()[rows_of(whole, obs)]
+        assert (
+            ds.encoders["cell_type"].inverse_transform(obs["cell_type"]).tolist() == names.tolist()
+        )
+    with_ids = ps.Dataset(paths(three), encoders=[ps.NumericEncoder("soma_joinid", "id")])
+    for _, obs in with_ids:
+        np.testing.assert_array_equal(obs["id"], obs["soma_joinid"])
+
+
+# --- ranks, workers, resume
+
+
+def cells(batches) -> list[tuple[str, int]]:
+    return [
+        (str(source), int(joinid))
+        for _, obs in batches
+        for source, joinid in zip(obs["source"], obs["soma_joinid"], strict=True)
+    ]
+
+
+def test_ranks_and_workers(three) -> None:
+    every = sorted(cells(ps.Dataset(paths(three))))
+    ranks = [
+        ps.Dataset(paths(three), uneven="exact", rank=rank, world_size=3, batch_size=32)
+        for rank in range(3)
+    ]
+    parts = [list(each) for each in ranks]
+    assert len({len(part) for part in parts}) == 1
+    assert sorted(cells(batch for part in parts for batch in part)) == every
+    ds = ps.Dataset(paths(three), batch_size=32)
+    assert sorted(cells(ps.dataloader(ds, num_workers=2))) == every
+
+
+def test_going_on_bit_for_bit(three) -> None:
+    whole = [(X, obs) for X, obs in ps.Dataset(paths(three), batch_size=64, seed=4)]
+    ds = ps.Dataset(paths(three), batch_size=64, seed=4)
+    batches = iter(ds)
+    for _ in range(5):
+        next(batches)
+    state = ds.state_dict()
+    other = pickle.loads(pickle.dumps(ps.Dataset(paths(three), batch_size=64, seed=4)))
+    other.load_state_dict(state)
+    rest = list(other)
+    assert len(rest) == len(whole) - 5
+    for (X, obs), (X_before, obs_before) in zip(rest, whole[5:], strict=True):
+        np.testing.assert_array_equal(X, X_before)
+        np.testing.assert_array_equal(obs["soma_joinid"], obs_before["soma_joinid"])
+    changed = ps.Dataset(paths(three), batch_size=50, seed=4)
+    changed.load_state_dict(state)
+    left = cells(changed)
+    assert sorted(left + cells(whole[:5])) == sorted(cells(whole))
+
+
+# --- what is refused
+
+
+def test_bad_joins(three, tmp_path) -> None:
+    there = paths(three)
+    stranger = write(tmp_path / "mouse", make(20, ["m1", "m2"], 9, "float32"))
+    for call, message in [
+        (lambda: ps.join({}), "no experiment to join"),
+        (lambda: ps.join("path"), "must be a list of sources or a dict"),
+        (lambda: ps.join([*there.values(), there["gut"]]), "an experiment comes twice"),
+        (lambda: ps.join([5]), "or a list of such, got 5"),
+        (lambda: ps.join(there, genes="left"), '"inner", "outer" or a list of names'),
+        (lambda: ps.join(there, genes=["G001", "G001"]), "names a gene twice, got 'G001'"),
+        (lambda: ps.join(there, genes=["x"]), "'blood' has none of the 1 genes.*genes has 'x'"),
+        (lambda: ps.join([there["gut"], stranger]), "no gene in common.* has 'm1', 'm2'"),
+        (lambda: ps.join([there["gut"], stranger], genes="outer"), "no gene in common"),
+        (lambda: ps.join(there, var_column="length"), "names a gene twice"),
+        (lambda: ps.join(there, source_column="n"), "has a column 'n' already"),
+        (lambda: ps.join(there, layer=["raw"]), "one for each of the 3 experiments"),
+        (lambda: ps.Dataset(ps.join(there), measurement="ATAC"), "chosen in penstock.join"),
+        (lambda: ps.Dataset(ps.join(there), layer="normalized"), "chosen in penstock.join"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=message):
+            call()
+    for call, message in [
+        (lambda: ps.join(there, var_column="name"), "no column 'name'; it has"),
+        (lambda: ps.join(there, layer="counts"), "there is no .*'counts'"),
+        (lambda: ps.join(there, measurement="ATAC"), "there is no .*'ATAC'"),
+        (lambda: ps.Dataset(there, obs_query="smoker == True"), "smoker"),
+        (lambda: ps.Dataset(there, obs_columns=["donor"]), "no column 'donor'; it has"),
+    ]:
+        with pytest.raises(ps.NotFound, match=message):
+            call()
+
+
+# --- columns and genes, for random shapes
+
+
+categories = st.sampled_from(["a", "b", "c", "d", None])
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(categories, max_size=12) | st.none(), min_size=1, max_size=4))
+def test_merged_categories_are_those_of_pandas(tables) -> None:
+    if all(table is None for table in tables):
+        return
+    parts, lengths, frames = {}, {}, []
+    for i, table in enumerate(tables):
+        lengths[str(i)] = 5 if table is None else len(table)
+        parts[str(i)] = None
+        frames.append(pd.Series([None] * 5 if table is None else table, dtype=object))
+        if table is not None:
+            kinds = sorted({value for value in table if value is not None}, reverse=i % 2 == 1)
+            has_missing = None in table
+            codes = [len(kinds) if v is None else kinds.index(v) for v in table]
+            parts[str(i)] = ColumnValues(
+                "c",
+                objects([*kinds, None] if has_missing else kinds),
+                np.array(codes, np.uint8),
+                is_enumerated=True,
+                has_missing=has_missing,
+            )
+    merged = concatenate("c", parts, lengths)
+    whole = pd.concat(frames)
+    assert merged.to_numpy().tolist() == [None if v is None else v for v in whole]
+    frame = merged.to_pandas()
+    assert isinstance(frame, pd.Categorical)
+    assert sorted(frame.categories) == sorted({v for v in whole if v is not None})
+
+
+numbers = st.one_of(
+    st.lists(st.integers(-5, 100), max_size=8).map(lambda v: np.array(v, np.int16)),
+    st.lists(st.floats(-4, 4), max_size=8).map(lambda v: np.array(v, np.float32)),
+    st.lists(st.integers(0, 2**63 - 1), max_size=8).map(lambda v: np.array(v, np.int64)),
+    st.none(),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(numbers, min_size=1, max_size=4))
+def test_numbers_get_the_type_that_holds_all(tables) -> None:
+    there = [table for table in tables if table is not None]
+    if not there:
+        return
+    parts = {str(i): None if t is None else ColumnValues("n", t) for i, t in enumerate(tables)}
+    lengths = {str(i): 3 if t is None else len(t) for i, t in enumerate(tables)}
+    merged = concatenate("n", parts, lengths)
+    whole = np.concatenate(
+        [np.full(3, None, object) if t is None else t.astype(object) for t in tables]
+    )
+    assert len(merged) == len(whole)
+    for ours, theirs in zip(merged.to_numpy().tolist(), whole.tolist(), strict=True):
+        if theirs is None:
+            assert ours is None or np.isnan(ours)
+        else:
+            assert ours == np.result_type(*there).type(theirs) or ours == theirs
+    if len(there) == len(tables):
+        assert merged.to_numpy().dtype == np.result_type(*there)
+
+
+def test_kinds_that_make_no_column() -> None:
+    parts = {"a": ColumnValues("c", np.arange(2)), "b": ColumnValues("c", objects(["x", "y"]))}
+    with pytest.raises(ps.InvalidArgument, match="holds numbers in 'a' and texts in 'b'"):
+        concatenate("c", parts, {"a": 2, "b": 2})
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.permutations("abcdefgh").map(lambda p: p[:5]), min_size=1, max_size=4), st.data()
+)
+def test_genes_are_matched_by_name(tables, data) -> None:
+    ids = [
+        np.sort(data.draw(st.permutations(range(20))))[: len(t)].astype(np.int64) for t in tables
+    ]
+    names = {str(i): objects(list(table)) for i, table in enumerate(tables)}
+    wanted = ["h", *tables[0][:2], "z"] if "h" not in tables[0][:2] else list(tables[0])
+    for genes in ("inner", "outer", wanted):
+        try:
+            match = match_genes(names, ids, genes, "name")
+        except ps.InvalidArgument:
+            continue
+        sets = [set(table) for table in tables]
+        if genes == "inner":
+            assert set(match.names) == set.intersection(*sets)
+        elif genes == "outer":
+            assert set(match.names) == set.union(*sets)
+        else:
+            assert match.names.tolist() == wanted
+        for table, own, joinids, places in zip(
+            tables, ids, match.joinids, match.places, strict=True
+        ):
+            assert (np.diff(joinids) > 0).all()
+            found = {
+                table[own.tolist().index(j)]: match.names[p]
+                for j, p in zip(joinids.tolist(), places, strict=True)
+            }
+            assert all(stored == name for stored, name in found.items())
+            assert set(found) == set(table) & set(match.names)
+
+
+def test_rows_are_moved_by_words() -> None:
+    rows = _core.RowSelection.from_unsorted(np.array([0, 5, 2**32 + 7], np.int64))
+    moved = rows.shifted(3 * 2**32)
+    assert (moved.to_numpy() - 3 * 2**32).tolist() == [0, 5, 2**32 + 7]
+    assert moved.shifted(-3 * 2**32) == rows
+    for offset in (1, -(2**32), 2**63 - 2**32):
+        with pytest.raises(ps.InvalidArgument):
+            rows.shifted(offset)
