@@ -112,11 +112,16 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
             "experiments to join must be a list of sources or a dict of name to source, "
             f"got {described(experiments)}"
         )
+    sources = list(experiments.values() if isinstance(experiments, Mapping) else experiments)
+    if any(type(source).__name__ == "ExperimentAxisQuery" for source in sources):
+        raise InvalidArgument(
+            "an ExperimentAxisQuery cannot be joined: join its experiment, and give the Dataset the "
+            "obs_query"
+        )
+    opened = [open_source(source, None) for source in sources]
     if isinstance(experiments, Mapping):
         names = checked_names("names of experiments", list(experiments))
-        opened = [open_source(source, None) for source in experiments.values()]
     else:
-        opened = [open_source(source, None) for source in experiments]
         names = _names_of([each.uri for each in opened])
     if not opened:
         raise InvalidArgument("there is no experiment to join")
