@@ -425,3 +425,9 @@ def test_rows_are_moved_by_words() -> None:
     for offset in (1, -(2**32), 2**63 - 2**32):
         with pytest.raises(ps.InvalidArgument):
             rows.shifted(offset)
+
+
+def test_sources_drawn_equally_often(three) -> None:
+    ds = ps.Dataset(paths(three), balance="source", num_samples=6_000, seed=1)
+    drawn = pd.Series([source for source, _ in cells(ds)]).value_counts()
+    assert (np.abs(drawn - 2_000) < 5 * np.sqrt(6_000 * 2 / 9)).all()
