@@ -23,6 +23,7 @@ from make_data import data_folder
 
 BATCH = 128
 CHUNK = 64
+BAND = 2048
 DECODED_BYTES = 20
 BUDGETS = ("160MiB", "256MiB", "384MiB", "512MiB", "768MiB", "1GiB", "1536MiB", "2GiB")
 # Cells in a block of the runs of benchmarks/run.py, by method.
@@ -53,6 +54,28 @@ def shuffled_chunks(
         block = np.concatenate([chunks[i] for i in order[begin : begin + chunks_per_block]])
         blocks.append(random.permutation(block))
     return np.concatenate(blocks)
+
+
+def random_pool(
+    labels: npt.NDArray[np.int64], share: float, random: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """The labels as a pool gives them that holds `share` of all cells, whatever they weigh.
+
+    Bands are read in an order that takes one from each part of the store in turn; any cell of the
+    pool may leave next, which mixes best for the cells held. Nothing that reads whole bands once
+    does better.
+    """
+    bands = np.array_split(labels, range(BAND, len(labels), BAND))
+    stride = max(1, round(len(bands) ** 0.5))
+    order = [band for start in random.permutation(stride) for band in bands[start::stride]]
+    pool = np.empty(0, np.int64)
+    left = []
+    for band in order:
+        pool = random.permutation(np.concatenate([pool, band]))
+        leaving = max(0, len(pool) - int(share * len(labels)))
+        left.append(pool[:leaving])
+        pool = pool[leaving:]
+    return np.concatenate([*left, pool])
 
 
 def measured_peaks() -> dict[str, float]:
@@ -104,6 +127,9 @@ def main() -> None:
             f"{count:5d} chunks of {CHUNK}  {block:6.2f} GiB (Census), {2 * block:.2f} GiB "
             f"(tiledbsoma_ml)  {share:6.1%}"
         )
+    for part in (0.25, 0.5):
+        share = float(batch_entropy(random_pool(labels, part, random)).mean()) / uniform
+        print(f"a pool of {part:.0%} of the cells, any of which may leave next: {share:6.1%}")
     peaks = measured_peaks()
     for method, cells in MEASURED.items():
         share = float(batch_entropy(shuffled_chunks(labels, cells // CHUNK, random)).mean())
