@@ -33,6 +33,7 @@ from .errors import (
 from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
+from .progress import progress
 from .sampling import Balance
 from .shuffle_report import ShuffleReport
 from .table import DataFrame
@@ -64,4 +65,5 @@ __all__ = [
     "dataloader",
     "join",
     "open",
+    "progress",
 ]

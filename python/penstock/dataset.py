@@ -34,6 +34,7 @@ from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, make_report
 from .sources import resolve_source
 from .table import DataFrame
+from .to_anndata import to_anndata
 from .torch_adapter import register_with_torch
 
 if TYPE_CHECKING:
@@ -472,6 +473,32 @@ class Dataset:
         for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")
+
+    def to_anndata(self, max_size: int | str = "2GiB") -> Any:
+        """Read all selected cells into memory, for what is small enough.
+
+        Cells come by joinid, every one once, whatever the rank, the sampling and the shuffle; X is
+        CSR in the dtype of the dataset, with its transforms. obs and var have all stored columns;
+        encoders are left out.
+
+        Parameters
+        ----------
+        max_size : int or str, default "2GiB"
+            Memory that X may take.
+
+        Returns
+        -------
+        anndata.AnnData
+            Cells named by ``obs_id`` or the like where that tells them apart, else by joinid; genes
+            by `var_names`.
+
+        Raises
+        ------
+        InvalidArgument
+            X would be larger; the message says how large, and what can be done. Or the transforms
+            do not make a matrix of it.
+        """
+        return to_anndata(self, max_size)
 
     # Parts
 
