@@ -461,6 +461,8 @@ class Dataset:
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
         count = min(checked_int("n", n, least=1), self.n_obs)
+        if self._encoders:
+            self._fitted_obs()  # on all cells: their codes are those of an epoch
         first = self._part(self._selection.first_rows(count))
         first._settings = replace(
             self._settings,

@@ -111,3 +111,10 @@ def test_reprs_in_a_notebook(census_like: Oracle) -> None:
     X, obs = ds.head(3)
     assert X.shape == (3, 3_000)
     assert obs["sex"].shape == (3, 2)
+
+
+def test_the_head_has_the_codes_of_an_epoch(census_like: Oracle) -> None:
+    ds = ps.Dataset(census_like.path, encoders=[ps.LabelEncoder("cell_type")], shuffle=False)
+    head = ds.head(4)[1]["cell_type"]
+    assert len(ds.encoders["cell_type"].classes_) == census_like.obs["cell_type"].nunique()
+    np.testing.assert_array_equal(next(iter(ds))[1]["cell_type"][:4], head)
