@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import tiledbsoma
+import torch
 from conftest import Oracle
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -29,7 +33,46 @@ def run_page(page: str, **names) -> dict:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page: str, census_like: Oracle, tmp_path: Path) -> None:
-    names = run_page(page, path=census_like.path, checkpoint=tmp_path / "checkpoint.pt")
-    if page == "resume.md":
-        batches = -(-6_000 // 64)
-        assert (names["first"], names["second"]) == (7, 2 * batches - 7)
+    path = census_like.path
+    if page == "inference.md":  # it writes
+        path = tmp_path / "experiment"
+        shutil.copytree(census_like.path, path)
+    names = run_page(page, path=path, checkpoint=tmp_path / "checkpoint.pt", folder=tmp_path)
+    if page in CHECKS:
+        CHECKS[page](names, census_like)
+
+
+def check_resume(names: dict, oracle: Oracle) -> None:
+    batches = -(-6_000 // 64)
+    assert (names["first"], names["second"]) == (7, 2 * batches - 7)
+
+
+def check_inference(names: dict, oracle: Oracle) -> None:
+    """The answers are the model's, each beside its own cell, and better than none."""
+    model, classes = names["model"], names["classes"]
+    with torch.inference_mode():
+        scores = model(torch.log1p(torch.from_numpy(oracle.X.toarray())))
+    expected = classes[scores.argmax(1).numpy()].tolist()
+    assert names["obs"]["predicted"].tolist() == expected
+    adata = names["adata"]
+    assert adata.obs["predicted"].tolist() == expected
+    assert (adata.X != oracle.X).nnz == 0
+    with tiledbsoma.open(str(names["path"])) as experiment:
+        stored = experiment["predictions"].read().concat().to_pandas()
+    assert stored["soma_joinid"].tolist() == oracle.obs["soma_joinid"].tolist()
+    assert stored["predicted"].tolist() == expected
+    answers = pd.read_csv(names["folder"] / "answers-0.csv", index_col="soma_joinid")
+    assert answers["predicted"].tolist() == expected
+    assert names["right"].mean() > 1.5 * oracle.obs["cell_type"].value_counts(normalize=True).max()
+
+
+def check_lightning(names: dict, oracle: Oracle) -> None:
+    joinids = torch.cat([ids for ids, _ in names["predictions"]]).tolist()
+    assert joinids == oracle.obs["soma_joinid"].tolist()
+
+
+CHECKS = {
+    "inference.md": check_inference,
+    "lightning.md": check_lightning,
+    "resume.md": check_resume,
+}
