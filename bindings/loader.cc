@@ -136,6 +136,9 @@ void register_loader(nb::module_& module) {
       .def("is_usable", &LoaderHandle::is_usable,
            "False in a process that was forked from the one that made it.")
       .def("cancel", &LoaderHandle::cancel, Release())
+      .def(
+          "counts", [](const LoaderHandle& self) { return self.loader().counts(); },
+          "stats() without bytes_needed and planned_bytes, at the cost of a lock.")
       .def("stats", [](const LoaderHandle& self) { return self.loader().stats(); });
 }
 

@@ -171,6 +171,8 @@ class Loader {
   void cancel() noexcept;
 
   LoaderStats stats() const;
+  /// stats() at the cost of a lock: bytes_needed and planned_bytes are 0.
+  LoaderStats counts() const;
 
   class Impl;
 

@@ -373,6 +373,9 @@ class Loader:
         """False in a process that was forked from the one that made it."""
 
     def cancel(self) -> None: ...
+    def counts(self) -> LoaderStats:
+        """stats() without bytes_needed and planned_bytes, at the cost of a lock."""
+
     def stats(self) -> LoaderStats: ...
 
 def read_array(

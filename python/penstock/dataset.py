@@ -16,6 +16,7 @@ from .arguments import checked_int, parse_memory_size
 from .batch_format import BatchFormat
 from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
+from .epoch_counts import WorkerCounts, added_up
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
@@ -29,7 +30,7 @@ from .random_split import part_sizes, split
 from .row_combinations import row_codes
 from .sampling import Balance
 from .selection import Selection
-from .sharding import Share
+from .sharding import Share, in_worker
 from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, make_report
 from .sources import resolve_source
@@ -238,6 +239,7 @@ class Dataset:
         """Drop what depends on the rows and is made again when needed."""
         self._obs_batches: ObsBatches | None = None
         self._lengths: dict[tuple[int, int], int] = {}
+        self._needed_by_rank = 0, 0  # of which iterator, bytes
         self._progress = EpochProgress()
 
     # What it holds
@@ -295,8 +297,17 @@ class Dataset:
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
-        self._progress = EpochProgress()
-        return self._iterate(loader, obs, self._progress, course.count)
+        if not in_worker():
+            self._progress = EpochProgress(course.serial)
+            return self._iterate(loader, obs, self._progress, course.count)
+        shared = WorkerCounts(self._epochs.counter, course.epoch, course.serial)
+        progress = self._progress = EpochProgress(course.serial, shared)
+
+        def count() -> None:
+            course.count()
+            progress.share()
+
+        return self._iterate(loader, obs, progress, count)
 
     def _iterate(
         self,
@@ -368,11 +379,23 @@ class Dataset:
 
     @property
     def stats(self) -> LoaderStats:
-        """Counts of the epoch that is running, else of the last one of this process.
+        """Counts of the epoch that is running, else of the last one.
 
-        DataLoader workers read in processes of their own: here the counts stay zeros.
+        Those of DataLoader workers are added up, a quarter of a second late while they read;
+        `bytes_needed` and `planned_bytes` come when they have ended. `units_in_shuffle` is the least
+        of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
         """
-        return self._progress.stats
+        total = added_up(self._epochs.counter, self._progress.serial)
+        if total is None:
+            return self._progress.stats
+        if not total.stats.bytes_needed:
+            return total.stats
+        if self._needed_by_rank[0] != total.serial:
+            alone = replace(self._settings.share(), worker=0, num_workers=1)
+            planned = self._selection.loader(self._settings, alone, total.epoch)
+            self._needed_by_rank = total.serial, planned.stats().bytes_needed
+        needed = min(total.stats.bytes_needed, self._needed_by_rank[1])
+        return replace(total.stats, bytes_needed=needed)
 
     def __len__(self) -> int:
         """Batches of an epoch for this rank, over all of its DataLoader workers."""
@@ -615,7 +638,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_obs_batches", "_lengths", "_progress"):
+        for name in ("_obs_batches", "_lengths", "_progress", "_needed_by_rank"):
             del state[name]
         if is_spawning():  # a DataLoader worker has no rank of its own to find
             state["_settings"] = self._settings.with_rank_found()

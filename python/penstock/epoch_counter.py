@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 from .sharding import find_iterator_seed, find_worker
 from .shared_words import SharedWords, is_spawning
 
-# Words: the next epoch, the next slot to fill, then slots. A slot remembers the epoch that the
+# Words: the next epoch, the next slot to fill, how many iterators have begun; what workers count
+# (epoch_counts.py), and for which iterator; then slots. A slot remembers the epoch that the
 # workers of one DataLoader iterator read: whoever comes first takes the next one, the others find
 # it. The key of a slot is what they have in common and no others have: the ticket that
 # EpochDataLoader drew, or the seed of torch's iterator and how many workers it has; and the round,
 # which counts the epochs of workers that are kept.
-_NEXT, _TURN, _HEADER = 0, 1, 2
+_NEXT, _TURN, _SERIAL, _COUNTED, _COUNTS = 0, 1, 2, 3, 4
+COUNT_WORDS = 24
+_HEADER = _COUNTS + COUNT_WORDS
 _KEY = 4  # ticket, seed, number of workers, round
-_EPOCH, _JOINED = 4, 5
+_EPOCH, _OWN_SERIAL, _JOINED = 4, 5, 6
 _JOINED_WORDS = 8
 _SLOT = _JOINED + _JOINED_WORDS
 _SLOTS = 16
@@ -60,11 +64,14 @@ class EpochCounter:
         with self._words().changing() as words:
             words[_NEXT] = epoch
 
-    def begin(self) -> int:
-        """Number of the epoch that begins now; the same in all workers of a DataLoader iterator."""
+    def begin(self) -> tuple[int, int]:
+        """Number of the epoch that begins now, and a number that later iterators exceed.
+
+        Both are the same in all workers of a DataLoader iterator.
+        """
         with self._words().changing() as words:
             if os.getpid() == self._owner:
-                return _take_next(words)
+                return _take_next(words), _take_serial(words)
             self._rounds += 1
             worker, num_workers = find_worker()
             seed = (0, 0) if self._ticket else (find_iterator_seed() or 0, num_workers)
@@ -73,7 +80,7 @@ class EpochCounter:
             if slot is None:
                 slot = _fill(words, key)
             _join(words, slot, worker)
-            return words[slot + _EPOCH]
+            return words[slot + _EPOCH], words[slot + _OWN_SERIAL]
 
     def begin_for_workers(self, ticket: int, round_number: int) -> int:
         """Begin an epoch that workers with this ticket will read in their `round_number`-th round.
@@ -87,6 +94,25 @@ class EpochCounter:
     def end_of_start(self) -> None:
         """Processes that start from now on have no ticket."""
         self._ticket = 0
+
+    def change_counts(self, serial: int, change: Callable[[array[int]], None]) -> None:
+        """Change what workers count for the iterator of that number; zeros at first.
+
+        Counts of an earlier one are dropped, a later one's stay.
+        """
+        with self._words().changing() as words:
+            if words[_COUNTED] > serial:
+                return
+            same = words[_COUNTED] == serial
+            counts = words[_COUNTS:_HEADER] if same else array("q", bytes(8 * COUNT_WORDS))
+            change(counts)
+            words[_COUNTED] = serial
+            words[_COUNTS:_HEADER] = counts
+
+    def counts(self) -> tuple[int, array[int]]:
+        """Number of the iterator that workers counted for last, 0 for none, and the counts."""
+        words = self._words().read()
+        return words[_COUNTED], words[_COUNTS:_HEADER]
 
     def draw_ticket(self) -> int:
         """Number that no DataLoader of this process has for this dataset."""
@@ -123,6 +149,11 @@ def _take_next(words: array[int]) -> int:
     return words[_NEXT] - 1
 
 
+def _take_serial(words: array[int]) -> int:
+    words[_SERIAL] += 1
+    return words[_SERIAL]
+
+
 def _find(words: array[int], key: tuple[int, int, int, int], worker: int) -> int | None:
     """Slot of the key that the worker may join, if there is one.
 
@@ -145,6 +176,7 @@ def _fill(words: array[int], key: tuple[int, int, int, int]) -> int:
     words[slot : slot + _SLOT] = array("q", bytes(8 * _SLOT))
     words[slot : slot + _KEY] = array("q", key)
     words[slot + _EPOCH] = _take_next(words)
+    words[slot + _OWN_SERIAL] = _take_serial(words)
     return slot
 
 

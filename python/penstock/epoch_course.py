@@ -28,6 +28,7 @@ class Course:
     sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
     plan: int = 0
     size: int = -1  # batches in this shape; -1: not known
+    serial: int = 0  # of its iterator, among those of the dataset
 
     @property
     def is_over(self) -> bool:

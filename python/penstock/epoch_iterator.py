@@ -6,14 +6,25 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _core
+from .epoch_counts import WorkerCounts
 from .loader_stats import LoaderStats, from_core
 
 
 class EpochProgress:
-    """The loader of a running epoch, and the counts that stay when it has ended."""
+    """The loader of a running epoch, and the counts that stay when it has ended.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    serial : int
+        Of its iterator, among those of the dataset.
+    shared : WorkerCounts, optional
+        In a DataLoader worker, where the main process finds the counts.
+    """
+
+    def __init__(self, serial: int = 0, shared: WorkerCounts | None = None) -> None:
         self.loader: _core.Loader | None = None
+        self.serial = serial
+        self._shared = shared
         self._final = LoaderStats()
 
     @property
@@ -21,6 +32,11 @@ class EpochProgress:
         """Counts so far."""
         loader = self.loader
         return self._final if loader is None else from_core(loader.stats())
+
+    def share(self) -> None:
+        """Let the main process know how far a worker is, if it is time to."""
+        if self._shared is not None and self.loader is not None and self._shared.is_due:
+            self._shared.add(from_core(self.loader.counts()))
 
     @property
     def is_ready(self) -> bool:
@@ -35,6 +51,8 @@ class EpochProgress:
             loader.cancel()
             if loader.is_usable():
                 self._final = from_core(loader.stats())
+                if self._shared is not None:
+                    self._shared.add(self._final)
 
 
 class EpochIterator(Iterator[tuple[Any, Any]]):

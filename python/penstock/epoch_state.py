@@ -65,7 +65,10 @@ class EpochState:
 
     def begin(self, selection: Selection, settings: LoaderSettings) -> Course:
         """Begin the next epoch, or what a state left of it."""
-        return self._begin(self.counter.begin(), selection, settings, settings.share())
+        epoch, serial = self.counter.begin()
+        course = self._begin(epoch, selection, settings, settings.share())
+        course.serial = serial
+        return course
 
     def begin_with_workers(
         self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings

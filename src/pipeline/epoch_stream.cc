@@ -354,6 +354,14 @@ RowSelection EpochStream::rows_before() const { return pipeline::rows_before(set
 LoaderStats EpochStream::stats() const {
   if (in_other_process()) return {};
   std::call_once(needed_once_, [&] { bytes_needed_ = bytes_needed(setup_, plan_); });
+  LoaderStats stats = counts();
+  stats.bytes_needed = bytes_needed_;
+  stats.planned_bytes = planned_bytes(setup_, plan_);
+  return stats;
+}
+
+LoaderStats EpochStream::counts() const {
+  if (in_other_process()) return {};
   const std::lock_guard lock(mutex_);
   LoaderStats stats;
   stats.cells = cells_;
@@ -361,11 +369,9 @@ LoaderStats EpochStream::stats() const {
   stats.batches = ring_.delivered() - setup_.first_batch;
   stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
   stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
-  stats.bytes_needed = bytes_needed_;
   stats.units_in_shuffle = plan_.spread();
   stats.consumer_wait_seconds = wait_seconds_;
   stats.peak_buffered_bytes = meter_->peak();
-  stats.planned_bytes = planned_bytes(setup_, plan_);
   stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
   stats.planned_bytes_read = planned_bytes_read_;
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;

@@ -57,6 +57,8 @@ class EpochStream {
   bool ready() const;
   void cancel() noexcept;
   LoaderStats stats() const;
+  /// stats() without what the plan has to be played for: bytes_needed and planned_bytes are 0.
+  LoaderStats counts() const;
   const BudgetSplit& budget() const noexcept { return setup_.budget; }
   /// After a fork the threads are gone and locks may be held for ever: leave the object alone.
   bool in_other_process() const noexcept;

@@ -68,5 +68,6 @@ bool Loader::ready() const { return impl_->ready(); }
 void Loader::cancel() noexcept { impl_->cancel(); }
 
 LoaderStats Loader::stats() const { return impl_->stats(); }
+LoaderStats Loader::counts() const { return impl_->counts(); }
 
 }  // namespace penstock

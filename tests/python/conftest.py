@@ -82,12 +82,13 @@ def write_small_tiles(
     n_vars: int,
     filters: list[str] | None = None,
     obs: pd.DataFrame | None = None,
+    per_cell: int = 8,
 ) -> Path:
-    """An experiment of many fetch units: about 8 counts a cell in tiles of 16 rows."""
+    """An experiment of many fetch units: about `per_cell` counts a cell in tiles of 16 rows."""
     import anndata
     import tiledbsoma.io
 
-    X = sp.random(n_obs, n_vars, 8 / n_vars, "csr", np.float32, random_state=0)
+    X = sp.random(n_obs, n_vars, per_cell / n_vars, "csr", np.float32, random_state=0)
     if obs is None:
         obs = pd.DataFrame(index=[f"cell{i}" for i in range(n_obs)])
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_vars)])

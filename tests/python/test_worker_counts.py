@@ -1,0 +1,101 @@
+"""Counts of DataLoader workers in the main process, and how much they read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import penstock as ps
+import pytest
+from conftest import write_small_tiles
+from torch.utils.data import DataLoader
+
+N_CELLS = 20_000
+BATCH = 125
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20,000 cells in some 300 fetch units, enough for three workers to have their own."""
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, N_CELLS, 2_000, per_cell=40)
+
+
+def dataset(path, **arguments) -> ps.Dataset:
+    given = {"batch_size": BATCH, "sparse": True, "memory_budget": "24MiB"}
+    return ps.Dataset(path, **{**given, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("loader", "context"),
+    [(ps.dataloader, "fork"), (DataLoader, "fork"), (ps.dataloader, "spawn")],
+)
+def test_counts_of_workers_add_up(tiled, loader, context: str) -> None:
+    alone = dataset(tiled)
+    nonzeros = sum(X.nnz for X, _ in alone)
+    ds = dataset(tiled)
+    assert ds.stats.cells == 0
+    plain = {} if loader is ps.dataloader else {"batch_size": None}
+    batches = loader(ds, num_workers=2, multiprocessing_context=context, **plain)
+    for _ in range(2 if context == "fork" else 1):  # spawned ones take seconds to start
+        for number, _ in enumerate(batches):
+            if number == 100:
+                assert 0 < ds.stats.cells < N_CELLS
+        stats = ds.stats
+        assert (stats.cells, stats.batches) == (N_CELLS, N_CELLS // BATCH)
+        assert stats.nonzeros == nonzeros
+        assert stats.bytes_needed == alone.stats.bytes_needed
+        assert stats.units_in_shuffle > 0
+        assert stats.peak_buffered_bytes <= 24 * 2**20
+    next(iter(ds))  # an epoch of this process's own is newer
+    assert ds.stats.batches == 1
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize(("world", "num_workers"), [(1, 0), (1, 1), (1, 3), (2, 0), (2, 1)])
+def test_little_more_is_read_than_needed(
+    tiled, world: int, num_workers: int, shuffle: bool
+) -> None:
+    for rank in range(world):
+        ds = dataset(tiled, shuffle=shuffle, rank=rank, world_size=world)
+        cells = sum(X.shape[0] for X, _ in ps.dataloader(ds, num_workers=num_workers))
+        stats = ds.stats
+        assert stats.cells == cells == N_CELLS // world
+        assert 1 <= stats.read_amplification <= 1.1, stats
+
+
+def bytes_read_by_the_system() -> int:
+    """rchar: what this process has read, and its children that have ended."""
+    text = Path(f"/proc/{os.getpid()}/io").read_text()
+    return int(dict(line.split(": ") for line in text.splitlines())["rchar"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="no /proc/self/io")
+def test_what_is_counted_is_what_the_system_read(tiled) -> None:
+    ds = dataset(tiled)
+    before = bytes_read_by_the_system()
+    list(ds)
+    read = bytes_read_by_the_system() - before
+    stats = ds.stats
+    # The system's count has the metadata too, and whatever else this process read.
+    assert stats.bytes_read <= read <= 1.1 * stats.bytes_read + 2**20
+
+
+def test_a_part_of_an_epoch(tiled) -> None:
+    ds = dataset(tiled)
+    loader = ps.dataloader(ds, num_workers=2)
+    batches = iter(loader)
+    for _ in range(120):
+        next(batches)
+    state = loader.state_dict()
+    del batches
+    again = dataset(tiled)
+    loader = ps.dataloader(again, num_workers=2)
+    loader.load_state_dict(state)
+    joinids = [obs["soma_joinid"].numpy() for _, obs in loader]
+    assert len(joinids) == 40
+    stats = again.stats
+    assert stats.batches == 40
+    assert stats.cells == len(np.unique(np.concatenate(joinids))) == 40 * BATCH
+    assert 0 < stats.bytes_needed <= ds.stats.bytes_needed or ds.stats.bytes_needed == 0
