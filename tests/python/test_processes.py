@@ -37,8 +37,12 @@ def make_cases(ranks: int) -> list[dict]:
     one_unit = [case(16, u, begin=32) for u in ("drop", "pad", "exact")]  # a single fetch unit
     workers = [
         case(n, u, w)
-        for (n, u), w in itertools.product([(97, "drop"), (N_CELLS, "exact"), (1, "pad")], [1, 3])
+        for (n, u), w in itertools.product(
+            [(97, "drop"), (N_CELLS, "exact"), (1, "pad"), (0, "drop"), (ranks + 1, "exact")],
+            [1, 3],
+        )
     ]
+    workers += [case(16, u, 3, begin=32) for u in ("drop", "exact")]
     whole = [case(8 * ranks * 3 + ranks, "drop", min_batch=2)]  # one cell too many for each rank
     return [*every, *one_unit, *workers, *whole]
 

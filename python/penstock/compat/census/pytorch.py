@@ -202,7 +202,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         return (X[0], labels[0]) if self.batch_size == 1 else (X, labels)
 
     def stats(self) -> Stats:
-        """Counts of all epochs so far; DataLoader workers read in processes of their own."""
+        """Counts of all epochs of this process; of DataLoader workers, those of the last epoch."""
         return self._past._plus(self.penstock_dataset.stats)
 
     # Parts
