@@ -16,7 +16,7 @@ from .arguments import checked_int, parse_memory_size
 from .batch_format import BatchFormat
 from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
-from .epoch_counts import WorkerCounts, added_up
+from .epoch_counts import WorkerTotal
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
@@ -30,7 +30,7 @@ from .random_split import part_sizes, split
 from .row_combinations import row_codes
 from .sampling import Balance
 from .selection import Selection
-from .sharding import Share, in_worker
+from .sharding import Share
 from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, make_report
 from .sources import resolve_source
@@ -239,7 +239,7 @@ class Dataset:
         """Drop what depends on the rows and is made again when needed."""
         self._obs_batches: ObsBatches | None = None
         self._lengths: dict[tuple[int, int], int] = {}
-        self._needed_by_rank = 0, 0  # of which iterator, bytes
+        self._worker_total = WorkerTotal()
         self._progress = EpochProgress()
 
     # What it holds
@@ -297,17 +297,8 @@ class Dataset:
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
-        if not in_worker():
-            self._progress = EpochProgress(course.serial)
-            return self._iterate(loader, obs, self._progress, course.count)
-        shared = WorkerCounts(self._epochs.counter, course.epoch, course.serial)
-        progress = self._progress = EpochProgress(course.serial, shared)
-
-        def count() -> None:
-            course.count()
-            progress.share()
-
-        return self._iterate(loader, obs, progress, count)
+        self._progress = self._epochs.progress(course)
+        return self._iterate(loader, obs, self._progress, course.count)
 
     def _iterate(
         self,
@@ -385,17 +376,10 @@ class Dataset:
         `bytes_needed` and `planned_bytes` come when they have ended. `units_in_shuffle` is the least
         of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
         """
-        total = added_up(self._epochs.counter, self._progress.serial)
-        if total is None:
-            return self._progress.stats
-        if not total.stats.bytes_needed:
-            return total.stats
-        if self._needed_by_rank[0] != total.serial:
-            alone = replace(self._settings.share(), worker=0, num_workers=1)
-            planned = self._selection.loader(self._settings, alone, total.epoch)
-            self._needed_by_rank = total.serial, planned.stats().bytes_needed
-        needed = min(total.stats.bytes_needed, self._needed_by_rank[1])
-        return replace(total.stats, bytes_needed=needed)
+        total = self._worker_total
+        if total.began_after(self._progress.serial, self._epochs.counter):
+            return total.stats(self._epochs.counter, self._selection, self._settings)
+        return self._progress.stats
 
     def __len__(self) -> int:
         """Batches of an epoch for this rank, over all of its DataLoader workers."""
@@ -638,7 +622,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_obs_batches", "_lengths", "_progress", "_needed_by_rank"):
+        for name in ("_obs_batches", "_lengths", "_progress", "_worker_total"):
             del state[name]
         if is_spawning():  # a DataLoader worker has no rank of its own to find
             state["_settings"] = self._settings.with_rank_found()

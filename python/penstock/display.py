@@ -181,13 +181,14 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("torch", "csr"): "torch.Tensor (sparse CSR)",
         ("torch", "coo"): "torch.Tensor (sparse COO)",
     }[dataset._batch_format.format, settings.sparse]
+    place = "" if settings.device is None else f" on {settings.device}"
     obs = [*dataset._batch_format.obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
     return [
         ("source", dataset.experiment.uri),
         ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
         ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
         ("order", f"{order}, next epoch {dataset.epoch}"),
-        ("X", f"{settings.dtype} {library}"),
+        ("X", f"{settings.dtype} {library}{place}"),
         ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._batch_format.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import fields
-from typing import NamedTuple
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from .epoch_counter import COUNT_WORDS, EpochCounter
 from .loader_stats import LoaderStats
+
+if TYPE_CHECKING:
+    from .loader_settings import LoaderSettings
+    from .selection import Selection
 
 _NAMES = tuple(each.name for each in fields(LoaderStats))
 _EPOCH = COUNT_WORDS - 1
@@ -60,25 +64,32 @@ class WorkerCounts:
         self._added = now
 
 
-class TotalCounts(NamedTuple):
-    """Of all workers of an iterator.
+class WorkerTotal:
+    """Counts of all workers of a rank, for the iterator that they were started by last."""
 
-    `bytes_needed` counts tiles for each worker that needs them.
-    """
+    def __init__(self) -> None:
+        self._needed = 0, 0  # number of an iterator, bytes
 
-    serial: int
-    epoch: int
-    stats: LoaderStats
+    def began_after(self, serial: int, counter: EpochCounter) -> bool:
+        """Whether workers have counted for an iterator that began after the one of that number."""
+        return counter.counts()[0] > serial
 
-
-def added_up(counter: EpochCounter, since: int) -> TotalCounts | None:
-    """Counts of all workers of the last iterator, if it began after the one numbered `since`."""
-    serial, counts = counter.counts()
-    if serial <= since:
-        return None
-    values: dict[str, float] = dict(zip(_NAMES, counts, strict=False))
-    values["consumer_wait_seconds"] /= 1e9
-    return TotalCounts(serial, counts[_EPOCH], LoaderStats(**values))  # type: ignore[arg-type]
+    def stats(
+        self, counter: EpochCounter, selection: Selection, settings: LoaderSettings
+    ) -> LoaderStats:
+        """What they have added so far; `bytes_needed` counts a tile once, whoever needs it."""
+        serial, counts = counter.counts()
+        values: dict[str, float] = dict(zip(_NAMES, counts, strict=False))
+        values["consumer_wait_seconds"] /= 1e9
+        total = LoaderStats(**values)  # type: ignore[arg-type]
+        if not total.bytes_needed:
+            return total
+        if self._needed[0] != serial:
+            alone = replace(settings.share(), worker=0, num_workers=1)
+            planned = selection.loader(settings, alone, counts[_EPOCH])
+            self._needed = serial, planned.stats().bytes_needed
+        # Where they went on from a state, it is less than what the rank's epoch needs.
+        return replace(total, bytes_needed=min(total.bytes_needed, self._needed[1]))
 
 
 def _words(stats: LoaderStats) -> list[int]:

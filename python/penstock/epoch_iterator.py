@@ -89,6 +89,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
                 taken = self._take_x(batch), self._take_obs(batch)
                 if self._count is not None:
                     self._count()
+                self._progress.share()
                 return taken
         except BaseException:
             self.close()

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from .epoch_counter import EpochCounter
+from .epoch_counts import WorkerCounts
 from .epoch_course import Course, begin_course, check_worker
+from .epoch_iterator import EpochProgress
 from .epoch_position import Position, selection_fingerprint
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
@@ -91,6 +93,11 @@ class EpochState:
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)
         return self._course
+
+    def progress(self, course: Course) -> EpochProgress:
+        """What a loader of the course reports to; in a worker, the main process too."""
+        shared = WorkerCounts(self.counter, course.epoch, course.serial) if in_worker() else None
+        return EpochProgress(course.serial, shared)
 
     def position(self, selection: Selection) -> Position:
         """How far it is.

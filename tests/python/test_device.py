@@ -292,6 +292,13 @@ def test_the_loader_says_when_it_is_ready(tiled) -> None:
     assert not progress.is_ready
 
 
+def test_it_says_where(tiled) -> None:
+    assert "float32 torch.Tensor on cpu" in repr(of(tiled))
+    assert "bfloat16 torch.Tensor (sparse CSR)" in repr(
+        of(tiled, None, dtype="bfloat16", sparse=True)
+    )
+
+
 # What is refused
 
 
