@@ -26,6 +26,7 @@ void order_entries(const std::byte* indices, uint32_t nnz, const ColumnNumbers& 
   scratch.marked.resize((size_t{columns.end} + 63) / 64, 0);
   scratch.entry_of.resize(columns.end);
   scratch.order.resize(nnz);
+  scratch.numbers.resize(nnz);
   bool twice = false;
   for (uint32_t i = 0; i < nnz; ++i) {
     const uint32_t number = columns.numbers[load_unaligned<Index>(indices + i * sizeof(Index))];
@@ -35,10 +36,13 @@ void order_entries(const std::byte* indices, uint32_t nnz, const ColumnNumbers& 
     word |= bit;
     scratch.entry_of[number] = i;
   }
-  uint32_t* out = scratch.order.data();
+  size_t count = 0;
   for (size_t w = 0; w < scratch.marked.size(); ++w) {
     for (uint64_t word = scratch.marked[w]; word != 0; word &= word - 1) {
-      *out++ = scratch.entry_of[w * 64 + static_cast<size_t>(std::countr_zero(word))];
+      const auto number =
+          static_cast<uint32_t>(w * 64) + static_cast<uint32_t>(std::countr_zero(word));
+      scratch.numbers[count] = number;
+      scratch.order[count++] = scratch.entry_of[number];
     }
     scratch.marked[w] = 0;
   }
@@ -48,6 +52,21 @@ void order_entries(const std::byte* indices, uint32_t nnz, const ColumnNumbers& 
     return columns.numbers[load_unaligned<Index>(indices + a * sizeof(Index))] <
            columns.numbers[load_unaligned<Index>(indices + b * sizeof(Index))];
   });
+  for (uint32_t i = 0; i < nnz; ++i) {
+    const std::byte* const at = indices + scratch.order[i] * sizeof(Index);
+    scratch.numbers[i] = columns.numbers[load_unaligned<Index>(at)];
+  }
+}
+
+template <typename Index>
+void keep_order(const std::byte* indices, uint32_t nnz, const ColumnNumbers& columns,
+                RepackScratch& scratch) {
+  scratch.order.resize(nnz);
+  std::iota(scratch.order.begin(), scratch.order.end(), 0U);
+  scratch.numbers.resize(nnz);
+  for (uint32_t i = 0; i < nnz; ++i) {
+    scratch.numbers[i] = columns.numbers[load_unaligned<Index>(indices + i * sizeof(Index))];
+  }
 }
 
 /// `count` values, that of place_of(i) at i.
@@ -136,14 +155,14 @@ void repack_row(const PackedRowLayout& from, const std::byte* record, const Colu
   const PackedRowView view = PackedRowView::of(record, from);
   const uint32_t nnz = view.nnz;
   const bool raw = view.wide_count == kRawRow;
-  if (columns.ascending) {
-    scratch.order.resize(nnz);
-    std::iota(scratch.order.begin(), scratch.order.end(), 0U);
-  } else {
-    with_index_type(from.index_bytes, [&](auto index) {
-      order_entries<decltype(index)>(view.indices, nnz, columns, scratch);
-    });
-  }
+  with_index_type(from.index_bytes, [&](auto index) {
+    using Index = decltype(index);
+    if (columns.ascending) {
+      keep_order<Index>(view.indices, nnz, columns, scratch);
+    } else {
+      order_entries<Index>(view.indices, nnz, columns, scratch);
+    }
+  });
   const uint32_t* const order = scratch.order.data();
   std::byte* out = destination;
   const PackedRowHeader header{nnz, view.wide_count};
@@ -169,16 +188,12 @@ void repack_row(const PackedRowLayout& from, const std::byte* record, const Colu
         out);
     out += size_t{view.wide_count} * to.value_bytes;
   }
-  with_index_type(from.index_bytes, [&](auto from_index) {
-    using From = decltype(from_index);
-    with_index_type(to.index_bytes, [&](auto to_index) {
-      using To = decltype(to_index);
-      for (uint32_t i = 0; i < nnz; ++i, out += sizeof(To)) {
-        const auto number = static_cast<To>(
-            columns.numbers[load_unaligned<From>(view.indices + order[i] * sizeof(From))]);
-        std::memcpy(out, &number, sizeof(To));
-      }
-    });
+  with_index_type(to.index_bytes, [&](auto to_index) {
+    using To = decltype(to_index);
+    for (uint32_t i = 0; i < nnz; ++i, out += sizeof(To)) {
+      const auto number = static_cast<To>(scratch.numbers[i]);
+      std::memcpy(out, &number, sizeof(To));
+    }
   });
   if (!raw) {
     for (uint32_t i = 0; i < nnz; ++i) *out++ = static_cast<std::byte>(view.codes[order[i]]);

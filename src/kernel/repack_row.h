@@ -27,6 +27,7 @@ struct RepackScratch {
   std::vector<uint64_t> marked;         // a bit for each new number
   std::vector<uint32_t> entry_of;       // by new number
   std::vector<uint32_t> order;          // entries by new number
+  std::vector<uint32_t> numbers;        // new numbers in that order
   std::vector<uint32_t> place_of_wide;  // by entry, escapes only
 };
 
