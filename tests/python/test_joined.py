@@ -431,3 +431,27 @@ def test_sources_drawn_equally_often(three) -> None:
     ds = ps.Dataset(paths(three), balance="source", num_samples=6_000, seed=1)
     drawn = pd.Series([source for source, _ in cells(ds)]).value_counts()
     assert (np.abs(drawn - 2_000) < 5 * np.sqrt(6_000 * 2 / 9)).all()
+
+
+def test_a_measurement_and_layer_of_each(three, tmp_path) -> None:
+    other = make(60, GENES[60:140], 7, "float32")
+    tiledbsoma.io.from_anndata(str(tmp_path / "gex"), other, "GEX", X_layer_name="counts")
+    named = {"blood": paths(three)["blood"], "gex": tmp_path / "gex"}
+    joined = ps.join(named, measurement=["RNA", "GEX"], layer=["raw", "counts"])
+    assert (joined.measurements, joined.layers("joined")) == (["joined"], ["joined"])
+    whole = anndata.concat({"blood": three["blood"][1], "gex": other}, label="source")
+    ds = ps.Dataset(joined, batch_size=30)
+    for X, obs in ds:
+        oracle = whole[rows_of(whole, obs), ds.var_names.tolist()]
+        np.testing.assert_array_equal(X, oracle.X.toarray())
+    with pytest.raises(ps.NotFound, match="there is no measurement 'RNA'; the join has 'joined'"):
+        joined.var("RNA")
+
+
+def test_as_anndata(three) -> None:
+    data = ps.Dataset(ps.join(paths(three), genes="outer"), dtype="float64").to_anndata()
+    whole = expected(three, "outer")
+    assert data.obs_names.tolist() == whole.obs_names.tolist()
+    assert set(data.var_names) == set(whole.var_names)
+    np.testing.assert_array_equal(data.X.toarray(), whole[:, data.var_names].X.toarray())
+    assert data.obs["source"].tolist() == whole.obs["source"].tolist()
