@@ -31,6 +31,11 @@ nb::object joinids(const BatchHandle& self) {
   return numpy_array(joinids.data(), {joinids.size()}, DataType::kInt64, keep_alive(self.batch));
 }
 
+nb::object lengths(const BatchHandle& self) {
+  const auto lengths = self.batch->lengths();
+  return numpy_array(lengths.data(), {lengths.size()}, DataType::kInt32, keep_alive(self.batch));
+}
+
 nb::object positions(const BatchHandle& self) {
   const auto positions = self.batch->positions();
   return numpy_array(positions.data(), {positions.size()}, DataType::kInt64,
@@ -52,6 +57,7 @@ void register_batch(nb::module_& module) {
                    "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
       .def("dense", &dense, nb::sig("def dense(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("joinids", &joinids, nb::sig("def joinids(self) -> numpy.typing.NDArray[typing.Any]"))
+      .def("lengths", &lengths, nb::sig("def lengths(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("positions", &positions,
            nb::sig("def positions(self) -> numpy.typing.NDArray[typing.Any]"));
 }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "loader_handle.h"
@@ -69,6 +71,16 @@ void register_loader(nb::module_& module) {
           "dtype", [](const LoaderOptions& self) { return std::string(name_of(self.dtype)); },
           [](LoaderOptions& self, const std::string& name) { self.dtype = batch_type(name); })
       .def_rw("narrow_values", &LoaderOptions::narrow_values)
+      .def_prop_rw(
+          "transforms",
+          [](const LoaderOptions& self) -> std::optional<TransformPlan> {
+            if (self.transforms == nullptr) return std::nullopt;
+            return *self.transforms;
+          },
+          [](LoaderOptions& self, const std::optional<TransformPlan>& plan) {
+            self.transforms = plan ? std::make_shared<const TransformPlan>(*plan) : nullptr;
+          },
+          nb::arg("value").none())
       .def_rw("drop_last", &LoaderOptions::drop_last)
       .def_rw("min_batch", &LoaderOptions::min_batch)
       .def_rw("uneven", &LoaderOptions::uneven)

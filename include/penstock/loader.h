@@ -4,6 +4,7 @@
 #include <penstock/experiment.h>
 #include <penstock/row_sampling.h>
 #include <penstock/row_selection.h>
+#include <penstock/transform.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,8 @@ struct LoaderOptions {
   /// CSR values are uint16 in each batch where all of them are such numbers, to be sent on in less
   /// time; memory is planned for `dtype` all the same, and the order is the same.
   bool narrow_values = false;
+  /// What is done to each cell's values while batches are made; null: nothing.
+  std::shared_ptr<const TransformPlan> transforms;
   bool drop_last = false;
   /// A last batch with fewer rows joins the one before it (which then has more than batch_size), or
   /// is left out when it is the only one. With kExact every batch must have as many:
@@ -88,6 +91,8 @@ class Batch {
   std::span<const int64_t> positions() const noexcept { return positions_; }
   /// The row that is here a second time so that ranks make equally many batches (kPad).
   std::optional<uint32_t> repeated_row() const noexcept { return repeated_row_; }
+  /// How many tokens each row has before the padding; empty for a batch that is none of tokens.
+  std::span<const int32_t> lengths() const noexcept { return lengths_; }
 
   ~Batch();
   Batch(const Batch&) = delete;
@@ -103,7 +108,7 @@ class Batch {
   BatchLayout layout_ = BatchLayout::kCsr;
   std::span<const int64_t> joinids_, positions_;
   std::optional<uint32_t> repeated_row_;
-  std::span<const int32_t> indptr_, indices_;
+  std::span<const int32_t> indptr_, indices_, lengths_;
   const std::byte* values_ = nullptr;
   std::shared_ptr<void> storage_;
 };

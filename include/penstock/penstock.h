@@ -8,3 +8,4 @@
 #include <penstock/row_sampling.h>   // IWYU pragma: export
 #include <penstock/row_selection.h>  // IWYU pragma: export
 #include <penstock/table.h>          // IWYU pragma: export
+#include <penstock/transform.h>      // IWYU pragma: export

@@ -33,6 +33,9 @@ struct BatchAccess {
     batch.indices_ = indices;
     batch.values_ = values;
   }
+  static void set_lengths(Batch& batch, std::span<const int32_t> lengths) {
+    batch.lengths_ = lengths;
+  }
   static void set_storage(Batch& batch, std::shared_ptr<void> storage) {
     batch.storage_ = std::move(storage);
   }

@@ -23,17 +23,19 @@ void prefetch_record(const StoredRow& row) noexcept {
 }  // namespace
 
 struct BatchAssembler::Parts {
-  size_t joinids = 0, positions = 0, indptr = 0, indices = 0, values = 0, total = 0;
+  size_t joinids = 0, positions = 0, lengths = 0, indptr = 0, indices = 0, values = 0, total = 0;
   std::byte* base = nullptr;
 
-  Parts(BatchLayout layout, uint64_t rows, uint64_t columns, uint64_t nnz, size_t value_bytes) {
+  Parts(BatchLayout layout, const BatchShape& shape, uint64_t rows, uint64_t nnz) {
+    const size_t value_bytes = size_of(shape.dtype);
     joinids = 0;
     positions = align64(joinids + rows * sizeof(int64_t));
-    indptr = align64(positions + rows * sizeof(int64_t));
+    lengths = align64(positions + rows * sizeof(int64_t));
+    indptr = align64(lengths + (shape.tokens ? rows * sizeof(int32_t) : 0));
     const bool csr = layout == BatchLayout::kCsr;
     indices = align64(indptr + (csr ? (rows + 1) * sizeof(int32_t) : 0));
     values = align64(indices + (csr ? nnz * sizeof(int32_t) : 0));
-    total = align64(values + (csr ? nnz : rows * columns) * value_bytes);
+    total = align64(values + (csr ? nnz : rows * shape.columns) * value_bytes);
   }
   template <typename T>
   T* at(size_t offset) const {
@@ -44,14 +46,19 @@ struct BatchAssembler::Parts {
 BatchAssembler::BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout,
                                DataType dtype, uint32_t columns,
                                std::shared_ptr<const std::vector<int64_t>> column_ids,
-                               std::shared_ptr<BatchPool> pool, bool narrow_values)
+                               std::shared_ptr<BatchPool> pool, bool narrow_values,
+                               std::shared_ptr<const TransformPlan> transforms)
     : unpacker_(rows, dtype),
+      transformed_(transforms == nullptr
+                       ? nullptr
+                       : make_transformed_rows(*transforms, rows, columns, dtype, layout)),
       layout_(layout),
-      columns_(columns),
+      shape_(batch_shape(transforms.get(), columns, dtype)),
       value_bytes_(size_of(dtype)),
       column_ids_(std::move(column_ids)),
       pool_(std::move(pool)) {
-  if (narrow_values && layout == BatchLayout::kCsr && value_bytes_ > size_of(DataType::kUInt16)) {
+  if (narrow_values && transformed_ == nullptr && layout == BatchLayout::kCsr &&
+      value_bytes_ > size_of(DataType::kUInt16)) {
     narrow_.emplace(rows, DataType::kUInt16);
   }
 }
@@ -63,14 +70,14 @@ size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
         "batch_size: " +
         std::to_string(rows) + " rows with " + std::to_string(nnz) + " non-zeros");
   }
-  return Parts(layout_, rows, columns_, nnz, value_bytes_).total;
+  return Parts(layout_, shape_, rows, nnz).total;
 }
 
 std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow> rows,
                                                       std::optional<uint32_t> repeated_row) const {
   uint64_t nnz = 0;
   for (const StoredRow& row : rows) nnz += row.nnz;
-  Parts parts(layout_, rows.size(), columns_, nnz, value_bytes_);
+  Parts parts(layout_, shape_, rows.size(), nnz);
   auto block = pool_->take(batch_bytes(rows.size(), nnz));
   parts.base = block.data;
 
@@ -85,21 +92,32 @@ std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow>
   BatchAccess::set_rows(*batch, {joinids, rows.size()}, {positions, rows.size()});
   BatchAccess::set_repeated_row(*batch, repeated_row);
   std::byte* const values = parts.at<std::byte>(parts.values);
-  DataType dtype = unpacker_.output_type();
+  DataType dtype = shape_.dtype;
   if (layout_ == BatchLayout::kCsr) {
-    dtype = fill_csr_values(rows, parts);
+    dtype = fill_csr_values(rows, parts, nnz);
     BatchAccess::set_values(*batch, {parts.at<int32_t>(parts.indptr), rows.size() + 1},
                             {parts.at<int32_t>(parts.indices), nnz}, values);
   } else {
-    fill_dense(rows, values);
+    fill_dense(rows, parts);
     BatchAccess::set_values(*batch, {}, {}, values);
+    if (shape_.tokens) {
+      BatchAccess::set_lengths(*batch, {parts.at<int32_t>(parts.lengths), rows.size()});
+    }
   }
-  BatchAccess::set_shape(*batch, static_cast<uint32_t>(rows.size()), columns_, nnz, dtype, layout_);
+  BatchAccess::set_shape(*batch, static_cast<uint32_t>(rows.size()), shape_.columns, nnz, dtype,
+                         layout_);
   return batch;
 }
 
-DataType BatchAssembler::fill_csr_values(std::span<const StoredRow> rows,
-                                         const Parts& parts) const {
+DataType BatchAssembler::fill_csr_values(std::span<const StoredRow> rows, const Parts& parts,
+                                         uint64_t& nnz) const {
+  if (transformed_ != nullptr) {
+    nnz = transformed_->fill_csr(
+        rows, parts.at<int32_t>(parts.indptr), parts.at<int32_t>(parts.indices),
+        parts.at<std::byte>(parts.values),
+        [this](const StoredRow& row, uint32_t entry) { fail_misfit(row, entry); });
+    return shape_.dtype;
+  }
   if (narrow_ && fill_csr(rows, parts, *narrow_).entry == kernel::kNoMisfit) {
     return narrow_->output_type();
   }
@@ -127,11 +145,18 @@ BatchAssembler::Misfit BatchAssembler::fill_csr(std::span<const StoredRow> rows,
   return {};
 }
 
-void BatchAssembler::fill_dense(std::span<const StoredRow> rows, std::byte* values) const {
-  const size_t row_bytes = size_t{columns_} * value_bytes_;
+void BatchAssembler::fill_dense(std::span<const StoredRow> rows, const Parts& parts) const {
+  auto* values = parts.at<std::byte>(parts.values);
+  if (transformed_ != nullptr) {
+    transformed_->fill_dense(
+        rows, values, parts.at<int32_t>(parts.lengths),
+        [this](const StoredRow& row, uint32_t entry) { fail_misfit(row, entry); });
+    return;
+  }
+  const size_t row_bytes = size_t{shape_.columns} * value_bytes_;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
-    const uint32_t misfit = unpacker_.fill_dense(rows[i].record, values, columns_);
+    const uint32_t misfit = unpacker_.fill_dense(rows[i].record, values, shape_.columns);
     if (misfit != kernel::kNoMisfit) fail_misfit(rows[i], misfit);
     values += row_bytes;
   }

@@ -11,8 +11,10 @@
 #include "kernel/unpack_row.h"
 #include "pipeline/batch_pool.h"
 #include "pipeline/bucket_store.h"
+#include "pipeline/transformed_rows.h"
 
-// Packed rows to one batch, CSR or dense. Immutable; batches are made by any threads at once.
+// Packed rows to one batch, CSR, dense or tokens. Immutable; batches are made by any threads at
+// once.
 
 namespace penstock::pipeline {
 
@@ -21,10 +23,11 @@ class BatchAssembler {
   /// `column_ids` (null: column i is i) are only read to name a gene in an error.
   BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout, DataType dtype,
                  uint32_t columns, std::shared_ptr<const std::vector<int64_t>> column_ids,
-                 std::shared_ptr<BatchPool> pool, bool narrow_values = false);
+                 std::shared_ptr<BatchPool> pool, bool narrow_values = false,
+                 std::shared_ptr<const TransformPlan> transforms = nullptr);
 
-  /// Bytes of a batch. Throws InvalidArgument when a CSR batch has more non-zeros than an int32
-  /// indptr can count.
+  /// Bytes of a batch of rows with `nnz` stored non-zeros. Throws InvalidArgument when a CSR batch
+  /// has more non-zeros than an int32 indptr can count.
   size_t batch_bytes(uint64_t rows, uint64_t nnz) const;
 
   /// Throws InvalidArgument, naming value, cell and gene, when a value does not fit the dtype.
@@ -40,14 +43,17 @@ class BatchAssembler {
   };
   Misfit fill_csr(std::span<const StoredRow> rows, const Parts& parts,
                   const kernel::RowUnpacker& unpacker) const;
-  DataType fill_csr_values(std::span<const StoredRow> rows, const Parts& parts) const;
-  void fill_dense(std::span<const StoredRow> rows, std::byte* values) const;
+  /// The dtype of the values that it wrote; `nnz` is how many.
+  DataType fill_csr_values(std::span<const StoredRow> rows, const Parts& parts,
+                           uint64_t& nnz) const;
+  void fill_dense(std::span<const StoredRow> rows, const Parts& parts) const;
   [[noreturn]] void fail_misfit(const StoredRow& row, uint32_t entry) const;
 
   kernel::RowUnpacker unpacker_;
-  std::optional<kernel::RowUnpacker> narrow_;  ///< to uint16, tried first
+  std::optional<kernel::RowUnpacker> narrow_;           ///< to uint16, tried first
+  std::unique_ptr<const TransformedRows> transformed_;  ///< null: values go out as they are
   BatchLayout layout_;
-  uint32_t columns_;
+  BatchShape shape_;
   size_t value_bytes_;
   std::shared_ptr<const std::vector<int64_t>> column_ids_;
   std::shared_ptr<BatchPool> pool_;

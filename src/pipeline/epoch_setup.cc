@@ -8,6 +8,7 @@
 #include <string>
 
 #include "pipeline/selected_units.h"
+#include "pipeline/transformed_rows.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -47,6 +48,17 @@ std::vector<int64_t> every_column(int64_t end) {
   std::vector<int64_t> columns(static_cast<size_t>(end));
   std::iota(columns.begin(), columns.end(), int64_t{0});
   return columns;
+}
+
+void check_totals(const LoaderOptions& options, uint64_t rows) {
+  if (options.transforms == nullptr) return;
+  const auto check_one = [&](const TransformStep::Numbers& totals) {
+    if (totals == nullptr || totals->size() == rows) return;
+    throw InvalidArgument("transforms: row_totals must have one number for each selected row: " +
+                          std::to_string(totals->size()) + " for " + std::to_string(rows));
+  };
+  for (const TransformStep& step : options.transforms->steps) check_one(step.row_totals);
+  if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
 }
 
 /// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
@@ -115,12 +127,14 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
   }
   setup.first_batch = options.first_batch;
   check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(), options);
+  check_totals(options, setup.rows.size());
 
   BudgetRequest request;
   request.memory_budget = options.memory_budget;
   request.layout = options.layout;
-  request.value_bytes = size_of(options.dtype);
-  request.columns = setup.columns;
+  const BatchShape shape = batch_shape(options.transforms.get(), setup.columns, options.dtype);
+  request.value_bytes = size_of(shape.dtype);
+  request.columns = shape.columns;
   request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
   setup.budget = split_budget(request, *setup.reader, setup.units, setup.epoch);
   return setup;

@@ -59,7 +59,7 @@ EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
       plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
       batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
-                 setup_.column_ids, batches_, options.narrow_values),
+                 setup_.column_ids, batches_, options.narrow_values, options.transforms),
       ring_(plan_.batch_count(), setup_.budget.batches_ahead, setup_.first_batch),
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
