@@ -34,32 +34,54 @@ from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
 from .progress import progress
+from .matrix_batches import Tokens
 from .sampling import Balance
 from .shuffle_report import ShuffleReport
 from .table import DataFrame
 from .torch_adapter import dataloader
+from .transforms import (
+    Binarize,
+    Clip,
+    Expm1,
+    Log1p,
+    NormalizeTotal,
+    RankTokens,
+    Scale,
+    SelectGenes,
+    Transform,
+)
 
 __all__ = [
     "AxisQuery",
     "Balance",
     "BatchEncoder",
+    "Binarize",
+    "Clip",
     "CorruptData",
     "DataFrame",
     "Dataset",
     "Encoder",
     "Experiment",
+    "Expm1",
     "Internal",
     "InvalidArgument",
     "IoError",
     "JoinedExperiment",
     "LabelEncoder",
     "LoaderStats",
+    "Log1p",
+    "NormalizeTotal",
     "NotFound",
     "NumericEncoder",
     "OneHotEncoder",
     "PenstockError",
+    "RankTokens",
     "ResourceExhausted",
     "ShuffleReport",
+    "Scale",
+    "SelectGenes",
+    "Tokens",
+    "Transform",
     "Unsupported",
     "__version__",
     "dataloader",

@@ -9,7 +9,7 @@ neighbours, become objects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +64,12 @@ class ColumnValues:
     def rows(self, rows: slice) -> Array:
         """Values of a stretch of rows."""
         return self.values[rows] if self.codes is None else self.values.take(self.codes[rows])
+
+    def take_rows(self, positions: npt.NDArray[np.int64]) -> ColumnValues:
+        """The column of the rows at `positions`."""
+        if self.codes is None:
+            return replace(self, values=self.values.take(positions))
+        return replace(self, codes=self.codes.take(positions))
 
     def to_numpy(self) -> Array:
         """Values of all rows."""

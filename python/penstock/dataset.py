@@ -37,6 +37,7 @@ from .sources import resolve_source
 from .table import DataFrame
 from .to_anndata import to_anndata
 from .torch_adapter import register_with_torch
+from .transforms import Transform
 
 if TYPE_CHECKING:
     from .axis_query import AxisQuery
@@ -70,6 +71,13 @@ class Dataset:
         Columns of obs that come with each batch; of joined experiments also which a cell is from.
     encoders : sequence of Encoder, optional
         Columns of obs that come as numbers, under the encoder's name, after those of `obs_columns`.
+    transforms : sequence of Transform or callable, optional
+        What is done to X, in this order: steps of the engine (`NormalizeTotal`, `Log1p`, `Expm1`,
+        `Clip`, `Binarize`, `Scale`, `SelectGenes`, `RankTokens`), which its threads do while they
+        make batches, and then any callables, which take X of a batch and return another.
+    var_names : str, optional
+        Column of var that has the names of genes, for `Dataset.var_names` and for transforms that
+        take names; by default the first of var's usual name columns.
     batch_size : int, default 128
         Cells in a batch; the last one may have fewer.
     shuffle : bool or "chunks", default True
@@ -163,6 +171,8 @@ class Dataset:
         var_query: str | AxisQuery | Any | None = None,
         obs_columns: Sequence[str] | None = None,
         encoders: Iterable[Encoder] = (),
+        transforms: Iterable[Transform | Callable[[Any], Any]] = (),
+        var_names: str | None = None,
         batch_size: int = 128,
         shuffle: bool | str = True,
         seed: int = 0,
@@ -209,7 +219,7 @@ class Dataset:
         self._encoders = checked_encoders(encoders)
         self._selection = resolve_source(
             source, measurement, layer, obs_query, var_query, self._settings.threads
-        )
+        ).with_var_names(var_names)
         self._settings = self._settings.with_sampling(
             {
                 "weights": weights,
@@ -230,6 +240,7 @@ class Dataset:
             else obs_columns,
             pad_column=pad_column,
         )
+        self._selection = self._selection.with_transforms(transforms, self._settings)
         self._encoders_fitted = False
         self._identity = uuid.uuid4().hex
         self._epochs = EpochState()
@@ -251,8 +262,8 @@ class Dataset:
 
     @property
     def n_vars(self) -> int:
-        """Number of genes selected: the columns of X."""
-        return len(self._selection.genes)
+        """Number of genes selected: the columns of X, those of `SelectGenes` where there is one."""
+        return self._selection.n_columns
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -271,8 +282,14 @@ class Dataset:
 
     @property
     def var_names(self) -> npt.NDArray[Any]:
-        """Names of the columns of X: the first of var's usual name columns, else joinids."""
+        """Names of X's columns: from the argument `var_names`, var's usual ones, else joinids."""
         return self._selection.var_names
+
+    @property
+    def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
+        """What is done to X, as it was given."""
+        chain = self._selection.transforms
+        return () if chain is None else chain.steps
 
     @property
     def experiment(self) -> Experiment:
@@ -313,8 +330,13 @@ class Dataset:
             from .device.copier import DeviceCopier
             from .device.iterator import DeviceIterator
 
-            return DeviceIterator(loader, DeviceCopier(settings), obs.take, progress, count)
-        take_x = matrix_batches.converter(self._batch_format.format, settings.sparse)
+            copier = DeviceCopier(settings)
+            chain = self._selection.transforms
+            callables = () if chain is None else chain.callables
+            return DeviceIterator(loader, copier, obs.take, progress, count, callables)
+        take_x = matrix_batches.transformed(
+            self._batch_format.format, settings.sparse, self._selection.transforms
+        )
         return EpochIterator(loader, take_x, obs.take, progress, count)
 
     @property
@@ -365,7 +387,9 @@ class Dataset:
         """
         position = Position.from_state(state)
         if position.selection != selection_fingerprint(self._selection):
-            raise InvalidArgument("the state is of another selection of cells or genes than this")
+            raise InvalidArgument(
+                "the state is of another selection of cells or genes, or of other transforms, than this"
+            )
         self._epochs.load(position, self._settings)
 
     @property
@@ -563,8 +587,8 @@ class Dataset:
         Parameters
         ----------
         **changes
-            Arguments of `Dataset` from `batch_size` on, and `obs_columns`. The encoders stay,
-            fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
+            Arguments of `Dataset` from `batch_size` on, `obs_columns` and `transforms`. The encoders
+            stay, fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
             every cell comes.
 
         Raises
@@ -577,7 +601,7 @@ class Dataset:
         if "shuffle" in changes:
             loading["chunk_size"] = loading["chunks_per_block"] = None
         drawing = [name for name in sampling.ARGUMENTS if name in changes]
-        known = {*loading, *form, *sampling.ARGUMENTS} - {"sampling"}
+        known = {*loading, *form, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
         for name in changes:
             if name not in known:
                 raise InvalidArgument(
@@ -590,6 +614,9 @@ class Dataset:
             loading["sampling"] = None
         other._settings = LoaderSettings.checked(
             **{name: changes.get(name, value) for name, value in loading.items()}
+        )
+        other._selection = self._selection.with_transforms(
+            changes.get("transforms", self.transforms), other._settings
         )
         if drawing:
             other._settings = other._settings.with_sampling(

@@ -189,9 +189,15 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
         ("order", f"{order}, next epoch {dataset.epoch}"),
         ("X", f"{settings.dtype} {library}{place}"),
+        *_transform_rows(dataset),
         ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._batch_format.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]
+
+
+def _transform_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    names = [getattr(step, "__name__", type(step).__name__) for step in dataset.transforms]
+    return [("transforms", ", ".join(names))] if names else []
 
 
 def dataset_text(dataset: Dataset) -> str:

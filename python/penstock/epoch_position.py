@@ -96,7 +96,7 @@ class Position:
     """
 
     epoch: int
-    selection: int  # fingerprint of cells and genes
+    selection: int  # fingerprint of cells, genes and transforms
     segments: tuple[Segment, ...] = ()
     worker: int | None = None
     lane: int | None = None
@@ -179,8 +179,10 @@ def batches_of_worker(batches: int, worker: int, num_workers: int) -> int:
 
 
 def selection_fingerprint(selection: Selection) -> int:
-    """Of cells and genes, the same on every machine."""
-    return selection.rows.fingerprint() ^ (selection.genes.fingerprint() * 3 & (1 << 64) - 1)
+    """Of cells, genes and transforms, the same on every machine."""
+    genes = selection.genes.fingerprint() * 3 & (1 << 64) - 1
+    transforms = 0 if selection.transforms is None else selection.transforms.fingerprint()
+    return selection.rows.fingerprint() ^ genes ^ transforms
 
 
 def what_is_left(

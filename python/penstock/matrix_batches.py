@@ -3,11 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _core
+
+if TYPE_CHECKING:
+    from .transform_chain import Chain
+
+
+class Tokens(NamedTuple):
+    """X of a batch of `RankTokens`, as arrays or tensors.
+
+    Attributes
+    ----------
+    ids : (cells, max_tokens), int64 or int32
+        Tokens of each cell, then padding.
+    lengths : (cells,), int32
+        How many tokens each cell has.
+    """
+
+    ids: Any
+    lengths: Any
+
+
+def transformed(
+    format: str, sparse: str | None, chain: Chain | None
+) -> Callable[[_core.Batch], Any]:
+    """As `converter`, then what the transforms have left to do."""
+    if chain is None:
+        return converter(format, sparse)
+    convert = converter(format, sparse) if chain.max_tokens is None else _tokens(format)
+    callables = chain.callables
+    if not callables:
+        return convert
+
+    def convert_and_call(batch: _core.Batch) -> Any:
+        X = convert(batch)
+        for call in callables:
+            X = call(X)
+        return X
+
+    return convert_and_call
+
+
+def _tokens(format: str) -> Callable[[_core.Batch], Any]:
+    if format == "torch":
+        import torch  # noqa: F401
+
+        return lambda batch: Tokens(as_tensor(batch.dense()), as_tensor(batch.lengths()))
+    return lambda batch: Tokens(batch.dense(), batch.lengths())
 
 
 def converter(format: str, sparse: str | None) -> Callable[[_core.Batch], Any]:

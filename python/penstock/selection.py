@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from .arguments import checked_text
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
 from .sampling import Sampling
 from .sharding import Share
-from .table import DataFrame
+from .table import JOINID, DataFrame
+from .transform_chain import Chain, column_names, make_chain
 
 #: Columns of var that hold names, best first.
 _NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
@@ -30,6 +32,8 @@ class Selection:
     layer: str
     rows: _core.RowSelection
     genes: _core.RowSelection
+    transforms: Chain | None = None
+    var_names_column: str | None = None
 
     def __post_init__(self) -> None:
         # A layer that is not there, or not read, is an error now and not at the first batch.
@@ -52,21 +56,63 @@ class Selection:
 
     @property
     def var(self) -> DataFrame:
-        """The selected genes with all stored columns."""
-        return DataFrame(self.experiment._core.var(self.measurement), "var", self.genes)
+        """The genes of X's columns, in their order, with all stored columns."""
+        core = self.experiment._core.var(self.measurement)
+        chain = self.transforms
+        if chain is None or chain.joinids is None:
+            return DataFrame(core, "var", self.genes)
+        there = chain.joinids[chain.joinids >= 0]
+        chosen = _core.RowSelection.from_unsorted(np.sort(there))
+        return DataFrame(core, "var", chosen, None if (np.diff(there) > 0).all() else there)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of genes that X has columns of."""
+        return len(self.genes) if self.transforms is None else self.transforms.columns
 
     @property
     def var_names(self) -> npt.NDArray[Any]:
-        """Names of the genes: the first of var's usual name columns, else joinids."""
+        """Names of the columns of X."""
+        if self.transforms is None:
+            return self.gene_names(self.genes)
+        return column_names(self, self.transforms)
+
+    def names_column(self, column: str | None = None) -> str:
+        """Column of var with the names: the given one, the Dataset's, or the usual one.
+
+        Raises
+        ------
+        InvalidArgument, NotFound
+            No such column.
+        """
         there = self.var.columns
-        for name in _NAME_COLUMNS:
-            if name in there:
-                return self.var.read([name])[name].to_numpy()
-        return self.genes.to_numpy()
+        chosen = self.var_names_column if column is None else column
+        if chosen is not None:
+            name = checked_text("the column of gene names", chosen)
+            return self.var.checked_columns([name], "the column of gene names")[0]
+        return next((name for name in _NAME_COLUMNS if name in there), JOINID)
+
+    def gene_names(self, genes: _core.RowSelection, column: str | None = None) -> npt.NDArray[Any]:
+        """Names of some genes, by ascending joinid."""
+        name = self.names_column(column)
+        var = DataFrame(self.experiment._core.var(self.measurement), "var", genes)
+        return var.read([name])[name].to_numpy()
 
     def with_rows(self, rows: _core.RowSelection) -> Selection:
         """Other cells of the same layer."""
         return replace(self, rows=rows)
+
+    def with_var_names(self, column: str | None) -> Selection:
+        """The same with names of genes from another column of var, which is checked."""
+        chosen = replace(self, var_names_column=column)
+        chosen.names_column()
+        return chosen
+
+    def with_transforms(self, transforms: Any, settings: LoaderSettings) -> Selection:
+        """The same with other transforms; raises as `make_chain` does."""
+        chain = make_chain(replace(self, transforms=None), transforms)
+        chain.check_batches(settings)
+        return replace(self, transforms=chain if chain.steps else None)
 
     def first_rows(self, count: int) -> Selection:
         """The `count` cells with the lowest joinids."""
@@ -76,8 +122,7 @@ class Selection:
         self, settings: LoaderSettings, share: Share, epoch: int, first_batch: int = 0
     ) -> _core.Loader:
         """Plan an epoch from a batch on; nothing is read before its first batch is asked for."""
-        genes = None if self._has_every_gene() else self.genes.to_numpy().tolist()
-        options = settings.loader_options(share, epoch, self.rows, genes)
+        options = self.loader_options(settings, share, epoch)
         options.first_batch = first_batch
         if settings.sampling is not None:
             options.sampling = settings.sampling.for_cells(self)
@@ -104,14 +149,27 @@ class Selection:
         drawn = None if settings.sampling is None else settings.sampling.for_cells(self)
         return 0 if drawn is None else drawn.fingerprint()
 
-    def _has_every_gene(self) -> bool:
+    def loader_options(
+        self, settings: LoaderSettings, share: Share, epoch: int
+    ) -> _core.LoaderOptions:
+        """Options of the engine for these cells and genes, each cell once."""
+        genes = self.genes if self.transforms is None else self.transforms.genes
+        columns = None if self._is_every_gene(genes) else genes.to_numpy().tolist()
+        options = settings.loader_options(share, epoch, self.rows, columns)
+        options.transforms = self.engine_transforms
+        return options
+
+    @cached_property
+    def engine_transforms(self) -> _core.TransformPlan | None:
+        """The transforms as the engine takes them, totals of the selected cells included."""
+        return None if self.transforms is None else self.transforms.engine_plan(self)
+
+    def _is_every_gene(self, genes: _core.RowSelection) -> bool:
         stored = self.matrix.shape[1]
-        return len(self.genes) == stored and (
-            stored == 0 or self.genes.at(stored - 1) == stored - 1
-        )
+        return len(genes) == stored and (stored == 0 or genes.at(stored - 1) == stored - 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        made_again = ("matrix", "_row_weights")
+        made_again = ("matrix", "_row_weights", "engine_transforms")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -27,15 +27,20 @@ class DataFrame:
     """obs or var of an experiment, or the rows of it that a `Dataset` selects.
 
     Nothing is read before values are asked for, and then only the columns that are needed. Rows
-    come in ascending order of ``soma_joinid``.
+    come in ascending order of ``soma_joinid``; those of `Dataset.var` in the order of X's columns.
     """
 
     def __init__(
-        self, core: _core.DataFrame, kind: str, selection: _core.RowSelection | None = None
+        self,
+        core: _core.DataFrame,
+        kind: str,
+        selection: _core.RowSelection | None = None,
+        order: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._core = core
         self._kind = kind
         self._selection = selection
+        self._order = order  # joinids of the selection in another order
 
     @property
     def uri(self) -> str:
@@ -93,8 +98,12 @@ class DataFrame:
             self.select(value_filter)
             return {}
         with _naming("value_filter", self.uri):
-            read = self._core.read(names, text, self._selection)
-        return {column.name: from_core(column) for column in read}
+            if self._order is not None and JOINID not in names:
+                read = self._core.read([*names, JOINID], text, self._selection)
+            else:
+                read = self._core.read(names, text, self._selection)
+        values = {column.name: from_core(column) for column in read}
+        return values if self._order is None else _ordered(values, names, self._order)
 
     def select(
         self, value_filter: str | None = None, argument: str = "value_filter"
@@ -162,6 +171,16 @@ class DataFrame:
 
     def __reduce__(self) -> Any:
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
+
+
+def _ordered(
+    values: dict[str, ColumnValues], names: Sequence[str], order: npt.NDArray[np.int64]
+) -> dict[str, ColumnValues]:
+    """Rows that were read, by ascending joinid, in another order of joinids."""
+    joinids = values[JOINID].to_numpy()
+    place = np.searchsorted(joinids, order)
+    rows = place[np.append(joinids, -1)[place] == order]
+    return {name: values[name].take_rows(rows) for name in names}
 
 
 def _checked_filter(value_filter: str | None, argument: str) -> str:

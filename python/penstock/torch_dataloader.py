@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from .epoch_course import Course
 from .epoch_state import EpochState
-from .matrix_batches import as_tensor, coo_tensor, csr_tensor
+from .matrix_batches import Tokens, as_tensor, coo_tensor, csr_tensor
 
 
 class EpochSource(Protocol):
@@ -119,6 +119,8 @@ def to_tensors(batch: Any) -> tuple[Any, Any]:
     X, obs = batch
     if isinstance(obs, dict):
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
+    if isinstance(X, Tokens):
+        return Tokens(*map(_tensor_or_same, X)), obs
     if hasattr(X, "indptr"):
         return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
     if hasattr(X, "coords"):  # a scipy coo_matrix of our own: rows ascend

@@ -16,6 +16,7 @@ from .errors import InvalidArgument, NotFound
 from .transforms import Transform
 
 if TYPE_CHECKING:
+    from .loader_settings import LoaderSettings
     from .selection import Selection
 
 Array = npt.NDArray[Any]
@@ -75,6 +76,8 @@ class Chain:
         """Add a call of the engine's plan."""
         if self.max_tokens is not None:
             raise InvalidArgument("RankTokens must be the last step of the engine")
+        if self.is_centred and method == "normalize_total":
+            raise InvalidArgument("NormalizeTotal must come before a centring Scale (mean=)")
         self._calls.append(_Call(method, arguments, "totals" in totals, totals.get("totals"), last))
 
     def check_totals(self, column: str) -> None:
@@ -115,6 +118,8 @@ class Chain:
         """Take other columns, in another order."""
         if self.is_centred:
             raise InvalidArgument("SelectGenes must come before a Scale with mean=")
+        if any(isinstance(each, (bool, np.bool_)) for each in wanted):
+            raise InvalidArgument("SelectGenes takes names or joinids, not a mask: joinids[mask]")
         by_joinid = all(isinstance(each, (int, np.integer)) for each in wanted)
         there = self.column_joinids()
         keys = there if by_joinid else self.names(column)
@@ -211,8 +216,14 @@ class Chain:
             digest.update(f"{getattr(each, '__module__', '')}.{name}".encode())
         return int.from_bytes(digest.digest()[:8], "little")
 
-    def check_batches(self, sparse: str | None, dtype: str) -> None:
+    def check_batches(self, settings: LoaderSettings) -> None:
         """Refuse layouts and types that cannot hold what results."""
+        sparse, dtype = settings.sparse, settings.engine_dtype
+        if settings.is_placed and (self.max_tokens is not None or self.is_centred):
+            raise InvalidArgument(
+                "RankTokens and Scale with mean= are made in main memory: leave device= and half "
+                "dtypes out, and move the batches"
+            )
         if self.max_tokens is not None:
             if sparse is not None:
                 raise InvalidArgument("RankTokens gives a padded matrix: sparse must be False")
@@ -251,7 +262,9 @@ def make_chain(selection: Selection, transforms: Any) -> Chain:
                 )
             step.add_to(chain)
         elif isinstance(step, type) and issubclass(step, Transform):
-            raise InvalidArgument(f"transforms has the class {step.__name__}, not {step.__name__}()")
+            raise InvalidArgument(
+                f"transforms has the class {step.__name__}, not {step.__name__}()"
+            )
         elif callable(step):
             chain.callables += (step,)
         else:
@@ -327,7 +340,9 @@ def _positions_in(new: Array, kept: Array) -> Array:
 def _token(name: Any, token: Any, most: int) -> int:
     number = int(token)
     if number != token or not -most - 1 <= number <= most:
-        raise InvalidArgument(f"a token must be an integer of the dtype, got {token!r} for {name!r}")
+        raise InvalidArgument(
+            f"a token must be an integer of the dtype, got {token!r} for {name!r}"
+        )
     return number
 
 
@@ -343,4 +358,3 @@ def _objects(values: list[Any]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array
-

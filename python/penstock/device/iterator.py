@@ -24,10 +24,12 @@ class DeviceIterator(EpochIterator):
         take_obs: Callable[[_core.Batch], Any],
         progress: EpochProgress,
         count: Callable[[], None] | None = None,
+        callables: tuple[Callable[[Any], Any], ...] = (),
     ) -> None:
         super().__init__(loader, CsrArrays.of, take_obs, progress)
         self._copier = copier
         self._count_handed_over = count
+        self._callables = callables
         self._ahead: SentBatch | None = None
         self._error: Exception | None = None
 
@@ -37,10 +39,12 @@ class DeviceIterator(EpochIterator):
             sent = self._send_next()
         if self._copier.lane.runs_beside and self._progress.is_ready:
             self._send_ahead()
-        batch = self._copier.receive(sent)
+        X, obs = self._copier.receive(sent)
+        for call in self._callables:
+            X = call(X)
         if self._count_handed_over is not None:
             self._count_handed_over()
-        return batch
+        return X, obs
 
     def _send_next(self) -> SentBatch:
         error, self._error = self._error, None

@@ -1,0 +1,469 @@
+"""What transforms do to batches, against scanpy, scikit-learn and the published tokenizer's rule."""
+
+from __future__ import annotations
+
+import pickle
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scanpy as sc
+import scipy.sparse as sp
+from conftest import Oracle, collect
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import binarize
+
+LAYOUTS = [(False, "float32"), (True, "float32"), (False, "float64"), (True, "float64")]
+
+
+def all_cells(oracle: Oracle, transforms, **arguments):
+    """X of all cells in the order of joinids."""
+    ds = ps.Dataset(oracle.path, shuffle=False, transforms=transforms, **arguments)
+    _, X = collect(ds)
+    assert X.shape == ds.shape
+    return X
+
+
+def annotated(oracle: Oracle, dtype: str = "float64") -> anndata.AnnData:
+    return anndata.AnnData(sp.csr_matrix(oracle.X.astype(dtype)))
+
+
+def close(got, expected, dtype: str) -> None:
+    assert got.dtype == np.dtype(dtype)
+    tolerance = 1e-6 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def names_of(oracle: Oracle) -> np.ndarray:
+    return ps.Dataset(oracle.path).var_names
+
+
+# --- as scanpy
+
+
+@pytest.mark.parametrize(("sparse", "dtype"), LAYOUTS)
+@pytest.mark.parametrize("name", ["pbmc3k", "census_like"])
+def test_normalize_and_log_as_scanpy(request, name: str, sparse: bool, dtype: str) -> None:
+    oracle = request.getfixturevalue(name)
+    scanpy = annotated(oracle, dtype)
+    sc.pp.normalize_total(scanpy, target_sum=1e4)
+    got = all_cells(oracle, [ps.NormalizeTotal(1e4)], sparse=sparse, dtype=dtype)
+    np.testing.assert_array_equal(got, scanpy.X.toarray())
+    sc.pp.log1p(scanpy)
+    steps = [ps.NormalizeTotal(1e4), ps.Log1p()]
+    close(all_cells(oracle, steps, sparse=sparse, dtype=dtype), scanpy.X.toarray(), dtype)
+
+
+@pytest.mark.parametrize(("sparse", "dtype"), LAYOUTS)
+def test_base_of_the_logarithm(soma_small: Oracle, sparse: bool, dtype: str) -> None:
+    scanpy = annotated(soma_small, dtype)
+    sc.pp.log1p(scanpy, base=2)
+    steps = [ps.Log1p(base=2)]
+    close(all_cells(soma_small, steps, sparse=sparse, dtype=dtype), scanpy.X.toarray(), dtype)
+    back = all_cells(soma_small, [*steps, ps.Expm1(base=2)], sparse=sparse, dtype=dtype)
+    np.testing.assert_allclose(back, soma_small.X.toarray(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_scale_as_scanpy(pbmc3k: Oracle, centre: bool) -> None:
+    scanpy = annotated(pbmc3k)
+    sc.pp.log1p(scanpy)
+    logged = scanpy.X.toarray()
+    sc.pp.scale(scanpy, zero_center=centre, max_value=3)
+    expected = scanpy.X if centre else scanpy.X.toarray()
+    std = logged.std(axis=0, ddof=1)
+    scale = ps.Scale(std, mean=logged.mean(axis=0) if centre else None)
+    steps = [ps.Log1p(), scale, ps.Clip(-3 if centre else None, 3)]
+    got = all_cells(pbmc3k, steps, dtype="float64")
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+    if not centre:
+        sparse = all_cells(pbmc3k, steps, dtype="float64", sparse=True)
+        np.testing.assert_array_equal(sparse, got)
+    # By name, and in the batch's own type.
+    series = pd.Series(std, index=names_of(pbmc3k)).sample(frac=1, random_state=0)
+    by_name = all_cells(pbmc3k, [ps.Log1p(), ps.Scale(series), ps.Clip(high=3)])
+    if not centre:
+        np.testing.assert_allclose(by_name, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_binarize_as_sklearn(soma_small: Oracle) -> None:
+    for threshold in (0, 1.5, 3):
+        expected = binarize(soma_small.X, threshold=threshold)
+        ds = ps.Dataset(
+            soma_small.path,
+            shuffle=False,
+            sparse=True,
+            batch_size=400,
+            transforms=[ps.Binarize(threshold)],
+        )
+        X, _ = next(iter(ds))
+        assert X.nnz == expected.nnz
+        np.testing.assert_array_equal(X.toarray(), expected.toarray())
+        assert X.has_canonical_format
+        got = all_cells(soma_small, [ps.Binarize(threshold)])
+        np.testing.assert_array_equal(got, expected.toarray())
+
+
+def test_clip_as_numpy(soma_small: Oracle) -> None:
+    for low, high in ((None, 2), (0, 1.5), (-1, 0)):
+        expected = np.clip(soma_small.X.toarray(), low, high)
+        for sparse in (False, True):
+            got = all_cells(soma_small, [ps.Clip(low, high)], sparse=sparse)
+            np.testing.assert_array_equal(got, expected)
+
+
+# --- genes
+
+
+@pytest.mark.parametrize("sparse", [False, True, "coo"])
+def test_genes_in_the_order_given(pbmc3k: Oracle, sparse) -> None:
+    chosen = np.random.default_rng(0).permutation(pbmc3k.X.shape[1])[:700]
+    names = names_of(pbmc3k)[chosen].tolist()
+    for genes in (names, chosen, chosen.tolist()):
+        ds = ps.Dataset(
+            pbmc3k.path,
+            shuffle=False,
+            sparse=sparse,
+            batch_size=1000,
+            dtype="uint16",
+            transforms=[ps.SelectGenes(genes)],
+        )
+        assert ds.shape == (pbmc3k.X.shape[0], 700)
+        assert ds.var_names.tolist() == names
+        X, obs = next(iter(ds))
+        expected = pbmc3k.X[obs["soma_joinid"]][:, chosen].toarray()
+        np.testing.assert_array_equal(X.toarray() if sparse else X, expected)
+        if sparse is True:
+            assert X.has_sorted_indices
+            assert (np.diff(X.indptr) == (expected != 0).sum(axis=1)).all()
+    assert ds.var.read(["soma_joinid"])["soma_joinid"].to_numpy().tolist() == chosen.tolist()
+    frame = ds.var.to_pandas(f"soma_joinid in {chosen[:9].tolist()}")
+    assert frame["soma_joinid"].tolist() == chosen[:9].tolist()
+    assert frame["var_id"].tolist() == names[:9]
+    pd.testing.assert_frame_equal(
+        ds.var.to_pandas(), pbmc3k.var.set_index("soma_joinid").loc[chosen].reset_index(),
+        check_dtype=False, check_categorical=False, check_like=True,
+    )  # fmt: skip
+
+
+def test_totals_are_of_the_genes_at_their_step(pbmc3k: Oracle) -> None:
+    chosen = [5000, 3, 77, 9999, 200]
+    whole = annotated(pbmc3k)
+    sc.pp.normalize_total(whole, target_sum=100)
+    got = all_cells(pbmc3k, [ps.NormalizeTotal(100), ps.SelectGenes(chosen)], dtype="float64")
+    np.testing.assert_array_equal(got, whole.X[:, chosen].toarray())
+    part = annotated(pbmc3k)[:, chosen].copy()
+    sc.pp.normalize_total(part, target_sum=100)
+    got = all_cells(pbmc3k, [ps.SelectGenes(chosen), ps.NormalizeTotal(100)], dtype="float64")
+    np.testing.assert_array_equal(got, part.X.toarray())
+
+
+def test_totals_of_an_obs_column(census_like: Oracle) -> None:
+    totals = census_like.obs["raw_sum"].to_numpy()
+    np.testing.assert_array_equal(totals, np.asarray(census_like.X.sum(axis=1)).ravel())
+    steps = [ps.SelectGenes([7, 3, 900]), ps.NormalizeTotal(1e4, totals="raw_sum")]
+    whole = annotated(census_like)
+    sc.pp.normalize_total(whole, target_sum=1e4)
+    expected = whole.X[:, [7, 3, 900]].toarray()
+    np.testing.assert_array_equal(all_cells(census_like, steps, dtype="float64"), expected)
+    # The totals follow the cells: a split, a shuffle, a part of an epoch.
+    for part in ps.Dataset(census_like.path, transforms=steps, dtype="float64").random_split(
+        0.3, 0.7
+    ):
+        joinids, X = collect(part)
+        np.testing.assert_array_equal(X, expected[joinids])
+
+
+def test_missing_genes(pbmc3k: Oracle) -> None:
+    names = names_of(pbmc3k)
+    wanted = ["not there", names[500], names[3], "neither"]
+    for step in (ps.SelectGenes(wanted, missing="zero"),):
+        for sparse in (False, True):
+            for before in ([], [ps.Log1p()]):
+                got = all_cells(pbmc3k, [*before, step], sparse=sparse)
+                expected = pbmc3k.X[:, [500, 3]].toarray()
+                expected = np.log1p(expected) if before else expected
+                np.testing.assert_allclose(got[:, [1, 2]], expected, rtol=1e-6)
+                assert not got[:, [0, 3]].any()
+    ds = ps.Dataset(pbmc3k.path, transforms=[step])
+    assert ds.var_names.tolist() == wanted
+    assert len(ds.var) == 2
+    with pytest.raises(ps.NotFound, match=r"2 of 4 genes are not there.*'not there'.*missing="):
+        ps.Dataset(pbmc3k.path, transforms=[ps.SelectGenes(wanted)])
+
+
+def test_only_the_chosen_genes_are_read_when_they_come_first(census_like: Oracle) -> None:
+    first = ps.Dataset(census_like.path, transforms=[ps.SelectGenes([1, 5])]).plan()
+    after = ps.Dataset(census_like.path, transforms=[ps.Log1p(), ps.SelectGenes([1, 5])]).plan()
+    query = ps.Dataset(census_like.path, var_query=ps.AxisQuery(coords=([1, 5],))).plan()
+    assert first.planned_bytes == query.planned_bytes < after.planned_bytes
+
+
+# --- tokens
+
+
+def tokenize(X: sp.csr_matrix, medians, tokens, most: int, target: float = 1e4) -> list[np.ndarray]:
+    """The published rule on counts (Geneformer, Methods), equal values by column."""
+    has_token = medians > 0
+    X = X.tocsr().astype(np.float64)
+    cells = []
+    for i in range(X.shape[0]):
+        row = X[i].toarray().ravel()
+        values = row / row.sum() * target
+        normalised = np.zeros_like(values)
+        normalised[has_token] = values[has_token] / medians[has_token]
+        nonzero = np.flatnonzero(normalised)
+        order = np.argsort(-normalised[nonzero], kind="stable")
+        cells.append(tokens[nonzero[order]][:most])
+    return cells
+
+
+def gene_tokens(oracle: Oracle, seed: int = 0):
+    """Medians and tokens of most genes, as arrays and as mappings."""
+    random = np.random.default_rng(seed)
+    n = oracle.X.shape[1]
+    medians = np.where(random.random(n) < 0.9, random.choice([0.5, 1.0, 1.7, 2.5], n), 0)
+    tokens = random.permutation(n) + 4
+    names = ps.Dataset(oracle.path).var_names
+    known = np.flatnonzero(medians)
+    by_name = {names[i]: medians[i] for i in known}, {names[i]: int(tokens[i]) for i in known}
+    return medians, tokens, *by_name
+
+
+@pytest.mark.parametrize("name", ["pbmc3k", "census_like"])
+@pytest.mark.parametrize("most", [64, 2048])
+def test_tokens_as_the_published_rule(request, name: str, most: int) -> None:
+    oracle = request.getfixturevalue(name)
+    medians, tokens, named_medians, named_tokens = gene_tokens(oracle)
+    expected = tokenize(oracle.X, medians, tokens, most)
+    step = ps.RankTokens(named_medians, named_tokens, max_tokens=most)
+    ds = ps.Dataset(oracle.path, transforms=[step], obs_columns=["soma_joinid"])
+    seen = 0
+    for X, obs in ds:
+        assert isinstance(X, ps.Tokens)
+        assert X.ids.shape == (len(obs["soma_joinid"]), most)
+        assert X.ids.dtype == np.int64
+        assert X.lengths.dtype == np.int32
+        for ids, length, cell in zip(X.ids, X.lengths, obs["soma_joinid"], strict=True):
+            assert ids[:length].tolist() == expected[cell].tolist()
+            assert not ids[length:].any()
+            seen += 1
+    assert seen == oracle.X.shape[0]
+
+
+def test_ends_padding_and_type_of_tokens(pbmc3k: Oracle) -> None:
+    medians, tokens, named_medians, named_tokens = gene_tokens(pbmc3k)
+    expected = tokenize(pbmc3k.X, medians, tokens, 98)
+    step = ps.RankTokens(
+        pd.Series(named_medians), named_tokens, max_tokens=100, cls_token=2, eos_token=3,
+        pad_token=1, dtype="int32",
+    )  # fmt: skip
+    ds = ps.Dataset(pbmc3k.path, transforms=[step], format="torch", shuffle=False, batch_size=500)
+    for loader in (ds, ps.dataloader(ds), ps.dataloader(ds, num_workers=1)):
+        X, obs = next(iter(loader))
+        ids, lengths = X.ids.numpy(), X.lengths.numpy()
+        assert ids.dtype == np.int32
+        for row, length, cell in zip(ids, lengths, np.asarray(obs["soma_joinid"]), strict=True):
+            assert row[:length].tolist() == [2, *expected[cell], 3]
+            assert (row[length:] == 1).all()
+
+
+# --- callables, workers, pickles, states
+
+
+def halve(X):
+    return X * 0.5
+
+
+def test_python_callables_come_last(soma_small: Oracle) -> None:
+    expected = np.log1p(soma_small.X.toarray()) / 2 - 1
+    got = all_cells(soma_small, [ps.Log1p(), halve, lambda X: X - 1])
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    ds = ps.Dataset(soma_small.path, transforms=[halve], format="torch", sparse=True)
+    X, obs = next(iter(ds))
+    np.testing.assert_array_equal(
+        X.to_dense().numpy(), soma_small.X[np.asarray(obs["soma_joinid"])].toarray() / 2
+    )
+    with pytest.raises(ps.InvalidArgument, match="must come before Python callables"):
+        ps.Dataset(soma_small.path, transforms=[halve, ps.Log1p()])
+
+
+def test_workers_pickles_and_settings(census_like: Oracle) -> None:
+    steps = [ps.NormalizeTotal(totals="raw_sum"), ps.Log1p(), ps.SelectGenes([9, 4, 2]), halve]
+    ds = ps.Dataset(census_like.path, transforms=steps, batch_size=500)
+    joinids, X = collect(ds)
+    ds.set_epoch(0)
+    copied = pickle.loads(pickle.dumps(ds))
+    again = collect(copied)
+    np.testing.assert_array_equal(again[0], joinids)
+    np.testing.assert_array_equal(again[1], X)
+    cells = dict(zip(joinids.tolist(), X, strict=True))
+    for context in ("fork", "spawn"):
+        loader = ps.dataloader(ds, num_workers=2, multiprocessing_context=context)
+        count = 0
+        for batch, obs in loader:
+            for row, cell in zip(batch.numpy(), obs["soma_joinid"].tolist(), strict=True):
+                np.testing.assert_array_equal(row, cells[cell])
+                count += 1
+        assert count == len(cells)
+    plain = ds.with_settings(transforms=[])
+    assert plain.transforms == ()
+    assert plain.n_vars == census_like.X.shape[1]
+    assert ds.with_settings(batch_size=7).transforms == ds.transforms
+    assert "transforms  NormalizeTotal, Log1p, SelectGenes, halve" in repr(ds)
+    assert X.shape[1] == ds.head(3)[0].shape[1] == 3
+
+
+def test_a_state_goes_on_with_the_same_transforms_alone(census_like: Oracle) -> None:
+    def dataset(*steps):
+        return ps.Dataset(census_like.path, transforms=steps, batch_size=500, memory_budget="64MiB")
+
+    first = dataset(ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([9, 4, 2]))
+    batches = [np.array(X) for X, _ in first]
+    first.set_epoch(0)
+    epoch = iter(first)
+    for _ in range(3):
+        next(epoch)
+    state = first.state_dict()
+    epoch.close()
+    second = dataset(ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([9, 4, 2]))
+    second.load_state_dict(state)
+    rest = [np.array(X) for X, _ in second]
+    assert len(rest) == len(batches) - 3
+    for got, expected in zip(rest, batches[3:], strict=True):
+        np.testing.assert_array_equal(got, expected)
+    for steps in (
+        [],
+        [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([9, 4])],
+        [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([4, 9, 2])],
+        [ps.NormalizeTotal(1e3), ps.Log1p(), ps.SelectGenes([9, 4, 2])],
+        [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([9, 4, 2]), halve],
+    ):
+        with pytest.raises(ps.InvalidArgument, match="transforms"):
+            dataset(*steps).load_state_dict(state)
+
+
+def test_the_order_does_not_depend_on_steps_that_keep_the_shape(census_like: Oracle) -> None:
+    plain, _ = collect(ps.Dataset(census_like.path, memory_budget="64MiB"))
+    logged, _ = collect(
+        ps.Dataset(census_like.path, memory_budget="64MiB", transforms=[ps.Log1p()])
+    )
+    np.testing.assert_array_equal(plain, logged)
+
+
+# --- random chains
+
+
+STEPS = st.one_of(
+    st.builds(ps.NormalizeTotal, st.sampled_from([1.0, 100.0, 1e4])),
+    st.builds(ps.Log1p, st.sampled_from([None, 2.0, 10.0])),
+    st.builds(ps.Binarize, st.sampled_from([0.0, 0.5, 2.0])),
+    st.builds(ps.Clip, st.sampled_from([None, 0.0, -1.0]), st.sampled_from([None, 1.0, 7.5])),
+    st.builds(ps.SelectGenes, st.permutations(range(12)).map(lambda p: p[:9])),
+)
+
+
+def reference(X: np.ndarray, genes: np.ndarray, step) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(step, ps.NormalizeTotal):
+        totals = X.sum(axis=1, keepdims=True)
+        return X / np.where(totals == 0, 1, totals / step.target_sum), genes
+    if isinstance(step, ps.Log1p):
+        return np.log1p(X) / (1 if step.base is None else np.log(step.base)), genes
+    if isinstance(step, ps.Binarize):
+        return (step.threshold < X).astype(X.dtype), genes
+    if isinstance(step, ps.Clip):
+        low = -np.inf if step.low is None else step.low
+        return np.clip(X, low, np.inf if step.high is None else step.high), genes
+    places = [int(np.flatnonzero(genes == each)[0]) for each in step.genes]
+    return X[:, places], genes[places]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(chain=st.lists(STEPS, max_size=4), sparse=st.booleans(), shuffle=st.booleans())
+def test_random_chains(soma_small: Oracle, chain, sparse, shuffle) -> None:
+    selecting = [step for step in chain if isinstance(step, ps.SelectGenes)]
+    if len(selecting) > 1:  # later ones choose among what is there
+        chain = [step for step in chain if step not in selecting[1:]]
+    X, genes = soma_small.X.toarray().astype(np.float64), np.arange(soma_small.X.shape[1])
+    for step in chain:
+        X, genes = reference(X, genes, step)
+    ds = ps.Dataset(
+        soma_small.path, transforms=chain, sparse=sparse, shuffle=shuffle, dtype="float64"
+    )
+    joinids, got = collect(ds)
+    np.testing.assert_allclose(got, X[joinids], rtol=1e-12, atol=1e-12)
+    assert ds.n_vars == len(genes)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        (ps.Log1p(), "transforms must be a list of steps"),
+        ("log1p", "transforms must be a list of steps"),
+        ([ps.Log1p], r"not Log1p\(\)"),
+        ([3], "a step such as ps.Log1p"),
+        ([ps.NormalizeTotal(0)], "target_sum must be more than 0"),
+        ([ps.NormalizeTotal(float("nan"))], "target_sum must be a number"),
+        ([ps.NormalizeTotal("all")], "target_sum must be a number"),
+        ([ps.NormalizeTotal(totals="nope")], "obs has no column 'nope'"),
+        ([ps.NormalizeTotal(totals="donor_id")], "an obs column of numbers"),
+        ([ps.Log1p(1)], "base must be more than 1"),
+        ([ps.Clip(1, 3)], "a range without 0"),
+        ([ps.Clip(3, 1)], "low <= high"),
+        ([ps.Binarize(-1)], "threshold must be 0 or more"),
+        ([ps.Scale([1, 2])], r"shape \(2,\) for 400 genes"),
+        ([ps.Scale({"a": 1})], "std has no number for 400 of 400 genes"),
+        ([ps.Scale(np.full(400, np.nan))], "std must be finite"),
+        ([ps.Scale("x")], "std must be numbers"),
+        ([ps.Scale(np.ones(400), np.ones(400)), ps.NormalizeTotal()], "centring"),
+        ([ps.Scale(np.ones(400), np.ones(400)), ps.SelectGenes([1])], "before a Scale with mean"),
+        ([ps.SelectGenes("abc")], "a list of names or joinids"),
+        ([ps.SelectGenes([1, 1])], "joinid 1 twice"),
+        ([ps.SelectGenes([1, 4000])], "1 of 2 genes are not there, the first is 4000"),
+        ([ps.SelectGenes([True, False])], "not a mask"),
+        ([ps.SelectGenes(["a"], column="nope")], "has no column 'nope'"),
+        ([ps.SelectGenes([1], missing="drop")], "missing must be one of"),
+        ([ps.RankTokens([1.0], {})], "medians and tokens as mappings"),
+        ([ps.RankTokens({"a": 1.0}, {"a": 1})], "no gene has a median and a token"),
+        ([ps.RankTokens({}, {}, max_tokens=1, cls_token=1)], "max_tokens must be 2 or more"),
+    ],
+)
+def test_bad_steps_are_refused(soma_small: Oracle, steps, says: str) -> None:
+    with pytest.raises(ps.PenstockError, match=says):
+        ps.Dataset(soma_small.path, transforms=steps)
+
+
+def test_layouts_that_cannot_hold_the_result(soma_small: Oracle) -> None:
+    names = names_of(soma_small)
+    tokens = ps.RankTokens(dict.fromkeys(names, 1.0), dict.fromkeys(names, 1))
+    centring = ps.Scale(np.ones(400), np.ones(400))
+    with pytest.raises(ps.InvalidArgument, match="sparse must be False"):
+        ps.Dataset(soma_small.path, transforms=[tokens], sparse=True)
+    with pytest.raises(ps.InvalidArgument, match="sparse must be False"):
+        ps.Dataset(soma_small.path, transforms=[centring], sparse="coo")
+    with pytest.raises(ps.InvalidArgument, match="need dtype='float32'"):
+        ps.Dataset(soma_small.path, transforms=[ps.Log1p()], dtype="int32")
+    ds = ps.Dataset(soma_small.path, transforms=[ps.Log1p()])
+    with pytest.raises(ps.InvalidArgument, match="need dtype='float32'"):
+        ds.with_settings(dtype="uint8")
+    with pytest.raises(ps.InvalidArgument, match="must be the last"):
+        ps.Dataset(soma_small.path, transforms=[tokens, ps.Log1p()])
+
+
+def test_names_of_a_chosen_column(census_like: Oracle) -> None:
+    for column in ("feature_id", "feature_name"):
+        ds = ps.Dataset(census_like.path, var_names=column)
+        assert ds.var_names.tolist() == census_like.var[column].tolist()
+        names = census_like.var[column].tolist()[:20:-1]
+        chosen = ds.with_settings(transforms=[ps.SelectGenes(names)])
+        assert chosen.var_names.tolist() == names
+    with pytest.raises(ps.NotFound, match="'nope'"):
+        ps.Dataset(census_like.path, var_names="nope")
