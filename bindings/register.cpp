@@ -13,6 +13,7 @@ NB_MODULE(_core, module) {
   penstock::python::register_batch(module);
   penstock::python::register_transform(module);
   penstock::python::register_loader(module);
+  penstock::python::register_statistics(module);
   penstock::python::register_read_array(module);
   penstock::python::register_split_rows(module);
 }

@@ -16,6 +16,7 @@ void register_experiment(nanobind::module_& module);
 void register_batch(nanobind::module_& module);
 void register_transform(nanobind::module_& module);
 void register_loader(nanobind::module_& module);
+void register_statistics(nanobind::module_& module);
 void register_read_array(nanobind::module_& module);
 void register_split_rows(nanobind::module_& module);
 

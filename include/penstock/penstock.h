@@ -7,5 +7,6 @@
 #include <penstock/loader.h>         // IWYU pragma: export
 #include <penstock/row_sampling.h>   // IWYU pragma: export
 #include <penstock/row_selection.h>  // IWYU pragma: export
+#include <penstock/statistics.h>     // IWYU pragma: export
 #include <penstock/table.h>          // IWYU pragma: export
 #include <penstock/transform.h>      // IWYU pragma: export

@@ -32,6 +32,8 @@ from .errors import (
 )
 from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
+from .gene_statistics import cell_statistics, gene_statistics
+from .highly_variable_genes import highly_variable_genes
 from .loader_stats import LoaderStats
 from .progress import progress
 from .matrix_batches import Tokens
@@ -84,8 +86,11 @@ __all__ = [
     "Transform",
     "Unsupported",
     "__version__",
+    "cell_statistics",
     "dataloader",
     "join",
+    "gene_statistics",
+    "highly_variable_genes",
     "open",
     "progress",
 ]

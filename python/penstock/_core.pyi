@@ -378,6 +378,70 @@ class Loader:
 
     def stats(self) -> LoaderStats: ...
 
+class StatisticsOptions:
+    def __init__(self) -> None: ...
+    @property
+    def memory_budget(self) -> int: ...
+    @memory_budget.setter
+    def memory_budget(self, arg: int, /) -> None: ...
+    @property
+    def threads(self) -> int: ...
+    @threads.setter
+    def threads(self, arg: int, /) -> None: ...
+    @property
+    def by_column(self) -> bool: ...
+    @by_column.setter
+    def by_column(self, arg: bool, /) -> None: ...
+    @property
+    def by_row(self) -> bool: ...
+    @by_row.setter
+    def by_row(self, arg: bool, /) -> None: ...
+    def from_loader(self, loader: LoaderOptions) -> None:
+        """Rows, columns, transforms, dtype, budget and threads."""
+
+    def group(
+        self,
+        groups: Annotated[
+            NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        count: int,
+    ) -> None: ...
+    def clip(
+        self,
+        upper: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+
+class StatisticsPass:
+    """Moments of a matrix, in one pass."""
+
+    def __init__(self, matrix: Matrix, options: StatisticsOptions) -> None: ...
+    def run(self) -> None:
+        """Read everything."""
+
+    def rows_done(self) -> int: ...
+    @property
+    def column_count(self) -> int: ...
+    def group_sizes(self) -> list[int]: ...
+    def columns(
+        self,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.float64],
+    ]:
+        """Non-zeros, totals, squared deviations; by group, then column."""
+
+    def rows(
+        self,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.float64],
+    ]:
+        """The same by row."""
+
 def read_array(
     uri: str,
     columns: Sequence[str] = [],

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <penstock/statistics.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernel/moments.h"
+
+// Moments of columns, from CSR batches that come in the order of rows.
+//
+// Columns are cut into ranges; add() of a range looks up its part of each row. So threads share
+// nothing, and a column's values are added in the order of the rows, whatever the threads.
+
+namespace penstock::pipeline {
+
+class ColumnMoments {
+ public:
+  /// `upper` is group_count x columns, or empty.
+  ColumnMoments(uint32_t columns, uint32_t group_count, std::vector<double> upper);
+
+  size_t range_count() const noexcept { return ranges_.size(); }
+
+  /// Adds the range's part of a batch; `groups` has each row's group, or is empty. Different ranges
+  /// at once.
+  void add(size_t range, const Batch& batch, std::span<const uint32_t> groups);
+
+  /// `group_sizes`: rows of each group, whose missing values are zeros.
+  Moments moments(std::span<const uint64_t> group_sizes) const;
+
+ private:
+  struct Range {
+    uint32_t begin = 0, end = 0;
+    /// What is no integer, by group, made when the first comes.
+    std::vector<std::unique_ptr<kernel::RunningMoments[]>> fractions;
+  };
+  template <typename T>
+  void add_values(Range& range, const Batch& batch, std::span<const uint32_t> groups);
+  void add_fraction(Range& range, uint32_t group, uint32_t column, double value);
+
+  uint32_t columns_;
+  uint32_t group_count_;
+  std::vector<double> upper_;
+  std::vector<kernel::IntegerSums> integers_;  ///< group_count x columns
+  std::vector<int64_t> clipped_;               ///< values above `upper`, counted as that
+  std::vector<Range> ranges_;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,178 @@
+#include <penstock/error.h>
+#include <penstock/statistics.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "base/parallel.h"
+#include "kernel/moments.h"
+#include "pipeline/column_moments.h"
+#include "pipeline/transformed_rows.h"
+
+namespace penstock {
+namespace {
+
+/// Large enough for threads to be worth starting, small in the budget.
+constexpr uint32_t kBatchRows = 512;
+constexpr size_t kRowsATask = 64;
+
+LoaderOptions loader_options(const StatisticsOptions& options) {
+  if (options.dtype != DataType::kFloat32 && options.dtype != DataType::kFloat64) {
+    throw InvalidArgument("statistics are computed in float32 or float64, not " +
+                          std::string(name_of(options.dtype)));
+  }
+  LoaderOptions loader;
+  loader.rows = options.rows;
+  loader.columns = options.columns;
+  // An empty plan, too: it sums a column's several values.
+  loader.transforms =
+      options.transforms != nullptr ? options.transforms : std::make_shared<const TransformPlan>();
+  loader.dtype = options.dtype;
+  loader.memory_budget = options.memory_budget;
+  loader.threads = options.threads;
+  loader.batch_size = kBatchRows;
+  loader.shuffle = false;
+  loader.layout = BatchLayout::kCsr;
+  return loader;
+}
+
+void check_groups(const StatisticsOptions& options, uint64_t rows, uint32_t columns) {
+  if (!options.groups.empty() && options.groups.size() != rows) {
+    throw InvalidArgument("groups must have one number for each row: " +
+                          std::to_string(options.groups.size()) + " for " + std::to_string(rows));
+  }
+  for (const uint32_t group : options.groups) {
+    if (group >= options.group_count) {
+      throw InvalidArgument("a group must be less than group_count: " + std::to_string(group) +
+                            " of " + std::to_string(options.group_count));
+    }
+  }
+  const uint64_t wanted = uint64_t{options.group_count} * columns;
+  if (!options.upper.empty() && options.upper.size() != wanted) {
+    throw InvalidArgument("upper must have one number for each group and column: " +
+                          std::to_string(options.upper.size()) + " for " + std::to_string(wanted));
+  }
+}
+
+/// Of one row of `columns` values.
+template <typename T>
+void add_row(const T* values, size_t count, uint32_t columns, size_t at, Moments& moments) {
+  kernel::IntegerSums integers;
+  kernel::RunningMoments fractions;
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    if (!integers.add(value)) fractions.add(value);
+  }
+  auto all = kernel::moments_of(integers, int64_t{columns} - fractions.count);
+  all.merge(fractions);
+  moments.nonzeros[at] = integers.count + fractions.count;
+  moments.total[at] =
+      static_cast<double>(integers.sum) + fractions.mean * static_cast<double>(fractions.count);
+  moments.squared_deviation[at] = all.squared_deviation;
+}
+
+}  // namespace
+
+class StatisticsPass::Impl {
+ public:
+  Impl(const Matrix& matrix, StatisticsOptions given)
+      : options(std::move(given)),
+        loader(matrix, loader_options(options)),
+        columns(
+            pipeline::batch_shape(options.transforms.get(), stored_columns(matrix), options.dtype)
+                .columns),
+        column_moments(columns, options.by_column ? options.group_count : 0, options.upper),
+        group_sizes(options.group_count) {
+    check_groups(options, loader.row_count(), columns);
+    options.upper.clear();
+    if (!options.by_row) return;
+    row_moments.nonzeros.resize(loader.row_count());
+    row_moments.total.resize(loader.row_count());
+    row_moments.squared_deviation.resize(loader.row_count());
+  }
+
+  void add(const Batch& batch) {
+    std::vector<uint32_t> groups;
+    for (const int64_t position : batch.positions()) {
+      if (!options.groups.empty()) groups.push_back(options.groups[static_cast<size_t>(position)]);
+    }
+    for (const uint32_t group : groups) ++group_sizes[group];
+    if (groups.empty() && !group_sizes.empty()) group_sizes[0] += batch.rows();
+    const size_t ranges = options.by_column ? column_moments.range_count() : 0;
+    const size_t row_tasks = options.by_row ? (batch.rows() + kRowsATask - 1) / kRowsATask : 0;
+    parallel_for(ranges + row_tasks, options.threads, [&](size_t task) {
+      if (task < ranges) {
+        column_moments.add(task, batch, groups);
+      } else {
+        add_rows(batch, (task - ranges) * kRowsATask);
+      }
+    });
+    rows_done += batch.rows();
+  }
+
+  StatisticsOptions options;
+  Loader loader;
+  uint32_t columns;
+  pipeline::ColumnMoments column_moments;
+  Moments row_moments;
+  std::vector<uint64_t> group_sizes;
+  uint64_t rows_done = 0;
+
+ private:
+  uint32_t stored_columns(const Matrix& matrix) const {
+    return static_cast<uint32_t>(options.columns ? options.columns->size()
+                                                 : static_cast<size_t>(matrix.shape().second));
+  }
+
+  void add_rows(const Batch& batch, size_t begin) {
+    const Batch::Csr csr = batch.csr();
+    const size_t end = std::min<size_t>(batch.rows(), begin + kRowsATask);
+    for (size_t row = begin; row < end; ++row) {
+      const auto first = static_cast<size_t>(csr.indptr[row]);
+      const size_t count = static_cast<size_t>(csr.indptr[row + 1]) - first;
+      const auto at = static_cast<size_t>(batch.positions()[row]);
+      if (batch.dtype() == DataType::kFloat32) {
+        add_row(reinterpret_cast<const float*>(csr.data) + first, count, columns, at, row_moments);
+      } else {
+        add_row(reinterpret_cast<const double*>(csr.data) + first, count, columns, at, row_moments);
+      }
+    }
+  }
+};
+
+StatisticsPass::StatisticsPass(const Matrix& matrix, StatisticsOptions options)
+    : impl_(std::make_unique<Impl>(matrix, std::move(options))) {}
+
+StatisticsPass::~StatisticsPass() = default;
+
+bool StatisticsPass::advance(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (;;) {
+    const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    if (left <= 0) return true;
+    bool timed_out = false;
+    const auto batch = impl_->loader.next_for(left, &timed_out);
+    if (timed_out) return true;
+    if (batch == nullptr) return false;
+    impl_->add(*batch);
+  }
+}
+
+uint64_t StatisticsPass::rows_done() const noexcept { return impl_->rows_done; }
+
+Moments StatisticsPass::columns() const {
+  return impl_->column_moments.moments(impl_->group_sizes);
+}
+
+const Moments& StatisticsPass::rows() const noexcept { return impl_->row_moments; }
+
+const std::vector<uint64_t>& StatisticsPass::group_sizes() const noexcept {
+  return impl_->group_sizes;
+}
+
+uint32_t StatisticsPass::column_count() const noexcept { return impl_->columns; }
+
+}  // namespace penstock
