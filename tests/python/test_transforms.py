@@ -317,6 +317,35 @@ def test_workers_pickles_and_settings(census_like: Oracle) -> None:
     assert X.shape[1] == ds.head(3)[0].shape[1] == 3
 
 
+@pytest.mark.parametrize("layout", [False, "csr", "coo"])
+def test_on_a_device_and_in_half_dtypes(soma_small: Oracle, layout) -> None:
+    steps = [ps.NormalizeTotal(100), ps.Log1p(), ps.SelectGenes(range(300, 100, -1)), halve]
+    plain = all_cells(soma_small, steps)
+    for arguments in ({"device": "cpu"}, {"device": "cpu", "dtype": "bfloat16"}):
+        ds = ps.Dataset(
+            soma_small.path, transforms=steps, sparse=layout, format="torch", **arguments
+        )
+        for X, obs in ds:
+            dense = (X.to_dense() if layout else X).float().numpy()
+            tolerance = 1e-6 if len(arguments) == 1 else 1e-2
+            np.testing.assert_allclose(dense, plain[np.asarray(obs["soma_joinid"])], rtol=tolerance)
+    with pytest.raises(ps.InvalidArgument, match="made in main memory"):
+        ps.Dataset(soma_small.path, device="cpu", transforms=[ps.Scale(np.ones(400), np.ones(400))])
+
+
+def test_of_cells_that_are_drawn(census_like: Oracle) -> None:
+    steps = [ps.NormalizeTotal(totals="raw_sum"), ps.Log1p()]
+    expected = all_cells(census_like, steps)
+    ds = ps.Dataset(
+        census_like.path, transforms=steps, balance="cell_type", num_samples=3_000, batch_size=500
+    )
+    joinids, X = collect(ds)
+    assert len(joinids) == 3_000 > len(np.unique(joinids))
+    np.testing.assert_array_equal(X, expected[joinids])
+    same = ps.gene_statistics(ds)  # of the cells selected, each once
+    pd.testing.assert_frame_equal(same, ps.gene_statistics(ds.with_settings(shuffle=False)))
+
+
 def test_a_state_goes_on_with_the_same_transforms_alone(census_like: Oracle) -> None:
     def dataset(*steps):
         return ps.Dataset(census_like.path, transforms=steps, batch_size=500, memory_budget="64MiB")
