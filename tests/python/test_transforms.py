@@ -330,7 +330,7 @@ def test_on_a_device_and_in_half_dtypes(soma_small: Oracle, layout) -> None:
             tolerance = 1e-6 if len(arguments) == 1 else 1e-2
             np.testing.assert_allclose(dense, plain[np.asarray(obs["soma_joinid"])], rtol=tolerance)
     with pytest.raises(ps.InvalidArgument, match="made in main memory"):
-        ps.Dataset(soma_small.path, device="cpu", transforms=[ps.Scale(np.ones(400), np.ones(400))])
+        ds.with_settings(transforms=[ps.Scale(np.ones(400), np.ones(400))])
 
 
 def test_of_cells_that_are_drawn(census_like: Oracle) -> None:
