@@ -209,7 +209,61 @@ class Batch:
     ) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
     def dense(self) -> numpy.typing.NDArray[Any]: ...
     def joinids(self) -> numpy.typing.NDArray[Any]: ...
+    def lengths(self) -> numpy.typing.NDArray[Any]: ...
     def positions(self) -> numpy.typing.NDArray[Any]: ...
+
+class TransformPlan:
+    """Steps on each cell's values, in the order in which they are added."""
+
+    def __init__(self) -> None: ...
+    def normalize_total(
+        self,
+        target: float,
+        row_totals: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None,
+    ) -> None: ...
+    def log1p(self, divisor: float) -> None: ...
+    def expm1(self, divisor: float) -> None: ...
+    def clip(self, low: float, high: float) -> None: ...
+    def binarize(self, threshold: float) -> None: ...
+    def scale(
+        self,
+        scale: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        mean: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None,
+    ) -> None: ...
+    def columns(
+        self,
+        places: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        columns: int,
+    ) -> None: ...
+    def rank_tokens(
+        self,
+        medians: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tokens: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        target: float,
+        max_tokens: int,
+        pad: int,
+        first: int | None,
+        last: int | None,
+        row_totals: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None,
+        dtype: str,
+    ) -> None: ...
 
 class BatchLayout(enum.Enum):
     csr = 0
@@ -286,6 +340,10 @@ class LoaderOptions:
     def narrow_values(self) -> bool: ...
     @narrow_values.setter
     def narrow_values(self, arg: bool, /) -> None: ...
+    @property
+    def transforms(self) -> TransformPlan | None: ...
+    @transforms.setter
+    def transforms(self, value: TransformPlan | None) -> None: ...
     @property
     def drop_last(self) -> bool: ...
     @drop_last.setter
