@@ -31,9 +31,9 @@ from .errors import (
     Unsupported,
 )
 from .experiment import Experiment, open
-from .joined import JoinedExperiment, join
 from .gene_statistics import cell_statistics, gene_statistics
 from .highly_variable_genes import highly_variable_genes
+from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
 from .progress import progress
 from .matrix_batches import Tokens
@@ -88,9 +88,9 @@ __all__ = [
     "__version__",
     "cell_statistics",
     "dataloader",
-    "join",
     "gene_statistics",
     "highly_variable_genes",
+    "join",
     "open",
     "progress",
 ]
