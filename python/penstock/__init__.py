@@ -35,8 +35,8 @@ from .gene_statistics import cell_statistics, gene_statistics
 from .highly_variable_genes import highly_variable_genes
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
-from .progress import progress
 from .matrix_batches import Tokens
+from .progress import progress
 from .sampling import Balance
 from .shuffle_report import ShuffleReport
 from .table import DataFrame
