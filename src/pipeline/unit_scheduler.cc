@@ -153,12 +153,6 @@ std::optional<UnitTask> UnitScheduler::take_task() {
   return std::nullopt;
 }
 
-bool UnitScheduler::has_task() const noexcept {
-  return std::any_of(flights_.begin(), flights_.end(), [](const auto& flight) {
-    return !flight->fetching && flight->next_task < flight->task_count;
-  });
-}
-
 bool UnitScheduler::finish_task(const UnitTask& task) {
   UnitFlight& flight = *task.flight;
   if (++flight.tasks_done < flight.task_count) return false;

@@ -68,7 +68,6 @@ class UnitScheduler {
   /// Under the lock. True when tasks became available.
   bool end_fetch(UnitFlight* flight);
   std::optional<UnitTask> take_task();
-  bool has_task() const noexcept;
   /// Under the lock. True when tasks became available, or a unit was done.
   bool finish_task(const UnitTask& task);
 
