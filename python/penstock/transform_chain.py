@@ -67,6 +67,7 @@ class Chain:
     max_tokens: int | None = None
     is_centred: bool = False
     _calls: list[_Call] = field(default_factory=list)
+    _fingerprint: int | None = None
 
     # What steps call
 
@@ -205,8 +206,11 @@ class Chain:
 
     def fingerprint(self) -> int:
         """Of all steps, 64 bits; of a callable its name. 0 without steps."""
-        if not self.steps:
-            return 0
+        if self._fingerprint is None:
+            self._fingerprint = self._digest() if self.steps else 0
+        return self._fingerprint
+
+    def _digest(self) -> int:
         digest = hashlib.sha256(self.column_joinids().tobytes())
         for call in self._calls:
             for part in call.describe():

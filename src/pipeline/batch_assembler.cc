@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
-/// Records lie anywhere in memory: the hardware follows a stream once it has begun, not before.
-void prefetch_record(const StoredRow& row) noexcept {
-  for (size_t offset = 0; offset < 512; offset += 64) {
-    __builtin_prefetch(row.record + offset);
-  }
-}
-
 }  // namespace
 
 struct BatchAssembler::Parts {

@@ -30,6 +30,7 @@ class TypedRows : public TransformedRows {
     uint64_t done = 0;
     indptr[0] = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
       unpack(rows[i], indices + done, out + done, misfit);
       done += transform_.apply(rows[i].position, indices + done, out + done, rows[i].nnz, scratch);
       indptr[i + 1] = static_cast<int32_t>(done);
@@ -43,6 +44,7 @@ class TypedRows : public TransformedRows {
     std::vector<int32_t> indices;
     std::vector<T> entries;
     for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + 1 < rows.size()) prefetch_record(rows[i + 1]);
       if (indices.size() < rows[i].nnz) {
         indices.resize(rows[i].nnz);
         entries.resize(rows[i].nnz);

@@ -346,6 +346,26 @@ def test_of_cells_that_are_drawn(census_like: Oracle) -> None:
     pd.testing.assert_frame_equal(same, ps.gene_statistics(ds.with_settings(shuffle=False)))
 
 
+def test_of_joined_experiments(census_like: Oracle) -> None:
+    names = census_like.var["feature_id"].tolist()
+    wanted = names[700:100:-3]
+    both = ps.join({"a": census_like.path, "b": census_like.path}, var_column="feature_id")
+    steps = [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes(wanted)]
+    ds = ps.Dataset(both, transforms=steps, shuffle=False, obs_columns=["soma_joinid", "source"])
+    expected = all_cells(census_like, [*steps[:2], ps.SelectGenes(wanted, column="feature_id")])
+    assert ds.var_names.tolist() == wanted
+    assert ds.var.to_pandas(columns=["feature_id"])["feature_id"].tolist() == wanted
+    seen = set()
+    for X, obs in ds:
+        np.testing.assert_array_equal(X, expected[np.asarray(obs["soma_joinid"])])
+        seen |= set(zip(obs["source"], obs["soma_joinid"], strict=True))
+    assert len(seen) == 2 * len(expected)
+    counts = ps.gene_statistics(ps.Dataset(both), group_by="source")["total"]
+    totals = np.asarray(census_like.X.sum(axis=0)).ravel()
+    np.testing.assert_array_equal(counts.loc["a"], totals)
+    np.testing.assert_array_equal(counts.loc["b"], totals)
+
+
 def test_a_state_goes_on_with_the_same_transforms_alone(census_like: Oracle) -> None:
     def dataset(*steps):
         return ps.Dataset(census_like.path, transforms=steps, batch_size=500, memory_budget="64MiB")
