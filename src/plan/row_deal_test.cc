@@ -34,7 +34,7 @@ TEST(RowDeal, CountsAreExactAndEveryRowIsDealtOnce) {
       ++counts.counts[each * parts + random() % parts];
     }
     const auto rows = RowSelection::from_sorted(ids);
-    const auto dealt = deal_rows<uint16_t>(rows, stratum_of, counts, round);
+    const auto dealt = deal_rows<uint16_t>(rows, stratum_of, counts, static_cast<uint64_t>(round));
     std::vector<uint64_t> found(strata * parts);
     RowSelection all;
     for (size_t part = 0; part < parts; ++part) {

@@ -122,7 +122,7 @@ TEST(RowWeights, KeepProportionsInWholeNumbers) {
 
 TEST(RowWeights, OfClassesAreThoseOfTheirRows) {
   Rng rng(2);
-  for (const size_t classes : {1, 2, 250, 256, 257, 60000, 70000}) {
+  for (const size_t classes : {1U, 2U, 250U, 256U, 257U, 60000U, 70000U}) {
     std::vector<double> of_class(classes);
     for (double& weight : of_class) weight = static_cast<double>(rng() % 1000);
     of_class[0] = 3;
