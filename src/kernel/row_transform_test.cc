@@ -284,7 +284,7 @@ TEST(SortKeys, IsStable) {
   Random random(5);
   std::vector<uint64_t> spare;
   for (const unsigned bits : {1U, 5U, 11U, 12U, 22U, 31U}) {
-    for (const size_t count : {0, 1, 2, 100, 3000}) {
+    for (const size_t count : {0U, 1U, 2U, 100U, 3000U}) {
       std::vector<uint64_t> keys;
       for (size_t i = 0; i < count; ++i) {
         keys.push_back((random() & ((uint64_t{1} << bits) - 1)) << 32 | i);
