@@ -64,6 +64,8 @@ class EpochDataLoader(DataLoader[Any]):
         if self.num_workers == 0:
             return super().__iter__()
         dataset: EpochSource = self.dataset  # type: ignore[assignment]
+        if getattr(dataset, "_encoders", None):
+            dataset._fitted_obs()  # type: ignore[attr-defined]  # once, and not in each worker
         epochs = dataset._epochs
         if epochs.is_loaded:
             self._iterator = None  # workers that are kept would not learn of it

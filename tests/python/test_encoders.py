@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import numpy as np
@@ -321,3 +322,25 @@ def test_obs_as_a_frame_and_as_tensors(census_like: Oracle) -> None:
     ).head(9)[1]
     assert tensors["hot"].dtype == torch.float32
     np.testing.assert_array_equal(tensors["hot"].numpy(), frame.to_numpy()[:, 1:])
+
+
+class WhoEncodes(ps.Encoder):
+    """Leaves the number of each process that encodes in a folder."""
+
+    def __init__(self, column: str, folder) -> None:
+        super().__init__(column, "who")
+        self.folder = folder
+
+    def transform(self, obs):
+        (self.folder / str(os.getpid())).touch()
+        (values,) = obs.values()
+        return np.arange(len(values)) * 0 + 7
+
+
+def test_workers_do_not_encode_again(census_like: Oracle, tmp_path) -> None:
+    pytest.importorskip("torch")
+    ds = ps.Dataset(census_like.path, encoders=[WhoEncodes("cell_type", tmp_path)], batch_size=500)
+    loader = ps.dataloader(ds, num_workers=2, multiprocessing_context="fork")
+    for _ in range(2):
+        assert sum(int(obs["who"].sum()) for _, obs in loader) == 7 * 6_000
+    assert [each.name for each in tmp_path.iterdir()] == [str(os.getpid())]
