@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from .dataset import Dataset
 from .epoch_course import Course
 from .epoch_state import EpochState
 from .matrix_batches import Tokens, as_tensor, coo_tensor, csr_tensor
@@ -64,8 +65,8 @@ class EpochDataLoader(DataLoader[Any]):
         if self.num_workers == 0:
             return super().__iter__()
         dataset: EpochSource = self.dataset  # type: ignore[assignment]
-        if getattr(dataset, "_encoders", None):
-            dataset._fitted_obs()  # type: ignore[attr-defined]  # once, and not in each worker
+        if isinstance(dataset, Dataset) and dataset._encoders:
+            dataset._fitted_obs()  # once, and not in each worker
         epochs = dataset._epochs
         if epochs.is_loaded:
             self._iterator = None  # workers that are kept would not learn of it
