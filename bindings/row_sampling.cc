@@ -1,10 +1,7 @@
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <penstock/row_sampling.h>
 
-#include <optional>
 #include <span>
-#include <utility>
 
 #include "register.h"
 
@@ -42,9 +39,9 @@ void register_row_sampling(nb::module_& module) {
   nb::class_<RowSampling>(module, "RowSampling", "An epoch of rows that are drawn at random.")
       .def(
           "__init__",
-          [](RowSampling* self, std::optional<RowWeights> weights, uint64_t samples,
-             bool replacement) {
-            new (self) RowSampling{std::move(weights), samples, replacement};
+          [](RowSampling* self, const RowWeights* weights, uint64_t samples, bool replacement) {
+            new (self)
+                RowSampling{weights == nullptr ? RowWeights() : *weights, samples, replacement};
           },
           nb::arg("weights").none(), nb::arg("samples"), nb::arg("replacement"))
       .def_ro("samples", &RowSampling::samples)

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,6 +18,9 @@ namespace penstock {
 /// four.
 class RowWeights {
  public:
+  RowWeights() = default;  ///< of no rows: every other function needs some
+  explicit operator bool() const noexcept { return kept_ != nullptr; }
+
   /// A weight for each row. Throws InvalidArgument for one that is NaN, infinite or negative, and
   /// when there are none or all are zero.
   static RowWeights from_values(std::span<const double> weights);
@@ -47,9 +49,9 @@ class RowWeights {
 
 /// An epoch of rows that are drawn at random instead of each selected row once.
 struct RowSampling {
-  std::optional<RowWeights> weights;  ///< for each selected row; none: all alike
-  uint64_t samples = 0;               ///< rows of an epoch, of all ranks together
-  bool replacement = true;            ///< whether a row may be drawn more than once
+  RowWeights weights;       ///< for each selected row; empty: all alike
+  uint64_t samples = 0;     ///< rows of an epoch, of all ranks together
+  bool replacement = true;  ///< whether a row may be drawn more than once
 
   /// A 64-bit hash of all that, the same on every machine.
   uint64_t fingerprint() const noexcept;

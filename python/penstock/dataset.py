@@ -28,6 +28,7 @@ from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .row_combinations import row_codes
+from .running_epoch import RunningEpoch
 from .sampling import Balance
 from .selection import Selection
 from .sharding import Share
@@ -311,11 +312,16 @@ class Dataset:
 
     def __iter__(self) -> EpochIterator:
         course = self._epochs.begin(self._selection, self._settings)
+        loader, obs = self._planned(course)
+        iterator = self._iterate(loader, obs, self._progress, course.count)
+        return iterator.of(RunningEpoch(self, course))
+
+    def _planned(self, course: Course) -> tuple[_core.Loader, ObsBatches]:
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
         self._progress = self._epochs.progress(course)
-        return self._iterate(loader, obs, self._progress, course.count)
+        return loader, obs
 
     def _iterate(
         self,
@@ -346,6 +352,9 @@ class Dataset:
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iterator begins, also in DataLoader workers; 0 is the first.
+
+        An iterator that was made last and has given no batch yet begins it, too: Lightning makes
+        the first one before it says which epoch it is.
 
         Raises
         ------
@@ -385,12 +394,15 @@ class Dataset:
         InvalidArgument
             It is no state, or one of other cells, genes or stored data.
         """
+        self._epochs.load(self._checked_position(state), self._settings)
+
+    def _checked_position(self, state: dict[str, Any]) -> Position:
         position = Position.from_state(state)
         if position.selection != selection_fingerprint(self._selection):
             raise InvalidArgument(
                 "the state is of another selection of cells or genes, or of other transforms, than this"
             )
-        self._epochs.load(position, self._settings)
+        return position
 
     @property
     def stats(self) -> LoaderStats:

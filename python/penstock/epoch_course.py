@@ -30,6 +30,14 @@ class Course:
     size: int = -1  # batches in this shape; -1: not known
     serial: int = 0  # of its iterator, among those of the dataset
 
+    first: int = 0  # batches that were handed over before its iterator was made
+    moved_to: int | None = None  # epoch chosen since, before a batch was taken
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its iterator has given no batch."""
+        return self.batches == self.first
+
     @property
     def is_over(self) -> bool:
         """Whether every batch was handed over."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .epoch_counts import WorkerCounts
+from .errors import InvalidArgument
 from .loader_stats import LoaderStats, from_core
+
+if TYPE_CHECKING:
+    from .running_epoch import RunningEpoch
 
 
 class EpochProgress:
@@ -74,12 +78,56 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         self._take_obs = take_obs
         self._progress = progress
         self._count = count
+        self._source: RunningEpoch | None = None
+        self._is_new = True
         progress.loader = loader
+
+    def of(self, source: RunningEpoch) -> EpochIterator:
+        """Give it somebody to ask what it reads."""
+        self._source = source
+        return self
+
+    def read(
+        self,
+        loader: _core.Loader,
+        take_obs: Callable[[_core.Batch], Any],
+        progress: EpochProgress,
+        count: Callable[[], None],
+    ) -> None:
+        """Read another loader from now on."""
+        self.close()
+        self._take_obs = take_obs
+        self._progress = progress
+        self._set_count(count)
+        progress.loader = loader
+
+    def _set_count(self, count: Callable[[], None]) -> None:
+        self._count = count
+
+    def _begin(self) -> None:
+        """Before every batch: the first one finds the epoch that was chosen last."""
+        if self._is_new:
+            self._is_new = False
+            if self._source is not None:
+                self._source.renewed(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this iterator is, also at its end: what torchdata's StatefulDataLoader keeps."""
+        if self._source is None:
+            raise InvalidArgument("this iterator is of no epoch, so it has no state")
+        return self._source.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that an iterator of such a dataset gave."""
+        if self._source is None:
+            raise InvalidArgument("this iterator is of no epoch, so it takes no state")
+        self._source.go_to(state, self)
 
     def __iter__(self) -> EpochIterator:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
+        self._begin()
         loader = self._progress.loader
         if loader is None:
             raise StopIteration

@@ -40,8 +40,17 @@ class EpochState:
         return self._resumed is not None
 
     def set_next(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; a loaded state of another is forgotten."""
+        """Choose the epoch that the next iterator begins; a loaded state of another is forgotten.
+
+        An iterator that was made last and has given no batch follows: trainers make the first one
+        before they say the epoch (Lightning).
+        """
+        course = self._course
         self._move_to(epoch)
+        if course is not None and course.is_fresh:
+            course.moved_to = epoch
+            if course.epoch == epoch:
+                self._course = course
         if self._resumed is not None and self._resumed.epoch != epoch:
             self._resumed = None
 
@@ -72,6 +81,19 @@ class EpochState:
         course.serial = serial
         return course
 
+    def take_up(self, course: Course) -> bool:
+        """Whether the course is still what its iterator is to read, asked for the first batch.
+
+        Where it is not the iterator begins the epoch that was chosen since.
+        """
+        epoch, course.moved_to = course.moved_to, None
+        if epoch is None:
+            return True
+        if course is not self._course or self.counter.next != epoch:
+            return False
+        self.counter.next = self._known_next = epoch + 1
+        return True
+
     def begin_with_workers(
         self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings
     ) -> Course:
@@ -92,7 +114,17 @@ class EpochState:
             resumed = Position(epoch, selection_fingerprint(selection))
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)
+        self._course.first = self._course.batches
         return self._course
+
+    def restart(self, position: Position, selection: Selection, settings: LoaderSettings) -> Course:
+        """Begin an epoch where it was, also at its end, for an iterator that exists already."""
+        check_worker(position, settings.share())
+        self._resumed = position
+        course = self._begin(position.epoch, selection, settings, settings.share())
+        if not in_worker():
+            self.counter.next = self._known_next
+        return course
 
     def progress(self, course: Course) -> EpochProgress:
         """What a loader of the course reports to; in a worker, the main process too."""
@@ -115,7 +147,8 @@ class EpochState:
             )
         if self._resumed is not None:
             return self._resumed
-        if self._course is not None and not self._course.is_over:
+        # A worker that has given its last batch stays in the epoch that others still read.
+        if self._course is not None and (in_worker() or not self._course.is_over):
             return self._course.position
         return Position(self._known_next, selection_fingerprint(selection))
 

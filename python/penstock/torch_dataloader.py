@@ -64,6 +64,10 @@ class EpochDataLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
+        return _Counted(self, *self._begin())
+
+    def _begin(self) -> tuple[Iterator[Any], Course]:
+        """Let workers begin the next epoch."""
         dataset: EpochSource = self.dataset  # type: ignore[assignment]
         if isinstance(dataset, Dataset) and dataset._encoders:
             dataset._fitted_obs()  # once, and not in each worker
@@ -78,7 +82,13 @@ class EpochDataLoader(DataLoader[Any]):
             batches = super().__iter__()  # workers start here, or go on
         finally:
             epochs.counter.end_of_start()
-        return _Counted(batches, dataset._begin_with_workers(epoch, self.num_workers))
+        return batches, dataset._begin_with_workers(epoch, self.num_workers)
+
+    @property
+    def epochs(self) -> EpochState:
+        """Which epoch comes next."""
+        source: EpochSource = self.dataset  # type: ignore[assignment]
+        return source._epochs
 
     @property
     def sampler(self) -> Any:
@@ -101,14 +111,21 @@ class EpochDataLoader(DataLoader[Any]):
 class _Counted(Iterator[Any]):
     """Batches of workers, counted as they are taken."""
 
-    def __init__(self, batches: Iterator[Any], course: Course) -> None:
-        self._batches = batches
+    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], course: Course) -> None:
+        self._loader: EpochDataLoader | None = loader  # until the first batch
+        self._batches: Iterator[Any] | None = batches
         self._course = course
 
     def __iter__(self) -> _Counted:
         return self
 
     def __next__(self) -> Any:
+        loader, self._loader = self._loader, None
+        if loader is not None and not loader.epochs.take_up(self._course):
+            # An epoch was chosen since: workers that read the other one end, or drop it.
+            self._batches = None
+            self._batches, self._course = loader._begin()
+        assert self._batches is not None
         batch = next(self._batches)
         self._course.count()
         return batch

@@ -33,7 +33,7 @@ void draw(Case& test, std::mt19937_64& random) {
     }
     weights[random() % rows] = 1;
     sampling.weights = RowWeights::from_values(weights);
-    positive = sampling.weights->positive_count();
+    positive = sampling.weights.positive_count();
   }
   sampling.samples = rows == 0              ? 0
                      : sampling.replacement ? random() % (4 * rows)

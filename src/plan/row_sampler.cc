@@ -60,9 +60,9 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
                        uint64_t epoch)
     : sampling_(std::move(sampling)), seed_(seed), epoch_(epoch) {
   const uint64_t rows = row_count(units);
-  if (sampling_.weights && sampling_.weights->size() != rows) {
+  if (sampling_.weights && sampling_.weights.size() != rows) {
     throw InvalidArgument("there must be a weight for each selected row: " +
-                          std::to_string(sampling_.weights->size()) + " weights, " +
+                          std::to_string(sampling_.weights.size()) + " weights, " +
                           std::to_string(rows) + " rows");
   }
   if (sampling_.samples == 0) return;
@@ -79,7 +79,7 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
 
 uint64_t RowSampler::weight_of(const UnitRows& unit) const {
   if (!sampling_.weights) return unit.row_count;
-  return sampling_.weights->sum(unit.first_position, unit.first_position + unit.row_count);
+  return sampling_.weights.sum(unit.first_position, unit.first_position + unit.row_count);
 }
 
 void RowSampler::add_unit(const UnitRows& unit, uint64_t draws) {
@@ -115,7 +115,7 @@ template <typename Row>
 void RowSampler::for_each_key(uint64_t begin, uint64_t end, Row&& row) const {
   const uint64_t key = random_key(seed_, epoch_, Purpose::kRowKeys);
   std::vector<uint64_t> weights;
-  if (sampling_.weights) sampling_.weights->copy(begin, end, weights);
+  if (sampling_.weights) sampling_.weights.copy(begin, end, weights);
   for (uint64_t position = begin; position < end; ++position) {
     const uint64_t bits = hash_combine(key, position) >> 11;
     const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-53;
@@ -135,7 +135,7 @@ bool RowSampler::is_drawn(double key, uint64_t position) const noexcept {
 // candidates for the last row that is drawn, without a list of all keys.
 void RowSampler::draw_without_replacement(std::span<const UnitRows> units) {
   const uint64_t rows = row_count(units);
-  const uint64_t can_be = sampling_.weights ? sampling_.weights->positive_count() : rows;
+  const uint64_t can_be = sampling_.weights ? sampling_.weights.positive_count() : rows;
   if (sampling_.samples > can_be) {
     throw InvalidArgument(std::to_string(sampling_.samples) +
                           " rows cannot be drawn without replacement from " +
@@ -199,7 +199,7 @@ std::vector<uint32_t> RowSampler::rows(const Visit& visit) const {
       return rows;
     }
     std::vector<uint64_t> weights;
-    sampling_.weights->copy(begin, end, weights);
+    sampling_.weights.copy(begin, end, weights);
     std::vector<uint64_t> sums = {0};
     sums.reserve(weights.size() + 1);
     for (const uint64_t weight : weights) sums.push_back(sums.back() + weight);

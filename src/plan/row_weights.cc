@@ -186,7 +186,7 @@ size_t RowWeights::memory_bytes() const noexcept {
 
 uint64_t RowSampling::fingerprint() const noexcept {
   const uint64_t hash = hash_combine(samples, replacement ? 1 : 0);
-  return hash_combine(hash, weights ? weights->fingerprint() : 0);
+  return hash_combine(hash, weights ? weights.fingerprint() : 0);
 }
 
 }  // namespace penstock

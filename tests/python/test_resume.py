@@ -380,3 +380,76 @@ def test_stateful_dataloader_of_torchdata(tiled, num_workers: int) -> None:
         other.load_state_dict(state)
         with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
             list(other)
+
+
+@pytest.mark.parametrize(("num_workers", "left"), [(0, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
+def test_stateful_dataloader_near_the_end(tiled, num_workers: int, left: int) -> None:
+    """Some workers have given all of theirs; the epoch after it is the next one."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader():
+        return stateful.StatefulDataLoader(
+            small(tiled, memory_budget="4MiB"),
+            batch_size=None,
+            num_workers=num_workers,
+            collate_fn=identity,
+        )
+
+    uninterrupted = loader()
+    epochs = [[ids(batch) for batch in uninterrupted] for _ in range(3)]
+    begun = loader()
+    batches = iter(begun)
+    for _ in range(len(epochs[0]) - left):
+        next(batches)
+    if left == 0:
+        assert next(batches, None) is None
+    state = begun.state_dict()
+    again = loader()
+    again.load_state_dict(state)
+    if left:
+        assert [ids(batch) for batch in again] == epochs[0][-left:]
+    assert [[ids(batch) for batch in again] for _ in range(2)] == epochs[1:]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_epoch_chosen_before_the_first_batch(tiled, num_workers: int) -> None:
+    """As Lightning chooses it: after the iterator was made."""
+    expected = {}
+    for epoch in (0, 1, 5, 6):
+        ds = small(tiled, memory_budget="4MiB")
+        ds.set_epoch(epoch)
+        expected[epoch] = [ids(batch) for batch in ps.dataloader(ds, num_workers=num_workers)]
+
+    def epochs(chosen: int, begins: int = 1) -> list[int]:
+        ds = small(tiled, memory_budget="4MiB")
+        loader = ps.dataloader(ds, num_workers=num_workers)
+        iterators = [iter(loader) for _ in range(begins)]
+        loader.sampler.set_epoch(chosen)
+        first = [ids(batch) for batch in iterators[-1]]
+        second = [ids(batch) for batch in loader]
+        by_order = {str(batches): epoch for epoch, batches in expected.items()}
+        return [by_order[str(each)] for each in (first, second)]
+
+    assert epochs(0) == [0, 1]
+    assert epochs(5) == [5, 6]
+    ds = small(tiled, memory_budget="4MiB")
+    loader = ps.dataloader(ds, num_workers=num_workers)
+    batches = iter(loader)
+    loader.sampler.set_epoch(0)
+    taken = [ids(next(batches)) for _ in range(3)]
+    state = ds.state_dict()
+    rest = small(tiled, memory_budget="4MiB")
+    rest.load_state_dict(state)
+    got = taken + [ids(batch) for batch in ps.dataloader(rest, num_workers=num_workers)]
+    assert got == expected[0]
+
+
+def test_an_iterator_that_was_made_and_an_epoch_chosen_for_the_next(tiled) -> None:
+    ds = small(tiled, memory_budget="4MiB")
+    first = [ids(batch) for batch in small(tiled, memory_budget="4MiB")]
+    unused = iter(ds)
+    ds.set_epoch(0)
+    assert [ids(batch) for batch in ds] == first  # it begins what was chosen
+    assert ds.epoch == 1
+    next(unused)
+    assert ds.epoch == 2

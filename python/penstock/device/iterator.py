@@ -33,7 +33,11 @@ class DeviceIterator(EpochIterator):
         self._ahead: SentBatch | None = None
         self._error: Exception | None = None
 
+    def _set_count(self, count: Callable[[], None]) -> None:
+        self._count_handed_over = count
+
     def __next__(self) -> tuple[Any, Any]:
+        self._begin()
         sent, self._ahead = self._ahead, None
         if sent is None:
             sent = self._send_next()
