@@ -8,6 +8,7 @@
 
 #include "pipeline/batch_pool.h"
 #include "plan/least_memory.h"
+#include "plan/rank_cut.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -42,8 +43,7 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
     densest = std::max(densest, static_cast<double>(unit.packed_bytes) / unit.row_count);
   }
   sizes.row_bytes = static_cast<uint64_t>(densest) + 1;
-  const uint64_t most_rows = uint64_t{epoch.batch_size} + epoch.min_batch - 1;
-  const uint64_t batch_rows = std::min(most_rows, std::max<uint64_t>(rows, 1));
+  const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
   uint64_t batch = batch_rows * 2 * sizeof(int64_t) + 512;
   if (request.layout == BatchLayout::kDense) {
     batch += batch_rows * request.columns * request.value_bytes;

@@ -9,6 +9,7 @@
 
 #include "pipeline/selected_units.h"
 #include "pipeline/transformed_rows.h"
+#include "plan/rank_cut.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -61,19 +62,6 @@ void check_totals(const LoaderOptions& options, uint64_t rows) {
   if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
 }
 
-/// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
-/// the fewest rows.
-void check_exact_batches(uint64_t rows, const LoaderOptions& options) {
-  if (options.uneven != UnevenRows::kExact || options.min_batch <= 1 || rows == 0) return;
-  const uint64_t longest = (rows + options.world_size - 1) / options.world_size;
-  const uint64_t batches = (longest + options.batch_size - 1) / options.batch_size;
-  if (rows / options.world_size / batches >= options.min_batch) return;
-  throw InvalidArgument("min_batch cannot be kept with uneven=\"exact\": " + std::to_string(rows) +
-                        " rows among " + std::to_string(options.world_size) +
-                        " ranks in batches of " + std::to_string(options.min_batch) + " to " +
-                        std::to_string(options.batch_size));
-}
-
 plan::Uneven plan_uneven(UnevenRows uneven) {
   switch (uneven) {
     case UnevenRows::kPad:
@@ -102,6 +90,23 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
   return epoch;
 }
 
+/// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
+/// the fewest rows.
+void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
+  if (epoch.uneven != plan::Uneven::kExact || epoch.min_batch <= 1 || rows == 0) return;
+  const uint32_t ranks = epoch.shape.world_size;
+  const uint64_t smallest = rows / ranks / plan::exact_batches(rows, epoch);
+  if (smallest >= epoch.min_batch) return;
+  throw InvalidArgument(
+      "min_batch=" + std::to_string(epoch.min_batch) +
+      " cannot be kept with uneven=\"exact\", which divides " + std::to_string(rows) +
+      " rows among " + std::to_string(ranks) + " ranks, each in equally many batches of at most " +
+      std::to_string(epoch.batch_size) + ": use " +
+      (smallest == 0 ? std::string("fewer ranks")
+                     : "min_batch=" + std::to_string(smallest) + ", another batch_size") +
+      ", or uneven=\"drop\" or \"pad\"");
+}
+
 }  // namespace
 
 EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options) {
@@ -126,7 +131,8 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
     setup.units = setup.sampler->units();
   }
   setup.first_batch = options.first_batch;
-  check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(), options);
+  check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(),
+                      setup.epoch);
   check_totals(options, setup.rows.size());
 
   BudgetRequest request;

@@ -136,7 +136,7 @@ uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& 
       std::min(rows, uint64_t{options.chunk_rows} * options.chunks_per_block) + 1;
   const uint64_t ahead = std::min(block, largest) * (uint64_t{units_ahead} + 1);
   // A batch that begins at the end of a block keeps it until the blocks are read that it ends in.
-  const uint64_t batch = uint64_t{options.batch_size} + options.min_batch;
+  const uint64_t batch = most_batch_rows(options) + 1;
   const uint64_t most = std::min(rows, 2 * block + (batch > block ? batch + block : 0) + ahead);
   // Blocks may be as small as a visit, and a visit as a row.
   const uint64_t open =

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/hash64.h"
+#include "plan/rank_cut.h"
 
 namespace penstock::plan {
 namespace {
@@ -145,9 +146,15 @@ void check_world(const std::vector<UnitRows>& units, const EpochOptions& options
       const auto [least, most] =
           std::minmax_element(world.batch_sizes.begin(), world.batch_sizes.end());
       EXPECT_LE(*most - *least, 1u);
-      EXPECT_LE(*most, batch);
+      EXPECT_LE(*most, most_batch_rows(options));
+      const bool joins_rows = batch == 1 && rows % ranks != 0 && rows > ranks;
+      EXPECT_LE(*most, batch + (joins_rows ? 1 : 0));
+      if (rows >= ranks) {
+        EXPECT_GE(*least, 1u);
+      }
     }
-    EXPECT_EQ(world.rank_batches[0], ((rows + ranks - 1) / ranks + batch - 1) / batch);
+    const uint64_t wanted = ((rows + ranks - 1) / ranks + batch - 1) / batch;
+    EXPECT_EQ(world.rank_batches[0], rows < ranks ? wanted : std::min(wanted, rows / ranks));
     return;
   }
   const bool pad = options.uneven == Uneven::kPad;

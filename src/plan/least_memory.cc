@@ -62,10 +62,9 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
   for (const UnitRows& unit : units) rows += unit.row_count;
   const double densest = density(by_density.front());
 
-  const uint64_t most_batch_rows = uint64_t{options.batch_size} + options.min_batch - 1;
   double least = 0;
   for (const double part : unit_parts(rows, units.size(), options)) {
-    const Middle middle = middle_of(by_rows, by_density, most_batch_rows, part);
+    const Middle middle = middle_of(by_rows, by_density, most_batch_rows(options), part);
     // A batch's first and last visit, and those ahead.
     const uint64_t whole = std::min<uint64_t>(units.size(), uint64_t{units_ahead} + 2);
     double bytes = middle.bytes;

@@ -147,6 +147,20 @@ void check_options(const EpochOptions& options) {
   }
 }
 
+uint64_t exact_batches(uint64_t rows, const EpochOptions& options) {
+  const uint64_t short_quota = rows / options.shape.world_size;
+  const uint64_t long_quota = short_quota + (rows % options.shape.world_size != 0 ? 1 : 0);
+  const uint64_t batches =
+      long_quota / options.batch_size + (long_quota % options.batch_size != 0 ? 1 : 0);
+  return short_quota == 0 ? batches : std::min(batches, short_quota);
+}
+
+uint64_t most_batch_rows(const EpochOptions& options) {
+  const bool joins_rows =
+      options.uneven == Uneven::kExact && options.batch_size == 1 && options.shape.world_size > 1;
+  return uint64_t{options.batch_size} + options.min_batch - 1 + (joins_rows ? 1 : 0);
+}
+
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker) {
   const uint64_t world = options.shape.world_size, workers = options.shape.num_workers;
   const uint64_t batch = options.batch_size;
@@ -163,10 +177,9 @@ Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32
     quota = long_quota;
   }
   const bool exact = options.uneven == Uneven::kExact;
-  const uint64_t longest = exact ? long_quota : quota;
   const bool cut_short = options.drop_last && !exact;
-  uint64_t batches = longest / batch;
-  if (!cut_short && longest % batch >= (exact ? 1 : options.min_batch)) ++batches;
+  uint64_t batches = exact ? exact_batches(rows, options) : quota / batch;
+  if (!cut_short && !exact && quota % batch >= options.min_batch) ++batches;
 
   const uint64_t first = even_boundary(batches, workers, worker);
   const uint64_t last = even_boundary(batches, workers, worker + 1);

@@ -35,6 +35,14 @@ void check_options(const EpochOptions& options);
 /// The share of a (rank, worker) when the stream has `rows` rows.
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker);
 
+/// Batches of every rank in an epoch of kExact: of at most batch_size rows, and none empty, where
+/// that can be. With batch_size 1 and a remainder it cannot, so that a long rank has one of two
+/// rows; fewer rows than ranks leave some of them an empty batch.
+uint64_t exact_batches(uint64_t rows, const EpochOptions& options);
+
+/// The most rows that a batch may have.
+uint64_t most_batch_rows(const EpochOptions& options);
+
 /// Which part of every unit a share keeps, for all shares that there are, without repeats; 1 where
 /// shares are stretches of whole units.
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options);

@@ -96,6 +96,51 @@ TEST(RankCut, WithoutShufflingSharesAreStretchesInStoredOrder) {
   EXPECT_EQ(expected, 1000u);
 }
 
+// As many batches on every rank, each row once and no batch empty: with batch_size 1 and rows that
+// do not divide, some ranks have a batch of two rows.
+TEST(RankCut, ExactBatchesAreNeverEmpty) {
+  for (uint64_t rows = 1; rows <= 60; ++rows) {
+    for (uint32_t world = 1; world <= 9; ++world) {
+      for (uint32_t batch = 1; batch <= 6; ++batch) {
+        EpochOptions options;
+        options.uneven = Uneven::kExact;
+        options.batch_size = batch;
+        options.shape.world_size = world;
+        const uint64_t batches = exact_batches(rows, options);
+        const uint64_t short_quota = rows / world, long_quota = (rows + world - 1) / world;
+        EXPECT_LE(long_quota, batches * most_batch_rows(options));
+        EXPECT_GE(batches * batch + (batch == 1 ? 1 : 0), long_quota);
+        if (short_quota == 0) {
+          EXPECT_EQ(batches, 1u);
+        } else {
+          EXPECT_LE(batches, short_quota);
+        }
+        for (const uint32_t workers : {1u, 2u, 3u, 7u}) {
+          options.shape.num_workers = workers;
+          uint64_t position = 0;
+          for (uint32_t rank = 0; rank < world; ++rank) {
+            uint64_t rank_batches = 0;
+            for (uint32_t worker = 0; worker < workers; ++worker) {
+              const Share share = share_of(rows, options, rank, worker);
+              EXPECT_EQ(share.begin, position);
+              position = share.end;
+              rank_batches += share.batches;
+              if (short_quota != 0) {
+                EXPECT_GE(share.row_count(), share.batches);
+              }
+              if (share.batches == 0) {
+                EXPECT_EQ(share.row_count(), 0u);
+              }
+            }
+            EXPECT_EQ(rank_batches, batches);
+          }
+          EXPECT_EQ(position, rows);
+        }
+      }
+    }
+  }
+}
+
 TEST(RankCut, BadShapes) {
   EpochOptions options;
   options.shape.world_size = 0;

@@ -35,7 +35,7 @@ def test_every_shape(tiled, data: st.DataObject) -> None:
     cells = range(begin, begin + count)
     world = data.draw(st.integers(1, 5), "world")
     workers = data.draw(st.integers(1, 4), "workers")
-    size = data.draw(st.integers(1, 90), "batch size")
+    size = data.draw(st.integers(1, 3) | st.integers(1, 90), "batch size")
     least = data.draw(st.integers(1, min(3, size)), "min_batch")
     uneven = data.draw(st.sampled_from(["drop", "pad", "exact"]), "uneven")
     drop_last = data.draw(st.booleans(), "drop_last")
@@ -68,6 +68,8 @@ def test_every_shape(tiled, data: st.DataObject) -> None:
     if uneven == "exact":
         assert read == list(cells)
         assert not sizes or max(sizes) - min(sizes) <= 1
+        assert count < world or 0 not in sizes
+        assert not sizes or max(sizes) <= (max(size, 2) if count > world else size)
         return
     assert all(least <= each < size + least for each in sizes)
     if uneven == "drop":

@@ -43,6 +43,7 @@ def make_cases(ranks: int) -> list[dict]:
         )
     ]
     workers += [case(16, u, 3, begin=32) for u in ("drop", "exact")]
+    workers += [case(2 * ranks + 1, "exact", w, batch_size=1) for w in (0, 2)]
     whole = [case(8 * ranks * 3 + ranks, "drop", min_batch=2)]  # one cell too many for each rank
     return [*every, *one_unit, *workers, *whole]
 
