@@ -283,6 +283,8 @@ def test_encoders_are_checked(cells) -> None:
         ExperimentDataPipe(cells, obs_column_names=["label"], encoders=[LabelEncoder("label")])
     with pytest.raises(ps.NotFound, match="no column 'labels'"):
         make(cells, obs_column_names=["labels"])
+    with pytest.raises(KeyError, match=r"^there is no layer 'nope'; "):
+        ExperimentDataPipe(cells, X_name="nope")
 
 
 def test_labels_of_a_selection_leave_out_what_it_has_not(cells) -> None:

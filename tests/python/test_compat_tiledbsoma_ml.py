@@ -313,6 +313,20 @@ def test_refused_arguments(ml: ModuleType, cells, arguments: dict) -> None:
         make(ml, cells, **arguments)
 
 
+def test_no_such_layer_is_a_key_error(ml: ModuleType, cells) -> None:
+    with pytest.raises(KeyError, match="nope"):
+        next(iter(make(ml, cells, layer_name="nope")))
+
+
+def test_messages_of_missing_names_are_not_quoted(cells) -> None:
+    with pytest.raises(ps.NotFound, match=r"^there is no layer 'nope'; ") as error:
+        make(ours, cells, layer_name="nope")
+    copied = pickle.loads(pickle.dumps(error.value))
+    assert (type(copied), str(copied)) == (type(error.value), str(error.value))
+    with pytest.raises(ps.NotFound, match="no column 'nope'"):
+        make(ours, cells, obs_column_names=["nope"])
+
+
 def test_block_sizes_need_not_fit_without_shuffle(ml: ModuleType, cells) -> None:
     ds = make(ml, cells, shuffle=False, io_batch_size=100, shuffle_chunk_size=64, batch_size=42)
     assert flat(ds) == list(range(42))

@@ -19,6 +19,7 @@ from ...errors import InvalidArgument, Unsupported
 from ...loader_stats import LoaderStats
 from ..block_dataset import BlockDataset, BlockEpochs
 from ..block_loader import block_loader
+from ..missing_name import missing_names
 from .encoders import Encoder, LabelEncoder
 from .obs_tensors import ObsTensors, coo_tensor
 
@@ -111,7 +112,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         A ValueError: an argument out of range; `obs_column_names` beside `encoders`; two encoders
         of one name.
     NotFound
-        No such layer or column.
+        No such layer or column; here also a KeyError.
     """
 
     def __init__(
@@ -150,21 +151,22 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         self.use_eager_fetch = use_eager_fetch
         block_cells = _block_cells(soma_chunk_size, shuffle_chunk_count) if shuffle else 0
         self._obs = ObsTensors(self._encoders)
-        dataset = Dataset(
-            experiment,
-            measurement=measurement_name,
-            layer=X_name,
-            obs_query=obs_query,
-            var_query=var_query,
-            obs_columns=self._obs.dataset_columns,
-            encoders=self._obs.dataset_encoders,
-            obs_format="pandas" if self._obs.dataset_columns else "arrays",
-            format="numpy" if return_sparse_X else "torch",
-            batch_size=batch_size,
-            shuffle=shuffle,
-            sparse=return_sparse_X,
-        )
-        dataset.obs.checked_columns(self.obs_column_names, "columns of encoders")
+        with missing_names():
+            dataset = Dataset(
+                experiment,
+                measurement=measurement_name,
+                layer=X_name,
+                obs_query=obs_query,
+                var_query=var_query,
+                obs_columns=self._obs.dataset_columns,
+                encoders=self._obs.dataset_encoders,
+                obs_format="pandas" if self._obs.dataset_columns else "arrays",
+                format="numpy" if return_sparse_X else "torch",
+                batch_size=batch_size,
+                shuffle=shuffle,
+                sparse=return_sparse_X,
+            )
+            dataset.obs.checked_columns(self.obs_column_names, "columns of encoders")
         self.exp_uri = dataset.experiment.uri
         self._blocks = BlockDataset(dataset, block_cells, seed)
         self._obs.fit(dataset.obs)

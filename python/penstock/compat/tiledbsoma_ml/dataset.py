@@ -15,6 +15,7 @@ from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
 from ...experiment import open as open_experiment
 from ..block_dataset import BlockDataset, BlockEpochs, split_seed
+from ..missing_name import missing_names
 from .query_ids import QueryIDs, SamplingMethod, split_joinids
 from .x_locator import XLocator
 
@@ -59,7 +60,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         A ValueError: an argument out of range, or both or neither of the two ways to say what to
         read.
     NotFound
-        No such layer or column.
+        No such layer or column; here also a KeyError.
     """
 
     def __init__(
@@ -101,14 +102,15 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         selected = (
             _by_ids(x_locator, query_ids, shuffle) if by_ids else _by_query(query, layer_name)
         )
-        dataset = Dataset(
-            **selected,
-            obs_columns=self.obs_column_names,
-            obs_format="pandas",
-            batch_size=batch_size,
-            shuffle=shuffle,
-            sparse=return_sparse_X,
-        )
+        with missing_names():
+            dataset = Dataset(
+                **selected,
+                obs_columns=self.obs_column_names,
+                obs_format="pandas",
+                batch_size=batch_size,
+                shuffle=shuffle,
+                sparse=return_sparse_X,
+            )
         self._blocks = BlockDataset(dataset, self.io_batch_size if shuffle else 0, seed)
         self._x_locator = x_locator if by_ids else _locator(query, dataset)
 
