@@ -20,7 +20,7 @@ from .epoch_counts import WorkerTotal
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
-from .epoch_state import EpochState
+from .epoch_state import EpochState, _check_enough_cells
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
@@ -80,7 +80,7 @@ class Dataset:
         Column of var that has the names of genes, for `Dataset.var_names` and for transforms that
         take names; by default the first of var's usual name columns.
     batch_size : int, default 128
-        Cells in a batch; the last one may have fewer.
+        Cells in a batch; the last one may have fewer (or more: `min_batch`, `uneven`).
     shuffle : bool or "chunks", default True
         False gives cells in ascending joinid order; with DataLoader workers, in that order within
         the stretch that each worker reads. "chunks" is the shuffle of the Census's loaders, to
@@ -120,7 +120,8 @@ class Dataset:
     uneven : {"drop", "pad", "exact"}
         What ranks do when cells do not divide among them: leave out fewer than world_size cells,
         repeat as few, or differ by one cell. Every rank has the same number of batches. "exact" is
-        for validation, test and prediction: every cell comes once.
+        for validation, test and prediction: every cell comes once, and no batch is empty. So with
+        `batch_size` 1 a batch of some ranks has two cells when cells do not divide.
     shard : bool, default True
         Divide the cells among the ranks of a distributed run, found in torch.distributed or the
         environment (torchrun, Slurm). False when somebody else does.
@@ -387,7 +388,9 @@ class Dataset:
 
         They are the same, bit for bit, where the world, the workers and the arguments that the
         order depends on are the same. Otherwise every cell that was left comes once, in a new order
-        and in the new batches. Only cells that are left are read, and none to find the place.
+        and in the new batches. Nothing is read to find the place; of fetch units that also hold
+        cells of batches handed over before, all is read again: few of them in a large selection,
+        all of them where the memory budget holds the whole selection.
 
         Raises
         ------
@@ -419,7 +422,7 @@ class Dataset:
 
     def __len__(self) -> int:
         """Batches of an epoch for this rank, over all of its DataLoader workers."""
-        share = self._settings.share()
+        share = self._share_with_cells()
         key = share.rank, share.world_size
         if key not in self._lengths:
             self._lengths[key] = self._count_batches(*key)
@@ -432,6 +435,11 @@ class Dataset:
             cells = self._selection.epoch_cells(self._settings)
             return cells // size if self._settings.drop_last else -(-cells // size)
         return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
+
+    def _share_with_cells(self) -> Share:
+        share = self._settings.share()
+        _check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
+        return share
 
     def _fitted_obs(self) -> ObsBatches:
         if self._obs_batches is None:
@@ -451,10 +459,12 @@ class Dataset:
 
         Raises
         ------
+        InvalidArgument
+            There are fewer cells than ranks, with `uneven` "exact".
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """
-        loader = self._selection.loader(self._settings, self._settings.share(), self.epoch)
+        loader = self._selection.loader(self._settings, self._share_with_cells(), self.epoch)
         return from_core(loader.stats())
 
     def shuffle_report(

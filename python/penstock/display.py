@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from .errors import PenstockError
+
 if TYPE_CHECKING:
     from . import _core
     from .dataset import Dataset
@@ -186,13 +188,21 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
     return [
         ("source", dataset.experiment.uri),
         ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
-        ("batches", f"{count(len(dataset))} of {count(settings.batch_size)} cells"),
+        ("batches", _batches(dataset)),
         ("order", f"{order}, next epoch {dataset.epoch}"),
         ("X", f"{settings.dtype} {library}{place}"),
         *_transform_rows(dataset),
         ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._batch_format.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]
+
+
+def _batches(dataset: Dataset) -> str:
+    try:
+        number = count(len(dataset))
+    except PenstockError as error:  # what iterating would raise, too
+        return f"none: {error}"
+    return f"{number} of {count(dataset.batch_size)} cells"
 
 
 def _transform_rows(dataset: Dataset) -> list[tuple[str, str]]:

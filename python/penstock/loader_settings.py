@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from .arguments import (
     parse_memory_size,
 )
 from .device.checks import checked_device
-from .errors import InvalidArgument
+from .errors import InvalidArgument, ResourceExhausted
 from .sampling import Sampling
 from .sharding import Share, find_rank, find_worker
 
@@ -38,6 +40,11 @@ CHUNKS = "chunks"
 CHUNK_SIZE = 64
 CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
+#: How the engine refuses a budget.
+_TOO_SMALL = re.compile(
+    r"memory_budget is too small: (\d+) bytes \([\d.]+ MiB\), "
+    r"needed at least (\d+) bytes \([\d.]+ MiB\)"
+)
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,23 @@ class LoaderSettings:
         options.rank, options.world_size = share.rank, share.world_size
         options.worker, options.num_workers = share.worker, share.num_workers
         return options
+
+
+def of_all_workers(error: ResourceExhausted, num_workers: int) -> ResourceExhausted:
+    """The same error, about the budget that workers share instead of the part of one of them."""
+
+    def amounts(least: re.Match[str]) -> str:
+        given, needed = (int(each) * num_workers for each in least.groups())
+        return (
+            f"memory_budget is too small: {_with_mebibytes(given)} for {num_workers} DataLoader "
+            f"workers, which share it, needed at least {_with_mebibytes(needed)}"
+        )
+
+    return ResourceExhausted(_TOO_SMALL.sub(amounts, str(error)))
+
+
+def _with_mebibytes(count: int) -> str:
+    return f"{count} bytes ({math.ceil(count * 10 / 2**20) / 10:.1f} MiB)"
 
 
 def _sparse_layout(sparse: Any) -> str | None:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_text
-from .errors import InvalidArgument
+from .errors import InvalidArgument, ResourceExhausted
 from .experiment import Experiment
-from .loader_settings import LoaderSettings
+from .loader_settings import LoaderSettings, of_all_workers
 from .sampling import Sampling
 from .sharding import Share
 from .table import JOINID, DataFrame
@@ -121,12 +121,23 @@ class Selection:
     def loader(
         self, settings: LoaderSettings, share: Share, epoch: int, first_batch: int = 0
     ) -> _core.Loader:
-        """Plan an epoch from a batch on; nothing is read before its first batch is asked for."""
+        """Plan an epoch from a batch on; nothing is read before its first batch is asked for.
+
+        Raises
+        ------
+        ResourceExhausted
+            The memory budget is too small; the message says the least that works.
+        """
         options = self.loader_options(settings, share, epoch)
         options.first_batch = first_batch
         if settings.sampling is not None:
             options.sampling = settings.sampling.for_cells(self)
-        return _core.Loader(self.matrix, options)
+        try:
+            return _core.Loader(self.matrix, options)
+        except ResourceExhausted as error:
+            if share.num_workers == 1:
+                raise
+            raise of_all_workers(error, share.num_workers) from None
 
     def row_weights(self, sampling: Sampling) -> _core.RowWeights | None:
         """Weights of the cells, made once."""

@@ -25,6 +25,11 @@ def find_rank() -> tuple[int, int]:
 
     From torch.distributed when it is initialised, else from the environment of torchrun (``RANK``,
     ``WORLD_SIZE``), else from that of a Slurm job step of several tasks. Torch is not imported.
+
+    Raises
+    ------
+    InvalidArgument
+        The environment contradicts itself: a rank that is not of the world, or without one.
     """
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -34,6 +39,12 @@ def find_rank() -> tuple[int, int]:
     for rank_name, world_name in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         if rank_name in os.environ and world_name in os.environ:
             return _from_environment(rank_name, world_name)
+    if "RANK" in os.environ:
+        raise InvalidArgument(
+            f"the environment has RANK={os.environ['RANK']!r} without WORLD_SIZE, so that every rank "
+            "would read all cells: set both (torchrun does), or pass shard=False or rank and "
+            "world_size"
+        )
     return 0, 1
 
 

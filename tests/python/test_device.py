@@ -310,6 +310,11 @@ def test_bad_arguments(tiled) -> None:
     for bad in ("gpu", 1.5, "cuda:x"):
         with pytest.raises(ps.InvalidArgument, match="such as 'cuda'"):
             of(tiled, bad)
+    with pytest.raises(ps.InvalidArgument, match=r"device='meta' holds no numbers"):
+        of(tiled, "meta")
+    if not torch.backends.mps.is_available():
+        with pytest.raises(ps.InvalidArgument, match=r"device='mps' cannot be used by torch here"):
+            of(tiled, "mps")
     with pytest.raises(ps.InvalidArgument, match=r"uint32.*float32 or int64"):
         of(tiled, dtype="uint32")
 

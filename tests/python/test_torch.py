@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -239,6 +240,31 @@ def test_torch_format(soma_small: Oracle, sparse: bool) -> None:
     for X, obs in ds:
         want = soma_small.X[obs["soma_joinid"].numpy()].toarray()
         np.testing.assert_array_equal(X.to_dense().numpy(), want)
+
+
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_a_budget_too_small_for_workers_names_what_they_need_together(
+    census_like: Oracle, num_workers: int
+) -> None:
+    def loader(budget: int) -> DataLoader:
+        ds = ps.Dataset(census_like.path, memory_budget=budget, sparse=True, threads=1)
+        return ps.dataloader(ds, num_workers=num_workers)
+
+    with pytest.raises(ps.ResourceExhausted) as error:
+        next(iter(loader(1_000_000)))
+    text = str(error.value)
+    given, least = map(
+        int,
+        re.search(
+            rf"too small: (\d+) bytes .* for {num_workers} DataLoader workers, which share it, "
+            r"needed at least (\d+) bytes \(",
+            text,
+        ).groups(),
+    )
+    assert 1_000_000 - num_workers < given <= 1_000_000
+    with pytest.raises(ps.ResourceExhausted, match=f"needed at least {least} bytes"):
+        next(iter(loader(least - 1)))
+    assert sum(X.shape[0] for X, _ in loader(least)) == 6_000
 
 
 def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:

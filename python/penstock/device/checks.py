@@ -15,7 +15,7 @@ def checked_device(device: Any) -> str:
     Raises
     ------
     InvalidArgument
-        It names no device, or one that torch does not find here.
+        It names no device, one that torch does not find here or cannot use, or "meta".
     """
     import torch
 
@@ -27,6 +27,19 @@ def checked_device(device: Any) -> str:
         ) from None
     if found.type == "cuda":
         _check_cuda(str(found), found.index, torch.cuda)
+    elif found.type == "meta":
+        raise InvalidArgument(
+            "device='meta' holds no numbers: leave device out, or name a real one"
+        )
+    elif found.type != "cpu":
+        try:
+            torch.zeros(1, dtype=torch.uint8).to(found)
+        except Exception as error:  # each backend has its own
+            raise InvalidArgument(
+                f"device={str(found)!r} cannot be used by torch here: leave device out for batches "
+                "in main memory, or install a torch that is built for it on a machine that has one "
+                f"({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+            ) from None
     return str(found)
 
 
