@@ -130,8 +130,9 @@ def test_epochs_are_those_of_set_epoch(soma_small: Oracle) -> None:
         for epoch in (4, 0, 2):
             ds.set_epoch(epoch)
             iterator = iter(loader)
-            ds.set_epoch(9)  # too late for the workers that are starting
-            joinids = [obs["soma_joinid"].numpy() for _, obs in iterator]
+            joinids = [next(iterator)[1]["soma_joinid"].numpy()]
+            ds.set_epoch(9)  # too late for an iterator that has given a batch
+            joinids += [obs["soma_joinid"].numpy() for _, obs in iterator]
             order = np.concatenate(joinids).tolist()
             assert orders.setdefault(epoch, order) == order
     assert len({tuple(order) for order in orders.values()}) == 3
