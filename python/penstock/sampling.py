@@ -180,7 +180,7 @@ class Sampling:
                 )
             balance = Balance(balance)
         if num_samples is not None:
-            num_samples = checked_int("num_samples", num_samples, least=1, most=2**62)
+            num_samples = checked_int("num_samples", num_samples, least=1, most=2**32 - 1)
         sampling = cls(
             weights,
             balance,

@@ -222,27 +222,27 @@ def uniform_entropy(counts: npt.NDArray[np.int64], batch_size: int) -> float:
     size = min(batch_size, total)
     if size < 2:
         return 0.0
-    # log of x! for all that occurs would take a table of `total`; Stirling's series is exact enough.
-    x = np.arange(size + 1)
+    # Labels of as many cells count alike, and a label's number stays near its mean: memory follows
+    # the deviation, however large the batch is.
     entropy = 0.0
-    x_log_x = np.zeros(size + 1)
-    x_log_x[1:] = -(x[1:] / size) * np.log2(x[1:] / size)
-    for begin in range(0, len(counts), 256):
-        own = counts[begin : begin + 256, None]
-        others = total - own
-        possible = (x <= own) & (size - x <= others)
-        log_ways = (
-            _log_binomial(own, np.minimum(x, own))
-            + _log_binomial(others, np.clip(size - x, 0, others))
-            - _log_binomial(np.array(total), np.array(size))
-        )
-        chance = np.where(possible, np.exp(np.minimum(log_ways, 0.0)), 0.0)
-        chance /= chance.sum(axis=1, keepdims=True)
-        entropy += float((chance * x_log_x).sum())
+    for own, labels in zip(*np.unique(counts, return_counts=True), strict=True):
+        mean = size * own / total
+        reach = 12 * math.sqrt(mean * (1 - own / total)) + 12
+        least, most = max(0, size - (total - own)), min(size, own)
+        x = np.arange(max(least, int(mean - reach)), min(most, int(mean + reach)) + 1)
+        chance = _shares(_log_binomial(own, x) + _log_binomial(total - own, size - x))
+        share = np.maximum(x, 1) / size  # of none, 0: it counts for nothing
+        entropy -= int(labels) * float((chance * (x / size) * np.log2(share)).sum())
     return entropy
 
 
-def _log_binomial(n: npt.NDArray[Any], k: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _shares(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Numbers that sum to 1 in the proportions of their logs."""
+    shares = np.exp(logs - logs.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _log_binomial(n: Any, k: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Log of n choose k, 0 <= k <= n."""
     return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
 

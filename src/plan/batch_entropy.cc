@@ -41,6 +41,10 @@ BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labe
     }
   }
   const uint32_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
+  if (!labels.empty() && most >= labels.size()) {
+    throw InvalidArgument("labels must be numbers below that of the rows: " + std::to_string(most) +
+                          " among " + std::to_string(labels.size()) + " rows");
+  }
   BatchEntropy result;
   result.label_rows.assign(size_t{most} + 1, 0);
   for (const uint32_t label : by_slot) ++result.label_rows[label];

@@ -16,8 +16,8 @@ struct BatchEntropy {
   std::vector<uint64_t> label_rows;  ///< rows of the epoch with each label
 };
 
-/// `labels`: a small number for each row, by position in the selection. Takes 4 bytes a row of the
-/// epoch.
+/// `labels`: a number for each row, by position in the selection, below the number of rows. Takes 4
+/// bytes a row of the epoch. Throws InvalidArgument for too few labels or one that is too large.
 BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labels);
 
 }  // namespace penstock::plan

@@ -17,6 +17,8 @@ namespace {
 /// rows in each unit.
 constexpr uint64_t kDrawsPerRow = 2;
 constexpr uint64_t kSmallVisit = 2048;
+/// Draws are made one after the other, in about 10 ns each: more would look like a hang.
+constexpr uint64_t kMostSamples = UINT32_MAX;
 
 uint64_t row_count(std::span<const UnitRows> units) {
   uint64_t rows = 0;
@@ -64,6 +66,11 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
     throw InvalidArgument("there must be a weight for each selected row: " +
                           std::to_string(sampling_.weights.size()) + " weights, " +
                           std::to_string(rows) + " rows");
+  }
+  if (sampling_.samples > kMostSamples) {
+    throw InvalidArgument(
+        "an epoch draws at most " + std::to_string(kMostSamples) +
+        " rows, a minute's work before it begins: " + std::to_string(sampling_.samples));
   }
   if (sampling_.samples == 0) return;
   if (rows == 0) {

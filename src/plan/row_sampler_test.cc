@@ -336,6 +336,7 @@ TEST(RowSampler, RefusesWhatCannotBeDrawn) {
   EXPECT_THROW(RowSampler(units, sampling(short_weights, 5), 0, 0), InvalidArgument);
   EXPECT_THROW(RowSampler({}, sampling({}, 5), 0, 0), InvalidArgument);
   EXPECT_THROW(RowSampler(units, sampling({}, 11, false), 0, 0), InvalidArgument);
+  EXPECT_THROW(RowSampler(units, sampling({}, uint64_t{1} << 40), 0, 0), InvalidArgument);
   EXPECT_TRUE(RowSampler({}, sampling({}, 0), 0, 0).units().empty());
   const RowSampler sampler(units, sampling({}, 5), 0, 0);
   EpochOptions options;

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <penstock/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -70,6 +71,14 @@ double uniform_entropy(std::vector<uint32_t> labels, std::mt19937_64& rng) {
     for (const auto& [label, share] : counts) sum -= share * std::log2(share);
   }
   return sum / static_cast<double>(batches);
+}
+
+TEST(BatchEntropy, RefusesLabelsThatAreNoSmallNumbers) {
+  const std::vector<UnitRows> units = {{0, 0, 3, 10}};
+  const EpochPlan plan(units, EpochOptions(), 1);
+  EXPECT_THROW(batch_entropy(plan, std::vector<uint32_t>{0, 1}), InvalidArgument);
+  EXPECT_THROW(batch_entropy(plan, std::vector<uint32_t>{0, 1, UINT32_MAX}), InvalidArgument);
+  EXPECT_EQ(batch_entropy(plan, std::vector<uint32_t>{2, 2, 2}).bits, std::vector<double>{0});
 }
 
 TEST(ShuffleQuality, BatchesAreNearlyAsMixedAsAUniformShuffle) {

@@ -98,6 +98,13 @@ def test_uniform_entropy_is_that_of_random_batches(counts, size: int, seed: int)
     assert uniform_entropy(np.array(counts), size) == pytest.approx(bits.mean(), abs=error)
 
 
+def test_uniform_entropy_of_a_batch_of_everything() -> None:
+    """However large the batch, in little memory."""
+    counts = np.array([10**8, 3 * 10**8])
+    assert uniform_entropy(counts, 2**31 - 1) == pytest.approx(scipy.stats.entropy([1, 3], base=2))
+    assert uniform_entropy(counts, 10**8) == pytest.approx(scipy.stats.entropy([1, 3], base=2))
+
+
 def test_uniform_entropy_of_many_cells() -> None:
     counts = np.full(300, 10**6)
     bits = np.log2(300) - (300 - 1) / (2 * 4096 * math.log(2))  # Miller and Madow, first order
