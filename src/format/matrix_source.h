@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "format/row_reader.h"
 #include "kernel/packed_row.h"
 #include "plan/fetch_unit.h"
 
@@ -87,6 +88,9 @@ class MatrixReader {
   /// Stored bytes of the distinct tiles that hold rows of `rows` (all columns of them that are
   /// read).
   virtual uint64_t bytes_needed(const RowSelection& rows) const = 0;
+
+  /// The same rows one by one, where the store can address them; else null.
+  virtual RowReaderPtr row_reader() const { return nullptr; }
 };
 
 class MatrixSource {
