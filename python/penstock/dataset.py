@@ -5,35 +5,34 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from . import _core, display, matrix_batches, sampling
-from .arguments import checked_int, parse_memory_size
+from . import _core, display, matrix_batches
+from .arguments import checked_int
 from .batch_format import BatchFormat
+from .changed_settings import with_settings
 from .device.checks import check_main_process
 from .encoders import Encoder, checked_encoders
 from .epoch_counts import WorkerTotal
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, selection_fingerprint
-from .epoch_state import EpochState, _check_enough_cells
+from .epoch_state import EpochState, check_enough_cells
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
-from .row_combinations import row_codes
 from .running_epoch import RunningEpoch
 from .sampling import Balance
 from .selection import Selection
 from .sharding import Share
 from .shared_words import is_spawning
-from .shuffle_report import ShuffleReport, make_report
+from .shuffle_report import ShuffleReport, shuffle_report
 from .sources import resolve_source
 from .table import DataFrame
 from .to_anndata import to_anndata
@@ -438,7 +437,7 @@ class Dataset:
 
     def _share_with_cells(self) -> Share:
         share = self._settings.share()
-        _check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
+        check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
         return share
 
     def _fitted_obs(self) -> ObsBatches:
@@ -493,23 +492,7 @@ class Dataset:
         ResourceExhausted
             The budget is too small; the message says the least that works.
         """
-        (name,) = self._selection.obs.checked_columns([column], "column")
-        codes, counts = row_codes(self._selection.obs.read([name]))
-        labels = codes.astype(np.uint32)
-        share = replace(self._settings.share(), worker=0, num_workers=1)
-        epoch = self.epoch
-
-        def report(budget: int) -> ShuffleReport:
-            settings = replace(self._settings, memory_budget=budget)
-            loader = self._selection.loader(settings, share, epoch)
-            entropy, drawn = loader.label_entropy(labels)
-            known = counts if settings.sampling is None else drawn.astype(np.int64)
-            stats = from_core(loader.stats())
-            return make_report(name, entropy, known, self.batch_size, stats, budget, report)
-
-        if memory_budget is None:
-            return report(self._settings.memory_budget)
-        return report(parse_memory_size("memory_budget", memory_budget))
+        return shuffle_report(self, column, memory_budget)
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
@@ -618,39 +601,7 @@ class Dataset:
         InvalidArgument
             One that makes no sense, or says what is read.
         """
-        loading = {each.name: getattr(self._settings, each.name) for each in fields(LoaderSettings)}
-        form = {each.name: getattr(self._batch_format, each.name) for each in fields(BatchFormat)}
-        if "shuffle" in changes:
-            loading["chunk_size"] = loading["chunks_per_block"] = None
-        drawing = [name for name in sampling.ARGUMENTS if name in changes]
-        known = {*loading, *form, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
-        for name in changes:
-            if name not in known:
-                raise InvalidArgument(
-                    f"with_settings does not take {name!r}, only {', '.join(sorted(known))}"
-                )
-        if self._encoders:
-            self._fitted_obs()
-        other = self._part(self._selection)
-        if drawing:
-            loading["sampling"] = None
-        other._settings = LoaderSettings.checked(
-            **{name: changes.get(name, value) for name, value in loading.items()}
-        )
-        other._selection = self._selection.with_transforms(
-            changes.get("transforms", self.transforms), other._settings
-        )
-        if drawing:
-            other._settings = other._settings.with_sampling(
-                sampling.changed(self._settings.sampling, changes), self._selection
-            )
-        other._batch_format = BatchFormat.checked(
-            self.experiment.obs,
-            self._encoders,
-            other._settings,
-            **{name: changes.get(name, value) for name, value in form.items()},
-        )
-        return other
+        return with_settings(self, changes)
 
     def _part(self, selection: Selection) -> Dataset:
         part = object.__new__(type(self))

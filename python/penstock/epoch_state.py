@@ -110,7 +110,7 @@ class EpochState:
         if resumed is not None and resumed.worker is not None:
             epoch = resumed.epoch  # of this worker's own state
         if resumed is None or resumed.epoch != epoch:
-            _check_enough_cells(selection.epoch_cells(settings), settings, share)
+            check_enough_cells(selection.epoch_cells(settings), settings, share)
             resumed = Position(epoch, selection_fingerprint(selection))
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)
@@ -170,7 +170,8 @@ class EpochState:
         self.__dict__.update(state, _course=None)
 
 
-def _check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:
+def check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:
+    """Raise `InvalidArgument` where an epoch cannot have a cell for each rank, and must."""
     if settings.uneven == "exact" and 0 < cells < share.world_size:
         raise InvalidArgument(
             f"{cells} cells are too few for {share.world_size} ranks to have one each, as "

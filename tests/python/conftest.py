@@ -117,3 +117,8 @@ def collect(dataset, dense=np.asarray) -> tuple[np.ndarray, np.ndarray]:
     if not joinids:
         return np.empty(0, np.int64), np.empty((0, dataset.n_vars), np.float32)
     return np.concatenate(joinids), np.concatenate(rows)
+
+
+def joinids_of(dataset) -> list[int]:
+    """Joinids of one epoch, in the order they came."""
+    return collect(dataset)[0].tolist()

@@ -16,7 +16,7 @@ import scipy.stats
 from conftest import write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.shuffle_report import uniform_entropy
+from penstock.uniform_entropy import uniform_entropy
 
 
 @pytest.fixture(scope="module")

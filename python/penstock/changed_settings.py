@@ -1,0 +1,63 @@
+"""A dataset of the same cells with other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from . import sampling
+from .batch_format import BatchFormat
+from .errors import InvalidArgument
+from .loader_settings import LoaderSettings
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+_LOADING = [each.name for each in fields(LoaderSettings)]
+_FORMAT = [each.name for each in fields(BatchFormat)]
+_TAKEN = {*_LOADING, *_FORMAT, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
+
+
+def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
+    """See `Dataset.with_settings`."""
+    for name in changes:
+        if name not in _TAKEN:
+            raise InvalidArgument(
+                f"with_settings does not take {name!r}, only {', '.join(sorted(_TAKEN))}"
+            )
+    if dataset._encoders:
+        dataset._fitted_obs()
+    other = dataset._part(dataset._selection)
+    other._settings = _settings(dataset._settings, changes)
+    other._selection = dataset._selection.with_transforms(
+        changes.get("transforms", dataset.transforms), other._settings
+    )
+    if _draws_anew(changes):
+        other._settings = other._settings.with_sampling(
+            sampling.changed(dataset._settings.sampling, changes), dataset._selection
+        )
+    other._batch_format = BatchFormat.checked(
+        dataset.experiment.obs,
+        dataset._encoders,
+        other._settings,
+        **_changed(dataset._batch_format, _FORMAT, changes),
+    )
+    return other
+
+
+def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:
+    arguments = _changed(settings, _LOADING, changes)
+    if "shuffle" in changes:  # sizes of chunks go with the shuffle that they were given for
+        arguments.update({name: changes.get(name) for name in ("chunk_size", "chunks_per_block")})
+    if _draws_anew(changes):
+        arguments["sampling"] = None
+    return LoaderSettings.checked(**arguments)
+
+
+def _draws_anew(changes: Mapping[str, Any]) -> bool:
+    return any(name in changes for name in sampling.ARGUMENTS)
+
+
+def _changed(made: Any, names: list[str], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: changes.get(name, getattr(made, name)) for name in names}

@@ -1,0 +1,64 @@
+"""How mixed the batches of a uniform shuffle are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def uniform_entropy(counts: npt.NDArray[np.int64], batch_size: int) -> float:
+    """Mean entropy, in bits, of the label of `batch_size` cells drawn without replacement.
+
+    The number of cells of a label among them is hypergeometric; the mean of ``-p log2(p)`` is summed
+    over its values, for each label.
+
+    Parameters
+    ----------
+    counts : ndarray of int
+        Cells of each label.
+    batch_size : int
+        Cells in a batch.
+    """
+    counts = np.asarray(counts, np.int64)
+    counts = counts[counts > 0]
+    total = int(counts.sum())
+    size = min(batch_size, total)
+    if size < 2:
+        return 0.0
+    # Labels of as many cells count alike, and a label's number stays near its mean: memory follows
+    # the deviation, however large the batch is.
+    entropy = 0.0
+    for own, labels in zip(*np.unique(counts, return_counts=True), strict=True):
+        mean = size * own / total
+        reach = 12 * math.sqrt(mean * (1 - own / total)) + 12
+        least, most = max(0, size - (total - own)), min(size, own)
+        x = np.arange(max(least, int(mean - reach)), min(most, int(mean + reach)) + 1)
+        chance = _shares(_log_binomial(own, x) + _log_binomial(total - own, size - x))
+        share = np.maximum(x, 1) / size  # of none, 0: it counts for nothing
+        entropy -= int(labels) * float((chance * (x / size) * np.log2(share)).sum())
+    return entropy
+
+
+def _shares(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Numbers that sum to 1 in the proportions of their logs."""
+    shares = np.exp(logs - logs.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _log_binomial(n: Any, k: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Log of n choose k, 0 <= k <= n."""
+    return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
+
+
+def _log_factorial(n: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Stirling's series (Abramowitz and Stegun 6.1.41) of n!, by (n + 10)! below 10 terms of it."""
+    n = np.asarray(n, np.float64)
+    z = n + 11.0
+    series = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi)
+    series += 1 / (12 * z) - 1 / (360 * z**3) + 1 / (1260 * z**5)
+    for step in range(1, 11):
+        series -= np.log(n + step)
+    return series
