@@ -41,6 +41,9 @@ struct MatrixInfo {
   uint64_t stored_bytes = 0;
   uint64_t tile_count = 0;
   uint32_t fragment_count = 0;
+  /// Rows can be read one by one, all of them and always (MatrixReader::row_reader): a pack, not a
+  /// cache, which comes to it.
+  bool addresses_rows = false;
   std::string layout;  ///< for people: "row-major, tiles 2048 x 2048, capacity 65536"
 };
 
@@ -89,8 +92,8 @@ class MatrixReader {
   /// read).
   virtual uint64_t bytes_needed(const RowSelection& rows) const = 0;
 
-  /// The same rows one by one, where the store can address them; else null.
-  virtual RowReaderPtr row_reader() const { return nullptr; }
+  /// Reads any of `rows` one by one, where the store can address each of them now; else null.
+  virtual RowReaderPtr row_reader(const RowSelection& /*rows*/) const { return nullptr; }
 };
 
 class MatrixSource {

@@ -12,7 +12,7 @@
 // Rows by themselves, in any order: what a store that can address a row gives beside its units
 // (docs/design/0009-pack-cache-and-global-shuffle.md).
 //
-//   auto rows = reader->row_reader();            null where only units can be read
+//   auto rows = reader->row_reader(selected);    null where only units can be read
 //   RowBuffer buffer;                            one for each thread, used again
 //   rows->read(joinids, buffer);                 buffer.record(i) is the packed row of joinids[i]
 
