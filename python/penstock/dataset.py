@@ -19,7 +19,7 @@ from .encoders import Encoder, checked_encoders
 from .epoch_counts import WorkerTotal
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
-from .epoch_position import Position, selection_fingerprint
+from .epoch_position import Position, check_selection
 from .epoch_state import EpochState, check_enough_cells
 from .errors import InvalidArgument
 from .experiment import Experiment
@@ -394,16 +394,14 @@ class Dataset:
         Raises
         ------
         InvalidArgument
-            It is no state, or one of other cells, genes or stored data.
+            It is no state, or one of other cells, genes, layer, transforms or joined experiments,
+            which the message names, or the stored data are not what they were.
         """
         self._epochs.load(self._checked_position(state), self._settings)
 
     def _checked_position(self, state: dict[str, Any]) -> Position:
         position = Position.from_state(state)
-        if position.selection != selection_fingerprint(self._selection):
-            raise InvalidArgument(
-                "the state is of another selection of cells or genes, or of other transforms, than this"
-            )
+        check_selection(position, self._selection)
         return position
 
     @property

@@ -10,6 +10,7 @@ from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .sampling import Sampling
 from .selection import Selection
+from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share, in_worker
 
 
@@ -18,7 +19,7 @@ class Course:
     """An epoch, or what a state left of it, in the shape of now."""
 
     epoch: int
-    selection: int
+    selection: SelectionFingerprint
     earlier: tuple[Segment, ...]  # in other shapes
     shape: Shape
     share: Share  # whose batches this process reads

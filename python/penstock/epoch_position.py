@@ -11,6 +11,7 @@ from . import _core
 from .arguments import described
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
+from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Position:
     """
 
     epoch: int
-    selection: int  # fingerprint of cells, genes and transforms
+    selection: SelectionFingerprint
     segments: tuple[Segment, ...] = ()
     worker: int | None = None
     lane: int | None = None
@@ -106,7 +107,7 @@ class Position:
         state: dict[str, Any] = {
             "version": _VERSION,
             "epoch": self.epoch,
-            "selection": self.selection,
+            "selection": self.selection.state(),
             "segments": [
                 {**asdict(each.shape), "plan": each.plan, "batches": each.batches}
                 for each in self.segments
@@ -138,7 +139,7 @@ class Position:
             worker, lane = state.get("worker"), state.get("lane")
             return cls(
                 _epoch(state["epoch"]),
-                _whole(state["selection"]),
+                SelectionFingerprint.from_state(state["selection"]),
                 segments,
                 None if worker is None else _whole(worker),
                 None if worker is None else _whole(lane),
@@ -178,11 +179,20 @@ def batches_of_worker(batches: int, worker: int, num_workers: int) -> int:
     return max(0, batches - worker + num_workers - 1) // num_workers
 
 
-def selection_fingerprint(selection: Selection) -> int:
-    """Of cells, genes and transforms, the same on every machine."""
-    genes = selection.genes.fingerprint() * 3 & (1 << 64) - 1
-    transforms = 0 if selection.transforms is None else selection.transforms.fingerprint()
-    return selection.rows.fingerprint() ^ genes ^ transforms
+def check_selection(position: Position, selection: Selection) -> None:
+    """Refuse a state of other cells, genes or values: half an epoch would be of each.
+
+    Raises
+    ------
+    InvalidArgument
+        It is such a state; the message says what differs.
+    """
+    found = position.selection.differences(SelectionFingerprint.of(selection))
+    if found:
+        raise InvalidArgument(
+            f"the state is of another selection than this dataset's: {found}; load it into a dataset "
+            "made as the one that was saved"
+        )
 
 
 def what_is_left(

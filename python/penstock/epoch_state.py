@@ -9,10 +9,11 @@ from .epoch_counter import EpochCounter
 from .epoch_counts import WorkerCounts
 from .epoch_course import Course, begin_course, check_worker
 from .epoch_iterator import EpochProgress
-from .epoch_position import Position, selection_fingerprint
+from .epoch_position import Position
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .selection import Selection
+from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share, in_worker
 
 
@@ -111,7 +112,7 @@ class EpochState:
             epoch = resumed.epoch  # of this worker's own state
         if resumed is None or resumed.epoch != epoch:
             check_enough_cells(selection.epoch_cells(settings), settings, share)
-            resumed = Position(epoch, selection_fingerprint(selection))
+            resumed = Position(epoch, SelectionFingerprint.of(selection))
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)
         self._course.first = self._course.batches
@@ -150,7 +151,7 @@ class EpochState:
         # A worker that has given its last batch stays in the epoch that others still read.
         if self._course is not None and (in_worker() or not self._course.is_over):
             return self._course.position
-        return Position(self._known_next, selection_fingerprint(selection))
+        return Position(self._known_next, SelectionFingerprint.of(selection))
 
     def for_copy(self) -> EpochState:
         """What a copy of the dataset has."""

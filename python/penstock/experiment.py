@@ -44,6 +44,11 @@ class Experiment:
         """Number of cells."""
         return self._core.obs().row_count()
 
+    @property
+    def joined_fingerprint(self) -> int:
+        """Of the experiments that are joined and how their genes are matched; 0 for one alone."""
+        return 0
+
     def default_obs_columns(self, obs_format: str) -> list[str]:
         """Columns of obs that batches have when none are named."""
         return [JOINID]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import warnings
 from pathlib import Path
 
@@ -275,6 +276,41 @@ def test_going_on_bit_for_bit(three) -> None:
     changed.load_state_dict(state)
     left = cells(changed)
     assert sorted(left + cells(whole[:5])) == sorted(cells(whole))
+
+
+@pytest.mark.filterwarnings("ignore:1 of 31 genes are in no experiment")
+def test_a_state_knows_its_experiments_and_genes(three, tmp_path) -> None:
+    """Other genes, as many; other experiments, as large: no plan could tell."""
+    there = {"a": paths(three)["blood"], "b": paths(three)["lung"]}
+    genes = GENES[30:60]
+
+    def dataset(named=there, genes=genes, **options) -> ps.Dataset:
+        return ps.Dataset(ps.join(named, genes=genes), batch_size=64, sparse=True, **options)
+
+    ds = dataset()
+    batches = iter(ds)
+    next(batches)
+    state = ds.state_dict()
+    whole = [X for X, _ in batches]
+    for other in [
+        dataset(genes=GENES[31:61]),
+        dataset(genes=genes[::-1]),
+        dataset({"a": there["a"], "c": there["b"]}),
+        dataset({"a": there["a"], "b": write(tmp_path / "b", make(300, GENES[29:], 5, "int32"))}),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match="other joined experiments or genes matched;"):
+            other.load_state_dict(state)
+    unknown, other = dataset(genes=[*genes, "u"]), dataset(genes=[*genes, "v"])
+    next(iter(unknown))
+    with pytest.raises(ps.InvalidArgument, match="genes matched;"):
+        other.load_state_dict(unknown.state_dict())
+    with pytest.raises(ps.InvalidArgument, match="joined experiments"):
+        ps.Dataset(there["a"]).load_state_dict(state)
+    shutil.copytree(there["b"], tmp_path / "elsewhere")
+    moved = dataset({"a": there["a"], "b": tmp_path / "elsewhere"})
+    moved.load_state_dict(state)
+    for (X, _), before in zip(moved, whole, strict=True):
+        assert (before != X).nnz == 0
 
 
 # --- what is refused

@@ -298,11 +298,15 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
     next(iter(ds))
     state = ds.state_dict()
     other = ps.Dataset(soma_small.path)
-    with pytest.raises(ps.InvalidArgument, match="another selection"):
+    with pytest.raises(ps.InvalidArgument, match="other cells and other genes;"):
         other.load_state_dict(state)
-    fewer = small(tiled, obs_query=ps.AxisQuery(coords=(slice(0, 10),)))
-    with pytest.raises(ps.InvalidArgument, match="another selection"):
-        fewer.load_state_dict(state)
+    for changed, what in [
+        ({"obs_query": ps.AxisQuery(coords=(slice(0, 10),))}, "cells"),
+        ({"var_query": ps.AxisQuery(coords=(slice(0, 5),))}, "genes"),
+        ({"transforms": [ps.Log1p()]}, "transforms"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=f"another selection.*: other {what};"):
+            small(tiled, **changed).load_state_dict(state)
     for bad, message in [
         (None, "what Dataset.state_dict returned"),
         ({}, "what Dataset.state_dict returned"),
@@ -310,6 +314,8 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         ({**state, "epoch": -1}, "damaged"),
         ({**state, "segments": [{}]}, "damaged"),
         ({**state, "segments": 3}, "damaged"),
+        ({**state, "selection": 3}, "damaged"),
+        ({**state, "selection": {**state["selection"], "cells": "x"}}, "cells of the selection"),
         ({**state, "epoch": 2**63}, "damaged"),
         ({**state, "segments": [{**state["segments"][0], "batch_size": "x"}]}, "batch_size is 'x'"),
         ({**state, "segments": [{**state["segments"][0], "world_size": -1}]}, "damaged"),
@@ -326,6 +332,47 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
     ds.load_state_dict(too_far)
     with pytest.raises(ps.InvalidArgument, match="first_batch"):
         next(iter(ds))
+
+
+def test_layers_are_told_apart(tmp_path) -> None:
+    """Layers of the same shape, where no plan could tell."""
+    import anndata
+    import tiledbsoma.io
+
+    data = anndata.AnnData(np.ones((300, 5), np.float32))
+    data.layers["twice"] = data.X * 2
+    tiledbsoma.io.from_anndata(str(tmp_path / "soma"), data, "RNA", X_layer_name="raw")
+    raw = ps.Dataset(tmp_path / "soma", batch_size=50)
+    next(iter(raw))
+    with pytest.raises(ps.InvalidArgument, match=r"another selection.*: other layer;"):
+        ps.Dataset(tmp_path / "soma", layer="twice", batch_size=50).load_state_dict(
+            raw.state_dict()
+        )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"obs_columns": ["obs_id", "soma_joinid"]},
+        {"encoders": [ps.LabelEncoder("obs_id")]},
+        {"obs_format": "pandas"},
+        {"threads": 1},
+    ],
+)
+def test_what_may_change_bit_for_bit(tiled, changed: dict) -> None:
+    """Labels, formats and threads change no cell of the batches that are left."""
+    whole = list(small(tiled))
+    ds = small(tiled)
+    batches = iter(ds)
+    for _ in range(3):
+        next(batches)
+    other = small(tiled, **changed)
+    other.load_state_dict(ds.state_dict())
+    rest = list(other)
+    assert len(rest) == len(whole) - 3
+    for batch, before in zip(rest, whole[3:], strict=True):
+        assert ids(batch) == ids(before)
+        assert (batch[0] != before[0]).nnz == 0
 
 
 def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:

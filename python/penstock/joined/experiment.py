@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from .. import _core, display
 from ..errors import NotFound, ResourceExhausted
 from ..experiment import Experiment
+from ..selection_fingerprint import digest64
 from ..table import JOINID, DataFrame
 from .genes import GeneMatch
 from .tables import JoinedObs, JoinedVar
@@ -77,6 +79,20 @@ class JoinedExperiment(Experiment):
     def gene_names(self) -> npt.NDArray[Any]:
         """Names of the genes, as they were matched."""
         return self._match.names
+
+    @cached_property
+    def joined_fingerprint(self) -> int:
+        """Of the names of sources and genes, and where each source has its genes; not of paths."""
+        match = self._match
+        names = [
+            match.names.tolist(),
+            [
+                (source, self._measurements[source], self._layers[source])
+                for source in self.experiments
+            ],
+        ]
+        where = [ids.tobytes() for ids in match.joinids] + [p.tobytes() for p in match.places]
+        return digest64(json.dumps(names, default=repr).encode(), *where)
 
     @cached_property
     def _matrix(self) -> _core.Matrix:

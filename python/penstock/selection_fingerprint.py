@@ -1,0 +1,70 @@
+"""What a saved state remembers of the cells, genes and values that it is of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+
+@dataclass(frozen=True)
+class SelectionFingerprint:
+    """64-bit fingerprints of all that X of a cell depends on, the same on every machine.
+
+    Not of the place where it is stored: a copy elsewhere is as good. Nor of labels: encoders and
+    columns of obs change no batch's cells.
+    """
+
+    cells: int
+    genes: int
+    layer: int  # its name and the measurement's
+    transforms: int
+    joined: int  # which experiments, in which order, and how their genes are matched; 0 for one
+
+    @classmethod
+    def of(cls, selection: Selection) -> SelectionFingerprint:
+        """Of a selection as it is now."""
+        transforms = selection.transforms
+        return cls(
+            selection.rows.fingerprint(),
+            selection.genes.fingerprint(),
+            digest64(json.dumps([selection.measurement, selection.layer]).encode()),
+            0 if transforms is None else transforms.fingerprint(),
+            selection.experiment.joined_fingerprint,
+        )
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> SelectionFingerprint:
+        """Take it from a saved state; KeyError, TypeError or ValueError where there is none."""
+        values = {each.name: state[each.name] for each in fields(cls)}
+        for name, value in values.items():
+            if type(value) is not int or not 0 <= value < 2**64:
+                raise ValueError(f"{name} of the selection is {value!r}")
+        return cls(**values)
+
+    def state(self) -> dict[str, int]:
+        """As a dict of integers."""
+        return asdict(self)
+
+    def differences(self, other: SelectionFingerprint) -> str:
+        """What differs, in words; empty where all is the same."""
+        words = {"joined": "joined experiments or genes matched"}
+        found = [
+            words.get(each.name, each.name)
+            for each in fields(self)
+            if getattr(self, each.name) != getattr(other, each.name)
+        ]
+        return " and ".join(f"other {each}" for each in found)
+
+
+def digest64(*parts: bytes) -> int:
+    """Hash of parts, 64 bits; where one ends and the next begins counts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return int.from_bytes(digest.digest()[:8], "little")
