@@ -47,7 +47,13 @@ void register_experiment(nb::module_& module) {
       .def_prop_ro("uri", &DataFrame::uri)
       .def("read", &read, nb::arg("columns"), nb::arg("value_filter"), nb::arg("joinids").none(),
            Release())
-      .def("select", &DataFrame::select, nb::arg("value_filter"), Release());
+      .def(
+          "select",
+          [](const DataFrame& self, std::string_view value_filter,
+             const std::vector<ConstantColumn>& constants) {
+            return self.select(value_filter, constants);
+          },
+          nb::arg("value_filter"), nb::arg("constants") = std::vector<ConstantColumn>(), Release());
 
   nb::class_<plan::FetchUnit>(module, "FetchUnit")
       .def_ro("row_begin", &plan::FetchUnit::row_begin)

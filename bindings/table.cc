@@ -7,7 +7,9 @@
 #include <penstock/table.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "numpy_array.h"
 #include "register.h"
@@ -89,6 +91,17 @@ nb::object categories(const TableColumn& self) {
                      keep_alive(column.categories));
 }
 
+ConstantColumn constant_text(std::string name, std::string text) {
+  ConstantColumn column;
+  column.info.name = std::move(name);
+  column.info.type = DataType::kStringUtf8;
+  column.info.enumerated = true;
+  column.text = std::move(text);
+  return column;
+}
+
+ConstantColumn constant_missing(const ColumnInfo& info) { return {info, std::nullopt}; }
+
 }  // namespace
 
 void register_table(nb::module_& module) {
@@ -106,6 +119,11 @@ void register_table(nb::module_& module) {
       .def_prop_ro("is_string", [](const ColumnInfo& self) {
         return is_string(self.type) || self.type == DataType::kBlob;
       });
+
+  nb::class_<ConstantColumn>(module, "ConstantColumn",
+                             "A column with one value in every row, for filters to name.")
+      .def_static("text", &constant_text, nb::arg("name"), nb::arg("text"))
+      .def_static("missing", &constant_missing, nb::arg("column"));
 
   nb::class_<TableColumn>(module, "Column", "One column in memory.")
       .def_prop_ro("name", [](const TableColumn& self) { return self.column().name; })

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,8 +44,10 @@ class DataFrame {
   /// filter that does not parse (pointing at the place).
   Table read(const ReadOptions& options = {}) const;
 
-  /// joinids of the rows that a filter keeps; all rows for an empty one.
-  RowSelection select(std::string_view value_filter) const;
+  /// joinids of the rows that a filter keeps; all rows for an empty one. The filter may name
+  /// `constants` beside the stored columns.
+  RowSelection select(std::string_view value_filter,
+                      std::span<const ConstantColumn> constants = {}) const;
 
   struct State;
   explicit DataFrame(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -35,6 +35,12 @@ struct ColumnInfo {
   uint64_t stored_bytes = 0;
 };
 
+/// A column that is not stored and has the same value in every row, for filters to name.
+struct ConstantColumn {
+  ColumnInfo info;
+  std::optional<std::string> text;  ///< of a string column; null where absent
+};
+
 /// One column in memory: fixed-size values, strings, or codes into categories.
 ///
 ///   fixed    `data` holds size() values of `type`

@@ -102,6 +102,14 @@ class ColumnInfo:
     @property
     def is_string(self) -> bool: ...
 
+class ConstantColumn:
+    """A column with one value in every row, for filters to name."""
+
+    @staticmethod
+    def text(name: str, text: str) -> ConstantColumn: ...
+    @staticmethod
+    def missing(column: ColumnInfo) -> ConstantColumn: ...
+
 class Column:
     """One column in memory."""
 
@@ -133,7 +141,9 @@ class DataFrame:
     def read(
         self, columns: Sequence[str], value_filter: str, joinids: RowSelection | None
     ) -> list[Column]: ...
-    def select(self, value_filter: str) -> RowSelection: ...
+    def select(
+        self, value_filter: str, constants: Sequence[ConstantColumn] = []
+    ) -> RowSelection: ...
 
 class FetchUnit:
     @property

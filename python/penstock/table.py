@@ -106,15 +106,19 @@ class DataFrame:
         return values if self._order is None else _ordered(values, names, self._order)
 
     def select(
-        self, value_filter: str | None = None, argument: str = "value_filter"
+        self,
+        value_filter: str | None = None,
+        argument: str = "value_filter",
+        constants: Sequence[_core.ConstantColumn] = (),
     ) -> _core.RowSelection:
         """Joinids of the rows that a filter keeps; of all rows without one.
 
-        Errors call the filter by the name of the `argument` that it came in.
+        Errors call the filter by the name of the `argument` that it came in. The filter may name
+        `constants` beside the columns that are stored.
         """
         text = _checked_filter(value_filter, argument)
         with _naming(argument, self.uri):
-            rows = self._core.select(text)
+            rows = self._core.select(text, constants) if constants else self._core.select(text)
         return rows if self._selection is None else rows & self._selection
 
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

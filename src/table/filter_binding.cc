@@ -63,36 +63,65 @@ IntegerBounds integer_bounds(DataType type) {
 
 class Binder {
  public:
+  /// The columns that a filter names: those that are stored, then the constants.
   Binder(std::string_view text, std::span<const std::string> columns,
-         std::span<const ColumnInfo> infos)
-      : text_(text), columns_(columns), infos_(infos) {}
+         std::span<const ColumnInfo> infos, std::span<const std::optional<std::string>> constants)
+      : text_(text), columns_(columns), infos_(infos), constants_(constants) {}
 
   PlanNode bind(const FilterNode& node, bool negate) const {
-    PlanNode result;
     switch (node.kind) {
       case FilterNode::Kind::kNot:
         return bind(node.children[0], !negate);
       case FilterNode::Kind::kAnd:
       case FilterNode::Kind::kOr:
-        result.kind = (node.kind == FilterNode::Kind::kAnd) != negate ? PlanNode::Kind::kAnd
-                                                                      : PlanNode::Kind::kOr;
-        result.children.reserve(node.children.size());
-        for (const FilterNode& child : node.children) {
-          result.children.push_back(bind(child, negate));
-        }
-        return result;
+        return join(node, negate);
       case FilterNode::Kind::kCompare:
-        result.predicate = compare(node);
-        break;
+        return leaf(compare(node), negate);
       case FilterNode::Kind::kIn:
-        result.predicate = member(node);
         break;
     }
-    if (negate) result.predicate.op = negated(result.predicate.op);
-    return result;
+    return leaf(member(node), negate);
   }
 
  private:
+  static PlanNode constant(bool keeps) {
+    PlanNode result;
+    result.kind = PlanNode::Kind::kConstant;
+    result.keeps = keeps;
+    return result;
+  }
+
+  PlanNode leaf(Predicate predicate, bool negate) const {
+    if (negate) predicate.op = negated(predicate.op);
+    const size_t stored = columns_.size() - constants_.size();
+    if (predicate.column >= stored) {
+      return constant(holds_for(predicate, constants_[predicate.column - stored]));
+    }
+    PlanNode result;
+    result.predicate = std::move(predicate);
+    return result;
+  }
+
+  /// Every part is bound, and so checked; those that are constant decide or go.
+  PlanNode join(const FilterNode& node, bool negate) const {
+    const bool all = (node.kind == FilterNode::Kind::kAnd) != negate;
+    PlanNode result;
+    result.kind = all ? PlanNode::Kind::kAnd : PlanNode::Kind::kOr;
+    bool decided = false;
+    for (const FilterNode& child : node.children) {
+      PlanNode bound = bind(child, negate);
+      if (bound.kind != PlanNode::Kind::kConstant) {
+        result.children.push_back(std::move(bound));
+      } else if (bound.keeps != all) {
+        decided = true;
+      }
+    }
+    if (decided || result.children.empty()) return constant(decided ? !all : all);
+    if (result.children.size() > 1) return result;
+    PlanNode only = std::move(result.children.front());
+    return only;
+  }
+
   [[noreturn]] void fail(const Literal& at, const std::string& message) const {
     fail_at(text_, at.begin, at.end, message);
   }
@@ -225,6 +254,7 @@ class Binder {
   std::string_view text_;
   std::span<const std::string> columns_;
   std::span<const ColumnInfo> infos_;
+  std::span<const std::optional<std::string>> constants_;
 };
 
 struct ColumnPlace {
@@ -242,9 +272,13 @@ void collect_columns(const FilterNode& node, std::vector<ColumnPlace>& out) {
 }
 
 [[noreturn]] void fail_unknown(std::string_view text, const ColumnPlace& column,
-                               std::span<const ColumnInfo> schema) {
+                               std::span<const ColumnInfo> schema,
+                               std::span<const ConstantColumn> constants) {
   std::string known;
   for (const ColumnInfo& info : schema) known += (known.empty() ? "" : ", ") + info.name;
+  for (const ConstantColumn& each : constants) {
+    known += (known.empty() ? "" : ", ") + each.info.name;
+  }
   try {
     fail_at(text, column.begin, column.end,
             "there is no column '" + column.name + "'; there are " + known);
@@ -265,19 +299,40 @@ FilterExpression FilterExpression::parse(std::string_view text) {
   return result;
 }
 
-BoundFilter FilterExpression::bind(std::span<const ColumnInfo> schema) const {
+BoundFilter FilterExpression::bind(std::span<const ColumnInfo> schema,
+                                   std::span<const ConstantColumn> constants) const {
   auto plan = std::make_shared<BoundFilter::Plan>();
   std::vector<ColumnPlace> places;
   collect_columns(*root_, places);
+  std::vector<ColumnInfo> constant_infos;
+  std::vector<std::optional<std::string>> texts;
   for (const ColumnPlace& place : places) {
     const auto found = std::find_if(schema.begin(), schema.end(), [&](const ColumnInfo& info) {
       return info.name == place.name;
     });
-    if (found == schema.end()) fail_unknown(*text_, place, schema);
-    plan->columns.push_back(place.name);
-    plan->infos.push_back(*found);
+    if (found != schema.end()) {
+      plan->columns.push_back(place.name);
+      plan->infos.push_back(*found);
+      continue;
+    }
+    const auto constant =
+        std::find_if(constants.begin(), constants.end(),
+                     [&](const ConstantColumn& each) { return each.info.name == place.name; });
+    if (constant == constants.end()) fail_unknown(*text_, place, schema, constants);
+    if (constant->text && !is_string(constant->info.type)) {
+      throw InvalidArgument("a constant column with a text must be of strings, column '" +
+                            place.name + "'");
+    }
+    constant_infos.push_back(constant->info);
+    texts.push_back(constant->text);
   }
-  plan->root = Binder(*text_, plan->columns, plan->infos).bind(*root_, false);
+  std::vector<std::string> columns = plan->columns;
+  std::vector<ColumnInfo> infos = plan->infos;
+  for (ColumnInfo& info : constant_infos) {
+    columns.push_back(info.name);
+    infos.push_back(std::move(info));
+  }
+  plan->root = Binder(*text_, columns, infos, texts).bind(*root_, false);
   return BoundFilter(std::move(plan));
 }
 

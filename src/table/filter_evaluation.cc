@@ -216,8 +216,22 @@ void test(const Predicate& predicate, const ColumnInfo& info, const Column& colu
   clear_nulls(column, mask);
 }
 
+}  // namespace
+
+bool holds_for(const Predicate& predicate, const std::optional<std::string>& text) {
+  if (predicate.op == PredicateOp::kIsNull) return !text.has_value();
+  if (predicate.op == PredicateOp::kIsNotNull) return text.has_value();
+  return text.has_value() && test_string(predicate, *text);
+}
+
+namespace {
+
 void run(const PlanNode& node, const BoundFilter::Plan& plan,
          std::span<const Column* const> columns, std::span<uint8_t> mask) {
+  if (node.kind == PlanNode::Kind::kConstant) {
+    std::fill(mask.begin(), mask.end(), uint8_t{node.keeps});
+    return;
+  }
   if (node.kind == PlanNode::Kind::kPredicate) {
     const size_t column = node.predicate.column;
     return test(node.predicate, plan.infos[column], *columns[column], mask);
@@ -237,6 +251,11 @@ void run(const PlanNode& node, const BoundFilter::Plan& plan,
 }  // namespace
 
 const std::vector<std::string>& BoundFilter::columns() const noexcept { return plan_->columns; }
+
+std::optional<bool> BoundFilter::constant() const noexcept {
+  if (plan_->root.kind != PlanNode::Kind::kConstant) return std::nullopt;
+  return plan_->root.keeps;
+}
 
 void BoundFilter::evaluate(std::span<const Column* const> columns, std::span<uint8_t> mask) const {
   if (columns.size() != plan_->columns.size()) {

@@ -139,6 +139,77 @@ TEST(FilterEvaluation, AgreesWithAScalarReference) {
   }
 }
 
+std::string random_comparison(std::mt19937_64& random) {
+  const std::vector<std::string> choices = {
+      "x == 1",      "x != 0",         "x in [0, 2]",       "s == 'a'",     "s != 'a'",
+      "s in ['a']",  "s not in ['a']", "s > 'A'",           "s == None",    "s != None",
+      "none == 'a'", "none != 'a'",    "none not in ['a']", "none == None", "gone < 3",
+      "gone >= 3",   "gone != None",   "gone not in [3]",   "x == None",    "gone == None"};
+  return choices[random() % choices.size()];
+}
+
+std::string random_filter(std::mt19937_64& random, int depth) {
+  const uint64_t kind = depth == 0 ? 3 : random() % 4;
+  if (kind == 3) return random_comparison(random);
+  if (kind == 2) return "not (" + random_filter(random, depth - 1) + ")";
+  return "(" + random_filter(random, depth - 1) + (kind == 0 ? " and " : " or ") +
+         random_filter(random, depth - 1) + ")";
+}
+
+TEST(FilterEvaluation, ConstantsAreColumnsOfOneValue) {
+  Table stored, whole;
+  stored.row_count = whole.row_count = 4;
+  stored.columns = {fixed_column<int16_t>("x", DataType::kInt16, {0, 1, 2, 3})};
+  Column gone = fixed_column<int64_t>("gone", DataType::kInt64, {0, 0, 0, 0});
+  gone.validity = {0, 0, 0, 0};
+  whole.columns = {stored.columns[0], string_column("s", {"a", "a", "a", "a"}),
+                   string_column("none", std::vector<std::optional<std::string>>(4)), gone};
+  std::vector<ConstantColumn> constants = {{testing::info_of(whole.columns[1]), "a"},
+                                           {testing::info_of(whole.columns[2]), std::nullopt},
+                                           {testing::info_of(gone), std::nullopt}};
+  std::mt19937_64 random(3);
+  int decided = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::string text = random_filter(random, 3);
+    const Rows wanted = rows(whole, text);
+    const BoundFilter bound = FilterExpression::parse(text).bind(schema_of(stored), constants);
+    std::vector<uint8_t> mask(4, 9);
+    bound.evaluate(stored, mask);
+    Rows kept;
+    for (size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] != 0) kept.push_back(static_cast<int>(i));
+    }
+    ASSERT_EQ(kept, wanted) << text;
+    if (const auto constant = bound.constant()) {
+      ++decided;
+      ASSERT_EQ(wanted.size(), *constant ? 4U : 0U) << text;
+    }
+    for (const std::string& column : bound.columns()) ASSERT_EQ(column, "x") << text;
+  }
+  EXPECT_GT(decided, 500);
+}
+
+TEST(FilterEvaluation, ConstantsAreChecked) {
+  ColumnInfo info;
+  info.name = "source";
+  info.type = DataType::kStringUtf8;
+  info.enumerated = true;
+  const std::vector<ConstantColumn> constants = {{info, "here"}};
+  const auto bind = [&](const std::string& text) {
+    return FilterExpression::parse(text).bind({}, constants);
+  };
+  EXPECT_EQ(bind("source == 'here'").constant(), true);
+  EXPECT_EQ(bind("source == 'there' or source == 'here'").constant(), true);
+  EXPECT_EQ(bind("source == 'there'").constant(), false);
+  EXPECT_THROW(bind("source == 3"), InvalidArgument);
+  EXPECT_THROW(bind("source < 'z'"), InvalidArgument);
+  // What is decided already is checked all the same.
+  EXPECT_THROW(bind("source == 'there' and other == 1"), NotFound);
+  info.type = DataType::kInt32;
+  const std::vector<ConstantColumn> number = {{info, "here"}};
+  EXPECT_THROW(FilterExpression::parse("source == 3").bind({}, number), InvalidArgument);
+}
+
 TEST(BitsSet, HoldsWhatWasInserted) {
   std::mt19937_64 random(2);
   BitsSet set;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ class BoundFilter {
   /// with mask.size() rows. A column of a type or with categories of another type than bound is
   /// `Internal`.
   void evaluate(std::span<const Column* const> columns, std::span<uint8_t> mask) const;
+  /// Where no column of a row matters: whether every row is kept, or none.
+  std::optional<bool> constant() const noexcept;
+
   /// As above; looks the columns up by name.
   void evaluate(const Table& table, std::span<uint8_t> mask) const;
 
@@ -60,7 +64,10 @@ class FilterExpression {
 
   /// Throws NotFound for an unknown column (the message lists what there is), InvalidArgument for a
   /// value that the column's type cannot be compared with; both point at the place.
-  BoundFilter bind(std::span<const ColumnInfo> schema) const;
+  /// `constants` are columns besides those of the schema, with the same value in every row: what
+  /// compares them is decided here.
+  BoundFilter bind(std::span<const ColumnInfo> schema,
+                   std::span<const ConstantColumn> constants = {}) const;
 
  private:
   FilterExpression() = default;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct Predicate {
 };
 
 struct PlanNode {
-  enum class Kind : uint8_t { kPredicate, kAnd, kOr };
+  enum class Kind : uint8_t { kPredicate, kAnd, kOr, kConstant };
   Kind kind = Kind::kPredicate;
+  bool keeps = false;  ///< kConstant, which stands at the root alone: every row, or none
   Predicate predicate;
   std::vector<PlanNode> children;
 };
@@ -50,5 +52,8 @@ struct BoundFilter::Plan {
   std::vector<ColumnInfo> infos;  ///< of the columns
   PlanNode root;
 };
+
+/// Whether a row with this text, or with null, is kept.
+bool holds_for(const Predicate& predicate, const std::optional<std::string>& text);
 
 }  // namespace penstock::table

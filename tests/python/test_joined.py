@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import shutil
 import warnings
@@ -201,6 +202,126 @@ def test_queries_go_to_each_experiment(three) -> None:
     )
 
 
+comparisons = st.one_of(
+    st.builds(
+        "{} {} {!r}".format,
+        st.sampled_from(["source", "cell_type"]),
+        st.sampled_from(["==", "!="]),
+        st.sampled_from(["blood", "lung", "gut", "NK", "T cell", "elsewhere"]),
+    ),
+    st.builds(
+        "{} {} {!r}".format,
+        st.sampled_from(["source", "cell_type"]),
+        st.sampled_from(["in", "not in"]),
+        st.lists(st.sampled_from(["blood", "gut", "NK", "nowhere"]), min_size=1, max_size=3),
+    ),
+    st.builds(
+        "n {} {}".format,
+        st.sampled_from(["<", ">=", "=="]),
+        st.integers(min_value=0, max_value=500),
+    ),
+    st.builds(
+        "{} {} {}".format,
+        st.sampled_from(["smoker", "ok"]),
+        st.sampled_from(["==", "!="]),
+        st.booleans(),
+    ),
+    st.builds(
+        "{} {} None".format,
+        st.sampled_from(["source", "smoker", "ok", "n"]),
+        st.sampled_from(["==", "!="]),
+    ),
+)
+filters = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.builds("({}) {} ({})".format, inner, st.sampled_from(["and", "or"]), inner),
+        st.builds("not ({})".format, inner),
+    ),
+    max_leaves=6,
+)
+
+
+def kept_by_pandas(frame: pd.DataFrame, text: str) -> np.ndarray:
+    """As tiledbsoma has it: a missing value is in no comparison, also not in a negated one."""
+
+    def walk(node: ast.expr, negate: bool) -> np.ndarray:
+        if isinstance(node, ast.UnaryOp):
+            return walk(node.operand, not negate)
+        if isinstance(node, ast.BoolOp):
+            both = isinstance(node.op, ast.And) != negate
+            parts = [walk(value, negate) for value in node.values]
+            return np.logical_and.reduce(parts) if both else np.logical_or.reduce(parts)
+        assert isinstance(node, ast.Compare)
+        column = frame[node.left.id]
+        value = ast.literal_eval(node.comparators[0])
+        there = column.notna().to_numpy()
+        if value is None:
+            return there if isinstance(node.ops[0], ast.NotEq) != negate else ~there
+        holds = {
+            ast.Eq: lambda cell: cell == value,
+            ast.NotEq: lambda cell: cell != value,
+            ast.Lt: lambda cell: cell < value,
+            ast.GtE: lambda cell: cell >= value,
+            ast.In: lambda cell: cell in value,
+            ast.NotIn: lambda cell: cell not in value,
+        }[type(node.ops[0])]
+        return np.array(
+            [
+                present and bool(holds(cell)) != negate
+                for present, cell in zip(there, column, strict=True)
+            ]
+        )
+
+    return walk(ast.parse(text, mode="eval").body, False)
+
+
+@settings(deadline=None, max_examples=25)
+@given(filters)
+def test_filters_are_those_of_the_joined_obs(three, text: str) -> None:
+    """They may name the source, and columns that some experiments lack."""
+    whole = anndata.concat(
+        {name: each for name, (_, each) in three.items()}, join="outer", label="source"
+    ).obs
+    kept = np.flatnonzero(kept_by_pandas(whole, text))
+    joined = ps.join(paths(three))
+    read = joined.obs.to_pandas(text, ["obs_id", "source"])
+    assert read["obs_id"].tolist() == whole.index[kept].tolist()
+    assert read["source"].tolist() == whole["source"].iloc[kept].tolist()
+    ds = ps.Dataset(joined, obs_query=ps.AxisQuery(value_filter=text, coords=(slice(0, 99),)))
+    first = whole.groupby("source", observed=True).cumcount().to_numpy()[kept] < 100
+    assert ds.n_obs == first.sum()
+
+
+def test_filters_that_make_no_sense(three, tmp_path) -> None:
+    joined = ps.join(paths(three))
+    for text, message in [
+        ("source == 3", "expected a string in quotes for column 'source'"),
+        ("source < 'gut'", "the categories of column 'source' have no order"),
+        ("source", "expected"),
+        ("smoker == 'yes'", "expected a number for column 'smoker'"),
+        ("source == 'gut' and n == 'x'", "expected a number for column 'n'"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=message):
+            joined.obs.to_pandas(text)
+    other = write(tmp_path / "other", make(20, GENES[:50], 9, "float32", n=["x"] * 20))
+    mixed = ps.join({**paths(three), "other": other})
+    with pytest.raises(
+        ps.InvalidArgument, match=r"expected a string in quotes for column 'n'.*other"
+    ):
+        mixed.obs.select("n == 3")
+
+
+def test_filters_of_var_may_name_what_only_some_have(three, tmp_path) -> None:
+    data = make(20, GENES[100:], 9, "float32")
+    data.var["chromosome"] = pd.Categorical(["X", "Y"] * 25)
+    other = write(tmp_path / "other", data)
+    joined = ps.join({**paths(three), "other": other}, genes="outer")
+    there = joined.var().to_pandas("chromosome == 'X'")
+    assert sorted(there["var_id"]) == GENES[100::2]
+    assert set(there["chromosome"]) == {"X"}
+
+
 def test_var_has_the_values_of_the_first_that_has_the_gene(three) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -324,6 +445,7 @@ def test_bad_joins(three, tmp_path) -> None:
         (lambda: ps.join("path"), "must be a list of sources or a dict"),
         (lambda: ps.join([*there.values(), there["gut"]]), "an experiment comes twice"),
         (lambda: ps.join([5]), "or a list of such, got 5"),
+        (lambda: ps.join([ps.join(there), there["gut"]]), "give all experiments to one"),
         (lambda: ps.join(there, genes="left"), '"inner", "outer" or a list of names'),
         (lambda: ps.join(there, genes=["G001", "G001"]), "names a gene twice, got 'G001'"),
         (lambda: ps.join(there, genes=["x"]), "'blood' has none of the 1 genes.*genes has 'x'"),
@@ -341,7 +463,7 @@ def test_bad_joins(three, tmp_path) -> None:
         (lambda: ps.join(there, var_column="name"), "no column 'name'; it has"),
         (lambda: ps.join(there, layer="counts"), "there is no .*'counts'"),
         (lambda: ps.join(there, measurement="ATAC"), "there is no .*'ATAC'"),
-        (lambda: ps.Dataset(there, obs_query="smoker == True"), "smoker"),
+        (lambda: ps.Dataset(there, obs_query="smokes == True"), "'smokes'; there are .*source"),
         (lambda: ps.Dataset(there, obs_columns=["donor"]), "no column 'donor'; it has"),
     ]:
         with pytest.raises(ps.NotFound, match=message):

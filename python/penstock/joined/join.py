@@ -119,6 +119,10 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
             "obs_query"
         )
     opened = [open_source(source, None) for source in sources]
+    if any(isinstance(each, JoinedExperiment) for each in opened):
+        raise InvalidArgument(
+            "an experiment to join is a join itself: give all experiments to one penstock.join"
+        )
     if isinstance(experiments, Mapping):
         names = checked_names("names of experiments", list(experiments))
     else:

@@ -52,6 +52,22 @@ def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
     ]
 
 
+def constant_columns(tables: Mapping[str, DataFrame]) -> dict[str, list[_core.ConstantColumn]]:
+    """For each table the columns that only others have, for filters: they miss every value."""
+    found: dict[str, _core.ColumnInfo] = {}
+    for table in tables.values():
+        for column in table.schema:
+            found.setdefault(column.name, column)
+    return {
+        source: [
+            _core.ConstantColumn.missing(column)
+            for name, column in found.items()
+            if name not in table.columns
+        ]
+        for source, table in tables.items()
+    }
+
+
 class JoinedObs:
     """The cells of all experiments, one after the other, and a column that says whose they are.
 
@@ -67,6 +83,10 @@ class JoinedObs:
         self._source_name = source_name
         source = JoinedColumn(source_name, "string", False, False, True, False, True, 0)
         self.columns = [*joined_schema(parts), source]
+        self._constants = {
+            part: [*missing, _core.ConstantColumn.text(source_name, part)]
+            for part, missing in constant_columns(parts).items()
+        }
         self.uri = " + ".join(part.uri for part in self._parts.values())
 
     def row_count(self) -> int:
@@ -74,10 +94,14 @@ class JoinedObs:
         return sum(len(part) for part in self._parts.values())
 
     def select(self, value_filter: str) -> _core.RowSelection:
-        """Ids of the rows that a filter keeps, asked of each experiment."""
+        """Ids of the rows that a filter keeps, asked of each experiment.
+
+        Of each the filter may name the source, and columns that only others have.
+        """
         rows = _core.RowSelection()
-        for part, offset in zip(self._parts.values(), self._offsets.tolist(), strict=True):
-            rows = rows | part.select(value_filter or None).shifted(offset)
+        for (source, part), offset in zip(self._parts.items(), self._offsets.tolist(), strict=True):
+            kept = part.select(value_filter or None, constants=self._constants[source])
+            rows = rows | kept.shifted(offset)
         return rows
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
@@ -127,6 +151,7 @@ class JoinedVar:
         self._match = match
         self._name_column = name_column
         self.columns = joined_schema(parts)
+        self._constants = constant_columns(parts)
         self.uri = " + ".join(part.uri for part in self._parts.values())
 
     def row_count(self) -> int:
@@ -138,10 +163,11 @@ class JoinedVar:
         if not value_filter:
             return _core.RowSelection.range(0, self.row_count())
         kept = np.zeros(self.row_count(), bool)
-        for part, joinids, places in zip(
-            self._parts.values(), self._match.joinids, self._match.places, strict=True
+        for (source, part), joinids, places in zip(
+            self._parts.items(), self._match.joinids, self._match.places, strict=True
         ):
-            found = np.isin(joinids, part.select(value_filter).to_numpy())
+            rows = part.select(value_filter, constants=self._constants[source])
+            found = np.isin(joinids, rows.to_numpy())
             kept[places[found]] = True
         return _core.RowSelection.from_unsorted(np.flatnonzero(kept))
 

@@ -47,9 +47,10 @@ void keep_joinids(Table& table, const RowSelection& rows) {
   table = table::filter_rows(table, mask);
 }
 
-std::optional<table::BoundFilter> bind_filter(std::string_view text, const ArrayReader& reader) {
+std::optional<table::BoundFilter> bind_filter(std::string_view text, const ArrayReader& reader,
+                                              std::span<const ConstantColumn> constants = {}) {
   if (text.empty()) return std::nullopt;
-  return table::FilterExpression::parse(text).bind(reader.columns());
+  return table::FilterExpression::parse(text).bind(reader.columns(), constants);
 }
 
 RowSelection selection_of(std::vector<int64_t> joinids) {
@@ -126,9 +127,15 @@ Table DataFrame::read(const ReadOptions& options) const {
   return table;
 }
 
-RowSelection DataFrame::select(std::string_view value_filter) const {
+RowSelection DataFrame::select(std::string_view value_filter,
+                               std::span<const ConstantColumn> constants) const {
   const ArrayReader& reader = state_->reader();
-  const auto filter = bind_filter(value_filter, reader);
+  auto filter = bind_filter(value_filter, reader, constants);
+  if (filter) {
+    const auto constant = filter->constant();
+    if (constant == false) return {};
+    if (constant == true) filter.reset();
+  }
   if (!filter && stored_in_order(reader)) {
     if (auto known = reader.coordinates_without_reading()) return *known;
   }
