@@ -338,8 +338,7 @@ class Dataset:
 
             copier = DeviceCopier(settings)
             chain = self._selection.transforms
-            callables = () if chain is None else chain.callables
-            return DeviceIterator(loader, copier, obs.take, progress, count, callables)
+            return DeviceIterator(loader, copier, obs.take, progress, count, chain)
         take_x = matrix_batches.transformed(
             self._batch_format.format, settings.sparse, self._selection.transforms
         )

@@ -50,7 +50,7 @@ class Shape:
             bool(settings.shuffle),
             settings.seed,
             settings.memory_budget,
-            settings.engine_makes_csr,
+            selection.engine_makes_csr(settings),
             settings.engine_dtype,
             settings.drop_last,
             settings.min_batch,

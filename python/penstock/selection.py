@@ -168,7 +168,15 @@ class Selection:
         columns = None if self._is_every_gene(genes) else genes.to_numpy().tolist()
         options = settings.loader_options(share, epoch, self.rows, columns)
         options.transforms = self.engine_transforms
+        if not self.engine_makes_csr(settings):
+            options.layout, options.narrow_values = _core.BatchLayout.dense, False
         return options
+
+    def engine_makes_csr(self, settings: LoaderSettings) -> bool:
+        """Whether the engine's batches are CSR: not where transforms make whole rows of them."""
+        return settings.engine_makes_csr and not (
+            self.transforms is not None and self.transforms.makes_rows
+        )
 
     @cached_property
     def engine_transforms(self) -> _core.TransformPlan | None:

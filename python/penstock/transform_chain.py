@@ -169,6 +169,11 @@ class Chain:
 
     # What there is
 
+    @property
+    def makes_rows(self) -> bool:
+        """Whether X has no zeros to leave out: tokens, or values around a mean."""
+        return self.max_tokens is not None or self.is_centred
+
     def _selection_now(self) -> Selection:
         assert self.selection is not None
         return self.selection
@@ -223,11 +228,6 @@ class Chain:
     def check_batches(self, settings: LoaderSettings) -> None:
         """Refuse layouts and types that cannot hold what results."""
         sparse, dtype = settings.sparse, settings.engine_dtype
-        if settings.is_placed and (self.max_tokens is not None or self.is_centred):
-            raise InvalidArgument(
-                "RankTokens and Scale with mean= are made in main memory: leave device= and half "
-                "dtypes out, and move the batches"
-            )
         if self.max_tokens is not None:
             if sparse is not None:
                 raise InvalidArgument("RankTokens gives a padded matrix: sparse must be False")

@@ -78,9 +78,9 @@ def sent_arrays(monkeypatch) -> list[list[np.dtype]]:
     sent = []
     pack = copier.Staging.pack
 
-    def noted(self, arrays, dtypes):
-        sent.append([np.dtype(each) for each in dtypes])
-        return pack(self, arrays, dtypes)
+    def noted(self, arrays):
+        sent.append([dtype for _, dtype in arrays])
+        return pack(self, arrays)
 
     monkeypatch.setattr(copier.Staging, "pack", noted)
     return sent
@@ -108,6 +108,73 @@ def test_values_that_are_not_narrow_come_whole(tmp_path, monkeypatch, odd: float
     assert torch.equal(got, torch.from_numpy(X.toarray()).to(getattr(torch, dtype)))
     first = np.uint16 if odd == 65_535 else np.float64 if dtype == "float64" else np.float32
     assert [each[2] for each in sent] == [first, np.uint16, np.uint16, np.uint16]
+
+
+def centred(X) -> list:
+    shift = np.linspace(-1, 1, X.shape[1])
+    return [ps.NormalizeTotal(100), ps.Scale(np.ones(X.shape[1]), mean=shift), ps.Clip(-3, 3)]
+
+
+def halved(X):
+    return X / 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_values_around_a_mean_come_as_they_are(census_like: Oracle, device, dtype: str) -> None:
+    """The engine makes whole rows, in the order of a dataset without a device."""
+    wide = "float64" if dtype == "float64" else "float32"
+    settings = {"batch_size": 500, "transforms": [*centred(census_like.X), halved]}
+    plain = ps.Dataset(census_like.path, dtype=wide, memory_budget="64MiB", **settings)
+    ds = of(census_like.path, device, dtype=dtype, **settings)
+    for (X, obs), (want, want_obs) in zip(ds, plain, strict=True):
+        assert (X.device.type, X.dtype) == (device, getattr(torch, dtype))
+        assert obs["soma_joinid"].tolist() == want_obs["soma_joinid"].tolist()
+        want = torch.from_numpy(want * 2).to(X.dtype) / 2
+        assert torch.equal(X.cpu(), want)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("token_dtype", ["int64", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tokens_come_as_they_are(census_like: Oracle, device, token_dtype: str, dtype: str) -> None:
+    names = ps.Dataset(census_like.path).var_names
+    ranks = ps.RankTokens(
+        {name: 1 + i % 5 for i, name in enumerate(names)},
+        {name: i + 3 for i, name in enumerate(names)},
+        max_tokens=64,
+        cls_token=1,
+        dtype=token_dtype,
+    )
+    settings = {"batch_size": 500, "transforms": [ranks]}
+    plain = ps.Dataset(census_like.path, memory_budget="64MiB", **settings)
+    ds = of(census_like.path, device, dtype=dtype, **settings)
+    for (X, obs), (want, want_obs) in zip(ds, plain, strict=True):
+        assert isinstance(X, ps.Tokens)
+        assert {X.ids.device.type, X.lengths.device.type} == {device}
+        assert X.ids.dtype == getattr(torch, token_dtype)
+        assert torch.equal(X.ids.cpu(), torch.from_numpy(want.ids))
+        assert torch.equal(X.lengths.cpu(), torch.from_numpy(want.lengths))
+        assert obs["soma_joinid"].tolist() == want_obs["soma_joinid"].tolist()
+
+
+def test_whole_rows_go_on_with_and_without_a_device(tiled) -> None:
+    """The engine makes the same, so that a state of one is one of the other."""
+    settings = {"transforms": [ps.Scale(np.ones(60), mean=np.ones(60))], "batch_size": 33}
+    plain = ps.Dataset(tiled, memory_budget="64MiB", **settings)
+    whole = [obs["soma_joinid"].tolist() for _, obs in plain]
+    ds = of(tiled, **settings)
+    batches = iter(ds)
+    next(batches)
+    plain = ps.Dataset(tiled, memory_budget="64MiB", **settings)
+    plain.load_state_dict(ds.state_dict())
+    assert [obs["soma_joinid"].tolist() for _, obs in plain] == whole[1:]
+
+
+def test_float16_of_values_around_a_mean(tmp_path) -> None:
+    path = make_store(tmp_path / "one", sp.csr_matrix(np.ones((3, 2), np.float32)))
+    with pytest.raises(ps.InvalidArgument, match=r"does not fit float16.* -70000"):
+        next(iter(of(path, dtype="float16", transforms=[ps.Scale([1, 1], mean=[70_001, 0])])))
 
 
 def test_float16_refuses_what_it_cannot_hold(tmp_path) -> None:
@@ -417,7 +484,7 @@ def test_copies_overlap_the_step(census_like: Oracle) -> None:
 def test_staging_memory_is_page_locked() -> None:
     from penstock.device.staging import Staging
 
-    memory, _ = Staging(pin=True).pack([np.arange(5)], [np.int64])
+    memory, _ = Staging(pin=True).pack([(np.arange(5), np.dtype(np.int64))])
     assert memory.is_pinned()
 
 

@@ -8,36 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .. import _core
 from ..errors import InvalidArgument
 from ..loader_settings import LoaderSettings
+from .arrays import TravellingArrays
 from .lane import DeviceLane, lane_of
-from .matrix import place_matrix, widened
-from .staging import Place, Staging, unpacked
+from .staging import Staging, unpacked
 
 Array = npt.NDArray[Any]
 
 _FLOAT16_MOST = 65504.0
 
 
-class CsrArrays(NamedTuple):
-    """X as the engine makes it; values are uint16 where all of a batch fit."""
-
-    indptr: Array
-    indices: Array
-    values: Array
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, batch: _core.Batch) -> CsrArrays:
-        """Those of a batch, over its memory."""
-        return cls(*batch.csr(), (batch.rows, batch.columns))
-
-
 class SentBatch(NamedTuple):
     """A batch whose copy is queued."""
 
-    X: torch.Tensor
+    X: Any  # a tensor, or Tokens
     obs: Any
     tensors: list[torch.Tensor]  # all whose memory it is
     mark: Any  # where its work ends
@@ -66,7 +51,7 @@ class DeviceCopier:
         self._copied: list[Any] = [None, None]
         self._turn = 0
 
-    def send(self, X: CsrArrays, obs: Any) -> SentBatch:
+    def send(self, X: TravellingArrays, obs: Any) -> SentBatch:
         """Queue the copy of a batch, and of the tensors of a dict obs.
 
         Raises
@@ -77,42 +62,27 @@ class DeviceCopier:
         if self._dtype == torch.float16:
             _check_float16(X.values)
         moved = _tensors_of(obs)
-        arrays = [X.indptr, X.indices, X.values, *moved.values()]
-        dtypes = [each.dtype for each in arrays]
-        if X.shape[1] <= 2**16:
-            dtypes[1] = np.dtype(np.uint16)
+        travelling = [*X.travelling(), *((each, each.dtype) for each in moved.values())]
         turn, self._turn = self._turn, 1 - self._turn
         if self._copied[turn] is not None:
             self.lane.wait(self._copied[turn])
-        memory, places = self._staging[turn].pack(arrays, dtypes)
+        memory, places = self._staging[turn].pack(travelling)
         with self.lane.queue():
             there = torch.empty(len(memory), dtype=torch.uint8, device=self._device)
             there.copy_(memory, non_blocking=True)
             self._copied[turn] = self.lane.mark()
-            matrix, tensors = self._matrix(there, places, X)
+            arrived = [unpacked(there, place) for place in places]
+            count = len(arrived) - len(moved)
+            matrix, tensors = X.place(arrived[:count], self._layout, self._dtype)
             # Copies, since labels that are kept would keep all of the batch's bytes.
             placed = {
-                name: unpacked(there, place).clone()
-                for name, place in zip(moved, places[3:], strict=True)
+                name: values.clone() for name, values in zip(moved, arrived[count:], strict=True)
             }
             mark = self.lane.mark()
-        tensors += placed.values()
+        tensors = [*tensors, *placed.values()]
         return SentBatch(matrix, {**obs, **placed} if placed else obs, tensors, mark)
 
-    def _matrix(
-        self, there: torch.Tensor, places: list[Place], X: CsrArrays
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        indptr, columns, values = (unpacked(there, place) for place in places[:3])
-        if places[1].dtype == np.uint16:
-            columns = widened(columns)
-        if places[2].dtype == np.uint16:
-            values = widened(values)
-        is_coalesced = self._layout == "coo" and _ascends(X)
-        return place_matrix(
-            self._layout, indptr, columns, values, X.shape, self._dtype, is_coalesced
-        )
-
-    def receive(self, sent: SentBatch) -> tuple[torch.Tensor, Any]:
+    def receive(self, sent: SentBatch) -> tuple[Any, Any]:
         """(X, obs) of a batch that was sent, for what the caller queues from now on."""
         self.lane.hand_over(sent.mark, sent.tensors)
         return sent.X, sent.obs
@@ -124,14 +94,6 @@ def _tensors_of(obs: Any) -> dict[str, Array]:
     return {
         name: values.numpy() for name, values in obs.items() if isinstance(values, torch.Tensor)
     }
-
-
-def _ascends(X: CsrArrays) -> bool:
-    """Whether columns ascend within each row, none twice."""
-    ascends = X.indices[1:] > X.indices[:-1]
-    starts = X.indptr[1:-1]
-    ascends[starts[(starts > 0) & (starts < len(X.indices))] - 1] = True
-    return bool(ascends.all())
 
 
 def _check_float16(values: Array) -> None:

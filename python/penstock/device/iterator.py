@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..epoch_iterator import EpochIterator, EpochProgress
-from .copier import CsrArrays, DeviceCopier, SentBatch
+from .arrays import arrays_of
+from .copier import DeviceCopier, SentBatch
+
+if TYPE_CHECKING:
+    from ..transform_chain import Chain
 
 
 class DeviceIterator(EpochIterator):
@@ -24,12 +28,12 @@ class DeviceIterator(EpochIterator):
         take_obs: Callable[[_core.Batch], Any],
         progress: EpochProgress,
         count: Callable[[], None] | None = None,
-        callables: tuple[Callable[[Any], Any], ...] = (),
+        chain: Chain | None = None,
     ) -> None:
-        super().__init__(loader, CsrArrays.of, take_obs, progress)
+        super().__init__(loader, arrays_of(chain), take_obs, progress)
         self._copier = copier
         self._count_handed_over = count
-        self._callables = callables
+        self._callables = () if chain is None else chain.callables
         self._ahead: SentBatch | None = None
         self._error: Exception | None = None
 

@@ -37,9 +37,9 @@ class Staging:
         self._memory = torch.empty(0, dtype=torch.uint8)
 
     def pack(
-        self, arrays: Sequence[Array], dtypes: Sequence[npt.DTypeLike]
+        self, arrays: Sequence[tuple[Array, np.dtype[Any]]]
     ) -> tuple[torch.Tensor, list[Place]]:
-        """Copy arrays side by side, as the dtypes given; the memory is overwritten.
+        """Copy arrays side by side, each as the dtype beside it; the memory is overwritten.
 
         Returns
         -------
@@ -48,14 +48,14 @@ class Staging:
         """
         places: list[Place] = []
         begin = 0
-        for array, dtype in zip(arrays, [np.dtype(each) for each in dtypes], strict=True):
+        for array, dtype in arrays:
             end = begin + array.size * dtype.itemsize
             places.append(Place(begin, end, dtype, array.shape))
             begin = -(-end // _ALIGNMENT) * _ALIGNMENT
         if begin > len(self._memory):
             self._memory = torch.empty(begin + begin // 4, dtype=torch.uint8, pin_memory=self._pin)
         host = self._memory.numpy()
-        for array, place in zip(arrays, places, strict=True):
+        for (array, _), place in zip(arrays, places, strict=True):
             there = host[place.begin : place.end].view(place.dtype).reshape(place.shape)
             np.copyto(there, array, casting="unsafe")
         return self._memory[:begin], places
