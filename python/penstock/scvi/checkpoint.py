@@ -1,0 +1,231 @@
+"""Callbacks of a training run: the best model, where to go on, and noise. Imports lightning."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks.early_stopping import EarlyStopping
+
+BEST, LAST, SCORE = "best", "last.ckpt", "best.json"
+
+
+class Checkpoints(Callback):
+    """Keeps the best model as scvi-tools saves it, and a Lightning checkpoint to go on from.
+
+    ``best/`` is the model of the epoch with the lowest (or highest) monitored metric, ``best.json``
+    says which epoch and score, ``last.ckpt`` is the end of the last epoch (or of the last so many
+    steps). Rank 0 writes, the others wait. What is half written has another name.
+
+    Parameters
+    ----------
+    folder : path
+        Where they are kept.
+    monitor : str or None
+        A metric of validation; without one the model of the last epoch is ``best``.
+    mode : {"min", "max"}
+        What is better.
+    every_n_steps : int, optional
+        Also write ``last.ckpt`` within an epoch.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        monitor: str | None,
+        mode: str = "min",
+        every_n_steps: int | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.monitor = monitor
+        self._sign = 1.0 if mode == "min" else -1.0
+        self._every_n_steps = every_n_steps
+        self.best_score: float | None = None
+        self.best_epoch: int | None = None
+        #: What the logger gets after the checkpoint of an epoch's end is written.
+        self.epoch_metrics: dict[str, float] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of this."""
+        return {"best_score": self.best_score, "best_epoch": self.best_epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Add the history, which the logger has only in memory."""
+        history = getattr(trainer.logger, "history", None)
+        if not isinstance(history, dict):  # not rank 0, or a logger of the user's
+            return
+        kept = {
+            name: {
+                "index": [int(each) for each in frame.index],
+                "index_name": frame.index.name,
+                "values": [float(each) for each in frame[name]],
+            }
+            for name, frame in history.items()
+        }
+        for name, value in self.epoch_metrics.items():
+            column = kept.setdefault(name, {"index": [], "index_name": "epoch", "values": []})
+            column["index"].append(trainer.current_epoch)
+            column["values"].append(value)
+        checkpoint["penstock_history"] = kept
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Give the history back to the logger."""
+        import pandas as pd
+
+        data = getattr(getattr(trainer.logger, "experiment", None), "data", None)
+        if data is None:  # not rank 0, or a logger of the user's
+            return
+        for name, kept in checkpoint.get("penstock_history", {}).items():
+            index = pd.Index(kept["index"], name=kept["index_name"])
+            data[name] = pd.DataFrame({name: kept["values"]}, index=index, dtype=object)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Keep the model if it is the best."""
+        if trainer.sanity_checking or self.monitor is None:
+            return
+        if self.monitor not in trainer.callback_metrics:
+            known = ", ".join(sorted(trainer.callback_metrics))
+            raise RuntimeError(f"no metric {self.monitor!r} was logged; there are {known}")
+        score = float(trainer.callback_metrics[self.monitor])
+        best = math.inf if self.best_score is None else self._sign * self.best_score
+        if self._sign * score < best:
+            self._keep(trainer, score)
+
+    def _keep(self, trainer: Any, score: float | None) -> None:
+        self.best_score, self.best_epoch = score, trainer.current_epoch
+        if trainer.is_global_zero:
+            save_model(trainer._model, self.folder / BEST)
+            told = {"monitor": self.monitor, "score": score, "epoch": self.best_epoch}
+            write_text(self.folder / SCORE, json.dumps(told))
+        trainer.strategy.barrier("penstock best model")
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Keep the model of an epoch that nothing is known of."""
+        if self.monitor is None:
+            self._keep(trainer, None)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Write ``last.ckpt`` within an epoch."""
+        every = self._every_n_steps
+        if every and trainer.global_step % every == 0:
+            self.save_last(trainer)
+
+    def save_last(self, trainer: Any) -> None:
+        """Write ``last.ckpt``; all ranks call it."""
+        partial = self.folder / f"{LAST}.partial"
+        trainer.save_checkpoint(partial)
+        if trainer.is_global_zero:
+            partial.replace(self.folder / LAST)
+        trainer.strategy.barrier("penstock last checkpoint")
+
+
+class LastCheckpoint(Callback):
+    """Writes ``last.ckpt`` at the end of an epoch, after callbacks have seen its metrics."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Write it."""
+        # Asking for metrics is a call of all ranks.
+        metrics = {name: float(each) for name, each in trainer.callback_metrics.items()}
+        self._checkpoints.epoch_metrics = {
+            name: each for name, each in metrics.items() if "train" in name
+        }
+        try:
+            self._checkpoints.save_last(trainer)
+        finally:
+            self._checkpoints.epoch_metrics = {}
+
+
+class NoiseSeeds(Callback):
+    """Seeds torch with (seed, epoch, rank) when an epoch begins.
+
+    Ranks draw different noise, and an epoch draws the same whether the run went on from a
+    checkpoint or not.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Seed."""
+        import numpy as np
+
+        words = np.random.SeedSequence([self._seed, trainer.current_epoch, trainer.global_rank])
+        torch.manual_seed(int(words.generate_state(1, np.uint64)[0]) >> 1)
+
+
+class EarlyStop(EarlyStopping):
+    """Early stopping on metrics of all ranks, with a warm-up, as scvi-tools' own.
+
+    Rank 0 says why it stopped.
+    """
+
+    def __init__(self, warmup_epochs: int = 0, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._warmup_epochs = warmup_epochs
+        self._reason: str | None = None
+
+    def _evaluate_stopping_criteria(self, current: Any) -> tuple[bool, str | None]:
+        if self._warmup_epochs > 0:
+            self._warmup_epochs -= 1
+            return False, None
+        should_stop, reason = super()._evaluate_stopping_criteria(current)
+        if should_stop:
+            self._reason = reason
+        return should_stop, reason
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
+        """Say why it stopped."""
+        if self._reason is not None and trainer.is_global_zero:
+            print(self._reason, flush=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of this."""
+        return {**super().state_dict(), "warmup_epochs": self._warmup_epochs}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        state = dict(state_dict)
+        self._warmup_epochs = state.pop("warmup_epochs", 0)
+        super().load_state_dict(state)
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """Save a model that is being trained as one that is trained; the folder appears whole."""
+    module = model.module
+    was = module.training, model.is_trained_, model.history_
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    module.eval()
+    model.is_trained_ = True
+    try:
+        model.save(str(partial), overwrite=True, save_anndata=False)
+    finally:
+        module.train(was[0])
+        model.is_trained_, model.history_ = was[1:]
+    old = folder.with_name(folder.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    partial.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that is never seen half written."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)

@@ -1,0 +1,399 @@
+"""The data module of a scvi-tools model. Imports lightning, torch and, when made, scvi-tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from lightning.pytorch import LightningDataModule
+
+from ..arguments import checked_int
+from ..dataset import Dataset
+from ..encoders import Encoder
+from ..errors import InvalidArgument
+from . import alignment, models
+from .cells import all_codes, checked_cells, encoded, evaluated, part_sizes
+from .loaders import JOINID, LABELS, ModelLoader, PairLoader, to_device
+from .model_fields import ModelFields
+from .registration import Registration
+
+
+class DataModule(LightningDataModule):
+    """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
+
+    Takes the place of an AnnData and ``setup_anndata``: the registry is the one that scvi-tools
+    would write for an AnnData of all the cells, so that models are saved, loaded and mapped as if
+    they were trained from one. Nothing of the matrix is held in memory but what the loader's
+    budget allows.
+
+    Parameters
+    ----------
+    data : Dataset, or what a `Dataset` takes
+        The cells and genes. X must hold counts. A Dataset brings its settings along (batch size,
+        memory budget, seed, weights); a path or an experiment takes them in `dataset`.
+    model : str or class, default "SCVI"
+        The model: "SCVI", "LinearSCVI", "SCANVI", or its class.
+    batch_key : str, sequence of str or Encoder, optional
+        The batch: a column of obs, several whose values are joined by ``//``, or an encoder whose
+        output is the batch.
+    labels_key : str, sequence of str or Encoder, optional
+        The label; SCANVI needs one.
+    unlabeled_category : str, optional
+        The label of cells that have none, for SCANVI. It need not occur.
+    size_factor_key : str or Encoder, optional
+        The size factor of a cell, in place of its count of molecules.
+    categorical_covariate_keys, continuous_covariate_keys : sequence, optional
+        Further covariates, each a key as above.
+    train_size : float, default 0.9
+        Share of the cells to train on, rounded up.
+    validation_size : float, optional
+        Share to validate on, rounded down; the rest by default. What is left is for tests.
+    stratify, group : str or sequence of str, optional
+        As of `Dataset.random_split`: keep proportions, or keep groups (donors) whole.
+    split_seed : int, default 0
+        Of the split, which is the same on all ranks.
+    batch_size : int, optional
+        Cells in a batch of a rank; 128 by default.
+    sparse : bool, optional
+        Whether batches are sparse until they are on the device. By default where that is a GPU,
+        which makes them dense itself; on the CPU the loader's threads do.
+    num_workers : int, default 0
+        DataLoader workers for training; the loader has threads of its own.
+    dataset : mapping, optional
+        Arguments of `Dataset` when `data` is none: ``{"obs_query": "…"}``.
+
+    Raises
+    ------
+    Unsupported
+        Another model.
+    NotFound
+        No such column.
+    InvalidArgument
+        An argument that makes no sense; cells without a category.
+
+    Notes
+    -----
+    A training batch never has one cell, which BatchNorm cannot take: it would join the one before.
+    Attributes that scvi-tools asks for: ``n_obs``, ``n_vars``, ``n_batch``, ``n_labels``,
+    ``n_train``, ``n_val``, ``train_idx``, ``val_idx``, ``test_idx`` (places among the cells in
+    stored order, int64), ``registry``.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        model: Any = "SCVI",
+        *,
+        batch_key: Any = None,
+        labels_key: Any = None,
+        unlabeled_category: str | None = None,
+        size_factor_key: Any = None,
+        categorical_covariate_keys: Iterable[Any] | None = None,
+        continuous_covariate_keys: Iterable[Any] | None = None,
+        train_size: float = 0.9,
+        validation_size: float | None = None,
+        stratify: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+        split_seed: int = 0,
+        batch_size: int | None = None,
+        sparse: bool | None = None,
+        num_workers: int = 0,
+        dataset: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model_class = models.model_class(model)
+        keys = ModelFields.of(
+            self.model_class,
+            batch_key=batch_key,
+            labels_key=labels_key,
+            unlabeled_category=unlabeled_category,
+            size_factor_key=size_factor_key,
+            categorical_covariate_keys=categorical_covariate_keys,
+            continuous_covariate_keys=continuous_covariate_keys,
+        )
+        cells = checked_cells(data, dataset, batch_size)
+        self._prepare(cells, keys, keys.register(self.model_class, cells), sparse, num_workers)
+        self._split(train_size, validation_size, stratify, group, split_seed)
+        #: Genes of a saved model that the cells do not have.
+        self.missing_genes: npt.NDArray[Any] = np.empty(0, object)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        data: Any,
+        *,
+        extend_categories: bool = False,
+        encoders: Iterable[Encoder] = (),
+        var_names: str | None = None,
+        train_size: float = 0.9,
+        validation_size: float | None = None,
+        stratify: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+        split_seed: int = 0,
+        batch_size: int | None = None,
+        sparse: bool | None = None,
+        num_workers: int = 0,
+        dataset: Mapping[str, Any] | None = None,
+    ) -> DataModule:
+        """Cells for a model that there is, aligned with the genes and categories that it knows.
+
+        Parameters
+        ----------
+        model : path or model
+            A folder that a model was saved to, or a model.
+        data : Dataset, or what a `Dataset` takes
+            The cells. Genes are put in the model's order; those that the cells lack are zeros, with
+            a warning, and are named in `missing_genes`.
+        extend_categories : bool, default False
+            Take batches and covariates that the model does not know, as new ones after its own: for
+            ``load_query_data(data.template, model)``. Otherwise they are an error.
+        encoders : sequence of Encoder
+            Those that made a key of the model, by name.
+        var_names : str, optional
+            Column of var that has the model's names of genes.
+        **others
+            As of `DataModule`.
+
+        Raises
+        ------
+        InvalidArgument
+            Categories that the model does not know, or none of its genes.
+        NotFound
+            A column that the model was trained with is not there.
+        """
+        saved = alignment.saved_model(model)
+        made = cls.__new__(cls)
+        LightningDataModule.__init__(made)
+        made.model_class = saved.model_class
+        cells = checked_cells(data, dataset, batch_size)
+        cells, made.missing_genes = alignment.with_genes_of(cells, saved.var_names, var_names)
+        keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
+        registration = keys.transfer(saved, cells, extend_categories)
+        made._prepare(cells, keys, registration, sparse, num_workers)
+        made._split(train_size, validation_size, stratify, group, split_seed)
+        return made
+
+    def _prepare(
+        self,
+        cells: Dataset,
+        keys: ModelFields,
+        registration: Registration,
+        sparse: bool | None,
+        num_workers: int,
+    ) -> None:
+        self.registration = registration
+        self._keys = keys
+        encoders, self._names = keys.encoders(registration)
+        self._sparse = sparse
+        self._num_workers = checked_int("num_workers", num_workers, least=0)
+        #: All cells, with the codes of the registry as obs.
+        self.dataset = encoded(cells, encoders)
+
+    def _split(
+        self,
+        train_size: float,
+        validation_size: float | None,
+        stratify: Any,
+        group: Any,
+        seed: int,
+    ) -> None:
+        sizes = part_sizes(self.dataset.n_obs, train_size, validation_size)
+        wanted = [size for size in sizes if size]
+        parts: list[Dataset | None] = [self.dataset]
+        if len(wanted) > 1:
+            parts = list(
+                self.dataset.random_split(*wanted, seed=seed, stratify=stratify, group=group)
+            )
+        self.train, self.val, self.test = (parts.pop(0) if size else None for size in sizes)
+        assert self.train is not None
+        if self.train.n_obs < 2:
+            raise InvalidArgument(
+                f"a model is trained on two cells or more, got {self.train.n_obs} of "
+                f"{self.dataset.n_obs}"
+            )
+
+    # What scvi-tools asks for
+
+    @property
+    def registry(self) -> dict[str, Any]:
+        """The registry that ``setup_anndata`` writes for an AnnData of these cells."""
+        return self.registration.registry
+
+    @property
+    def template(self) -> Any:
+        """A few made-up rows with this registration, for functions that ask for an AnnData.
+
+        ``SCANVI.from_scvi_model(model, "Unknown", adata=data.template)``,
+        ``SCVI.load_query_data(data.template, folder)``.
+        """
+        return self.registration.template
+
+    @property
+    def n_obs(self) -> int:
+        """Cells."""
+        return self.dataset.n_obs
+
+    @property
+    def n_vars(self) -> int:
+        """Genes."""
+        return self.dataset.n_vars
+
+    @property
+    def n_batch(self) -> int:
+        """Batches of the model."""
+        return int(self.registration.summary_stats.n_batch)
+
+    @property
+    def n_labels(self) -> int:
+        """Labels of the model, that of cells without one among them."""
+        return int(self.registration.summary_stats.n_labels)
+
+    @property
+    def n_train(self) -> int:
+        """Cells to train on, over all ranks."""
+        return 0 if self.train is None else self.train.n_obs
+
+    @property
+    def n_val(self) -> int:
+        """Cells to validate on, over all ranks."""
+        return 0 if self.val is None else self.val.n_obs
+
+    @property
+    def train_idx(self) -> npt.NDArray[np.int64]:
+        """Places of the training cells."""
+        return self._places(self.train)
+
+    @property
+    def val_idx(self) -> npt.NDArray[np.int64]:
+        """Places of the validation cells."""
+        return self._places(self.val)
+
+    @property
+    def test_idx(self) -> npt.NDArray[np.int64]:
+        """Places of the test cells."""
+        return self._places(self.test)
+
+    @property
+    def joinids(self) -> npt.NDArray[np.int64]:
+        """``soma_joinid`` of all cells, in stored order."""
+        return self.dataset.obs.own_joinids(self.dataset._selection.rows.to_numpy())
+
+    def joinid_at(self, place: int) -> int:
+        """``soma_joinid`` of the cell at a place in stored order."""
+        row = np.array([self.dataset._selection.rows.at(place)], np.int64)
+        return int(self.dataset.obs.own_joinids(row)[0])
+
+    def _places(self, part: Dataset | None) -> npt.NDArray[np.int64]:
+        if part is None:
+            return np.empty(0, np.int64)
+        rows = part._selection.rows.to_numpy()
+        return np.searchsorted(self.dataset._selection.rows.to_numpy(), rows).astype(np.int64)
+
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """Label of every cell, in stored order: scvi-tools' SCANVI asks for them."""
+        return self.registration.labels[all_codes(self.dataset, LABELS)]
+
+    # Models
+
+    def create_model(self, from_scvi: Any = None, **arguments: Any) -> Any:
+        """Make a model for these cells, with random weights.
+
+        Parameters
+        ----------
+        from_scvi : SCVI, optional
+            Begin a `SCANVI` with the weights of this one.
+        **arguments
+            Of the model.
+
+        Returns
+        -------
+        SCVI, LinearSCVI or SCANVI
+            As scvi-tools makes it from an AnnData, without one.
+        """
+        if from_scvi is None:
+            return models.create(self, arguments)
+        return models.from_scvi(self, from_scvi, arguments)
+
+    def load_query_model(self, reference: Any, **arguments: Any) -> Any:
+        """Map these cells on a reference: scvi-tools' ``load_query_data``, without an AnnData.
+
+        Parameters
+        ----------
+        reference : path or model
+            What `from_model` was given, with ``extend_categories=True``.
+        **arguments
+            Of ``load_query_data``.
+
+        Returns
+        -------
+        The model with weights for the new categories, to be trained on these cells. What it saves
+        has the registry of both.
+        """
+        return models.load_query(self, reference, arguments)
+
+    # Loaders
+
+    def train_dataloader(self) -> Any:
+        """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
+        assert self.train is not None
+        return self._loader(self.train.with_settings(min_batch=2), num_workers=self._num_workers)
+
+    def val_dataloader(self) -> Any:
+        """Every validation cell once over all ranks; none where there are none."""
+        return [] if self.val is None else self._loader(evaluated(self.val))
+
+    def test_dataloader(self) -> Any:
+        """Every test cell once over all ranks."""
+        return [] if self.test is None else self._loader(evaluated(self.test))
+
+    def predict_dataloader(self, batch_size: int | None = None) -> ModelLoader:
+        """All cells in stored order, once over all ranks, with ``soma_joinid``; X is dense."""
+        whole = evaluated(self.dataset).with_settings(
+            obs_columns=[JOINID], batch_size=batch_size or self.dataset.batch_size
+        )
+        return ModelLoader(self._placed(whole, dense=True), self._names)
+
+    def _loader(self, part: Dataset, **arguments: Any) -> Any:
+        cells = ModelLoader(self._placed(part), self._names, **arguments)
+        labelled = self._labelled(part)
+        if labelled is None:
+            return cells
+        return PairLoader(cells, ModelLoader(self._placed(labelled), self._names, **arguments))
+
+    def _placed(self, part: Dataset, dense: bool = False) -> Dataset:
+        device = None if self.trainer is None else self.trainer.strategy.root_device
+        if device is not None and device.type == "cuda" and not self._num_workers:
+            return part.with_settings(device=device, format="torch", obs_format="torch")
+        on_cpu = device is None or device.type == "cpu"
+        sparse = (not on_cpu) if self._sparse is None else self._sparse
+        return part.with_settings(sparse=bool(sparse) and not dense)
+
+    def _labelled(self, part: Dataset) -> Dataset | None:
+        """Cells of a part that have a label, if the model is told which."""
+        unlabeled = self._keys.unlabeled_category
+        if not self._keys.is_semi_supervised:
+            return None
+        codes = all_codes(part, LABELS)
+        places = np.flatnonzero(self.registration.labels[codes] != unlabeled)
+        if not len(places):
+            return None
+        rows = part._selection.rows.take(places.astype(np.uint64))
+        labelled = part._part(part._selection.with_rows(rows))
+        shares = part._settings.share().world_size
+        if part._settings.uneven == "exact":
+            # Every rank has all of them where there are too few to be shared.
+            return labelled.with_settings(shard=False) if len(places) < shares else labelled
+        if len(places) < 2 * shares:
+            raise InvalidArgument(
+                f"a rank trains its classifier on two labelled cells or more, got {len(places)} for "
+                f"{shares} ranks"
+            )
+        return labelled
+
+    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+        """Move a batch; sparse X becomes dense on the device."""
+        return to_device(batch, device)

@@ -1,0 +1,216 @@
+"""Which obs columns are what to a model, and their encoders.
+
+A categorical field is a column, several columns whose values are joined by ``//``, or an `Encoder`
+whose output is the category. Its categories are the values that occur, sorted, until scvi-tools
+has ordered them (`registration`); then an encoder gives each cell the number of its category.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import checked_names, checked_text, described
+from ..column_values import is_missing, objects
+from ..dataset import Dataset
+from ..encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
+from ..errors import InvalidArgument, NotFound
+from ..obs_batches import ObsBatches
+from ..row_combinations import BLOCK_ROWS, combinations
+
+Array = npt.NDArray[Any]
+
+#: What joins the names of several columns, as in the name of an encoder of several columns.
+JOIN_NAMES = "+"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that a model is told about a cell.
+
+    Attributes
+    ----------
+    name : str
+        What scvi-tools calls the obs column: the column, the columns joined by ``+``, or the name
+        of the encoder.
+    columns : tuple of str
+        Of obs; empty with an encoder.
+    encoder : Encoder, optional
+        What makes the category, or the number, of a cell.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    encoder: Encoder | None = None
+
+    @classmethod
+    def of(cls, argument: str, key: Any) -> Field:
+        """Check a key that a user gave.
+
+        Raises
+        ------
+        InvalidArgument
+            It is no name, no list of names and no Encoder.
+        """
+        if isinstance(key, Encoder):
+            return cls(key.name, (), key)
+        if isinstance(key, str):
+            return cls(checked_text(argument, key), (key,))
+        if isinstance(key, Iterable):
+            names = checked_names(argument, key)
+            if names:
+                return cls(JOIN_NAMES.join(names), tuple(names))
+        raise InvalidArgument(
+            f"{argument} must be an obs column, a list of columns to be joined, or an Encoder, got "
+            f"{described(key)}"
+        )
+
+    @classmethod
+    def saved(cls, name: str, columns: Sequence[str], encoders: Mapping[str, Encoder]) -> Field:
+        """The field of a saved model: an encoder of that name, a column, or columns joined.
+
+        Raises
+        ------
+        NotFound
+            obs has no such columns, and no encoder has the name.
+        """
+        if name in encoders:
+            return cls(name, (), encoders[name])
+        if name in columns:
+            return cls(name, (name,))
+        parts = name.split(JOIN_NAMES)
+        if all(part in columns for part in parts):
+            return cls(name, tuple(parts))
+        raise NotFound(
+            f"the model was trained with {name!r} of obs, which these cells do not have; obs has "
+            f"{', '.join(columns)}. If an encoder made it, pass it in encoders="
+        )
+
+    def categories(self, dataset: Dataset) -> Array:
+        """Values that occur in the selected cells, sorted.
+
+        Raises
+        ------
+        InvalidArgument
+            A cell has no value.
+        """
+        if self.encoder is not None:
+            return self._encoded(dataset)
+        columns = dataset.obs.read(list(self.columns))
+        for column in columns.values():
+            missing = is_missing(column.values) if column.codes is None else None
+            if column.has_missing or (missing is not None and bool(missing.any())):
+                raise InvalidArgument(
+                    f"cells miss a value of {column.name!r}, and scvi-tools takes no cell without a "
+                    "category: leave them out by obs_query, or name one for them by an Encoder"
+                )
+        if len(self.columns) == 1:
+            return columns[self.columns[0]].distinct()
+        found = combinations(columns)
+        rows = zip(*(found[name].tolist() for name in self.columns), strict=True)
+        joined = sorted(BatchEncoder.separator.join(map(str, row)) for row in rows)
+        return objects(list(dict.fromkeys(joined)))
+
+    def _encoded(self, dataset: Dataset) -> Array:
+        encoder = self.encoder
+        assert encoder is not None
+        rows = ObsBatches(dataset.obs, [], [encoder], "arrays", None, fit=encoder.needs_fit)
+        encoder.claim(dataset._identity)
+        found: set[Any] = set()
+        encoded = rows._encoded[encoder.name]
+        for begin in range(0, dataset.n_obs, BLOCK_ROWS):
+            places = np.arange(begin, min(dataset.n_obs, begin + BLOCK_ROWS), dtype=np.int64)
+            block = np.asarray(encoded.take(places))
+            if block.ndim != 1:
+                raise InvalidArgument(
+                    f"the encoder {encoder.name!r} gives {block.shape[1:]} values for each cell, and "
+                    "a category is one"
+                )
+            found.update(np.unique(block).tolist())
+        values = sorted(found)
+        return objects(values) if values and isinstance(values[0], str) else np.array(values)
+
+    def category_encoder(self, name: str, mapping: Array) -> Encoder:
+        """Number each cell by its place in `mapping`; int64, (cells,)."""
+        if self.encoder is not None:
+            return Numbered(self.encoder, name, mapping)
+        make = LabelEncoder if len(self.columns) == 1 else BatchEncoder
+        columns = self.columns[0] if len(self.columns) == 1 else self.columns
+        return make(columns, name, mapping.tolist(), missing="error")
+
+    def number_encoder(self, name: str) -> Encoder:
+        """Give each cell its number; float32, (cells,)."""
+        if self.encoder is not None:
+            return Renamed(self.encoder, name)
+        return NumericEncoder(self.columns[0], name)
+
+    def check_numbers(self, dataset: Dataset) -> None:
+        """Refuse several columns, and numbers that are missing or not finite."""
+        if self.encoder is not None:
+            if self.encoder.needs_fit:
+                ObsBatches(dataset.obs, [], [self.encoder], "arrays")
+                self.encoder.claim(dataset._identity)
+            return
+        if len(self.columns) != 1:
+            raise InvalidArgument(f"a number is one column of obs, got {list(self.columns)}")
+        values = NumericEncoder(self.columns[0]).transform(
+            {self.columns[0]: dataset.obs.read(list(self.columns))[self.columns[0]].to_numpy()}
+        )
+        if not np.isfinite(values).all():
+            raise InvalidArgument(
+                f"{int((~np.isfinite(values)).sum())} cells have no finite number in "
+                f"{self.columns[0]!r}: leave them out by obs_query, or use NumericEncoder("
+                f"{self.columns[0]!r}, missing=0)"
+            )
+
+
+class Renamed(Encoder):
+    """The output of a fitted encoder under another name."""
+
+    needs_fit = False
+
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        super().__init__(encoder.columns, name)
+        self.is_elementwise = encoder.is_elementwise
+        self._encoder = encoder
+
+    def transform(self, obs: Mapping[str, Array]) -> Array:
+        """As the encoder."""
+        return np.asarray(self._encoder.expand(np.asarray(self._encoder.encode(obs))))
+
+
+class Numbered(Renamed):
+    """The output of a fitted encoder as a number, its place among the categories."""
+
+    def __init__(self, encoder: Encoder, name: str, mapping: Array) -> None:
+        super().__init__(encoder, name)
+        self._codes = {value: code for code, value in enumerate(mapping.tolist())}
+
+    def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """Codes, int64."""
+        values = super().transform(obs).tolist()
+        try:
+            return np.array([self._codes[value] for value in values], np.int64)
+        except KeyError as error:
+            raise InvalidArgument(
+                f"the encoder of {self.name!r} gave {error.args[0]!r} for a cell, which is no "
+                f"category of the model; there are {len(self._codes)}"
+            ) from None
+
+
+class Constant(Encoder):
+    """One code for every cell: that of cells without a label."""
+
+    needs_fit = False
+
+    def __init__(self, name: str, code: int) -> None:
+        super().__init__("soma_joinid", name)
+        self._code = code
+
+    def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """The code, int64."""
+        return np.full(len(obs[self.columns[0]]), self._code, np.int64)

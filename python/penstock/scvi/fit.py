@@ -1,0 +1,135 @@
+"""One rank's part of training a model: scvi-tools' own `train` with the right arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..sharding import find_rank
+from .checkpoint import BEST, LAST, Checkpoints, EarlyStop, LastCheckpoint, NoiseSeeds
+
+#: Parameters of a rank's part of the graph that a step does not use, such as those of the encoder
+#: of library sizes, would stop DDP otherwise.
+STRATEGY = "ddp_find_unused_parameters_true"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to train; see `penstock.scvi.train`."""
+
+    max_epochs: int
+    accelerator: str
+    seed: int
+    early_stopping: dict[str, Any] | None
+    checkpoint: Path | None
+    monitor: str | None
+    mode: str
+    every_n_steps: int | None
+    resume: Path | None
+    load_best: bool
+    sync_batchnorm: bool
+    progress: bool
+    check_val_every_n_epoch: int | None
+    plan: dict[str, Any]
+    trainer: dict[str, Any]
+    callbacks: Sequence[Any] = field(default_factory=tuple)
+
+
+def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
+    """Train the model in this process, one of `WORLD_SIZE` or alone; rank 0 returns the result.
+
+    Returns
+    -------
+    dict
+        ``state`` of the module on the CPU, ``history`` as scvi-tools gives it, ``best`` epoch and
+        score; empty for other ranks.
+    """
+    rank, world_size = find_rank()
+    torch.manual_seed(run.seed)
+    callbacks, checkpoints = _callbacks(run)
+    with _without_false_warning(world_size):
+        model.train(
+            max_epochs=run.max_epochs,
+            accelerator=run.accelerator,
+            datamodule=data,
+            plan_kwargs=dict(run.plan),
+            callbacks=callbacks,
+            check_val_every_n_epoch=run.check_val_every_n_epoch,
+            enable_progress_bar=run.progress and rank == 0,
+            **_world(run, world_size),
+            **_resumed(run),
+            **run.trainer,
+        )
+    if run.load_best and checkpoints is not None:
+        saved = torch.load(
+            checkpoints.folder / BEST / "model.pt", map_location="cpu", weights_only=False
+        )
+        state = saved["model_state_dict"]
+        state.pop("pyro_param_store", None)
+        model.module.load_state_dict(state)
+    if rank:
+        return {}
+    return {
+        "state": {name: each.detach().cpu() for name, each in model.module.state_dict().items()},
+        "history": model.history_,
+        "best": None
+        if checkpoints is None or checkpoints.best_epoch is None
+        else {"epoch": checkpoints.best_epoch, "score": checkpoints.best_score},
+    }
+
+
+def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
+    made: list[Any] = [NoiseSeeds(run.seed), *run.callbacks]
+    if run.early_stopping is not None:
+        made.append(EarlyStop(**run.early_stopping))
+    if run.checkpoint is None:
+        return made, None
+    checkpoints = Checkpoints(run.checkpoint, run.monitor, run.mode, run.every_n_steps)
+    return [*made, checkpoints, LastCheckpoint(checkpoints)], checkpoints
+
+
+def _world(run: Run, world_size: int) -> dict[str, Any]:
+    """Arguments of the Trainer for the processes that there are."""
+    if world_size == 1:
+        return {"devices": 1}
+    from scvi.train._logger import SimpleLogger
+
+    here = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("SLURM_NTASKS_PER_NODE") or 0)
+    here = here or world_size
+    made: dict[str, Any] = {
+        "devices": here,
+        "num_nodes": world_size // here,
+        "strategy": STRATEGY,
+        "sync_batchnorm": run.sync_batchnorm,
+    }
+    if "logger" not in run.trainer:
+        # scvi-tools' own choice under DDP writes a file into the working folder.
+        made["logger"] = SimpleLogger()
+    return made
+
+
+def _resumed(run: Run) -> dict[str, Any]:
+    return {} if run.resume is None else {"ckpt_path": str(run.resume)}
+
+
+@contextlib.contextmanager
+def _without_false_warning(world_size: int) -> Iterator[None]:
+    with warnings.catch_warnings():
+        if world_size > 1:
+            warnings.filterwarnings("ignore", message="early_stopping was automatically disabled")
+        # A Dataset divides its cells among workers by itself.
+        warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
+        yield
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Where to go on from, if there is something."""
+    path = folder / LAST
+    return path if path.exists() else None

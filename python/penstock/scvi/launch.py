@@ -1,0 +1,187 @@
+"""Running a function on several processes of this machine, as ranks of one run. Imports torch.
+
+Processes are programs of their own, started by torch's elastic agent: no code of a notebook or
+script runs again. What they are given goes by cloudpickle, functions and classes of ``__main__``
+by value. What rank 0 prints is shown as it comes; when a rank fails the others are ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import PenstockError
+from .worker import BOOTSTRAP, error_path, output_path, result_path
+
+_SECONDS_BETWEEN_LOOKS = 0.1
+#: What a rank whose peer is gone is given before it is killed.
+_SECONDS_TO_END = 5
+
+
+class RankFailed(PenstockError, RuntimeError):
+    """A process of a run failed; the message has its traceback."""
+
+
+def launch(function: Callable[..., Any], arguments: dict[str, Any], processes: int) -> list[Any]:
+    """Run ``function(**arguments)`` on each of some ranks, and return what each returned.
+
+    Parameters
+    ----------
+    function : callable
+        Finds its rank in the environment, as under torchrun (``RANK``, ``WORLD_SIZE``, …).
+    arguments : dict
+        What cloudpickle takes; tensors on the CPU.
+    processes : int
+        Ranks.
+
+    Raises
+    ------
+    RankFailed
+        A rank raised or was killed; the others are ended.
+    KeyboardInterrupt
+        The user ended it; all ranks are ended.
+    """
+    import cloudpickle
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    with tempfile.TemporaryDirectory(prefix="penstock-run-") as name:
+        folder = Path(name)
+        header = {"path": sys.path, "threads": max(1, _cores() // processes)}
+        (folder / "header.json").write_text(json.dumps(header))
+        (folder / "call.pkl").write_bytes(cloudpickle.dumps((function, arguments)))
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=str(folder / "agent")),
+            local_addr="localhost",
+            **_shutdown_timeout(LaunchConfig),
+        )
+        start = elastic_launch(config, sys.executable)
+        with _signals_kept(), _quiet_agent(), _shown(output_path(folder, 0)):
+            try:
+                start("-c", BOOTSTRAP, str(folder))
+            except ChildFailedError as error:
+                raise RankFailed(_cause(folder, error)) from None
+            except SignalException as error:
+                if error.sigval == signal.SIGINT:
+                    raise KeyboardInterrupt from None
+                raise
+        return [pickle.loads(result_path(folder, rank).read_bytes()) for rank in range(processes)]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _shutdown_timeout(config: type) -> dict[str, Any]:
+    """An argument that older versions of torch do not have."""
+    fields = getattr(config, "__dataclass_fields__", {})
+    return {"shutdown_timeout": _SECONDS_TO_END} if "shutdown_timeout" in fields else {}
+
+
+def _cause(folder: Path, error: Any) -> str:
+    """What the rank says that failed first; others fail because it is gone."""
+    killed = {
+        rank: failure
+        for rank, failure in error.failures.items()
+        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM
+    }
+    told = sorted(
+        (json.loads(path.read_text()) for path in folder.glob(error_path(folder, "*").name)),
+        key=lambda each: float(each["time"]),
+    )
+    for rank, failure in sorted(killed.items()):
+        if not error_path(folder, rank).exists():
+            name = signal.Signals(-failure.exitcode).name
+            return (
+                f"rank {rank} of {len(list(folder.glob('output-*')))} was killed by {name}; the "
+                f"others were ended. A kill by the system for want of memory looks like this.\n"
+                f"{_tail(folder, rank)}"
+            )
+    if told:
+        first = told[0]
+        return f"rank {first['rank']} failed, and the others were ended:\n\n{first['traceback']}"
+    rank, failure = error.get_first_failure()
+    return f"rank {rank} ended with {failure.exitcode}:\n{_tail(folder, rank)}"
+
+
+def _tail(folder: Path, rank: int) -> str:
+    path = output_path(folder, rank)
+    text = path.read_text(errors="replace") if path.exists() else ""
+    return f"The last that it wrote:\n{text[-2000:]}" if text else "It had written nothing."
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """The agent takes signals over and leaves its handlers behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    before = {name: signal.getsignal(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+@contextlib.contextmanager
+def _quiet_agent() -> Iterator[None]:
+    """Its log says what the error that is raised says better."""
+    import logging
+
+    log = logging.getLogger("torch.distributed.elastic")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+@contextlib.contextmanager
+def _shown(path: Path) -> Iterator[None]:
+    """Write what comes into a file to this process's stdout, a notebook's cell too."""
+    done = threading.Event()
+    out = sys.stdout
+
+    def follow() -> None:
+        place = 0
+        while True:
+            last = done.wait(_SECONDS_BETWEEN_LOOKS)
+            if path.exists():
+                with path.open(errors="replace", newline="") as file:
+                    file.seek(place)
+                    text = file.read()
+                    place = file.tell()
+                if text:
+                    out.write(text)
+                    out.flush()
+            if last:
+                return
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

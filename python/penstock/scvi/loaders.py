@@ -1,0 +1,189 @@
+"""Batches of a Dataset as the dicts of tensors that scvi-tools' modules take. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..dataset import Dataset
+from ..matrix_batches import as_tensor
+from ..torch_adapter import dataloader
+from ..torch_dataloader import EpochSampler
+
+X, BATCH, LABELS, SIZE_FACTOR = "X", "batch", "labels", "size_factor"
+CATEGORICAL, CONTINUOUS = "extra_categorical_covs", "extra_continuous_covs"
+JOINID = "soma_joinid"
+
+#: Between the numbers of the first of the labelled epochs that belong to an epoch.
+_LABELLED_EPOCHS = 2**20
+
+
+@dataclass(frozen=True)
+class TensorNames:
+    """Which encoders of a Dataset make which tensor."""
+
+    categorical: Sequence[str] = ()
+    continuous: Sequence[str] = ()
+
+    def tensors(self, batch: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
+        """Make a batch of scvi-tools: X of shape (cells, genes), the others (cells, columns).
+
+        Keys and types are those of scvi-tools' AnnDataLoader; X stays a scipy CSR matrix where it
+        is one, until it is on the device. A module that is told nothing of batches or labels
+        gets zeros.
+        """
+        matrix, obs = batch
+        made: dict[str, Any] = {X: as_tensor(matrix) if isinstance(matrix, np.ndarray) else matrix}
+        zeros = None
+        for name in (BATCH, LABELS):
+            if name in obs:
+                made[name] = _column(obs[name])
+            else:
+                if zeros is None:
+                    zeros = torch.zeros((matrix.shape[0], 1), dtype=torch.int64)
+                    if isinstance(matrix, torch.Tensor):
+                        zeros = zeros.to(matrix.device)
+                made[name] = zeros
+        if SIZE_FACTOR in obs:
+            made[SIZE_FACTOR] = _column(obs[SIZE_FACTOR])
+        if self.categorical:
+            made[CATEGORICAL] = torch.cat([_column(obs[name]) for name in self.categorical], 1)
+        if self.continuous:
+            made[CONTINUOUS] = torch.cat([_column(obs[name]) for name in self.continuous], 1)
+        if JOINID in obs:
+            made[JOINID] = _column(obs[JOINID])[:, 0]
+        return made
+
+
+class ModelLoader:
+    """Batches of a Dataset for a model; each ``for`` is the next epoch.
+
+    Has what Lightning looks for: a length, `sampler` with ``set_epoch``, ``state_dict``.
+    """
+
+    def __init__(self, dataset: Dataset, names: TensorNames, **arguments: Any) -> None:
+        self.dataset = dataset
+        self._names = names
+        # Without workers a DataLoader adds nothing but time.
+        has_workers = bool(arguments.get("num_workers"))
+        self._batches = dataloader(dataset, **arguments) if has_workers else dataset
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(self._names.tensors, self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def sampler(self) -> EpochSampler:
+        """Where trainers say which epoch begins."""
+        return EpochSampler(self.dataset)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Dataset.state_dict`."""
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `Dataset.load_state_dict`."""
+        self.dataset.load_state_dict(state)
+
+
+class PairLoader:
+    """(cells, labelled cells) for a semi-supervised model, as scvi-tools' loader gives them.
+
+    There are as many pairs as batches of cells. Labelled cells begin again when they run out, in
+    another order, and with each epoch.
+    """
+
+    def __init__(self, cells: ModelLoader, labelled: ModelLoader) -> None:
+        self._cells = cells
+        self._labelled = labelled
+        self._is_loaded = False
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        labelled = self._labelled_batches()
+        for batch in self._cells:
+            yield batch, next(labelled)
+
+    def _labelled_batches(self) -> Iterator[dict[str, Any]]:
+        source = self._labelled.dataset
+        if not self._is_loaded:
+            source.set_epoch(self._cells.dataset.epoch * _LABELLED_EPOCHS)
+        self._is_loaded = False
+        while True:
+            given = 0
+            for batch in self._labelled:
+                given += 1
+                yield batch
+            if not given and not len(self._labelled):
+                raise RuntimeError("no labelled cell for this rank")
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The cells."""
+        return self._cells.dataset
+
+    @property
+    def sampler(self) -> EpochSampler:
+        """Where trainers say which epoch begins."""
+        return self._cells.sampler
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where both are."""
+        return {"cells": self._cells.state_dict(), "labelled": self._labelled.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._cells.load_state_dict(state["cells"])
+        self._labelled.load_state_dict(state["labelled"])
+        self._is_loaded = True
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Move a batch, or a pair of them; X becomes dense there."""
+    if isinstance(batch, (tuple, list)):
+        return tuple(to_device(each, device) for each in batch)
+    return {
+        name: _dense(values, device) if name == X else values.to(device, non_blocking=True)
+        for name, values in batch.items()
+    }
+
+
+def _dense(matrix: Any, device: torch.device) -> torch.Tensor:
+    if hasattr(matrix, "indptr"):
+        if device.type == "cpu":
+            dense: torch.Tensor = as_tensor(matrix.toarray())
+            return dense
+        # Row by row on the device: three small copies in place of a large one of zeros.
+        arrays = (as_tensor(each) for each in (matrix.indptr, matrix.indices, matrix.data))
+        indptr, indices, data = (each.to(device, non_blocking=True) for each in arrays)
+        return _scattered((indptr, indices, data), matrix.shape)
+    if matrix.layout == torch.sparse_csr:
+        indptr, indices, data = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+        moved = [each.to(device, non_blocking=True) for each in (indptr, indices, data)]
+        return _scattered(moved, matrix.shape)
+    moved_matrix: torch.Tensor = matrix.to(device, non_blocking=True)
+    return moved_matrix
+
+
+def _scattered(csr: Sequence[torch.Tensor], shape: Sequence[int]) -> torch.Tensor:
+    """Dense from CSR; what a cell has twice is added."""
+    indptr, indices, data = csr
+    counts = (indptr[1:] - indptr[:-1]).long()
+    rows = torch.repeat_interleave(
+        torch.arange(shape[0], device=data.device), counts, output_size=len(data)
+    )
+    flat = torch.zeros(shape[0] * shape[1], dtype=data.dtype, device=data.device)
+    return flat.index_add_(0, rows * shape[1] + indices.long(), data).view(shape[0], shape[1])
+
+
+def _column(values: Any) -> torch.Tensor:
+    tensor = values if isinstance(values, torch.Tensor) else as_tensor(values)
+    return tensor.reshape(-1, 1)

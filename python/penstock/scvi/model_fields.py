@@ -1,0 +1,199 @@
+"""The fields of a model: what `setup_anndata` is told, and the encoders of the batches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from ..arguments import described
+from ..dataset import Dataset
+from ..encoders import Encoder
+from ..errors import InvalidArgument
+from .fields import JOIN_NAMES, Constant, Field
+from .loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, SIZE_FACTOR, TensorNames
+from .registration import Registration, register, template
+
+if TYPE_CHECKING:
+    from .alignment import SavedModel
+
+
+@dataclass(frozen=True)
+class ModelFields:
+    """Which field each key of a model is; those that it is not told are None or empty."""
+
+    batch: Field | None
+    labels: Field | None
+    unlabeled_category: Any
+    size_factor: Field | None
+    categorical: tuple[Field, ...]
+    continuous: tuple[Field, ...]
+    setup_arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, model_class: Any, **keys: Any) -> ModelFields:
+        """Check the keys that a user gave against those that the model takes.
+
+        Raises
+        ------
+        InvalidArgument
+            One that the model does not take, or that it needs and has not.
+        """
+        name = model_class.__name__
+        takes = inspect.signature(model_class.setup_anndata).parameters
+        for argument, key in keys.items():
+            if key is not None and argument not in takes:
+                raise InvalidArgument(f"{name} takes no {argument}, got {described(key)}")
+        if "unlabeled_category" in takes:
+            for argument in ("labels_key", "unlabeled_category"):
+                if keys[argument] is None:
+                    raise InvalidArgument(f"{name} needs {argument}=")
+
+        def one(argument: str) -> Field | None:
+            return None if keys[argument] is None else Field.of(argument, keys[argument])
+
+        def many(argument: str) -> tuple[Field, ...]:
+            given = keys[argument]
+            if given is None:
+                return ()
+            if isinstance(given, (str, Encoder)) or not isinstance(given, Iterable):
+                raise InvalidArgument(f"{argument} must be a list of keys, got {described(given)}")
+            return tuple(Field.of(argument, key) for key in given)
+
+        return cls(
+            batch=one("batch_key"),
+            labels=one("labels_key"),
+            unlabeled_category=keys["unlabeled_category"],
+            size_factor=one("size_factor_key"),
+            categorical=many("categorical_covariate_keys"),
+            continuous=many("continuous_covariate_keys"),
+            setup_arguments={},
+        )._with_setup(takes)
+
+    @classmethod
+    def saved(
+        cls, saved: SavedModel, cells: Dataset, encoders: Mapping[str, Encoder]
+    ) -> ModelFields:
+        """The fields that a saved model was trained with, found in the obs of other cells."""
+        setup = saved.setup_arguments
+        columns = cells.obs.columns
+
+        def one(argument: str) -> Field | None:
+            name = setup.get(argument)
+            # scvi-tools fills labels that are missing with the unlabelled category.
+            if argument == "labels_key" and "unlabeled_category" in setup:
+                there = set(str(name).split(JOIN_NAMES)) <= set(columns)
+                if name not in columns and name not in encoders and not there:
+                    return None
+            return None if name is None else Field.saved(name, columns, encoders)
+
+        def many(argument: str) -> tuple[Field, ...]:
+            return tuple(Field.saved(name, columns, encoders) for name in setup.get(argument) or ())
+
+        return cls(
+            batch=one("batch_key"),
+            labels=one("labels_key"),
+            unlabeled_category=setup.get("unlabeled_category"),
+            size_factor=one("size_factor_key"),
+            categorical=many("categorical_covariate_keys"),
+            continuous=many("continuous_covariate_keys"),
+            setup_arguments=setup,
+        )
+
+    def _with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
+        setup = {
+            "batch_key": _name(self.batch),
+            "labels_key": _name(self.labels),
+            "unlabeled_category": self.unlabeled_category,
+            "size_factor_key": _name(self.size_factor),
+            "categorical_covariate_keys": [each.name for each in self.categorical] or None,
+            "continuous_covariate_keys": [each.name for each in self.continuous] or None,
+        }
+        known = {name: value for name, value in setup.items() if name in takes}
+        return ModelFields(**{**self.__dict__, "setup_arguments": known})
+
+    @property
+    def is_semi_supervised(self) -> bool:
+        """Whether the model is told which cells have a label."""
+        return self.unlabeled_category is not None
+
+    def _categories(self, cells: Dataset) -> dict[str, npt.NDArray[Any]]:
+        fields = [each for each in (self.batch, self.labels, *self.categorical) if each]
+        return {field.name: field.categories(cells) for field in fields}
+
+    def _numbers(self, cells: Dataset) -> list[str]:
+        fields = [each for each in (self.size_factor, *self.continuous) if each]
+        for field in fields:
+            field.check_numbers(cells)
+        return [field.name for field in fields]
+
+    def register(self, model_class: Any, cells: Dataset) -> Registration:
+        """Have scvi-tools write the registry of these cells."""
+        rows = template(cells.var_names, self._categories(cells), self._numbers(cells))
+        return register(model_class, rows, cells.n_obs, self.setup_arguments)
+
+    def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:
+        """Have it write that of these cells for a model that there is.
+
+        Raises
+        ------
+        InvalidArgument
+            Categories that the model does not know, unless `extend`.
+        """
+        categories = self._categories(cells)
+        if not extend:
+            _check_known(categories, saved)
+        rows = template(saved.var_names, categories, self._numbers(cells))
+        return register(
+            saved.model_class,
+            rows,
+            cells.n_obs,
+            saved.setup_arguments,
+            source_registry=saved.registry,
+            extend_categories=extend,
+            **({"allow_missing_labels": True} if self.is_semi_supervised else {}),
+        )
+
+    def encoders(self, registration: Registration) -> tuple[list[Encoder], TensorNames]:
+        """Encoders with the codes of a registry, and which tensors they make."""
+        made: list[Encoder] = []
+        if self.batch is not None:
+            made.append(self.batch.category_encoder(BATCH, registration.batches))
+        if self.labels is not None:
+            made.append(self.labels.category_encoder(LABELS, registration.labels))
+        elif self.is_semi_supervised:
+            code = registration.labels.tolist().index(self.unlabeled_category)
+            made.append(Constant(LABELS, code))
+        if self.size_factor is not None:
+            made.append(self.size_factor.number_encoder(SIZE_FACTOR))
+        categorical, continuous = [], []
+        for field in self.categorical:
+            categorical.append(f"{CATEGORICAL}.{field.name}")
+            mapping = registration.covariates[field.name]
+            made.append(field.category_encoder(categorical[-1], mapping))
+        for field in self.continuous:
+            continuous.append(f"{CONTINUOUS}.{field.name}")
+            made.append(field.number_encoder(continuous[-1]))
+        return made, TensorNames(tuple(categorical), tuple(continuous))
+
+
+def _name(field: Field | None) -> str | None:
+    return None if field is None else field.name
+
+
+def _check_known(categories: Mapping[str, Any], saved: SavedModel) -> None:
+    """Name all categories that are new to the model, where scvi-tools names the first."""
+    known = saved.known_categories()
+    for name, values in categories.items():
+        new = [value for value in values.tolist() if value not in known.get(name, values)]
+        if new:
+            listed = ", ".join(map(repr, new[:5])) + (
+                f" and {len(new) - 5} more" if new[5:] else ""
+            )
+            raise InvalidArgument(
+                f"the model knows no {name} of {listed}; it has {len(known[name])}: leave their cells "
+                "out by obs_query, or map them with extend_categories=True and load_query_data"
+            )

@@ -1,0 +1,206 @@
+"""The models of scvi-tools that are trained here, made without an AnnData of the cells."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arguments import described
+from ..dataset import Dataset
+from ..errors import InvalidArgument, Unsupported
+from .registration import Registration
+
+if TYPE_CHECKING:
+    from .data_module import DataModule
+
+#: Those whose fields are one matrix of counts and columns of obs.
+NAMES = ("SCVI", "LinearSCVI", "SCANVI")
+
+#: Versions of scvi-tools that were tried.
+VERSIONS = ">=1.4,<1.5"
+
+
+def model_class(model: Any) -> Any:
+    """Return the class of a model that is given by name, as a class, or as a model.
+
+    Raises
+    ------
+    Unsupported
+        Another model; the message names it.
+    InvalidArgument
+        No model.
+    """
+    import scvi
+
+    name = model if isinstance(model, str) else _class_of(model).__name__
+    if name not in NAMES:
+        known = hasattr(scvi.model, name) or not isinstance(model, str)
+        error = Unsupported if known else InvalidArgument
+        raise error(
+            f"penstock.scvi trains {', '.join(NAMES)}, not {name}: its other inputs (proteins, times, "
+            "accessibility, …) are no columns of obs"
+            if known
+            else f"model must be one of {', '.join(NAMES)}, got {described(model)}"
+        )
+    return getattr(scvi.model, name) if isinstance(model, str) else _class_of(model)
+
+
+def _class_of(model: Any) -> Any:
+    return model if isinstance(model, type) else type(model)
+
+
+def create(data: DataModule, arguments: dict[str, Any]) -> Any:
+    """Make a model with random weights, as ``Model(adata, **arguments)`` would."""
+    cls = data.model_class
+    with warnings.catch_warnings():
+        # Of the template's sizes, which are no cell's.
+        warnings.filterwarnings("ignore", message=".*empty cells.*")
+        model = cls(data.template, **arguments)
+    return let_go(model, data)
+
+
+def let_go(model: Any, data: DataModule) -> Any:
+    """Take the template away from a model, and give it what was learned of the cells."""
+    registration = data.registration
+    model._adata = None
+    model._adata_manager = None
+    type(model)._per_instance_manager_store.pop(model.id, None)
+    model.registry_ = copy.deepcopy(registration.registry)
+    model.summary_stats = registration.summary_stats
+    if hasattr(model.module, "library_log_means"):
+        set_library_priors(model, data)
+    return model
+
+
+def set_library_priors(model: Any, data: DataModule) -> None:
+    """Mean and variance of the log counts of each batch's cells, as scvi-tools computes them.
+
+    They are read in one pass over all cells of the data module.
+    """
+    import torch
+
+    means, variances = library_priors(data.dataset, data.registration)
+    module = model.module
+    for buffer, values in ((module.library_log_means, means), (module.library_log_vars, variances)):
+        buffer.copy_(torch.from_numpy(values.reshape(1, -1)).to(buffer))
+
+
+def library_priors(
+    dataset: Dataset, registration: Registration
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(means, variances), float64, one for each batch; 0 and 1 for a batch without cells.
+
+    A cell without counts has log 0, as in scvi-tools, and there is a warning.
+    """
+    count = len(registration.batches)
+    cells, sums, squares = np.zeros(count), np.zeros(count), np.zeros(count)
+    empty = 0
+    whole = dataset.with_settings(
+        sparse=True, shuffle=False, batch_size=1024, drop_last=False, min_batch=1, shard=False,
+        rank=None, world_size=None, device=None, format="numpy", obs_format="arrays",
+    )  # fmt: skip
+    for X, obs in whole:
+        totals = np.asarray(X.sum(axis=1), np.float32).ravel()
+        empty += int((totals == 0).sum())
+        logs = np.log(np.where(totals == 0, 1, totals)).astype(np.float64)
+        codes = obs["batch"] if "batch" in obs else np.zeros(len(logs), np.int64)
+        cells += np.bincount(codes, minlength=count)
+        sums += np.bincount(codes, logs, minlength=count)
+        squares += np.bincount(codes, logs**2, minlength=count)
+    if empty:
+        warnings.warn(
+            f"{empty} cells have no counts, which might fail inference: leave them out by obs_query",
+            UserWarning,
+            stacklevel=2,
+        )
+    there = np.maximum(cells, 1)
+    means = sums / there
+    variances = np.maximum(squares / there - means**2, 0)
+    return means, np.where(cells > 0, variances, 1.0)
+
+
+def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
+    """Make a SCANVI with the weights of a SCVI; see `DataModule.create_model`.
+
+    Raises
+    ------
+    InvalidArgument
+        The model or the data module are of another class, or of other genes or batches.
+    """
+    if data.model_class.__name__ != "SCANVI" or type(trained).__name__ != "SCVI":
+        raise InvalidArgument(
+            f"from_scvi makes a SCANVI of a SCVI, got {type(trained).__name__} and a data module of "
+            f"{data.model_class.__name__}"
+        )
+    check_same_data(trained, data)
+    setup = data.registry["setup_args"]
+    known = trained.registry["setup_args"]
+    before = trained.registry_, trained.summary_stats
+    try:
+        model = data.model_class.from_scvi_model(
+            trained,
+            setup["unlabeled_category"],
+            labels_key=setup["labels_key"],
+            adata=_template_for(data, known),
+            **arguments,
+        )
+    finally:
+        # scvi-tools hands the template to the trained model, too.
+        trained._adata = trained._adata_manager = None
+        trained.registry_, trained.summary_stats = before
+        type(trained)._per_instance_manager_store.pop(trained.id, None)
+    return let_go(model, data)
+
+
+def load_query(data: DataModule, reference: Any, arguments: dict[str, Any]) -> Any:
+    """Make the model of a query; see `DataModule.load_query_model`."""
+    reference = reference if hasattr(reference, "module") else str(reference)
+    model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
+    return let_go(model, data)
+
+
+def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
+    """The template, with a column of labels where the trained model was told another."""
+    rows = data.template.copy()
+    labels = known.get("labels_key")
+    if labels is not None and labels not in rows.obs:
+        raise InvalidArgument(
+            f"the SCVI was trained with labels_key={labels!r}; give the SCANVI the same"
+        )
+    return rows
+
+
+def check_same_data(model: Any, data: DataModule) -> None:
+    """Refuse a model of other genes, batches or covariates than the data module's.
+
+    Raises
+    ------
+    InvalidArgument
+        The message says what is different.
+    """
+    names = np.asarray(model.get_var_names()).astype(str)
+    if len(names) != data.n_vars or (names != data.template.var_names).any():
+        raise InvalidArgument(
+            f"the model has {len(names)} genes and the data {data.n_vars}, or others: use "
+            "DataModule.from_model(model, …)"
+        )
+    fields = model.registry["field_registries"]
+    batches = np.asarray(fields["batch"]["state_registry"]["categorical_mapping"])
+    if batches.tolist() != data.registration.batches.tolist():
+        raise InvalidArgument(
+            f"the model has {len(batches)} batches and the data {data.n_batch}, or others: use "
+            "DataModule.from_model(model, …)"
+        )
+    covariates = (fields.get("extra_categorical_covs") or {}).get("state_registry", {})
+    mappings = {
+        name: np.asarray(values).tolist() for name, values in covariates.get("mappings", {}).items()
+    }
+    if mappings != {name: each.tolist() for name, each in data.registration.covariates.items()}:
+        raise InvalidArgument(
+            f"the model has the categorical covariates {list(mappings)} and the data "
+            f"{list(data.registration.covariates)}, or other categories: use "
+            "DataModule.from_model(model, …)"
+        )

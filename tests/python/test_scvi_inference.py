@@ -1,0 +1,203 @@
+"""Inference over stored cells, and cells aligned with a saved model, beside scvi-tools."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle
+
+scvi = pytest.importorskip("scvi")
+
+import penstock.scvi as pscvi  # noqa: E402
+from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
+
+KEYS = {
+    "batch_key": "donor", "labels_key": "kind", "size_factor_key": "factor",
+    "categorical_covariate_keys": ["sex", "chemistry"],
+}  # fmt: skip
+QUIET = {"accelerator": "cpu", "enable_progress_bar": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
+
+
+@pytest.fixture(scope="module")
+def folder(cells: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model."""
+    torch.manual_seed(0)
+    data = pscvi.DataModule(cells.path, **KEYS)
+    model = data.create_model(n_latent=4, gene_likelihood="nb")
+    model.train(max_epochs=1, datamodule=data, **QUIET)
+    path = tmp_path_factory.mktemp("models") / "model"
+    model.save(str(path))
+    return path
+
+
+@pytest.fixture
+def theirs(folder: Path, cells: Oracle):
+    return scvi.model.SCVI.load(str(folder), as_anndata(cells), accelerator="cpu")
+
+
+def test_rows_are_those_of_scvi_tools(theirs, cells: Oracle, tmp_path: Path) -> None:
+    n = len(cells.obs)
+    latent = pscvi.latent(theirs, cells.path, batch_size=100)
+    np.testing.assert_allclose(latent.values, theirs.get_latent_representation(), rtol=1e-5)
+    assert latent.joinids.tolist() == cells.obs["soma_joinid"].tolist()
+    both = pscvi.latent(theirs, cells.path, return_dist=True).values
+    mean, variance = theirs.get_latent_representation(return_dist=True)
+    np.testing.assert_allclose(both, np.hstack([mean, variance]), rtol=1e-5)
+
+    # A subset in stored order, through a Dataset, to the files.
+    some = ps.Dataset(cells.path, obs_query="site == 'a'")
+    places = np.flatnonzero(cells.obs["site"] == "a")
+    for name in ("rows.npy", "rows.zarr"):
+        rows = pscvi.latent(theirs, some, out=tmp_path / name, batch_size=33)
+        np.testing.assert_allclose(np.asarray(rows.values[:]), latent.values[places], rtol=1e-5)
+        assert rows.joinids.tolist() == places.tolist()
+    stored = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    np.testing.assert_array_equal(stored, np.asarray(rows.values[:]))
+    assert np.load(tmp_path / "rows.joinids.npy").tolist() == places.tolist()
+
+    genes = ["ENSG007", "ENSG002"]
+    batches = ["donor 2", "donor 0"]
+    for how in (
+        {},
+        {"transform_batch": batches},
+        {"library_size": 1e4},
+        {"library_size": "latent"},
+    ):
+        found = pscvi.normalized(theirs, cells.path, genes=genes, seed=5, batch_size=n, **how)
+        torch.manual_seed(5)
+        torch.empty((), dtype=torch.int64).random_()
+        torch.manual_seed(5)
+        expected = expected_expression(theirs, n, **how)[genes]
+        np.testing.assert_allclose(found.values, expected, rtol=1e-4)
+        assert found.columns.tolist() == genes
+
+    elbo = pscvi.elbo(theirs, cells.path, seed=3, batch_size=n).values
+    assert elbo.shape == (n,)
+    repeated = pscvi.elbo(theirs, cells.path, seed=3, batch_size=n).values
+    np.testing.assert_array_equal(elbo, repeated)
+    assert abs(elbo.mean() - float(theirs.get_elbo())) < 0.05 * abs(elbo.mean())
+
+
+def expected_expression(model, n: int, **how) -> pd.DataFrame:
+    """get_normalized_expression, without the number that its DataLoader draws first."""
+    draw = torch.utils.data.dataloader._BaseDataLoaderIter.__init__
+
+    def without_drawing(self, loader):
+        state = torch.get_rng_state()
+        draw(self, loader)
+        torch.set_rng_state(state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.utils.data.dataloader._BaseDataLoaderIter, "__init__", without_drawing)
+        return model.get_normalized_expression(batch_size=n, **how)
+
+
+def test_two_processes_write_the_same_rows(theirs, cells: Oracle, tmp_path: Path) -> None:
+    one = pscvi.latent(theirs, cells.path, batch_size=50)
+    two = pscvi.latent(theirs, cells.path, batch_size=50, devices=2, out=tmp_path / "two.zarr")
+    np.testing.assert_allclose(np.asarray(two.values[:]), one.values, rtol=1e-5, atol=1e-6)
+    assert two.joinids.tolist() == one.joinids.tolist()
+
+
+def test_genes_are_aligned(folder: Path, theirs, cells: Oracle, tmp_path: Path) -> None:
+    import scipy.sparse as sp
+    import tiledbsoma.io
+
+    # Other cells: genes in another order, two of the model's missing, one of their own.
+    adata = as_anndata(cells)[:60].copy()
+    kept = [name for name in adata.var_names if name not in ("ENSG003", "ENSG041")][::-1]
+    other = adata[:, kept].copy()
+    other = anndata.AnnData(
+        sp.hstack([other.X, np.ones((60, 1), np.float32)], format="csr"),
+        other.obs.drop(columns=["soma_joinid", "obs_id"]),
+        pd.DataFrame(index=[*kept, "own"]),
+    )
+    tiledbsoma.io.from_anndata(str(tmp_path / "query"), other, "RNA", X_layer_name="raw")
+    with pytest.warns(UserWarning, match="lack 2 of the model's 50 genes.*ENSG003, ENSG041"):
+        data = pscvi.DataModule.from_model(folder, tmp_path / "query")
+    assert data.missing_genes.tolist() == ["ENSG003", "ENSG041"]
+    expected = adata.X.toarray()
+    expected[:, [3, 41]] = 0
+    found = torch.cat([batch["X"] for batch in data.predict_dataloader()]).numpy()
+    np.testing.assert_array_equal(found, expected)
+    assert data.registry["field_registries"]["X"]["state_registry"]["column_names"].tolist() == (
+        adata.var_names.tolist()
+    )
+    adata.X = sp.csr_matrix(expected)
+    np.testing.assert_allclose(
+        pscvi.latent(theirs, data).values, theirs.get_latent_representation(adata), rtol=1e-4
+    )
+
+
+def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> None:
+    other = write_cells(tmp_path / "other", 90, seed=4)
+    some = ps.Dataset(other.path, obs_query="donor != 'donor 0' and kind == 'T'")
+    data = pscvi.DataModule.from_model(folder, some)
+    codes = torch.cat([batch["batch"] for batch in data.predict_dataloader()])[:, 0]
+    joined = data.joinids
+    donors = other.obs["donor"].iloc[joined]
+    assert codes.tolist() == [int(donor[-1]) for donor in donors]
+    assert data.n_batch == 3
+
+    renamed = as_anndata(other)
+    renamed.obs["donor"] = renamed.obs["donor"].str.replace("donor 1", "donor new")
+    path = tmp_path / "renamed"
+    import tiledbsoma.io
+
+    renamed.obs = renamed.obs.drop(columns=["soma_joinid", "obs_id", "donor+site"])
+    renamed.obs.index.name = renamed.var.index.name = None
+    tiledbsoma.io.from_anndata(str(path), renamed.copy(), "RNA", X_layer_name="raw")
+    with pytest.raises(ps.InvalidArgument, match="knows no donor of 'donor new'"):
+        pscvi.DataModule.from_model(folder, path)
+    query = pscvi.DataModule.from_model(folder, path, extend_categories=True)
+    assert query.registration.batches.tolist() == ["donor 0", "donor 1", "donor 2", "donor new"]
+
+    ours = query.load_query_model(folder)
+    expected = scvi.model.SCVI.load_query_data(renamed, str(folder), accelerator="cpu")
+    same_registry(ours.registry, expected.registry)
+    ours.train(max_epochs=1, datamodule=query, plan_kwargs={"weight_decay": 0.0}, **QUIET)
+    ours.save(str(tmp_path / "query model"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = scvi.model.SCVI.load(str(tmp_path / "query model"), renamed, accelerator="cpu")
+    np.testing.assert_allclose(
+        pscvi.latent(ours, query).values, loaded.get_latent_representation(), rtol=1e-5
+    )
+
+
+def test_what_is_refused(theirs, folder: Path, cells: Oracle, tmp_path: Path) -> None:
+    with pytest.raises(ps.InvalidArgument, match=r"\.npy.*\.zarr"):
+        pscvi.latent(theirs, cells.path, out=tmp_path / "rows.csv")
+    with pytest.raises(ps.InvalidArgument, match="no gene 'TP53'"):
+        pscvi.normalized(theirs, cells.path, genes=["TP53"])
+    with pytest.raises(ps.InvalidArgument, match="no batch 'donor 9'"):
+        pscvi.normalized(theirs, cells.path, transform_batch="donor 9")
+    with pytest.raises(ps.InvalidArgument, match="predict takes a SCANVI"):
+        pscvi.predict(theirs, cells.path)
+    with pytest.raises(ps.NotFound, match=r"no model\.pt"):
+        pscvi.DataModule.from_model(tmp_path, cells.path)
+    untrained = pscvi.DataModule(cells.path).create_model()
+    with pytest.raises(ps.InvalidArgument, match="not trained"):
+        pscvi.latent(untrained, cells.path)
+    with pytest.raises(ps.InvalidArgument, match="batches"):
+        pscvi.latent(theirs, pscvi.DataModule(cells.path))
