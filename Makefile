@@ -1,4 +1,5 @@
 # make demo    the main job: real cells, then a Census-like experiment, streamed and classified
+# make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    every test, as .ci/run does
 # make check   formatting, lint, types, layers
 # make bench   speed and memory beside tiledbsoma_ml (40 minutes)
@@ -21,7 +22,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo test check bench fuzz sanitize system install test-cpp test-asan test-tsan \
+.PHONY: help demo demo-scvi test check bench fuzz sanitize system install test-cpp test-asan test-tsan \
         test-fuzz test-install test-python format stubs clean
 
 help:
@@ -29,6 +30,10 @@ help:
 
 demo: install
 	$(BIN)/penstock demo
+
+demo-scvi: install
+	$(BIN)/penstock train scvi pbmc3k --devices 2 --accelerator cpu --epochs 20 --plot cell_type \
+	  --output demo_output/scvi
 
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"

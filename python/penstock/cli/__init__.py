@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import PenstockError
-from . import demo, info
+from . import demo, info, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     info.add_arguments(commands)
     demo.add_arguments(commands)
+    train.add_arguments(commands)
     return parser
 
 
@@ -49,11 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+#: What the modules that `penstock train` imports come with; the others with the demo's.
+_EXTRA = {"scvi": "scvi", "lightning": "scvi", "cloudpickle": "scvi"}
+
+
 def _message(error: Exception) -> str:
     if isinstance(error, ImportError) and error.name:
         return (
             f"this command needs {error.name}, which is not installed; "
-            "pip install 'penstock[demo]' brings it"
+            f"pip install 'penstock[{_EXTRA.get(error.name, 'demo')}]' brings it"
         )
     if isinstance(error, OSError) and error.strerror and not isinstance(error, PenstockError):
         where = f": {error.filename}" if error.filename else ""

@@ -82,7 +82,7 @@ class Checkpoints(Callback):
         import pandas as pd
 
         data = getattr(getattr(trainer.logger, "experiment", None), "data", None)
-        if data is None:  # not rank 0, or a logger of the user's
+        if not isinstance(data, dict):  # not rank 0, or a logger of the user's
             return
         for name, kept in checkpoint.get("penstock_history", {}).items():
             index = pd.Index(kept["index"], name=kept["index_name"])

@@ -279,7 +279,9 @@ class DataModule(LightningDataModule):
     @property
     def joinids(self) -> npt.NDArray[np.int64]:
         """``soma_joinid`` of all cells, in stored order."""
-        return self.dataset.obs.own_joinids(self.dataset._selection.rows.to_numpy())
+        # The engine's are C's long long, which zarr does not know.
+        rows = self.dataset._selection.rows.to_numpy().view(np.int64)
+        return self.dataset.obs.own_joinids(rows).view(np.int64)
 
     def joinid_at(self, place: int) -> int:
         """``soma_joinid`` of the cell at a place in stored order."""

@@ -309,7 +309,7 @@ def _rows(
             )
             _fill(values, **arguments)
         else:
-            outputs.create(file, rows, dtype).flush()
+            outputs.create(file, rows, dtype)
             with _detached(model, cells), _on_cpu(model):
                 launch(_fill_file, {"file": file, **arguments}, processes)
             values = outputs.open_rows(file)
@@ -336,7 +336,7 @@ def _cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
 def _fill_file(file: Path, **arguments: Any) -> None:
     values = outputs.open_rows(file)
     _fill(values, **arguments)
-    values.flush()  # type: ignore[attr-defined]
+    values.flush()
 
 
 @torch.inference_mode()

@@ -60,12 +60,12 @@ def checked_out(out: Any) -> Path | None:
     )
 
 
-def create(path: Path, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+def create(path: Path, shape: tuple[int, ...], dtype: str) -> Any:
     """Make a .npy file of zeros to be filled by ranks that `open_rows` it."""
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
 
 
-def open_rows(path: Path) -> npt.NDArray[Any]:
+def open_rows(path: Path) -> Any:
     """Open it to write."""
     return np.lib.format.open_memmap(path, mode="r+")
 

@@ -1,0 +1,189 @@
+"""``penstock train scvi``: a model of scvi-tools from stored cells, without code."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgument
+
+#: A name for the cells that the package ships.
+BUNDLED = "pbmc3k"
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "train",
+        help="train scVI from an experiment, on one process or several",
+        description="Trains a model of scvi-tools, and leaves in a folder: the model as scvi-tools "
+        "saves it, the latent representation of every cell, and the history. Needs pip install "
+        "'penstock[scvi]'.",
+    )
+    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="scvi")
+    parser.add_argument(
+        "uri", metavar="URI", help=f"a TileDB-SOMA experiment, or {BUNDLED}, cells to try it on"
+    )
+    parser.add_argument("--model", default="SCVI", help="SCVI, LinearSCVI or SCANVI (SCVI)")
+    parser.add_argument("--obs-query", metavar="TEXT", help="only these cells")
+    parser.add_argument("--var-query", metavar="TEXT", help="only these genes")
+    parser.add_argument("--measurement", metavar="NAME", help="RNA")
+    parser.add_argument("--layer", metavar="NAME", default="raw", help="counts (raw)")
+    parser.add_argument(
+        "--batch-key", metavar="COLUMN", action="append",
+        help="obs column of the batch; several are joined",
+    )  # fmt: skip
+    parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the label")
+    parser.add_argument("--unlabeled", metavar="LABEL", help="label of cells without one (SCANVI)")
+    parser.add_argument(
+        "--categorical", metavar="COLUMN", action="append", help="a categorical covariate"
+    )
+    parser.add_argument(
+        "--continuous", metavar="COLUMN", action="append", help="a continuous covariate"
+    )
+    parser.add_argument("--latent", metavar="N", type=int, default=10, help="latent variables (10)")
+    parser.add_argument("--epochs", metavar="N", type=int, help="at most (as scvi-tools chooses)")
+    parser.add_argument("--batch-size", metavar="N", type=int, default=128, help="of a rank (128)")
+    parser.add_argument("--devices", metavar="N", default="auto", help="processes; -1 for all (1)")
+    parser.add_argument("--accelerator", default="auto", help="auto, gpu or cpu (auto)")
+    parser.add_argument("--memory", metavar="SIZE", default="2GiB", help="of a loader (2GiB)")
+    parser.add_argument(
+        "--patience", metavar="EPOCHS", type=int, help="stop when it gets no better for so long"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of weights and noise (0)")
+    parser.add_argument("--plot", metavar="COLUMN", help="draw the latent space by this obs column")
+    parser.add_argument(
+        "--output", metavar="FOLDER", default="penstock_scvi", help="made if it is not there"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on where a run was ended")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Train, save, and say where things are."""
+    import numpy as np
+    import torch
+
+    from .. import scvi as pscvi
+    from ..dataset import Dataset
+
+    folder = Path(parsed.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = Dataset(
+        _source(parsed.uri, folder),
+        measurement=parsed.measurement,
+        layer=parsed.layer,
+        obs_query=parsed.obs_query,
+        var_query=parsed.var_query,
+        memory_budget=parsed.memory,
+    )
+    data = pscvi.DataModule(
+        cells,
+        parsed.model,
+        batch_key=parsed.batch_key,
+        labels_key=parsed.labels_key,
+        unlabeled_category=parsed.unlabeled,
+        categorical_covariate_keys=parsed.categorical,
+        continuous_covariate_keys=parsed.continuous,
+        batch_size=parsed.batch_size,
+    )
+    print(
+        f"{data.n_obs:,} cells of {data.n_vars:,} genes in {data.n_batch:,} batches; "
+        f"{data.n_train:,} to train on, {data.n_val:,} to validate on",
+        flush=True,
+    )
+    torch.manual_seed(parsed.seed)
+    model = data.create_model(n_latent=parsed.latent)
+    pscvi.train(
+        model,
+        data,
+        devices=_devices(parsed.devices),
+        accelerator=parsed.accelerator,
+        max_epochs=parsed.epochs,
+        early_stopping={"patience": parsed.patience} if parsed.patience else False,
+        checkpoint=folder / "run",
+        resume=parsed.resume,
+        seed=parsed.seed,
+    )
+    model.save(str(folder / "model"), overwrite=True)
+    rows = pscvi.latent(
+        model,
+        data,
+        out=folder / "latent.npy",
+        devices=_devices(parsed.devices),
+        accelerator=parsed.accelerator,
+    )
+    history = model.history["elbo_validation"]["elbo_validation"].astype(float)
+    history.to_csv(folder / "elbo_validation.csv")
+    print(
+        f"negative ELBO of the validation cells: {history.iloc[0]:,.1f} after the first epoch, "
+        f"{history.iloc[-1]:,.1f} after the last of {len(history)}"
+    )
+    if parsed.plot:
+        labels = cells.obs.read([parsed.plot])[parsed.plot].to_numpy()
+        draw(np.asarray(rows.values), labels, parsed.plot, folder / "latent.png")
+    for path in sorted(folder.iterdir()):
+        if path.name in _SAYS:
+            print(f"  {path}  {_SAYS[path.name]}")
+
+
+_SAYS = {
+    "model": "for scvi.model's load",
+    "run": "the best model, and where to go on from",
+    "latent.npy": "latent variables of each cell, in stored order",
+    "latent.joinids.npy": "soma_joinid of each",
+    "latent.png": "the latent space",
+    "elbo_validation.csv": "negative ELBO of validation, by epoch",
+}
+
+
+def _source(uri: str, folder: Path) -> Any:
+    if uri != BUNDLED or Path(uri).exists():
+        return uri
+    from ..demo.bundled_cells import unpack
+
+    return unpack(folder)
+
+
+def _devices(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"--devices must be a number or auto, got {text!r}") from None
+
+
+def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
+    """Draw cells in two dimensions, coloured by a column; UMAP where umap-learn is installed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    places, axes = _two_dimensions(latent)
+    figure, plot = plt.subplots(figsize=(7, 5), dpi=120)
+    for i, value in enumerate(np.unique(labels.astype(str))):
+        chosen = labels.astype(str) == value
+        x, y = places[chosen].T
+        plot.scatter(x, y, s=3, label=value, color=plt.cm.tab20(i % 20), linewidths=0)
+    plot.set_xlabel(f"{axes} 1")
+    plot.set_ylabel(f"{axes} 2")
+    plot.legend(title=name, markerscale=4, fontsize=7, frameon=False, bbox_to_anchor=(1, 1))
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _two_dimensions(latent: Any) -> tuple[Any, str]:
+    try:
+        import umap
+    except ImportError:
+        import numpy as np
+
+        centred = latent - latent.mean(axis=0)
+        _, _, axes = np.linalg.svd(centred, full_matrices=False)
+        return centred @ axes[:2].T, "PC"
+    return umap.UMAP(random_state=0, n_jobs=1).fit_transform(latent), "UMAP"

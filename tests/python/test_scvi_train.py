@@ -1,0 +1,194 @@
+"""penstock.scvi.train on real processes: what it monitors, stops by, keeps, and goes on from."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle
+from torchrun import finish, torchrun
+
+scvi = pytest.importorskip("scvi")
+
+import penstock.scvi as pscvi  # noqa: E402
+from penstock.scvi.launch import launch  # noqa: E402
+from scvi_callbacks import FixedNoise, Killed  # noqa: E402
+from scvi_experiments import as_anndata, write_cells  # noqa: E402
+
+SCRIPT = Path(__file__).with_name("scvi_script.py")
+#: Never better by so much: training stops two epochs after the first.
+STOPPING = {"patience": 2, "min_delta": 1e9}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
+
+
+def made(cells: Oracle, batch_size: int) -> tuple[pscvi.DataModule, object]:
+    # 71 validation cells: no multiple of what two or four ranks take at a time.
+    data = pscvi.DataModule(
+        cells.path, batch_key="donor", labels_key="kind", train_size=260 / 331,
+        batch_size=batch_size,
+    )  # fmt: skip
+    assert data.n_val == 71
+    torch.manual_seed(0)
+    return data, data.create_model(n_latent=4, n_hidden=16)
+
+
+def trained(cells: Oracle, folder: Path, devices: int, batch_size: int, callbacks=(), **others):
+    data, model = made(cells, batch_size)
+    arguments = {"early_stopping": STOPPING, "max_epochs": 6, "seed": 1, "progress": False}
+    pscvi.train(
+        model, data, devices=devices, accelerator="cpu", checkpoint=folder / "checkpoint",
+        callbacks=[FixedNoise(folder), *callbacks], plan_kwargs={"reduce_lr_on_plateau": True},
+        **{**arguments, **others},
+    )  # fmt: skip
+    return data, model
+
+
+def elbo_of_each_cell_once(data, model, weights: Path) -> float:
+    """The negative ELBO of the validation cells in this process, with the latent means."""
+    model.module.load_state_dict(torch.load(weights))
+    model.module.eval()
+    total = 0.0
+    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
+        patch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc)
+        for batch in data.val_dataloader():
+            _, _, losses = model.module(batch)
+            total += float(losses.reconstruction_loss_sum + losses.kl_local_sum)
+    return total / data.n_val
+
+
+@pytest.fixture(scope="module")
+def two_ranks(cells: Oracle, tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("two")
+    return folder, *trained(cells, folder, 2, 20)
+
+
+def check(cells: Oracle, folder: Path, data, model) -> list[float]:
+    monitored = model.history["elbo_validation"]["elbo_validation"].astype(float).tolist()
+    assert len(monitored) == 3, "stopped by what was monitored"
+    again = data.create_model(n_latent=4, n_hidden=16)
+    expected = [elbo_of_each_cell_once(data, again, folder / f"{i}.pt") for i in range(3)]
+    np.testing.assert_allclose(monitored, expected, rtol=1e-5)
+
+    best = json.loads((folder / "checkpoint" / "best.json").read_text())
+    assert best["epoch"] == int(np.argmin(monitored))
+    assert best["score"] == pytest.approx(min(monitored))
+    assert (model.best_["epoch"], model.best_["score"]) == (best["epoch"], best["score"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = scvi.model.SCVI.load(
+            str(folder / "checkpoint" / "best"), as_anndata(cells), accelerator="cpu"
+        )
+    for name, each in torch.load(folder / f"{best['epoch']}.pt").items():
+        torch.testing.assert_close(kept.module.state_dict()[name], each, msg=name)
+
+    assert model.is_trained_
+    assert not model.module.training
+    assert model.train_indices.tolist() == data.train_idx.tolist()
+    assert sorted([*model.train_indices, *model.validation_indices]) == list(range(331))
+    assert "lr-Adam" in model.history
+    return monitored
+
+
+def test_two_ranks(cells: Oracle, two_ranks, tmp_path: Path) -> None:
+    folder, data, model = two_ranks
+    two = check(cells, folder, data, model)
+    # One process with the batches of both: BatchNorm sees 40 cells in place of 20, and the noise
+    # is another.
+    _, alone = trained(cells, tmp_path, 1, 40)
+    one = alone.history["elbo_validation"]["elbo_validation"].astype(float)
+    np.testing.assert_allclose(two, one, rtol=0.05)
+    assert len(alone.history["train_loss"]) == len(model.history["train_loss"])
+
+
+def test_four_ranks(cells: Oracle, tmp_path: Path) -> None:
+    check(cells, tmp_path, *trained(cells, tmp_path, 4, 10))
+
+
+def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(pscvi.RankFailed, match="rank 1 of 2 was killed by SIGKILL"):
+        trained(cells, tmp_path, 2, 20, [Killed(1)])
+    assert time.monotonic() - begun < 240
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    _, model = trained(cells, tmp_path, 2, 20, resume=True)
+    expected = two_ranks[2].history
+    assert model.history.keys() == expected.keys()
+    for name, values in expected.items():
+        found = model.history[name].astype(float)
+        assert found.index.tolist() == values.index.tolist(), name
+        np.testing.assert_allclose(found, values.astype(float), rtol=1e-5, err_msg=name)
+    for name, each in two_ranks[2].module.state_dict().items():
+        torch.testing.assert_close(model.module.state_dict()[name], each, rtol=1e-5, atol=1e-6)
+
+
+def rank_that_fails(rank_to_fail: int) -> int:
+    import os
+    import time
+
+    if int(os.environ["RANK"]) == rank_to_fail:
+        raise ArithmeticError("the third donor has no cells")
+    time.sleep(600)
+    return 0
+
+
+def rank_and_world(of: str) -> tuple[str, str, str]:
+    import os
+
+    print(f"rank {os.environ['RANK']} says {of}")
+    return of, os.environ["RANK"], os.environ["WORLD_SIZE"]
+
+
+def test_a_failing_rank_is_what_the_user_sees(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(pscvi.RankFailed, match="rank 1 failed") as error:
+        launch(rank_that_fails, {"rank_to_fail": 1}, 2)
+    assert "ArithmeticError: the third donor has no cells" in str(error.value)
+    assert "rank_that_fails" in str(error.value)
+    results = launch(rank_and_world, {"of": "hello"}, 2)
+    assert results == [("hello", "0", "2"), ("hello", "1", "2")]
+    assert "rank 0 says hello" in capsys.readouterr().out
+
+
+def test_under_torchrun(cells: Oracle, tmp_path: Path) -> None:
+    out = finish(torchrun(2, SCRIPT, cells.path, tmp_path))
+    (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
+    first, second = json.loads(line.removeprefix("RESULTS "))
+    assert len(first["first"]) == 2
+    assert first["epochs"] == second["epochs"] == 2
+    assert (tmp_path / "checkpoint" / "best" / "model.pt").exists()
+
+
+def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
+    data, model = made(cells, 40)
+    whole = pscvi.DataModule(cells.path, batch_key="donor", labels_key="kind", train_size=1.0)
+    for arguments, said in [
+        ({"sync_batchnorm": True, "accelerator": "cpu"}, "sync_batchnorm needs GPUs"),
+        ({"resume": True}, "need checkpoint="),
+        ({"strategy": "ddp"}, "strategy is chosen"),
+        ({"devices": 0}, "devices must be 1 or more"),
+        ({"accelerator": "tpu"}, "accelerator must be one of"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=said):
+            pscvi.train(model, data, max_epochs=1, **arguments)
+    with pytest.raises(ps.InvalidArgument, match="early_stopping looks at validation"):
+        pscvi.train(model, whole, early_stopping=True)
+    with pytest.raises(ps.InvalidArgument, match="batches"):
+        pscvi.train(model, pscvi.DataModule(cells.path))
