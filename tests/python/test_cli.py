@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle
@@ -242,3 +243,41 @@ def test_the_classifier_leaves_cells_without_a_label_out() -> None:
     assert len(history.batch_losses) == 1
     assert epoch.loss == pytest.approx(history.batch_losses[0])
     assert 0 <= epoch.train_accuracy <= 1
+
+
+def test_train_scvi(
+    pbmc3k: Oracle,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scvi = pytest.importorskip("scvi")
+    query = "cell_type in ['B cells', 'NK cells', 'CD8 T cells']"
+    arguments = [
+        "train",
+        "scvi",
+        str(pbmc3k.path),
+        "--obs-query",
+        query,
+        "--labels-key",
+        "cell_type",
+    ]
+    arguments += ["--latent", "4", "--epochs", "2", "--accelerator", "cpu", "--patience", "5"]
+    arguments += ["--batch-size", "256", "--output", str(tmp_path / "out"), "--plot", "cell_type"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    chosen = ps.Dataset(pbmc3k.path, obs_query=query)
+    assert f"{chosen.n_obs:,} cells of 13,714 genes" in out
+    latent = np.load(tmp_path / "out" / "latent.npy")
+    joinids = np.load(tmp_path / "out" / "latent.joinids.npy")
+    assert joinids.tolist() == chosen.obs.to_pandas(columns=["soma_joinid"])["soma_joinid"].tolist()
+    model = scvi.model.SCVI.load(
+        str(tmp_path / "out" / "model"), chosen.to_anndata(), accelerator="cpu"
+    )
+    np.testing.assert_allclose(latent, model.get_latent_representation(), rtol=1e-4, atol=1e-5)
+    assert (tmp_path / "out" / "latent.png").stat().st_size > 10_000
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "scvi", str(pbmc3k.path), "--model", "TOTALVI"]) == 1
+    assert "not TOTALVI" in capsys.readouterr().err
+    assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
+    assert "--devices must be a number" in capsys.readouterr().err

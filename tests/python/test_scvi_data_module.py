@@ -115,6 +115,51 @@ def made(data: DataModule, seed: int = 0, **arguments):
     return data.create_model(**arguments)
 
 
+def train_both(ours, data: DataModule, theirs) -> None:
+    """Two epochs with the same batches and noise; every figure must be the same to 1e-6."""
+    train = data.train.with_settings(min_batch=2, obs_columns=["soma_joinid"])
+    orders = [[obs["soma_joinid"].tolist() for _, obs in train] for _ in range(2)]
+    held_out = data.val.with_settings(shuffle=False, obs_columns=["soma_joinid"])
+    val = [obs["soma_joinid"].tolist() for _, obs in held_out]
+    assert orders[0] != orders[1]
+    assert sorted(sum(orders[0] + val, [])) == list(range(data.n_obs))
+
+    torch.manual_seed(1)
+    ours.train(max_epochs=2, datamodule=data, **QUIET)
+    torch.manual_seed(1)
+    theirs.train(max_epochs=2, datamodule=InMemory(theirs, orders, val), **QUIET)
+    assert ours.history.keys() == theirs.history.keys()
+    for name, values in theirs.history.items():
+        np.testing.assert_allclose(
+            ours.history[name].astype(float), values.astype(float), rtol=1e-6, err_msg=name
+        )
+
+
+class Third(ps.Encoder):
+    """Three donors made up of one."""
+
+    needs_fit = False
+
+    def transform(self, obs):
+        return np.asarray(obs["soma_joinid"]) % 3
+
+
+@pytest.mark.parametrize("donors", [False, True])
+def test_losses_on_real_cells(pbmc3k: Oracle, donors: bool) -> None:
+    often = np.flatnonzero(np.asarray((pbmc3k.X > 0).sum(axis=0)).ravel() > 500)
+    cells = ps.Dataset(pbmc3k.path, var_query=ps.AxisQuery(coords=(often,)), batch_size=512)
+    key = {"batch_key": Third("soma_joinid", "donor")} if donors else {}
+    data = DataModule(cells, **key)
+    adata = cells.to_anndata()
+    adata.obs["donor"] = np.arange(adata.n_obs) % 3
+    scvi.model.SCVI.setup_anndata(adata, batch_key="donor" if donors else None)
+    ours = made(data)
+    torch.manual_seed(0)
+    theirs = scvi.model.SCVI(adata)
+    theirs.module.load_state_dict(weights(ours))
+    train_both(ours, data, theirs)
+
+
 ARGUMENTS = {"n_latent": 4, "n_hidden": 16, "n_layers": 2, "gene_likelihood": "nb",
              "dispersion": "gene-batch", "encode_covariates": True}  # fmt: skip
 
@@ -136,25 +181,7 @@ def test_losses_and_the_saved_model_are_those_of_scvi_tools(
         torch.testing.assert_close(weights(ours)[name], each, rtol=1e-5, atol=0, msg=name)
     theirs.module.load_state_dict(weights(ours))
 
-    # The batches that the loader will give, epoch by epoch.
-    train = data.train.with_settings(min_batch=2, obs_columns=["soma_joinid"])
-    orders = [[obs["soma_joinid"].tolist() for _, obs in train] for _ in range(2)]
-    held_out = data.val.with_settings(shuffle=False, obs_columns=["soma_joinid"])
-    val = [obs["soma_joinid"].tolist() for _, obs in held_out]
-    assert orders[0] != orders[1]
-    assert sorted(sum(orders[0] + val, [])) == list(range(adata.n_obs))
-
-    torch.manual_seed(1)
-    ours.train(max_epochs=2, datamodule=data, **QUIET)
-    torch.manual_seed(1)
-    memory = InMemory(theirs, orders, val)
-    theirs.train(max_epochs=2, datamodule=memory, **QUIET)
-    assert ours.history.keys() == theirs.history.keys()
-    for name, values in theirs.history.items():
-        np.testing.assert_allclose(
-            ours.history[name].astype(float), values.astype(float), rtol=1e-6, err_msg=name
-        )
-
+    train_both(ours, data, theirs)
     ours.save(str(tmp_path / "model"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

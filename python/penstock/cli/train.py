@@ -68,6 +68,7 @@ def run(parsed: argparse.Namespace) -> None:
     from .. import scvi as pscvi
     from ..dataset import Dataset
 
+    devices = _devices(parsed.devices)
     folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)
     cells = Dataset(
@@ -98,7 +99,7 @@ def run(parsed: argparse.Namespace) -> None:
     pscvi.train(
         model,
         data,
-        devices=_devices(parsed.devices),
+        devices=devices,
         accelerator=parsed.accelerator,
         max_epochs=parsed.epochs,
         early_stopping={"patience": parsed.patience} if parsed.patience else False,
@@ -111,7 +112,7 @@ def run(parsed: argparse.Namespace) -> None:
         model,
         data,
         out=folder / "latent.npy",
-        devices=_devices(parsed.devices),
+        devices=devices,
         accelerator=parsed.accelerator,
     )
     history = model.history["elbo_validation"]["elbo_validation"].astype(float)

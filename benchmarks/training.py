@@ -1,0 +1,268 @@
+"""Whether training waits for its loader, and what training scVI takes from end to end.
+
+python benchmarks/training.py wait        # an epoch beside batches that are in memory already
+python benchmarks/training.py layouts     # dense and sparse output, time and memory (figure 4)
+python benchmarks/training.py processes   # time over processes x cells
+
+Data: that of make_data.py (65,536 cells), with 8,000 genes. Each measurement is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+GENES = 8_000
+SLEEP = 0.001
+
+
+def genes_of(path: Path) -> np.ndarray:
+    kept = path.parent / f"{path.name}.8000-genes.npy"
+    if kept.exists():
+        return np.load(kept)
+    import penstock as ps
+
+    return np.sort(np.random.default_rng(0).permutation(len(ps.open(str(path)).var("RNA")))[:GENES])
+
+
+# What makes batches
+
+
+def penstock_module(path: Path, cells: int, batch_size: int, sparse: bool = False) -> Any:
+    import penstock as ps
+    import penstock.scvi as pscvi
+
+    chosen = ps.AxisQuery(coords=(slice(0, cells - 1),))
+    dataset = ps.Dataset(
+        path,
+        obs_query=chosen,
+        var_query=ps.AxisQuery(coords=(genes_of(path),)),
+        memory_budget="1GiB",
+        batch_size=batch_size,
+    )
+    return pscvi.DataModule(dataset, batch_key="dataset_id", train_size=1.0, sparse=sparse)
+
+
+def penstock_loader(path: Path, cells: int, batch_size: int, sparse: bool = False) -> Any:
+    import torch
+    from penstock.scvi.loaders import to_device
+
+    loader = penstock_module(path, cells, batch_size, sparse).train_dataloader()
+    return Made(lambda: (to_device(batch, torch.device("cpu")) for batch in loader))
+
+
+def in_memory(path: Path, cells: int, batch_size: int) -> Any:
+    batches = list(penstock_loader(path, cells, batch_size)())
+    return Made(lambda: iter(batches))
+
+
+def anndata_loader(path: Path, cells: int, batch_size: int) -> Any:
+    import scvi
+    from scvi.dataloaders import AnnDataLoader
+
+    adata = penstock_module(path, cells, batch_size).dataset.to_anndata(max_size="16GiB")
+    scvi.model.SCVI.setup_anndata(adata, batch_key="dataset_id")
+    manager = scvi.model.SCVI._setup_adata_manager_store[adata.uns["_scvi_uuid"]]
+    return Made(lambda: iter(AnnDataLoader(manager, shuffle=True, batch_size=batch_size)))
+
+
+def _soma_query(path: Path, cells: int) -> Any:
+    import tiledbsoma as soma
+
+    experiment = soma.Experiment.open(str(path))
+    return experiment.axis_query(
+        "RNA",
+        obs_query=soma.AxisQuery(coords=(slice(0, cells - 1),)),
+        var_query=soma.AxisQuery(coords=(genes_of(path),)),
+    )
+
+
+def tiledb_data_module(path: Path, cells: int, batch_size: int) -> Any:
+    from scvi.dataloaders import TileDBDataModule
+
+    module = TileDBDataModule(
+        _soma_query(path, cells), layer_name="raw", batch_size=batch_size, shuffle=True, seed=0,
+        batch_column_names=["dataset_id"], train_size=1.0, accelerator="cpu",
+        dataloader_kwargs={"num_workers": 0},
+    )  # fmt: skip
+    module.setup()
+    loader = module.train_dataloader()
+    return Made(lambda: (module.on_before_batch_transfer(batch, 0) for batch in loader))
+
+
+def tiledbsoma_ml_loader(path: Path, cells: int, batch_size: int) -> Any:
+    import torch
+    from tiledbsoma_ml import ExperimentDataset, experiment_dataloader
+
+    dataset = ExperimentDataset(
+        _soma_query(path, cells), layer_name="raw", obs_column_names=["dataset_id"],
+        batch_size=batch_size, shuffle=True, seed=0,
+    )  # fmt: skip
+    loader = experiment_dataloader(dataset)
+
+    def batches() -> Iterator[Any]:
+        for X, obs in loader:
+            zeros = torch.zeros((len(obs), 1), dtype=torch.int64)
+            yield {"X": torch.as_tensor(X), "batch": zeros, "labels": zeros}
+
+    return Made(batches)
+
+
+class Made:
+    def __init__(self, batches: Callable[[], Iterator[Any]]) -> None:
+        self.batches = batches
+
+    def __call__(self) -> Iterator[Any]:
+        return self.batches()
+
+
+LOADERS: dict[str, Callable[..., Any]] = {
+    "in memory": in_memory,
+    "penstock": penstock_loader,
+    "penstock, sparse": lambda *given: penstock_loader(*given, sparse=True),
+    "AnnDataLoader": anndata_loader,
+    "TileDBDataModule": tiledb_data_module,
+    "tiledbsoma_ml": tiledbsoma_ml_loader,
+}
+
+
+# What takes them
+
+
+def sleeper() -> Callable[[Any], None]:
+    return lambda batch: time.sleep(SLEEP)
+
+
+def scvi_step(n_batch: int = 64) -> Callable[[Any], None]:
+    import torch
+    from scvi.module import VAE
+
+    torch.manual_seed(0)
+    module = VAE(GENES, n_batch=n_batch)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, eps=0.01)
+
+    def step(batch: Any) -> None:
+        _, _, losses = module(batch, loss_kwargs={"kl_weight": 1.0})
+        optimizer.zero_grad()
+        losses.loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def measure_wait(name: str, consumer: str, path: Path, cells: int, batch_size: int) -> dict:
+    """The best and the median of epochs after the first."""
+    make = LOADERS[name](path, cells, batch_size)
+    take = sleeper() if consumer == "sleep" else scvi_step()
+    seconds = []
+    for _ in range(4 if consumer == "sleep" else 3):
+        begun, seen = time.perf_counter(), 0
+        for batch in make():
+            seen += len(batch["X"])
+            take(batch)
+        seconds.append(time.perf_counter() - begun)
+    assert seen == cells, (seen, cells)
+    return {"seconds": seconds, "median": float(np.median(seconds[1:])), "best": min(seconds[1:])}
+
+
+def measure_layout(sparse: bool, path: Path, cells: int, epochs: int) -> dict:
+    import torch
+
+    data = penstock_module(path, cells, 128, sparse)
+    torch.manual_seed(0)
+    model = data.create_model()
+    begun = time.perf_counter()
+    model.train(datamodule=data, max_epochs=epochs, accelerator="cpu", enable_progress_bar=False)
+    seconds = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return {"seconds": seconds, "peak_mib": peak}
+
+
+def measure_processes(processes: int, path: Path, cells: int, epochs: int) -> dict:
+    """A whole call, processes' start included, and the epochs alone."""
+    import penstock.scvi as pscvi
+    import torch
+
+    data = penstock_module(path, cells, 128 // processes)
+    torch.manual_seed(0)
+    model = data.create_model()
+    begun = time.perf_counter()
+    pscvi.train(
+        model, data, devices=processes, accelerator="cpu", max_epochs=epochs, seed=0, progress=False
+    )
+    return {"seconds": time.perf_counter() - begun}
+
+
+def in_its_own_process(call: str, *arguments: Any) -> dict:
+    command = [sys.executable, __file__, "one", json.dumps([call, *arguments])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": done.stderr[-400:]}
+    result: dict = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def one(text: str) -> None:
+    warnings.filterwarnings("ignore")
+    call, *arguments = json.loads(text)
+    arguments = [Path(each) if str(each).startswith("/") else each for each in arguments]
+    print(json.dumps(globals()[call](*arguments)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["wait", "layouts", "processes", "one"])
+    parser.add_argument("rest", nargs="*")
+    parser.add_argument("--data", default=str(HERE / ".data" / "census-65k"))
+    parser.add_argument("--cells", type=int, nargs="+", default=[8_192])
+    parser.add_argument("--sleep-cells", type=int, default=65_536)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--loaders", nargs="+", default=list(LOADERS))
+    parsed = parser.parse_args()
+    if parsed.part == "one":
+        one(parsed.rest[0])
+        return
+    from machine import machine_facts
+
+    path = str(Path(parsed.data).absolute())
+    results: dict[str, Any] = {"machine": machine_facts()}
+    if parsed.part == "wait":
+        for consumer, cells, size in (
+            ("scvi", parsed.cells[0], 128),
+            ("sleep", parsed.sleep_cells, 1024),
+        ):
+            for name in parsed.loaders:
+                got = in_its_own_process("measure_wait", name, consumer, path, cells, size)
+                results[f"{consumer}, {name}"] = {"cells": cells, "batch_size": size, **got}
+                print(consumer, name, got, flush=True)
+    elif parsed.part == "layouts":
+        for cells in parsed.cells:
+            for sparse in (False, True):
+                got = in_its_own_process("measure_layout", sparse, path, cells, parsed.epochs)
+                key = f"{'sparse' if sparse else 'dense'}, {cells}"
+                results[key] = {"cells": cells, "sparse": sparse, **got}
+                print(key, got, flush=True)
+    else:
+        for cells in parsed.cells:
+            for processes in (1, 2, 4):
+                got = in_its_own_process("measure_processes", processes, path, cells, parsed.epochs)
+                results[f"{processes}, {cells}"] = {"processes": processes, "cells": cells, **got}
+                print(processes, cells, got, flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"training_{parsed.part}.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
