@@ -1,4 +1,4 @@
-"""Callbacks of a training run: the best model, where to go on, and noise. Imports lightning."""
+"""Callbacks of a training run: the best model, and where to go on. Imports lightning."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.callbacks.early_stopping import EarlyStopping
 
 BEST, LAST, SCORE = "best", "last.ckpt", "best.json"
 
@@ -147,60 +145,6 @@ class LastCheckpoint(Callback):
             self._checkpoints.save_last(trainer)
         finally:
             self._checkpoints.epoch_metrics = {}
-
-
-class NoiseSeeds(Callback):
-    """Seeds torch with (seed, epoch, rank) when an epoch begins.
-
-    Ranks draw different noise, and an epoch draws the same whether the run went on from a
-    checkpoint or not.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Seed."""
-        import numpy as np
-
-        words = np.random.SeedSequence([self._seed, trainer.current_epoch, trainer.global_rank])
-        torch.manual_seed(int(words.generate_state(1, np.uint64)[0]) >> 1)
-
-
-class EarlyStop(EarlyStopping):
-    """Early stopping on metrics of all ranks, with a warm-up, as scvi-tools' own.
-
-    Rank 0 says why it stopped.
-    """
-
-    def __init__(self, warmup_epochs: int = 0, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self._warmup_epochs = warmup_epochs
-        self._reason: str | None = None
-
-    def _evaluate_stopping_criteria(self, current: Any) -> tuple[bool, str | None]:
-        if self._warmup_epochs > 0:
-            self._warmup_epochs -= 1
-            return False, None
-        should_stop, reason = super()._evaluate_stopping_criteria(current)
-        if should_stop:
-            self._reason = reason
-        return should_stop, reason
-
-    def teardown(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
-        """Say why it stopped."""
-        if self._reason is not None and trainer.is_global_zero:
-            print(self._reason, flush=True)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of this."""
-        return {**super().state_dict(), "warmup_epochs": self._warmup_epochs}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        state = dict(state_dict)
-        self._warmup_epochs = state.pop("warmup_epochs", 0)
-        super().load_state_dict(state)
 
 
 def save_model(model: Any, folder: Path) -> None:

@@ -15,12 +15,13 @@ from ..encoders import Encoder
 from ..errors import InvalidArgument
 from . import alignment, models
 from .cells import all_codes, checked_cells, encoded, evaluated, part_sizes
+from .data_facts import DataFacts
 from .loaders import JOINID, LABELS, ModelLoader, PairLoader, to_device
 from .model_fields import ModelFields
 from .registration import Registration
 
 
-class DataModule(LightningDataModule):
+class DataModule(DataFacts, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 
     Takes the place of an AnnData and ``setup_anndata``: the registry is the one that scvi-tools
@@ -207,99 +208,14 @@ class DataModule(LightningDataModule):
             parts = list(
                 self.dataset.random_split(*wanted, seed=seed, stratify=stratify, group=group)
             )
-        self.train, self.val, self.test = (parts.pop(0) if size else None for size in sizes)
-        assert self.train is not None
+        train, self.val, self.test = (parts.pop(0) if size else None for size in sizes)
+        assert train is not None
+        self.train = train
         if self.train.n_obs < 2:
             raise InvalidArgument(
                 f"a model is trained on two cells or more, got {self.train.n_obs} of "
                 f"{self.dataset.n_obs}"
             )
-
-    # What scvi-tools asks for
-
-    @property
-    def registry(self) -> dict[str, Any]:
-        """The registry that ``setup_anndata`` writes for an AnnData of these cells."""
-        return self.registration.registry
-
-    @property
-    def template(self) -> Any:
-        """A few made-up rows with this registration, for functions that ask for an AnnData.
-
-        ``SCANVI.from_scvi_model(model, "Unknown", adata=data.template)``,
-        ``SCVI.load_query_data(data.template, folder)``.
-        """
-        return self.registration.template
-
-    @property
-    def n_obs(self) -> int:
-        """Cells."""
-        return self.dataset.n_obs
-
-    @property
-    def n_vars(self) -> int:
-        """Genes."""
-        return self.dataset.n_vars
-
-    @property
-    def n_batch(self) -> int:
-        """Batches of the model."""
-        return int(self.registration.summary_stats.n_batch)
-
-    @property
-    def n_labels(self) -> int:
-        """Labels of the model, that of cells without one among them."""
-        return int(self.registration.summary_stats.n_labels)
-
-    @property
-    def n_train(self) -> int:
-        """Cells to train on, over all ranks."""
-        return 0 if self.train is None else self.train.n_obs
-
-    @property
-    def n_val(self) -> int:
-        """Cells to validate on, over all ranks."""
-        return 0 if self.val is None else self.val.n_obs
-
-    @property
-    def train_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the training cells."""
-        return self._places(self.train)
-
-    @property
-    def val_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the validation cells."""
-        return self._places(self.val)
-
-    @property
-    def test_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the test cells."""
-        return self._places(self.test)
-
-    @property
-    def joinids(self) -> npt.NDArray[np.int64]:
-        """``soma_joinid`` of all cells, in stored order."""
-        # The engine's are C's long long, which zarr does not know.
-        rows = self.dataset._selection.rows.to_numpy().view(np.int64)
-        return self.dataset.obs.own_joinids(rows).view(np.int64)
-
-    def joinid_at(self, place: int) -> int:
-        """``soma_joinid`` of the cell at a place in stored order."""
-        row = np.array([self.dataset._selection.rows.at(place)], np.int64)
-        return int(self.dataset.obs.own_joinids(row)[0])
-
-    def _places(self, part: Dataset | None) -> npt.NDArray[np.int64]:
-        if part is None:
-            return np.empty(0, np.int64)
-        rows = part._selection.rows.to_numpy()
-        return np.searchsorted(self.dataset._selection.rows.to_numpy(), rows).astype(np.int64)
-
-    @property
-    def labels(self) -> npt.NDArray[Any]:
-        """Label of every cell, in stored order: scvi-tools' SCANVI asks for them."""
-        return self.registration.labels[all_codes(self.dataset, LABELS)]
-
-    # Models
 
     def create_model(self, from_scvi: Any = None, **arguments: Any) -> Any:
         """Make a model for these cells, with random weights.
@@ -341,7 +257,6 @@ class DataModule(LightningDataModule):
 
     def train_dataloader(self) -> Any:
         """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
-        assert self.train is not None
         return self._loader(self.train.with_settings(min_batch=2), num_workers=self._num_workers)
 
     def val_dataloader(self) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from ..sharding import find_rank
-from .checkpoint import BEST, LAST, Checkpoints, EarlyStop, LastCheckpoint, NoiseSeeds
+from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
+from .epoch_callbacks import EarlyStop, NoiseSeeds
 
 #: Parameters of a rank's part of the graph that a step does not use, such as those of the encoder
 #: of library sizes, would stop DDP otherwise.

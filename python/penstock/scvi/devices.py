@@ -1,0 +1,61 @@
+"""Processes and devices of a run, and objects that travel to them. Imports torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..arguments import checked_int
+from ..errors import InvalidArgument
+from .data_module import DataModule
+
+
+def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:
+    """Where to run, "cpu" or "gpu", and on how many processes.
+
+    Raises
+    ------
+    InvalidArgument
+        No such accelerator, or more GPUs than there are.
+    """
+    names = ("auto", "cpu", "gpu", "cuda")
+    if accelerator not in names:
+        raise InvalidArgument(f"accelerator must be one of {', '.join(names)}, got {accelerator!r}")
+    if accelerator == "auto":
+        accelerator = "gpu" if torch.cuda.is_available() else "cpu"
+    gpus = torch.cuda.device_count()
+    if accelerator != "cpu" and not gpus:
+        raise InvalidArgument(f"accelerator={accelerator!r}, and torch sees no GPU here")
+    if devices == "auto":
+        return accelerator, 1
+    count = checked_int("devices", devices, least=-1)
+    if count == 0:
+        raise InvalidArgument("devices must be 1 or more, -1 for all, or 'auto', got 0")
+    if count == -1:
+        return accelerator, len(os.sched_getaffinity(0)) if accelerator == "cpu" else gpus
+    if accelerator != "cpu" and count > gpus:
+        raise InvalidArgument(f"devices={count}, and torch sees {gpus} GPUs")
+    return accelerator, count
+
+
+@contextlib.contextmanager
+def detached(model: Any, data: DataModule) -> Iterator[None]:
+    """Take off what an earlier run left and no process needs: trainers hold loaders."""
+    model.__dict__.pop("trainer", None)
+    data.trainer = None
+    yield
+
+
+@contextlib.contextmanager
+def on_cpu(model: Any) -> Iterator[None]:
+    """Tensors travel from the CPU; the model is where it was after."""
+    device = model.device
+    model.to_device("cpu")
+    try:
+        yield
+    finally:
+        model.to_device(device)

@@ -1,0 +1,86 @@
+"""The arguments of `penstock.scvi.train`, checked against each other and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..arguments import checked_int
+from ..errors import InvalidArgument
+from .data_module import DataModule
+from .fit import Run, last_checkpoint
+
+#: Defaults of scvi-tools' own early stopping.
+_EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}
+
+
+def checked_run(
+    model: Any,
+    data: DataModule,
+    accelerator: str,
+    early_stopping: Any,
+    max_epochs: int | None,
+    **given: Any,
+) -> Run:
+    """Return how to train; raise `InvalidArgument` for what does not go together."""
+    stopping: dict[str, Any] | None = None
+    if early_stopping:
+        stopping = {**_EARLY_STOPPING}
+        if isinstance(early_stopping, Mapping):
+            stopping.update(early_stopping)
+    folder = None if given["checkpoint"] is None else Path(given["checkpoint"]).absolute()
+    plateau = bool(given["plan"].get("reduce_lr_on_plateau"))
+    has_val = data.val is not None
+    if (stopping or plateau) and not has_val:
+        what = "early_stopping" if stopping else "reduce_lr_on_plateau"
+        raise InvalidArgument(f"{what} looks at validation, and the data module has no such cells")
+    if (given["resume"] or given["load_best"] or given["every_n_steps"]) and folder is None:
+        raise InvalidArgument(
+            "resume, load_best and checkpoint_every_n_steps need checkpoint=, a folder"
+        )
+    if given["sync_batchnorm"] and accelerator == "cpu":
+        raise InvalidArgument("sync_batchnorm needs GPUs: torch has none such on the CPU")
+    check_val = given["check_val"]
+    if check_val is None and has_val and (stopping or plateau or folder is not None):
+        check_val = 1
+    for name in ("strategy", "num_nodes", "datamodule", "devices"):
+        if name in given["trainer"]:
+            raise InvalidArgument(f"{name} is chosen by penstock.scvi.train: leave it out")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    seed = given["seed"]
+    if seed is None:
+        seed = int(torch.randint(2**31, ()))
+    monitor = given["monitor"]
+    return Run(
+        max_epochs=_epochs(model, data, max_epochs),
+        accelerator=accelerator,
+        seed=checked_int("seed", seed, least=0, most=2**63 - 1),
+        early_stopping=stopping,
+        checkpoint=folder,
+        monitor=monitor if has_val else None,
+        mode="max" if monitor.endswith(("accuracy", "f1_score")) else "min",
+        every_n_steps=given["every_n_steps"],
+        resume=last_checkpoint(folder) if given["resume"] and folder is not None else None,
+        load_best=given["load_best"],
+        sync_batchnorm=given["sync_batchnorm"],
+        progress=given["progress"],
+        check_val_every_n_epoch=check_val,
+        plan=given["plan"],
+        trainer=given["trainer"],
+        callbacks=given["callbacks"],
+    )
+
+
+def _epochs(model: Any, data: DataModule, max_epochs: int | None) -> int:
+    if max_epochs is not None:
+        return checked_int("max_epochs", max_epochs, least=1)
+    from scvi.model._utils import get_max_epochs_heuristic
+
+    epochs = int(get_max_epochs_heuristic(data.n_obs))
+    if getattr(model, "was_pretrained", False):
+        epochs = min(10, max(2, round(epochs / 3.0)))
+    return epochs
