@@ -33,7 +33,9 @@ class EarlyStop(EarlyStopping):
     """
 
     def __init__(self, warmup_epochs: int = 0, **arguments: Any) -> None:
-        super().__init__(**arguments)
+        # At the end of an epoch Lightning asks it after other callbacks, and a checkpoint that is
+        # written there would have its state from before.
+        super().__init__(check_on_train_epoch_end=False, **arguments)
         self._warmup_epochs = warmup_epochs
         self._reason: str | None = None
 
