@@ -88,7 +88,7 @@ def train_one(cells: ps.Dataset, keys: dict, theirs: dict, seed: int, epochs: in
     begun = time.perf_counter()
     scvi.model.SCVI.setup_anndata(adata, **{**keys, **theirs})
     in_memory = scvi.model.SCVI(adata, **MODEL)
-    in_memory.train(train_size=0.9, **fit)
+    in_memory.train(train_size=0.9, batch_size=cells.batch_size, **fit)
     second = time.perf_counter() - begun
 
     result: dict[str, Any] = {"seed": seed}
