@@ -1,25 +1,12 @@
 #include "plan/rank_cut.h"
 
-#include <penstock/error.h>
-
 #include <algorithm>
-#include <string>
 
 #include "plan/apportion.h"
 #include "plan/random.h"
 
 namespace penstock::plan {
 namespace {
-
-// [0, rows) in `parts` pieces, the first ones longer by one where it does not divide.
-uint64_t even_boundary(uint64_t rows, uint64_t parts, uint64_t index) {
-  return rows / parts * index + std::min(index, rows % parts);
-}
-
-// Where batch `index` of `batches` begins when `rows` are cut in sizes that differ by one at most.
-uint64_t exact_boundary(uint64_t rows, uint64_t batches, uint64_t index) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(rows) * index / batches);
-}
 
 uint64_t bytes_of_part(const UnitRows& unit, uint64_t rows) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(unit.packed_bytes) * rows /
@@ -41,68 +28,91 @@ struct Piece {
   uint32_t part_end;
 };
 
-// Rows [begin, end) of the stream.
-std::vector<Piece> pieces_of(std::span<const UnitRows> units, std::span<const uint32_t> order,
-                             uint64_t begin, uint64_t end) {
+std::vector<Piece> whole_units(std::span<const UnitRows> units, std::span<const uint32_t> order) {
   std::vector<Piece> pieces;
-  uint64_t row = 0;
-  for (const uint32_t index : order) {
-    if (row >= end) break;
-    const uint64_t next = row + units[index].row_count;
-    const uint64_t first = std::max(begin, row), last = std::min(end, next);
-    if (first < last) {
-      pieces.push_back(
-          {index, static_cast<uint32_t>(first - row), static_cast<uint32_t>(last - row)});
-    }
-    row = next;
-  }
+  pieces.reserve(order.size());
+  for (const uint32_t index : order) pieces.push_back({index, 0, units[index].row_count});
   return pieces;
 }
 
-struct Group {
-  uint64_t first_share = 0;
-  uint64_t end_share = 0;
-};
-
-// Shares are numbered rank-major: rank * num_workers + worker.
-Group group_of(uint64_t share, uint64_t shares, uint64_t units) {
-  if (units == 0 || units / shares >= kLeastUnitsPerShare) return {share, share + 1};
-  const uint64_t wanted = std::min(shares, (kLeastUnitsPerShare * shares + units - 1) / units);
-  const uint64_t groups = std::max<uint64_t>(1, shares / wanted);
-  uint64_t group = share * groups / shares;
-  while (even_boundary(shares, groups, group) > share) --group;
-  while (even_boundary(shares, groups, group + 1) <= share) ++group;
-  return {even_boundary(shares, groups, group), even_boundary(shares, groups, group + 1)};
+// Rows [begin, end) of what the pieces have.
+std::vector<Piece> stretch_of(std::span<const Piece> pieces, uint64_t begin, uint64_t end) {
+  std::vector<Piece> stretch;
+  uint64_t row = 0;
+  for (const Piece& piece : pieces) {
+    if (row >= end) break;
+    const uint64_t next = row + piece.part_end - piece.part_begin;
+    const uint64_t first = std::max(begin, row), last = std::min(end, next);
+    if (first < last) {
+      stretch.push_back({piece.index, static_cast<uint32_t>(piece.part_begin + (first - row)),
+                         static_cast<uint32_t>(piece.part_begin + (last - row))});
+    }
+    row = next;
+  }
+  return stretch;
 }
 
-std::vector<Visit> shared_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
-                                 uint64_t rows, const EpochOptions& options, const Group& group,
-                                 uint64_t own_share) {
-  // Members in stream order, with the rows that nobody takes (drop_last) as takers of their own.
+// Ranks [first_rank, end_rank) visit the same units.
+struct Group {
+  uint64_t first_rank = 0;
+  uint64_t end_rank = 0;
+  bool workers_share_units = false;  // and so do the workers of each
+};
+
+Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
+  const uint64_t world = options.shape.world_size, workers = options.shape.num_workers;
+  Group group{rank, rank + 1, false};
+  if (!options.shuffle || units == 0) return group;
+  if (units / world < kLeastUnitsPerRank) {
+    const uint64_t wanted = std::min(world, (kLeastUnitsPerRank * world + units - 1) / units);
+    const uint64_t groups = std::max<uint64_t>(1, world / wanted);
+    uint64_t index = rank * groups / world;
+    while (even_boundary(world, groups, index) > rank) --index;
+    while (even_boundary(world, groups, index + 1) <= rank) ++index;
+    group.first_rank = even_boundary(world, groups, index);
+    group.end_rank = even_boundary(world, groups, index + 1);
+  }
+  const uint64_t units_of_rank = units * (group.end_rank - group.first_rank) / world;
+  group.workers_share_units = workers > 1 && units_of_rank / workers < kLeastUnitsPerWorker;
+  return group;
+}
+
+// Who keeps a part of every unit of the group: ranks, or workers where those share units. In the
+// order of the stream.
+std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions options) {
+  if (!group.workers_share_units) options.shape.num_workers = 1;
+  std::vector<Share> takers;
+  for (uint64_t rank = group.first_rank; rank < group.end_rank; ++rank) {
+    for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
+      takers.push_back(share_of(rows, options, static_cast<uint32_t>(rank), worker));
+    }
+  }
+  return takers;
+}
+
+// The part of every piece that takers[own] keeps.
+std::vector<Piece> dealt(std::span<const Piece> pieces, std::span<const Share> takers, size_t own) {
+  // Rows that nobody takes (drop_last) are dealt, too.
   std::vector<uint64_t> quotas;
-  size_t own = 0;
-  uint64_t begin = 0, position = 0;
-  for (uint64_t number = group.first_share; number < group.end_share; ++number) {
-    const uint32_t workers = options.shape.num_workers;
-    const Share share = share_of(rows, options, static_cast<uint32_t>(number / workers),
-                                 static_cast<uint32_t>(number % workers));
-    if (number == group.first_share) begin = position = share.begin;
-    if (share.begin > position) quotas.push_back(share.begin - position);
-    if (number == own_share) own = quotas.size();
-    quotas.push_back(share.end - share.begin);
-    position = share.end;
+  size_t own_quota = 0;
+  uint64_t position = takers.front().begin;
+  for (size_t i = 0; i < takers.size(); ++i) {
+    if (takers[i].begin > position) quotas.push_back(takers[i].begin - position);
+    if (i == own) own_quota = quotas.size();
+    quotas.push_back(takers[i].end - takers[i].begin);
+    position = takers[i].end;
   }
   Apportion apportion(quotas);
-  std::vector<Visit> visits;
-  for (const Piece& piece : pieces_of(units, order, begin, position)) {
+  std::vector<Piece> kept;
+  for (const Piece& piece : pieces) {
     const auto counts = apportion.deal(piece.part_end - piece.part_begin);
     uint64_t part_begin = piece.part_begin;
-    for (size_t i = 0; i < own; ++i) part_begin += counts[i];
-    if (counts[own] == 0) continue;
-    visits.push_back(visit_part(units[piece.index], static_cast<uint32_t>(part_begin),
-                                static_cast<uint32_t>(part_begin + counts[own])));
+    for (size_t i = 0; i < own_quota; ++i) part_begin += counts[i];
+    if (counts[own_quota] == 0) continue;
+    kept.push_back({piece.index, static_cast<uint32_t>(part_begin),
+                    static_cast<uint32_t>(part_begin + counts[own_quota])});
   }
-  return visits;
+  return kept;
 }
 
 // kPad: some visit keeps one row more, which another share has too or which comes twice here. No
@@ -128,94 +138,20 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
 
 }  // namespace
 
-void check_options(const EpochOptions& options) {
-  const Shape& shape = options.shape;
-  if (shape.world_size == 0 || shape.rank >= shape.world_size) {
-    throw InvalidArgument("rank must be below world_size: rank " + std::to_string(shape.rank) +
-                          ", world_size " + std::to_string(shape.world_size));
-  }
-  if (shape.num_workers == 0 || shape.worker >= shape.num_workers) {
-    throw InvalidArgument("worker must be below num_workers: worker " +
-                          std::to_string(shape.worker) + ", num_workers " +
-                          std::to_string(shape.num_workers));
-  }
-  if (options.batch_size == 0) throw InvalidArgument("batch_size must be positive: 0");
-  if (options.min_batch == 0 || options.min_batch > options.batch_size) {
-    throw InvalidArgument("min_batch must be from 1 to batch_size: min_batch " +
-                          std::to_string(options.min_batch) + ", batch_size " +
-                          std::to_string(options.batch_size));
-  }
-}
-
-uint64_t exact_batches(uint64_t rows, const EpochOptions& options) {
-  const uint64_t short_quota = rows / options.shape.world_size;
-  const uint64_t long_quota = short_quota + (rows % options.shape.world_size != 0 ? 1 : 0);
-  const uint64_t batches =
-      long_quota / options.batch_size + (long_quota % options.batch_size != 0 ? 1 : 0);
-  return short_quota == 0 ? batches : std::min(batches, short_quota);
-}
-
-uint64_t most_batch_rows(const EpochOptions& options) {
-  const bool joins_rows =
-      options.uneven == Uneven::kExact && options.batch_size == 1 && options.shape.world_size > 1;
-  return uint64_t{options.batch_size} + options.min_batch - 1 + (joins_rows ? 1 : 0);
-}
-
-Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker) {
-  const uint64_t world = options.shape.world_size, workers = options.shape.num_workers;
-  const uint64_t batch = options.batch_size;
-  const uint64_t short_quota = rows / world;
-  const uint64_t long_quota = short_quota + (rows % world != 0 ? 1 : 0);
-
-  uint64_t rank_begin = even_boundary(rows, world, rank);
-  uint64_t own = even_boundary(rows, world, rank + 1) - rank_begin;
-  uint64_t quota = own;  // with the repeated row
-  if (options.uneven == Uneven::kDrop) {
-    rank_begin = short_quota * rank;
-    own = quota = short_quota;
-  } else if (options.uneven == Uneven::kPad && rows > 0) {
-    quota = long_quota;
-  }
-  const bool exact = options.uneven == Uneven::kExact;
-  const bool cut_short = options.drop_last && !exact;
-  uint64_t batches = exact ? exact_batches(rows, options) : quota / batch;
-  if (!cut_short && !exact && quota % batch >= options.min_batch) ++batches;
-
-  const uint64_t first = even_boundary(batches, workers, worker);
-  const uint64_t last = even_boundary(batches, workers, worker + 1);
-  const auto boundary = [&](uint64_t index) {
-    if (batches == 0) return uint64_t{0};
-    if (exact) return exact_boundary(quota, batches, index);
-    return index == batches && !cut_short ? quota : std::min(index * batch, quota);
-  };
-  Share share;
-  share.batches = last - first;
-  share.begin = rank_begin + std::min(boundary(first), own);
-  share.end = rank_begin + std::min(boundary(last), own);
-  share.repeats_row = boundary(last) > own && last > first;
-  return share;
-}
-
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options) {
-  const uint32_t workers = options.shape.num_workers;
-  const uint64_t shares = uint64_t{options.shape.world_size} * workers;
   std::vector<double> parts;
-  for (uint64_t first = 0; first < shares;) {
-    const Group group = options.shuffle ? group_of(first, shares, units) : Group{first, first + 1};
-    std::vector<uint64_t> quotas;
+  for (uint64_t first = 0; first < options.shape.world_size;) {
+    const Group group = group_of(first, units, options);
+    const auto takers = takers_of(group, rows, options);
     uint64_t total = 0;
-    for (uint64_t share = group.first_share; share < group.end_share; ++share) {
-      quotas.push_back(share_of(rows, options, static_cast<uint32_t>(share / workers),
-                                static_cast<uint32_t>(share % workers))
-                           .row_count());
-      total += quotas.back();
+    for (const Share& taker : takers) total += taker.row_count();
+    for (const Share& taker : takers) {
+      if (taker.row_count() == 0) continue;
+      parts.push_back(takers.size() == 1
+                          ? 1.0
+                          : static_cast<double>(taker.row_count()) / static_cast<double>(total));
     }
-    for (const uint64_t quota : quotas) {
-      if (quota == 0) continue;
-      parts.push_back(quotas.size() == 1 ? 1.0
-                                         : static_cast<double>(quota) / static_cast<double>(total));
-    }
-    first = group.end_share;
+    first = group.end_rank;
   }
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
@@ -227,18 +163,18 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
   const Shape& shape = options.shape;
+  const Group group = group_of(shape.rank, units.size(), options);
+  const auto takers = takers_of(group, rows, options);
+  const uint64_t rank = shape.rank - group.first_rank;
+  const auto own = static_cast<size_t>(
+      group.workers_share_units ? rank * shape.num_workers + shape.worker : rank);
+  auto pieces = stretch_of(whole_units(units, order), takers.front().begin, takers.back().end);
+  if (takers.size() > 1) pieces = dealt(pieces, takers, own);
   const Share share = share_of(rows, options, shape.rank, shape.worker);
-  const uint64_t own = uint64_t{shape.rank} * shape.num_workers + shape.worker;
-  const uint64_t shares = uint64_t{shape.world_size} * shape.num_workers;
-  const Group group = options.shuffle ? group_of(own, shares, units.size()) : Group{own, own + 1};
-
+  const uint64_t begin = takers[own].begin;
   std::vector<Visit> visits;
-  if (group.end_share - group.first_share > 1) {
-    visits = shared_visits(units, order, rows, options, group, own);
-  } else {
-    for (const Piece& piece : pieces_of(units, order, share.begin, share.end)) {
-      visits.push_back(visit_part(units[piece.index], piece.part_begin, piece.part_end));
-    }
+  for (const Piece& piece : stretch_of(pieces, share.begin - begin, share.end - begin)) {
+    visits.push_back(visit_part(units[piece.index], piece.part_begin, piece.part_end));
   }
   if (share.repeats_row) repeat_row(units, options, visits);
   return visits;

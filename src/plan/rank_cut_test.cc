@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 
 #include "plan/apportion.h"
 
@@ -46,30 +48,144 @@ std::vector<UnitRows> equal_units(uint32_t count, uint32_t rows) {
   return units;
 }
 
-// With few units for a share, every share visits many all the same, none twice.
-TEST(RankCut, FewUnitsAreShared) {
-  for (const uint32_t count : {1u, 5u, 63u, 64u, 100u, 300u, 1000u}) {
+std::vector<uint32_t> in_order(size_t count) {
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  return order;
+}
+
+// With few units for a rank, it visits many all the same, none twice; its workers do not visit them
+// again but for those at the boundaries, as long as there are a few for each.
+TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
+  for (const uint32_t count : {1u, 5u, 31u, 63u, 64u, 100u, 255u, 300u, 1000u}) {
     for (const uint32_t world : {1u, 2u, 4u, 7u}) {
-      for (const uint32_t workers : {1u, 3u}) {
+      for (const uint32_t workers : {1u, 2u, 3u, 8u}) {
+        SCOPED_TRACE(std::to_string(count) + " units, world " + std::to_string(world) +
+                     ", workers " + std::to_string(workers));
         const auto units = equal_units(count, 2048);
-        std::vector<uint32_t> order(count);
-        std::iota(order.begin(), order.end(), 0u);
         uint64_t visits_of_all = 0;
         for (uint32_t rank = 0; rank < world; ++rank) {
+          std::set<uint32_t> of_rank;
+          uint64_t visits_of_rank = 0;
           for (uint32_t worker = 0; worker < workers; ++worker) {
             EpochOptions options;
+            options.batch_size = 16;
             options.shape = {world, rank, workers, worker};
-            const auto visits = cut_visits(units, order, options);
+            const auto visits = cut_visits(units, in_order(count), options);
             std::set<uint32_t> distinct;
             for (const Visit& visit : visits) distinct.insert(visit.unit);
             EXPECT_EQ(distinct.size(), visits.size());
-            EXPECT_GE(visits.size(), std::min(count, 64u)) << count << " " << world;
-            visits_of_all += visits.size();
+            visits_of_rank += visits.size();
+            of_rank.merge(distinct);
+          }
+          EXPECT_GE(of_rank.size(), std::min(count, 64u));
+          if (of_rank.size() >= 4 * workers) {
+            EXPECT_LE(visits_of_rank, of_rank.size() + workers - 1);
+          } else {  // every worker has cells of every unit
+            EXPECT_EQ(visits_of_rank, of_rank.size() * workers);
+          }
+          visits_of_all += visits_of_rank;
+        }
+        // And no more is read than that asks for: about 64 for each rank, and the divided ones.
+        const uint64_t of_ranks = std::max(count, std::min(128u, count) * world);
+        EXPECT_LE(visits_of_all,
+                  of_ranks + (count < 4 * workers ? of_ranks * workers : 0) + world * workers);
+      }
+    }
+  }
+}
+
+struct Part {
+  uint32_t unit, begin, end;
+  bool operator==(const Part&) const = default;
+};
+
+// What is visited one after the other, parts that follow each other joined; without the rows that
+// kPad repeats, which are chosen for each share.
+std::vector<Part> joined_parts(const std::vector<std::vector<Visit>>& shares) {
+  std::vector<Part> parts;
+  for (const auto& visits : shares) {
+    for (const Visit& visit : visits) {
+      const uint32_t end = visit.part_end - (visit.repeats_row ? 1 : 0);
+      if (end == visit.part_begin) continue;
+      if (!parts.empty() && parts.back().unit == visit.unit &&
+          parts.back().end == visit.part_begin) {
+        parts.back().end = end;
+      } else {
+        parts.push_back({visit.unit, visit.part_begin, end});
+      }
+    }
+  }
+  return parts;
+}
+
+// Workers have what their rank has without them, in the same order, where each gets a few units.
+TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
+  std::mt19937_64 rng(3);
+  int divided = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::vector<UnitRows> units;
+    uint64_t rows = 0;
+    for (uint32_t i = 0, count = static_cast<uint32_t>(rng() % 300); i < count; ++i) {
+      const auto own = static_cast<uint32_t>(1 + rng() % 90);
+      units.push_back({i, rows, own, own * uint64_t{10}});
+      rows += own;
+    }
+    const auto world = static_cast<uint32_t>(1 + rng() % 6);
+    const auto workers = static_cast<uint32_t>(1 + rng() % 6);
+    EpochOptions options;
+    options.batch_size = static_cast<uint32_t>(1 + rng() % 100);
+    options.uneven = static_cast<Uneven>(rng() % 3);
+    options.drop_last = rng() % 2 == 0;
+    auto order = in_order(units.size());
+    std::shuffle(order.begin(), order.end(), rng);
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      options.shape = {world, rank, 1, 0};
+      const auto alone = joined_parts({cut_visits(units, order, options)});
+      std::vector<std::vector<Visit>> shares;
+      for (uint32_t worker = 0; worker < workers; ++worker) {
+        options.shape = {world, rank, workers, worker};
+        shares.push_back(cut_visits(units, order, options));
+        uint64_t kept = 0;
+        for (const Visit& visit : shares.back()) kept += visit.row_count();
+        EXPECT_EQ(kept, share_of(rows, options, rank, worker).row_count());
+      }
+      if (alone.size() < 5 * workers) continue;
+      EXPECT_EQ(joined_parts(shares), alone);
+      ++divided;
+    }
+  }
+  EXPECT_GT(divided, 1000);
+}
+
+// The memory that is planned for before an order is known: no visit is larger than its part, but
+// for whole rows and a repeated one; none but a share's first and last is smaller.
+TEST(RankCut, UnitPartsAreThoseOfTheVisits) {
+  std::mt19937_64 rng(4);
+  for (int round = 0; round < 500; ++round) {
+    const auto count = static_cast<uint32_t>(1 + rng() % (round % 2 == 0 ? 20 : 300));
+    const auto units = equal_units(count, static_cast<uint32_t>(1 + rng() % 500));
+    EpochOptions options;
+    options.shape.world_size = static_cast<uint32_t>(1 + rng() % 6);
+    options.shape.num_workers = static_cast<uint32_t>(1 + rng() % 6);
+    options.batch_size = static_cast<uint32_t>(1 + rng() % 40);
+    options.uneven = static_cast<Uneven>(rng() % 3);
+    const uint64_t rows = uint64_t{count} * units[0].row_count;
+    const auto parts = unit_parts(rows, count, options);
+    ASSERT_TRUE(std::is_sorted(parts.begin(), parts.end()));
+    for (options.shape.rank = 0; options.shape.rank < options.shape.world_size;
+         ++options.shape.rank) {
+      for (options.shape.worker = 0; options.shape.worker < options.shape.num_workers;
+           ++options.shape.worker) {
+        const auto visits = cut_visits(units, in_order(count), options);
+        for (size_t i = 0; i < visits.size(); ++i) {
+          const double kept = visits[i].row_count();
+          const double repeated = visits[i].repeats_row ? 1 : 0;
+          ASSERT_LE(kept, units[0].row_count * parts.back() + 2 + repeated);
+          if (i != 0 && i + 1 != visits.size()) {
+            ASSERT_GE(kept, units[0].row_count * parts.front() - 2);
           }
         }
-        // And no more is read than that asks for: about 64 for each share, and the divided ones.
-        const uint32_t shares = world * workers;
-        EXPECT_LE(visits_of_all, std::max(count, std::min(128u, count) * shares) + shares);
       }
     }
   }

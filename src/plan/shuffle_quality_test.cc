@@ -106,5 +106,41 @@ TEST(ShuffleQuality, BatchesAreNearlyAsMixedAsAUniformShuffle) {
   }
 }
 
+// Workers have stretches of units and a part of the memory each, so that their batches are of fewer
+// places: docs/processes.md has the figures.
+TEST(ShuffleQuality, WorkersMixWhatTheyHave) {
+  std::mt19937_64 rng(2);
+  struct Case {
+    uint64_t rows;
+    uint32_t spread;  // of a loader without workers
+    double least;     // share of uniform with 8 workers
+  };
+  for (const Case& each : {Case{524'288, 256, 0.8}, {524'288, 64, 0.5}}) {
+    const Store store = make_store(each.rows, 300, rng);
+    const double best = uniform_entropy(store.dataset_of_row, rng);
+    double before = 2;
+    for (const uint32_t workers : {1u, 2u, 4u, 8u}) {
+      double sum = 0;
+      uint64_t batches = 0, visits = 0;
+      for (uint32_t worker = 0; worker < workers; ++worker) {
+        EpochOptions options;
+        options.shape = {1, 0, workers, worker};
+        const EpochPlan plan(store.units, options, each.spread / workers);
+        const auto entropy = batch_entropy(plan, store.dataset_of_row);
+        sum = std::accumulate(entropy.bits.begin(), entropy.bits.end(), sum);
+        batches += entropy.bits.size();
+        visits += plan.visit_count();
+      }
+      const double share = sum / static_cast<double>(batches) / best;
+      std::printf("%llu rows, K = %u / %u: %.1f %% of uniform, %.2f reads of a unit\n",
+                  static_cast<unsigned long long>(each.rows), each.spread, workers, 100 * share,
+                  static_cast<double>(visits) / static_cast<double>(store.units.size()));
+      EXPECT_LT(share, before + 0.005);
+      EXPECT_GT(share, each.least);
+      before = share;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock::plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +53,14 @@ def test_counts_of_workers_add_up(tiled, loader, context: str) -> None:
     assert ds.stats.batches == 1
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize(("world", "num_workers"), [(1, 0), (1, 1), (1, 3), (2, 0), (2, 1)])
+@pytest.mark.parametrize(
+    ("world", "num_workers", "shuffle"),
+    [
+        *((1, workers, shuffle) for workers in (0, 1, 3) for shuffle in (True, False)),
+        (1, 8, True),
+        *((2, workers, True) for workers in (0, 1, 3)),
+    ],
+)
 def test_little_more_is_read_than_needed(
     tiled, world: int, num_workers: int, shuffle: bool
 ) -> None:
@@ -63,6 +70,38 @@ def test_little_more_is_read_than_needed(
         stats = ds.stats
         assert stats.cells == cells == N_CELLS // world
         assert 1 <= stats.read_amplification <= 1.1, stats
+
+
+def few_units(path, units: int) -> ps.Dataset:
+    """The first cells of the store, as many as lie in so many fetch units."""
+
+    def first(cells: int) -> ps.Dataset:
+        query = ps.AxisQuery(coords=(slice(0, cells - 1),))
+        return dataset(path, obs_query=query, batch_size=4)
+
+    sizes = range(1, N_CELLS)
+    cells = sizes[bisect_right(sizes, units, key=lambda n: first(n).plan().planned_units) - 1]
+    return first(cells)
+
+
+@pytest.mark.parametrize(("units", "num_workers"), [(20, 2), (32, 2), (32, 3), (40, 4), (80, 8)])
+def test_workers_of_few_units_have_their_own(tiled, units: int, num_workers: int) -> None:
+    ds = few_units(tiled, units)
+    assert ds.plan().planned_units == units
+    joinids = [obs["soma_joinid"].tolist() for _, obs in ps.dataloader(ds, num_workers=num_workers)]
+    assert sorted(sum(joinids, [])) == list(range(ds.n_obs))
+    assert 1 <= ds.stats.read_amplification <= 1.1, ds.stats
+
+
+def test_workers_of_hardly_any_units_share_them(tiled) -> None:
+    """Of so few cells reading costs nothing, and each worker's batches are of all of them."""
+    ds = few_units(tiled, 6)
+    by_worker: list[set[int]] = [set(), set()]
+    for number, (_, obs) in enumerate(ps.dataloader(ds, num_workers=2)):
+        by_worker[number % 2].update(obs["soma_joinid"].tolist())
+    assert sorted(by_worker[0] | by_worker[1]) == list(range(ds.n_obs))
+    for joinids in by_worker:
+        assert {joinid * 6 // ds.n_obs for joinid in joinids} == set(range(6))
 
 
 def bytes_read_by_the_system() -> int:

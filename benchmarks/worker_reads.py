@@ -1,0 +1,39 @@
+"""Bytes that DataLoader workers read over those that the cells need.
+
+python benchmarks/worker_reads.py EXPERIMENT… [--workers 0 1 2 4 8] [--batch-size 100]
+
+Whole epochs of CSR batches through penstock.dataloader. Needed are the stored bytes of the
+distinct tiles that the cells touch; read is what all workers read. With batches of 100 cells shares end within
+fetch units, as they do in general; with 128 they end with units of 2,048 cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import penstock as ps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("experiments", type=Path, nargs="+")
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8])
+    parser.add_argument("--batch-size", type=int, default=100)
+    options = parser.parse_args()
+    for path in options.experiments:
+        for workers in options.workers:
+            ds = ps.Dataset(path, sparse=True, batch_size=options.batch_size)
+            cells = sum(X.shape[0] for X, _ in ps.dataloader(ds, num_workers=workers))
+            stats = ds.stats
+            assert cells == ds.n_obs == stats.cells
+            print(
+                f"{path.name}: {cells:,} cells, {ds.plan().planned_units} units, {workers} workers: "
+                f"{stats.bytes_read:,} of {stats.bytes_needed:,} bytes, "
+                f"{stats.read_amplification:.3f} times",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
