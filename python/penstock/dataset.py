@@ -126,6 +126,9 @@ class Dataset:
         environment (torchrun, Slurm). False when somebody else does.
     rank, world_size : int, optional
         Set the rank by hand.
+    compare_ranks : bool, default True
+        Let the ranks of torch.distributed compare what they are about to read, at the first batch of
+        each epoch: another seed, selection or the like on one of them is an error on all.
     weights : str or array of float, optional
         Draw cells at random, each in proportion to its weight: a column of obs, or a number for each
         selected cell in the order of `obs`, of any scale. docs/sampling.md says how.
@@ -191,6 +194,7 @@ class Dataset:
         shard: bool = True,
         rank: int | None = None,
         world_size: int | None = None,
+        compare_ranks: bool = True,
         weights: str | npt.ArrayLike | None = None,
         balance: str | Balance | None = None,
         replacement: bool | None = None,
@@ -214,6 +218,7 @@ class Dataset:
             shard=shard,
             rank=rank,
             world_size=world_size,
+            compare_ranks=compare_ranks,
             chunk_size=chunk_size,
             chunks_per_block=chunks_per_block,
         )
@@ -383,6 +388,8 @@ class Dataset:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state: the next iterator gives the batches that were left.
+
+        So does one that was made last and has given no batch yet.
 
         They are the same, bit for bit, where the world, the workers and the arguments that the
         order depends on are the same. Otherwise every cell that was left comes once, in a new order

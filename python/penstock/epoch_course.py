@@ -31,6 +31,9 @@ class Course:
     size: int = -1  # batches in this shape; -1: not known
     serial: int = 0  # of its iterator, among those of the dataset
 
+    is_compared: bool = False  # with what other ranks read
+    selected: tuple[int, int] = (0, 0)  # number of cells, and fingerprint
+    rank_plan: int = 0  # fingerprint of the plan of all of the rank's workers
     first: int = 0  # batches that were handed over before its iterator was made
     moved_to: int | None = None  # epoch chosen since, before a batch was taken
 
@@ -78,6 +81,7 @@ class Course:
             loader = selection.loader(settings, self.share, self.epoch)
             self.plan = loader.fingerprint()
         self.size = loader.size()
+        self.rank_plan = loader.fingerprint()
         return loader
 
     def plan_for_workers(self, selection: Selection, settings: LoaderSettings) -> None:
@@ -85,8 +89,8 @@ class Course:
         settings = self._own(settings)
         if self.batches == 0:
             self.plan = selection.loader(settings, self.share, self.epoch).fingerprint()
-        alone = replace(self.share, num_workers=1)
-        self.size = selection.loader(settings, alone, self.epoch).size()
+        alone = selection.loader(settings, replace(self.share, num_workers=1), self.epoch)
+        self.size, self.rank_plan = alone.size(), alone.fingerprint()
 
 
 def begin_course(

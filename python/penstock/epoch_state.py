@@ -12,9 +12,11 @@ from .epoch_iterator import EpochProgress
 from .epoch_position import Position
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
+from .rank_agreement import RankAgreement
 from .selection import Selection
 from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share, in_worker
+from .shared_words import is_spawning
 
 
 class EpochState:
@@ -29,6 +31,7 @@ class EpochState:
         self._known_next = 0  # the counter's, as far as this process has moved it
         self._course: Course | None = None
         self._resumed: Position | None = None
+        self._agreement = RankAgreement()
 
     @property
     def next(self) -> int:
@@ -58,6 +61,9 @@ class EpochState:
     def load(self, position: Position, settings: LoaderSettings) -> None:
         """Let the next iterator go on from a position.
 
+        An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
+        makes one when it is asked for its state (Accelerate does, in `prepare`).
+
         Raises
         ------
         InvalidArgument
@@ -69,7 +75,10 @@ class EpochState:
             self.counter.next = max(self.counter.next, position.epoch)
             self._known_next = position.epoch
         else:
+            course = self._course
             self._move_to(position.epoch)
+            if course is not None and course.is_fresh:
+                course.moved_to = position.epoch
 
     def _move_to(self, epoch: int) -> None:
         self.counter.next = self._known_next = epoch
@@ -95,6 +104,16 @@ class EpochState:
         self.counter.next = self._known_next = epoch + 1
         return True
 
+    def compare_ranks(self, course: Course) -> None:
+        """Make sure that the other ranks of torch.distributed are about to read the same epoch.
+
+        Raises
+        ------
+        InvalidArgument
+            They are not.
+        """
+        self._agreement.check(course)
+
     def begin_with_workers(
         self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings
     ) -> Course:
@@ -116,6 +135,8 @@ class EpochState:
         self._known_next = epoch + 1
         self._course = begin_course(resumed, selection, settings, share)
         self._course.first = self._course.batches
+        self._course.is_compared = settings.is_compared and share.world_size > 1
+        self._course.selected = len(selection.rows), selection.rows.fingerprint()
         return self._course
 
     def restart(self, position: Position, selection: Selection, settings: LoaderSettings) -> Course:
@@ -161,14 +182,19 @@ class EpochState:
 
     # The counter is not to be asked while a worker takes this apart: it looks for its parent.
     def __getstate__(self) -> dict[str, Any]:
-        return {
+        state = {
             "counter": self.counter.for_copy(),
             "_known_next": self._known_next,
             "_resumed": self._resumed,
         }
+        if is_spawning():  # it may be on its way to all ranks
+            state["_agreement"] = self._agreement
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _course=None)
+        if "_agreement" not in state:
+            self._agreement = RankAgreement()
 
 
 def check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:

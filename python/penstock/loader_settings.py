@@ -65,6 +65,7 @@ class LoaderSettings:
     shard: bool
     rank: int | None
     world_size: int | None
+    compare_ranks: bool
     sampling: Sampling | None = None
     chunk_size: int = 0  # of shuffle="chunks", else 0
     chunks_per_block: int = 0
@@ -105,6 +106,7 @@ class LoaderSettings:
             shard=checked_bool("shard", arguments["shard"]),
             rank=rank,
             world_size=world_size,
+            compare_ranks=checked_bool("compare_ranks", arguments["compare_ranks"]),
             # What is not shuffled cannot be drawn: a dataset to evaluate gives every cell.
             sampling=arguments.get("sampling") if shuffle else None,
             chunk_size=chunk_size,
@@ -125,6 +127,11 @@ class LoaderSettings:
     def engine_dtype(self) -> str:
         """What the engine makes values of."""
         return "float32" if self.dtype in HALF_DTYPES else self.dtype
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether ranks are those of torch.distributed, and are to compare what they read."""
+        return self.compare_ranks and self.shard and self.world_size is None
 
     def with_sampling(self, arguments: Mapping[str, Any], selection: Selection) -> LoaderSettings:
         """Check the arguments that say what is drawn, as `Sampling.checked`."""

@@ -22,6 +22,11 @@ class RunningEpoch:
         dataset = self._dataset
         if not dataset._epochs.take_up(self._course):
             self._read(dataset._epochs.begin(dataset._selection, dataset._settings), iterator)
+        try:
+            dataset._epochs.compare_ranks(self._course)
+        except BaseException:
+            iterator.close()
+            raise
 
     def state(self) -> dict[str, Any]:
         """Where it is."""

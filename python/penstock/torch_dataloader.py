@@ -125,6 +125,12 @@ class _Counted(Iterator[Any]):
             # An epoch was chosen since: workers that read the other one end, or drop it.
             self._batches = None
             self._batches, self._course = loader._begin()
+        if loader is not None:
+            try:
+                loader.epochs.compare_ranks(self._course)
+            except BaseException:
+                self._batches = iter(())
+                raise
         assert self._batches is not None
         batch = next(self._batches)
         self._course.count()

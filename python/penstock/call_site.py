@@ -1,0 +1,32 @@
+"""Where the user's program made an object, to find the same one in other processes of the program."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from pathlib import PurePath
+from types import FrameType
+
+_PACKAGE = __name__.partition(".")[0]
+_made: Counter[str] = Counter()
+
+
+def call_site() -> str:
+    """Name of the place in the program that called into this package, and how often it has by now.
+
+    The whole stack counts: what one line of a function makes for several callers has several
+    names. The same in all processes that have run the same lines, wherever the program's files lie.
+    """
+    digest = hashlib.blake2b(digest_size=12)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != _PACKAGE and not module.startswith(f"{_PACKAGE}."):
+            code = frame.f_code
+            place = f"{PurePath(code.co_filename).name}:{frame.f_lineno}:{code.co_name}\n"
+            digest.update(place.encode(errors="surrogateescape"))
+        frame = frame.f_back
+    site = digest.hexdigest()
+    _made[site] += 1
+    return f"{site}.{_made[site]}"

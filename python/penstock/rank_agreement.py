@@ -1,0 +1,189 @@
+"""Ranks compare what they are about to read; docs/design/0008-ranks-compare.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .call_site import call_site
+from .errors import InvalidArgument
+from .sharding import in_worker
+
+if TYPE_CHECKING:
+    from .epoch_course import Course
+
+#: How long the ranks that come first wait for the last one, to learn whether it agrees. Once it did
+#: not come, they do not wait for it again.
+WAIT_SECONDS = 5.0
+#: An environment variable: 0 switches the comparison off.
+SWITCH = "PENSTOCK_COMPARE_RANKS"
+_MOST_PAUSE_SECONDS = 0.25
+_AGREED = b"agreed"
+
+#: What is compared, and its name in a message.
+_FIELDS = {
+    "world_size": "world_size",
+    "epoch": "epoch",
+    "batches": "batches of it that were taken before",
+    "seed": "seed",
+    "cells": "selected cells",
+    "rows": "fingerprint of the selected cells",
+    "batch_size": "batch_size",
+    "shuffle": "shuffle",
+    "uneven": "uneven",
+    "drop_last": "drop_last",
+    "min_batch": "min_batch",
+    "sampling": "fingerprint of weights, balance, replacement and num_samples",
+    "plan": "fingerprint of the stored data",
+}
+
+
+class RankAgreement:
+    """What one dataset of each rank says to those of the other ranks.
+
+    By the key-value store of the default process group, whatever its backend: no collective, so
+    that a rank which iterates alone never waits for long, nor keeps another from going on.
+    """
+
+    def __init__(self) -> None:
+        self.site = call_site()
+        self._begun: set[tuple[int, int]] = set()
+        self._waits = True
+
+    def check(self, course: Course) -> None:
+        """Compare an epoch that is about to be read with what other ranks read.
+
+        Raises
+        ------
+        InvalidArgument
+            Another rank reads another one; the message names what differs. On the rank that is
+            found to differ, and on those that wait for it.
+        """
+        store = None if in_worker() or not course.is_compared else _store()
+        if store is None or os.environ.get(SWITCH) == "0":
+            return
+        try:
+            difference = self._exchange(store, course)
+        except (
+            RuntimeError,
+            ValueError,
+        ):  # the store is gone, or does not compare: not our business
+            return
+        if difference is not None:
+            raise InvalidArgument(difference)
+
+    def _exchange(self, store: Any, course: Course) -> str | None:
+        own = announcement(course)
+        place = (own["epoch"], own["batches"])
+        # Which epochs ranks begin may differ later, when one looks at a batch of an epoch that the
+        # others do not read. The first that each begins is the same.
+        keys = [f"penstock/{self.site}/{place[0]}/{place[1]}"]
+        if not self._begun:
+            keys.insert(0, f"penstock/{self.site}/first")
+        was_here = place in self._begun
+        self._begun.add(place)
+        for key in keys:
+            first = json.loads(store.compare_set(key, "", json.dumps(own)))
+            difference = differences(first, own)
+            if difference is not None:
+                for each in keys:
+                    store.set(f"{each}/outcome", difference)
+                return difference
+        if was_here:
+            return None
+        if store.add(f"{keys[-1]}/ranks", 1) == own["world_size"]:
+            store.set(f"{keys[-1]}/outcome", _AGREED)
+        return self._outcome(store, [f"{key}/outcome" for key in keys])
+
+    def _outcome(self, store: Any, keys: list[str]) -> str | None:
+        end = time.monotonic() + WAIT_SECONDS
+        pause = 0.001
+        while True:
+            for key in keys:
+                if store.check([key]):
+                    outcome = store.get(key)
+                    self._waits = True
+                    return None if outcome == _AGREED else outcome.decode()
+            if not self._waits or time.monotonic() > end:
+                self._waits = False
+                return None
+            time.sleep(pause)
+            pause = min(1.5 * pause, _MOST_PAUSE_SECONDS)
+
+
+def announcement(course: Course) -> dict[str, Any]:
+    """What all ranks must have in common, and the rank."""
+    shape = course.shape
+    shuffle: Any = shape.shuffle
+    if shape.chunk_size:
+        shuffle = f"chunks of {shape.chunk_size}, {shape.chunks_per_block} to a block"
+    return {
+        "rank": course.share.rank,
+        "world_size": shape.world_size,
+        "epoch": course.epoch,
+        "batches": sum(each.batches for each in course.earlier) + course.first,
+        "seed": shape.seed,
+        "cells": course.selected[0],
+        "rows": course.selected[1],
+        "batch_size": shape.batch_size,
+        "shuffle": shuffle,
+        "uneven": shape.uneven,
+        "drop_last": shape.drop_last,
+        "min_batch": shape.min_batch,
+        "sampling": shape.sampling,
+        "plan": course.rank_plan,
+    }
+
+
+def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
+    """Message that names what differs; None where nothing does."""
+    named = [name for name in _FIELDS if first[name] != own[name]]
+    if not named:
+        return None
+    if named != ["plan"]:  # which depends on all others
+        named = [name for name in named if name != "plan"]
+    if "cells" in named:
+        named = [name for name in named if name != "rows"]
+    here, there = f"rank {own['rank']}", f"rank {first['rank']}"
+    return (
+        "ranks do not read the same epoch: "
+        + "; ".join(
+            f"{_FIELDS[name]}: {first[name]!r} on {there}, {own[name]!r} on {here}"
+            for name in named
+        )
+        + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
+        "and go on from the same state; one of a rank's own takes shard=False "
+        "(compare_ranks=False switches this comparison off)"
+    )
+
+
+# A forked process has the connection of its parent, which both would talk over at once.
+_inherited: weakref.ref[Any] | None = None
+
+
+def _store() -> Any:
+    """Store of the default process group; None where there is none of this process."""
+    store = _default_store()
+    return None if _inherited is not None and store is _inherited() else store
+
+
+def _default_store() -> Any:
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    # Not public, but the only way to what init_process_group made; MPI has none.
+    find = getattr(distributed.distributed_c10d, "_get_default_store", None)
+    return None if find is None else find()
+
+
+def _after_fork() -> None:
+    global _inherited
+    store = _default_store()
+    _inherited = None if store is None else weakref.ref(store)
+
+
+os.register_at_fork(after_in_child=_after_fork)

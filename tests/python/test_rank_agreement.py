@@ -1,0 +1,101 @@
+"""Ranks that are not about to read the same epoch notice it; programs that work are left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import write_small_tiles
+from penstock.call_site import call_site
+from penstock.rank_agreement import differences
+from torchrun import finish, torchrun
+
+SCRIPT = Path(__file__).with_name("rank_agreement_script.py")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
+    """By case of the script, what each of two ranks got."""
+    path = write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", 400, 50)
+    out = finish(torchrun(2, SCRIPT, path))
+    (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
+    return json.loads(line.removeprefix("RESULTS "))
+
+
+@pytest.mark.parametrize(
+    ("case", "what"),
+    [
+        ("seed", "seed: "),
+        ("seed_with_workers", "seed: "),
+        ("seed_on_the_way_to_a_device", "seed: "),
+        ("seed_of_compat", "seed: "),
+        ("later_epoch", "seed: "),
+        ("number_of_cells", "selected cells: "),
+        ("other_cells", "fingerprint of the selected cells: "),
+        ("split", "fingerprint of the selected cells: "),
+        ("batch_size", "batch_size: "),
+        ("epoch", "epoch: "),
+        ("state_of_rank_0_alone", "batches of it that were taken before: "),
+    ],
+)
+def test_what_differs_is_an_error_on_every_rank(results, case: str, what: str) -> None:
+    for each in results[case]:
+        assert "ranks do not read the same epoch: " + what in each["error"], each
+        assert "shard=False" in each["error"]
+        assert "on rank 0" in each["error"]
+        assert "on rank 1" in each["error"]
+        assert each["error"].count(": ") == 2, "nothing else differs"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "equal", "equal_with_workers", "has_one_more", "looks_at_a_batch", "of_different_machines",
+        "in_a_forked_process",
+    ],
+)  # fmt: skip
+def test_ranks_that_agree_read_on(results, case: str) -> None:
+    for epochs in zip(*(each["got"] for each in results[case]), strict=True):
+        assert sorted(sum(epochs, [])) == list(range(300))
+
+
+def test_a_rank_that_iterates_alone_waits_for_nobody(results) -> None:
+    for epochs in zip(*(each["got"] for each in results["iterates_alone"]), strict=True):
+        assert len(set(sum(epochs, []))) == 210
+
+
+def test_what_is_not_divided_is_not_compared(results) -> None:
+    assert [each["got"] for each in results["of_its_own"]] == [[], []]
+
+
+def test_who_comes_too_late_learns_it_at_least(results) -> None:
+    first, late = results["comes_late"]
+    assert len(first["got"]) == 150
+    assert "seed: 0 on rank 0, 1 on rank 1" in late["error"]
+
+
+def test_the_message_says_what_differs_and_no_more() -> None:
+    first = {
+        "rank": 0, "world_size": 2, "epoch": 0, "batches": 0, "seed": 0, "cells": 10, "rows": 5,
+        "batch_size": 8, "shuffle": True, "uneven": "drop", "drop_last": False, "min_batch": 1,
+        "sampling": 0, "plan": 1,
+    }  # fmt: skip
+    assert differences(first, {**first, "rank": 1}) is None
+    both = differences(
+        first, {**first, "rank": 1, "cells": 9, "rows": 6, "uneven": "pad", "plan": 2}
+    )
+    assert "epoch: selected cells: 10 on rank 0, 9 on rank 1; uneven: 'drop' on rank 0" in both
+    assert "fingerprint" not in both
+    assert "fingerprint of the stored data: 1 on" in differences(first, {**first, "plan": 2})
+
+
+def test_a_call_site_is_a_line_of_the_program_and_a_number() -> None:
+    def made() -> str:
+        return call_site()
+
+    several = [made() for _ in range(3)]
+    assert len({each.split(".")[0] for each in several}) == 1
+    assert len(set(several)) == 3
+    other = made()
+    assert other.split(".")[0] != several[0].split(".")[0]
