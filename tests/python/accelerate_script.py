@@ -11,7 +11,7 @@ import sys
 import penstock as ps
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
+from accelerate.utils import DataLoaderConfiguration, gather_object
 
 
 def dataset(path: str, cells: int, **arguments) -> ps.Dataset:
@@ -60,12 +60,34 @@ def own(accelerator: Accelerator, path: str, cells: int, workers: int) -> dict:
     return {"epochs": epochs}
 
 
+def loaded(path: str, cells: int) -> dict:
+    """A state is loaded after `prepare`, also into the loader of torchdata that it makes."""
+    begun = ps.dataloader(dataset(path, cells, shard=False))
+    batches = iter(begun)
+    for _ in range(4):
+        next(batches)
+    left = [ids(obs) for _, obs in ps.dataloader(dataset(path, cells, shard=False))][4:]
+    result = {}
+    for stateful in (False, True):
+        config = DataLoaderConfiguration(use_stateful_dataloader=stateful)
+        accelerator = Accelerator(cpu=True, dataloader_config=config)
+        ds = dataset(path, cells, shard=False)
+        loader = accelerator.prepare(ps.dataloader(ds))
+        ds.load_state_dict(begun.state_dict())
+        mine = [ids(obs) for _, obs in loader]
+        expected = left[accelerator.process_index :: accelerator.num_processes]
+        full = len(left) // accelerator.num_processes  # the last round may be filled
+        result[str(stateful)] = mine[: full - 1] == expected[: full - 1]
+    return result
+
+
 def main() -> None:
     path, cells, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     accelerator = Accelerator(cpu=True)
     mine = {
         "prepared": prepared(accelerator, path, cells, workers),
         "own": own(accelerator, path, cells, workers),
+        "loaded": loaded(path, cells),
     }
     everybody = gather_object([mine])
     if accelerator.is_main_process:

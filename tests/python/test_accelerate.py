@@ -42,6 +42,9 @@ def test_every_cell_once(tiled: Path, cells: int, workers: int) -> None:
         assert each["epochs"][0] != each["epochs"][1], "Accelerate's set_epoch, or its lack"
         assert each["again"] == each["epochs"][0], "set_epoch of the prepared loader"
 
+    for each in ranks:
+        assert each["loaded"] == {"False": True, "True": True}
+
     own = [each["own"] for each in ranks]
     for epoch in range(2):
         assert sorted(own[0]["epochs"][epoch] + own[1]["epochs"][epoch]) == everything
