@@ -20,9 +20,12 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 
-def model_of(genes: int) -> DistributedDataParallel:
+def model_of(genes: int, batch_norm: bool = False) -> DistributedDataParallel:
     torch.manual_seed(0)
-    return DistributedDataParallel(torch.nn.Linear(genes, 1))
+    layer = torch.nn.Linear(genes, 1)
+    if batch_norm:  # cannot be trained on one cell; DDP also sends its means around
+        return DistributedDataParallel(torch.nn.Sequential(torch.nn.BatchNorm1d(genes), layer))
+    return DistributedDataParallel(layer)
 
 
 def step(model, optimizer, batch) -> float:
@@ -47,8 +50,9 @@ def run_case(path: str, case: dict) -> dict:
         min_batch=case["min_batch"],
         memory_budget="4MiB",
     )
-    loader = ps.dataloader(ds, num_workers=case["num_workers"])
-    model = model_of(ds.n_vars)
+    keeps = {"persistent_workers": True} if case["num_workers"] > 1 else {}
+    loader = ps.dataloader(ds, num_workers=case["num_workers"], **keeps)
+    model = model_of(ds.n_vars, case["batch_norm"])
     optimizer = torch.optim.SGD(model.parameters(), 0.001)
     epochs, sizes = [], []
     try:

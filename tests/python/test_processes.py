@@ -7,7 +7,9 @@ import json
 import time
 from pathlib import Path
 
+import penstock as ps
 import pytest
+import torch
 from conftest import write_small_tiles
 from torchrun import finish, kill_all, torchrun
 
@@ -22,7 +24,7 @@ def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_cases(ranks: int) -> list[dict]:
-    def case(cells, uneven, num_workers=0, batch_size=8, begin=0, min_batch=1):
+    def case(cells, uneven, num_workers=0, batch_size=8, begin=0, min_batch=1, batch_norm=False):
         return {
             "cells": cells,
             "uneven": uneven,
@@ -30,22 +32,25 @@ def make_cases(ranks: int) -> list[dict]:
             "batch_size": batch_size,
             "begin": begin,
             "min_batch": min_batch,
+            "batch_norm": batch_norm,
         }
 
+    ways = ["drop", "pad", "exact"]
     sizes = [0, 1, ranks - 1, ranks, ranks + 1, 97, N_CELLS]
-    every = [case(n, u) for n, u in itertools.product(sizes, ["drop", "pad", "exact"])]
-    one_unit = [case(16, u, begin=32) for u in ("drop", "pad", "exact")]  # a single fetch unit
+    every = [case(n, u) for n, u in itertools.product(sizes, ways)]
+    # The single fetch unit that a filter hits, and fewer cells than workers.
     workers = [
-        case(n, u, w)
-        for (n, u), w in itertools.product(
-            [(97, "drop"), (N_CELLS, "exact"), (1, "pad"), (0, "drop"), (ranks + 1, "exact")],
-            [1, 3],
-        )
+        case(n, u, w, begin=32 if n == 16 else 0)
+        for n, u, w in itertools.product([0, 1, ranks - 1, 16, 97], ways, [1, 3])
     ]
-    workers += [case(16, u, 3, begin=32) for u in ("drop", "exact")]
+    workers += [case(N_CELLS, "exact", 3), case(16, "drop", begin=32), case(16, "pad", begin=32)]
     workers += [case(2 * ranks + 1, "exact", w, batch_size=1) for w in (0, 2)]
-    whole = [case(8 * ranks * 3 + ranks, "drop", min_batch=2)]  # one cell too many for each rank
-    return [*every, *one_unit, *workers, *whole]
+    # One cell too many for each rank, or for some.
+    norm = [
+        case(8 * ranks * 3 + more, u, w, min_batch=2, batch_norm=True)
+        for more, u, w in [(ranks, "drop", 0), (ranks, "pad", 2), (1, "pad", 0), (97, "exact", 0)]
+    ]
+    return [*every, *workers, *norm]
 
 
 def check(case: dict, results: list[dict], ranks: int) -> None:
@@ -86,6 +91,21 @@ def test_ranks_take_equally_many_steps(tiled: Path, tmp_path: Path, ranks: int) 
     assert len(results) == len(cases)
     for case, each in zip(cases, results, strict=True):
         check(case, each, ranks)
+
+
+def test_batch_norm_cannot_be_trained_on_one_cell(tiled: Path) -> None:
+    """So that the cases with BatchNorm show something: without min_batch the last batch is one."""
+    query = ps.AxisQuery(coords=(slice(0, 24),))
+    model = torch.nn.BatchNorm1d(100)
+    for min_batch, sizes in [(1, [8, 8, 8, 1]), (2, [8, 8, 9])]:
+        ds = ps.Dataset(tiled, obs_query=query, batch_size=8, min_batch=min_batch, format="torch")
+        batches = [X for X, _ in ds]
+        assert [len(X) for X in batches] == sizes
+        if min_batch == 1:
+            with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+                model(batches[-1])
+        else:
+            model(batches[-1])
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

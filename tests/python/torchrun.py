@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 #: Many times what a run takes; one that hangs is killed with all that it started.
-TIME_LIMIT_SECONDS = 300
+TIME_LIMIT_SECONDS = 600
 
 
 def torchrun(ranks: int, script: Path, *arguments: object, **environment: str):
