@@ -1,17 +1,19 @@
 """Time that the training loop's own thread spends in Python for each batch.
 
-python benchmarks/consumer_time.py [--path EXPERIMENT] [--batches 300] [--profile]
+python benchmarks/consumer_time.py [--path EXPERIMENT] [--batches 300] [--runs 5] [--profile] [--save]
 
 Batches of 128 with three columns of obs (joinids, strings, numbers), as arrays and as CSR with int32
 indices. The loop sleeps before it asks for a batch, so that one is ready, and only the asking is
 timed: what is seen is Python's part, whatever the machine decodes meanwhile. Without --path an
-experiment is made in a temporary folder.
+experiment is made in a temporary folder. Each run makes its datasets anew; a figure is the median of
+its batches. --save puts the table into RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import os
 import pstats
 import statistics
 import tempfile
@@ -24,6 +26,7 @@ import penstock as ps
 from penstock.synthetic import make_experiment
 
 TARGET_US = 50
+HEADING = "## Python's part of a batch"
 CASES: dict[str, dict[str, Any]] = {
     "dense arrays": {},
     "CSR, int32 indices": {"sparse": True},
@@ -65,16 +68,19 @@ def ready_batches(ds: ps.Dataset, count: int) -> Iterator[tuple[float, float]]:
         del batch
 
 
-def measure(path: Path, batches: int, profile: bool) -> None:
+def measure(path: Path, batches: int, profile: bool) -> dict[str, tuple[float, float]]:
+    """Median (wall, CPU) microseconds of each case."""
+    medians = {}
     for name, arguments in CASES.items():
         ds = dataset(path, **arguments)
         times = list(ready_batches(ds, batches))
         wall, cpu = ([value * 1e6 for value in each] for each in zip(*times, strict=True))
-        median = statistics.median(wall)
+        medians[name] = statistics.median(wall), statistics.median(cpu)
         print(
-            f"{name:22} {median:6.1f} us a batch (middle half {quartile(wall, 1):.1f} to "
-            f"{quartile(wall, 3):.1f}), CPU {statistics.median(cpu):.1f} us; "
-            f"{'within' if median <= TARGET_US else 'ABOVE'} {TARGET_US} us"
+            f"{name:22} {medians[name][0]:6.1f} us a batch (middle half {quartile(wall, 1):.1f} to "
+            f"{quartile(wall, 3):.1f}), CPU {medians[name][1]:.1f} us; "
+            f"{'within' if medians[name][0] <= TARGET_US else 'ABOVE'} {TARGET_US} us",
+            flush=True,
         )
         if profile:
             profiler = cProfile.Profile()
@@ -82,6 +88,38 @@ def measure(path: Path, batches: int, profile: bool) -> None:
             list(ready_batches(ds, batches))
             profiler.disable()
             pstats.Stats(profiler).sort_stats("tottime").print_stats(12)
+    return medians
+
+
+def section(runs: list[dict[str, tuple[float, float]]], batches: int) -> str:
+    """The table of RESULTS.md."""
+    lines = [
+        HEADING,
+        "",
+        f"`python benchmarks/consumer_time.py --runs {len(runs)} --save`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} "
+        f"UTC, load average {os.getloadavg()[0]:.1f}. Microseconds of the training loop's own thread for a "
+        f"batch of 128 cells with three columns of obs that is ready when it is asked for; {batches} "
+        f"batches a run, the median of each run: median of {len(runs)} runs (min to max). Asked for: "
+        f"{TARGET_US} or less.",
+        "",
+        "| batches | wall us | CPU us |",
+        "| --- | --- | --- |",
+    ]
+    for name in CASES:
+        cells = []
+        for which in range(2):
+            each = [run[name][which] for run in runs]
+            cells.append(f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def save(text: str) -> None:
+    """Keep it for benchmarks/run.py, and put it at the end of RESULTS.md."""
+    here = Path(__file__).parent
+    (here / "results" / "consumer_time.md").write_text(text)
+    results = here / "RESULTS.md"
+    results.write_text(results.read_text().partition(HEADING)[0].rstrip() + "\n\n" + text)
 
 
 def quartile(values: list[float], which: int) -> float:
@@ -92,15 +130,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--path", type=Path, help="an experiment whose obs has cell_type and nnz")
     parser.add_argument("--batches", type=int, default=300)
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="also where the time goes")
+    parser.add_argument("--save", action="store_true", help="into RESULTS.md")
     options = parser.parse_args()
-    if options.path is not None:
-        measure(options.path, options.batches, options.profile)
-        return
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "experiment"
-        make_experiment(path, n_cells=10_000, n_genes=5_000, n_fragments=1, n_datasets=8)
-        measure(path, options.batches, options.profile)
+        path = options.path
+        if path is None:
+            path = Path(folder) / "experiment"
+            make_experiment(path, n_cells=10_000, n_genes=5_000, n_fragments=1, n_datasets=8)
+        runs = [measure(path, options.batches, options.profile) for _ in range(options.runs)]
+    text = section(runs, options.batches)
+    print(text)
+    if options.save:
+        save(text)
 
 
 if __name__ == "__main__":

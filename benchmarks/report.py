@@ -193,4 +193,7 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         ]
         columns = ("case", "method", "needed MB", "needed by stats", "read MB", "opening MB")
         lines += _table((*columns, "read / needed"), reading)
+    consumer = path.parent / "results" / "consumer_time.md"  # of benchmarks/consumer_time.py
+    if consumer.exists():
+        lines += ["", consumer.read_text()]
     path.write_text("\n".join(lines).rstrip() + "\n")

@@ -251,6 +251,34 @@ def test_a_loop_that_is_left_and_begun_anew_is_the_next_epoch(tiled) -> None:
     assert (state["epoch"], state["segments"][0]["batches"]) == (1, 1)
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_iterator_that_has_given_nothing_follows_a_state(tiled, num_workers: int) -> None:
+    """torchdata's and Accelerate's loaders make one before a user can load anything."""
+
+    def loader():
+        ds = small(tiled, memory_budget="2MiB")
+        return ps.dataloader(ds, num_workers=num_workers)
+
+    first = loader()
+    batches = iter(first)
+    for _ in range(5):
+        next(batches)
+    state = first.state_dict()
+    left = [ids(batch) for batch in batches]
+    again = loader()
+    begun = iter(again)
+    again.load_state_dict(state)
+    assert [ids(batch) for batch in begun] == left
+
+    other = loader()
+    begun = iter(other)
+    seen = [ids(next(begun))]
+    other.load_state_dict(state)  # too late for this one, not for the next
+    seen += [ids(batch) for batch in begun]
+    assert len(seen) == 32
+    assert [ids(batch) for batch in other] == left
+
+
 def test_torch_saves_it(tiled, tmp_path) -> None:
     ds = small(tiled)
     next(iter(ds))
