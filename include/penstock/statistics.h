@@ -25,7 +25,7 @@ struct StatisticsOptions {
   /// position; empty: all rows are group 0.
   std::vector<uint32_t> groups;
   uint32_t group_count = 1;
-  /// Larger values of a column count as this: group_count x columns, or empty.
+  /// Larger values of a column count as this, 0 or more: group_count x columns, or empty.
   std::vector<double> upper;
 };
 

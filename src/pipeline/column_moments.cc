@@ -84,7 +84,8 @@ Moments ColumnMoments::moments(std::span<const uint64_t> group_sizes) const {
         auto all = kernel::moments_of(integers_[i], rows - clipped - fractions.count);
         all.merge(fractions);
         all.merge(kernel::constant_moments(clipped, upper));
-        result.nonzeros.push_back(integers_[i].count + clipped + fractions.count);
+        result.nonzeros.push_back(integers_[i].count + (upper != 0 ? clipped : 0) +
+                                  fractions.count);
         result.total.push_back(static_cast<double>(integers_[i].sum) +
                                fractions.mean * static_cast<double>(fractions.count) +
                                upper * static_cast<double>(clipped));

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "format/soma/matrix.h"
+#include "pipeline/testing/memory_matrix.h"
+
+// A MemoryMatrix as the public Matrix, for tests of what takes one.
+
+namespace penstock::pipeline::testing {
+
+inline Matrix as_matrix(const std::shared_ptr<MemoryMatrix>& source) {
+  auto state = std::make_shared<Matrix::State>(Matrix::State::Origin{
+      [source]() -> format::MatrixSourcePtr { return source; }, [] { return std::nullopt; }});
+  state->shape = {source->options().rows, source->options().columns};
+  state->value_type = source->info().value_type;
+  state->path = "memory";
+  return Matrix(std::move(state));
+}
+
+}  // namespace penstock::pipeline::testing
