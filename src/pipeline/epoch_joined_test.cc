@@ -33,7 +33,7 @@ Joined random_join(uint64_t seed) {
   std::mt19937_64 random(seed);
   Joined joined;
   // More than 65,536 columns want wider indices than the parts have.
-  joined.columns = random() % 4 == 0 ? 70'000 : 40 + static_cast<int64_t>(random() % 200);
+  joined.columns = random() % 4 == 0 ? 90'000 : 40 + static_cast<int64_t>(random() % 200);
   const size_t count = 1 + random() % 4;
   int64_t offset = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -160,6 +160,50 @@ TEST(EpochJoined, RanksShareTheRowsAndAnEpochGoesOn) {
     std::sort(all.begin(), all.end());
     ASSERT_EQ(all, joined.rows.to_vector());
     if (::testing::Test::HasFailure()) return;
+  }
+}
+
+/// What the reader of a join tells before anything is read is what the readers of its parts tell.
+TEST(EpochJoined, ReaderTellsWhatThePartsTell) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Joined joined = random_join(seed);
+    const auto source = joined.source();
+    std::vector<int64_t> all(static_cast<size_t>(joined.columns));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    const auto reader = source->reader(all);
+    uint32_t unit = 0;
+    uint64_t bytes = 0;
+    double most = 0;
+    EXPECT_EQ(source->info().value_type, DataType::kFloat32);
+    EXPECT_EQ(source->info().row_domain_end,
+              joined.parts.back().row_offset + joined.parts.back().row_end);
+    for (const format::JoinedPart& part : joined.parts) {
+      const auto own = part.source->reader(part.columns);
+      const RowSelection rows =
+          joined.rows & RowSelection::range(part.row_offset, part.row_offset + part.row_end);
+      bytes += own->bytes_needed(rows.shifted(-part.row_offset));
+      const double packed = own->packed_bytes_per_cell();
+      const auto units = part.source->units();
+      for (uint32_t i = 0; i < units.size() && units[i].row_begin < part.row_end; ++i, ++unit) {
+        const plan::FetchUnit& found = source->units()[unit];
+        ASSERT_EQ(found.row_begin, units[i].row_begin + part.row_offset);
+        ASSERT_EQ(found.row_end, std::min(units[i].row_end, part.row_end) + part.row_offset);
+        ASSERT_EQ(reader->in_flight_bytes(unit), own->in_flight_bytes(i));
+        const double told = reader->packed_bytes_per_cell_of(unit);
+        // Wider indices take more: 5 bytes for 3 where values are codes, 8 for 6 where not.
+        if (joined.columns > 65'536) {
+          ASSERT_DOUBLE_EQ(told, packed * (5.0 / 3.0));
+        } else {
+          ASSERT_DOUBLE_EQ(told, packed);
+        }
+        most = std::max(most, told);
+      }
+    }
+    ASSERT_EQ(unit, source->units().size());
+    EXPECT_EQ(reader->bytes_needed(joined.rows), bytes);
+    EXPECT_DOUBLE_EQ(reader->packed_bytes_per_cell(), most);
+    EXPECT_THROW(reader->in_flight_bytes(unit), InvalidArgument);
   }
 }
 

@@ -125,6 +125,7 @@ class MemoryReader;
 
 class MemoryDecode : public format::UnitDecode {
  public:
+  const MemoryReader* reader() const { return reader_.get(); }
   MemoryDecode(std::shared_ptr<const MemoryReader> reader, uint32_t unit, std::vector<int64_t> rows)
       : reader_(std::move(reader)), unit_(unit), rows_(std::move(rows)), staged_(rows_.size()) {}
 
@@ -177,7 +178,13 @@ class MemoryReader : public format::MatrixReader,
   std::unique_ptr<format::UnitDecode> start(
       uint32_t unit, std::vector<int64_t> rows,
       std::unique_ptr<format::UnitDecode> recycled) const override {
-    recycled.reset();
+    if (recycled != nullptr) {
+      const auto* own = dynamic_cast<const MemoryDecode*>(recycled.get());
+      if (own == nullptr || own->reader() != this) {
+        throw Internal("test source: what is recycled is another reader's");
+      }
+      recycled.reset();
+    }
     matrix_->maybe_fail(Fault::kStart);
     const auto& fetch_unit = matrix_->units()[unit];
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -188,7 +195,10 @@ class MemoryReader : public format::MatrixReader,
     }
     return std::make_unique<MemoryDecode>(shared_from_this(), unit, std::move(rows));
   }
-  uint64_t in_flight_bytes(uint32_t) const override { return matrix_->options().unit_bytes; }
+  uint64_t in_flight_bytes(uint32_t unit) const override {
+    if (unit >= matrix_->units().size()) throw Internal("test source: no such unit");
+    return matrix_->options().unit_bytes;
+  }
   double packed_bytes_per_cell() const override {
     const double share = static_cast<double>(columns_.size()) /
                          static_cast<double>(std::max<int64_t>(1, matrix_->options().columns));
