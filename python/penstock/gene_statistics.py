@@ -12,7 +12,9 @@ from . import _core
 from .arguments import checked_text, described
 from .column_values import is_missing
 from .errors import InvalidArgument
+from .joined import JoinedExperiment
 from .sharding import Share
+from .table import JOINID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +90,7 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
     """
     import pandas as pd
 
+    check_dataset(ds)
     groups = None if group_by is None else group_codes(ds, group_by)
     moments = gene_moments(ds, groups)
     frame = pd.DataFrame(
@@ -120,7 +123,8 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a cell, indexed by soma_joinid, ascending: ``mean`` and ``variance`` over its genes,
-        ``nonzeros`` (genes with a value), ``total``.
+        ``nonzeros`` (genes with a value), ``total``. Of joined experiments the index has the source,
+        then the joinid.
 
     Raises
     ------
@@ -139,7 +143,20 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
         variance = squared_deviation / (genes - 1.0 if genes > 1 else np.nan)
     return pd.DataFrame(
         {"mean": mean, "variance": variance, "nonzeros": nonzeros, "total": total},
-        index=pd.Index(ds._selection.rows.to_numpy(), name="soma_joinid"),
+        index=_cell_index(ds),
+    )
+
+
+def _cell_index(ds: Dataset) -> pd.Index:
+    import pandas as pd
+
+    joinids = ds.obs.own_joinids(ds._selection.rows.to_numpy())
+    experiment = ds.experiment
+    if not isinstance(experiment, JoinedExperiment):
+        return pd.Index(joinids, name=JOINID)
+    source = ds.obs.read([experiment.source_column])[experiment.source_column]
+    return pd.MultiIndex.from_arrays(
+        [source.to_pandas(), joinids], names=[experiment.source_column, JOINID]
     )
 
 
@@ -198,11 +215,18 @@ def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None
     )
 
 
-def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
+def check_dataset(ds: Any) -> None:
+    """Refuse what is no Dataset, a path say, with `InvalidArgument`."""
     from .dataset import Dataset
 
     if not isinstance(ds, Dataset):
-        raise InvalidArgument(f"statistics are of a penstock Dataset, got {described(ds)}")
+        raise InvalidArgument(
+            f"statistics are of a penstock Dataset, got {described(ds)}: make one with ps.Dataset"
+        )
+
+
+def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
+    check_dataset(ds)
     selection, settings = ds._selection, ds._settings
     chain = selection.transforms
     if chain is not None and (chain.max_tokens is not None or chain.is_centred or chain.callables):

@@ -10,7 +10,14 @@ import numpy as np
 from .arguments import checked_choice, checked_int, described
 from .dispersion_genes import by_dispersion
 from .errors import InvalidArgument
-from .gene_statistics import Floats, Groups, Moments, gene_moments, group_codes
+from .gene_statistics import (
+    Floats,
+    Groups,
+    Moments,
+    check_dataset,
+    gene_moments,
+    group_codes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +81,7 @@ def highly_variable_genes(
     """
     import pandas as pd
 
+    check_dataset(ds)
     n = checked_int("n", n, least=1)
     checked_choice("flavor", flavor, FLAVORS)
     groups = None if batch_key is None else _batches(ds, batch_key)

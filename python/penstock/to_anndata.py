@@ -27,6 +27,13 @@ _BATCH_SIZE = 1024
 def to_anndata(dataset: Dataset, max_size: int | str) -> Any:
     """Read all cells of a dataset; see `Dataset.to_anndata`."""
     most = parse_memory_size("max_size", max_size)
+    chain = dataset._selection.transforms
+    if chain is not None and chain.makes_rows:
+        raise InvalidArgument(
+            "the transforms of this dataset make no sparse matrix of X, as AnnData is given here: leave "
+            "Scale(mean=) and RankTokens out by with_settings(transforms=…), and scale the result with "
+            "scanpy"
+        )
     _check_size(dataset, _expected_bytes(dataset), most, "about ")
     import anndata
 
@@ -57,6 +64,7 @@ def _read_x(dataset: Dataset, most: int) -> Any:
         uneven="exact",
         sampling=None,
         device=None,
+        dtype=dataset._settings.engine_dtype,  # numpy has no bfloat16
     )
     whole._batch_format = replace(
         dataset._batch_format, format="numpy", obs_format="arrays", obs_columns=[], pad_column=None
@@ -75,7 +83,7 @@ def _read_x(dataset: Dataset, most: int) -> Any:
         held += sum(array.nbytes for array in (X.data, X.indices, X.indptr))
         _check_size(dataset, held, most, "more than ")
     if not parts:
-        return sp.csr_matrix((0, dataset.n_vars), dtype=dataset._settings.dtype)
+        return sp.csr_matrix((0, dataset.n_vars), dtype=whole._settings.dtype)
     return sp.vstack(parts, format="csr")
 
 
@@ -85,7 +93,7 @@ def _expected_bytes(dataset: Dataset) -> int:
     matrix = selection.matrix
     stored_cells, stored_genes = max(1, dataset.experiment.n_obs), max(1, matrix.shape[1])
     share = dataset.n_obs / stored_cells * min(1.0, dataset.n_vars / stored_genes)
-    entry = np.dtype(dataset._settings.dtype).itemsize + np.dtype(np.int32).itemsize
+    entry = np.dtype(dataset._settings.engine_dtype).itemsize + np.dtype(np.int32).itemsize
     return int(matrix.stored_cells() * share * entry) + dataset.n_obs * 4
 
 

@@ -255,6 +255,10 @@ def test_values_that_share_a_code() -> None:
         (lambda: ps.NumericEncoder("a", missing="mean"), "missing must be a number, got 'mean'"),
         (lambda: ps.NumericEncoder("a", dtype="int32"), "dtype must be a type of floats"),
         (lambda: ps.LabelEncoder("a").fixed(), "not fitted yet"),
+        (
+            lambda: ps.LabelEncoder("a").transform({"a": np.array(["x"], object)}),
+            "not fitted yet: give it to a Dataset",
+        ),
         (lambda: encode(ps.NumericEncoder("a"), coded("a", [0])), r"use LabelEncoder\('a'\)"),
     ],
 )

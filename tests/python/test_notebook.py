@@ -71,6 +71,27 @@ def test_what_is_too_large_is_refused_with_its_size(census_like: Oracle) -> None
         some.to_anndata(max_size=int(expected * 1.05))
 
 
+def test_anndata_takes_no_rows_without_zeros(census_like: Oracle) -> None:
+    ds = ps.Dataset(census_like.path)
+    ones = np.ones(ds.n_vars)
+    names = dict.fromkeys(ds.var_names, 1)
+    for step in (ps.Scale(ones, mean=ones), ps.RankTokens(names, names)):
+        with pytest.raises(ps.InvalidArgument, match=r"with_settings\(transforms="):
+            ds.with_settings(transforms=[step]).to_anndata()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_anndata_of_a_dataset_for_torch(census_like: Oracle, dtype: str) -> None:
+    """Numpy has not all of torch's types: what the engine makes comes."""
+    pytest.importorskip("torch")
+    ds = ps.Dataset(census_like.path, format="torch", device="cpu", dtype=dtype)
+    data = ds.random_split(50, ds.n_obs - 50)[0].to_anndata()
+    assert data.X.dtype == np.float32
+    np.testing.assert_array_equal(
+        data.X.toarray(), census_like.X[data.obs["soma_joinid"].to_numpy()].toarray()
+    )
+
+
 def test_a_bar_for_an_epoch(census_like: Oracle) -> None:
     ds = ps.Dataset(census_like.path, batch_size=100)
     out = io.StringIO()

@@ -200,8 +200,14 @@ def test_what_statistics_refuse(soma_small: Oracle) -> None:
                 statistics(ds.with_settings(transforms=[step]))
     with pytest.raises(ps.NotFound, match="'nope'"):
         ps.gene_statistics(ds, group_by="nope")
-    with pytest.raises(ps.InvalidArgument, match="of a penstock Dataset"):
-        ps.gene_statistics(soma_small.X)
+    for call in (
+        lambda: ps.gene_statistics(soma_small.X),
+        lambda: ps.gene_statistics(soma_small.path, group_by="groups"),
+        lambda: ps.cell_statistics(soma_small.path),
+        lambda: ps.highly_variable_genes(soma_small.path),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=r"(?s)of a penstock Dataset.* make one"):
+            call()
     with pytest.raises(ps.ResourceExhausted, match="memory_budget"):
         ps.gene_statistics(ds.with_settings(memory_budget=1000))
 

@@ -142,6 +142,11 @@ class LabelEncoder(Encoder):
         if code is not None:
             codes[rows] = code
             return
+        if self.needs_fit and not len(self._classes):
+            raise InvalidArgument(
+                f"the encoder {self.name!r} is not fitted yet: give it to a Dataset, ask that for it "
+                f"(ds.encoders[{self.name!r}]), or give it classes"
+            )
         found = list(dict.fromkeys(labels[row] for row in rows))
         if found[0] is None or found[0] != found[0]:
             raise InvalidArgument(
