@@ -7,9 +7,11 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
-// Memory of the engine as numpy arrays, without a copy.
+// Memory of the engine as numpy arrays, and of numpy's as arguments, without a copy.
 //
 // An array keeps a shared pointer to whatever owns its bytes. A process that was forked inherits
 // arrays whose owner has locks and threads that do not exist there: owners are then leaked, not
@@ -38,6 +40,21 @@ inline nanobind::object numpy_array(const void* data, std::initializer_list<size
   nanobind::ndarray<nanobind::numpy> array(const_cast<void*>(data), shape, owner, {},
                                            dlpack_dtype(type));
   return nanobind::cast(array);
+}
+
+/// A contiguous array of one dimension that Python gave, alive for the call.
+template <typename T>
+using Vector =
+    nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
+template <typename T>
+std::span<const T> span_of(const Vector<T>& array) {
+  return {array.data(), array.size()};
+}
+
+template <typename T>
+std::vector<T> copy_of(const Vector<T>& array) {
+  return std::vector<T>(array.data(), array.data() + array.size());
 }
 
 }  // namespace penstock::python

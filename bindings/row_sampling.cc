@@ -1,24 +1,10 @@
-#include <nanobind/ndarray.h>
 #include <penstock/row_sampling.h>
 
-#include <span>
-
+#include "numpy_array.h"
 #include "register.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
-namespace {
-
-template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-std::span<const T> span_of(const Vector<T>& array) {
-  return {array.data(), array.size()};
-}
-
-}  // namespace
-
 void register_row_sampling(nb::module_& module) {
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<RowWeights>(module, "RowWeights", "Sampling weights of selected rows, by position.")

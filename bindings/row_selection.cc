@@ -1,9 +1,7 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 #include <penstock/row_selection.h>
 
-#include <span>
 #include <vector>
 
 #include "numpy_array.h"
@@ -13,14 +11,6 @@
 namespace penstock::python {
 namespace nb = nanobind;
 namespace {
-
-template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-std::span<const T> span_of(const Vector<T>& array) {
-  return {array.data(), array.size()};
-}
 
 nb::object to_numpy(const RowSelection& selection) {
   auto joinids = [&] {

@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 #include <penstock/statistics.h>
@@ -15,15 +14,7 @@ namespace penstock::python {
 namespace nb = nanobind;
 namespace {
 
-template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 constexpr double kSignalPollSeconds = 0.1;
-
-template <typename T>
-std::vector<T> copy_of(const Vector<T>& array) {
-  return std::vector<T>(array.data(), array.data() + array.size());
-}
 
 /// Reads to the end; the GIL is held between the polls for signals alone.
 void run(StatisticsPass& pass) {

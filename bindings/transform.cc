@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <penstock/error.h>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "numpy_array.h"
 #include "register.h"
 
 namespace penstock::python {
@@ -17,14 +17,7 @@ namespace nb = nanobind;
 namespace {
 
 template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
 using OptionalVector = std::optional<Vector<T>>;
-
-template <typename T>
-std::vector<T> copy_of(const Vector<T>& array) {
-  return std::vector<T>(array.data(), array.data() + array.size());
-}
 
 TransformStep::Numbers numbers(const OptionalVector<double>& array) {
   if (!array) return nullptr;

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -56,7 +56,19 @@ class NormalizeTotal(Transform):
 
 
 @dataclass(frozen=True)
-class Log1p(Transform):
+class _OfBase(Transform):
+    """A step with the base of a logarithm; `_method` is that of the engine's plan."""
+
+    base: float | None = None
+    _method: ClassVar[str]
+
+    def add_to(self, chain: Chain) -> None:
+        """Check the step and add it."""
+        chain.add(self._method, _log_of_base(self.base))
+
+
+@dataclass(frozen=True)
+class Log1p(_OfBase):
     """``log(1 + x)``; `scanpy.pp.log1p`.
 
     Parameters
@@ -65,15 +77,11 @@ class Log1p(Transform):
         Of the logarithm; e by default.
     """
 
-    base: float | None = None
-
-    def add_to(self, chain: Chain) -> None:
-        """Check the step and add it."""
-        chain.add("log1p", _log_of_base(self.base))
+    _method = "log1p"
 
 
 @dataclass(frozen=True)
-class Expm1(Transform):
+class Expm1(_OfBase):
     """``base ** x - 1``, the inverse of `Log1p`.
 
     Parameters
@@ -82,11 +90,7 @@ class Expm1(Transform):
         Of the logarithm; e by default.
     """
 
-    base: float | None = None
-
-    def add_to(self, chain: Chain) -> None:
-        """Check the step and add it."""
-        chain.add("expm1", _log_of_base(self.base))
+    _method = "expm1"
 
 
 @dataclass(frozen=True)

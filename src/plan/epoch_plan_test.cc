@@ -12,22 +12,13 @@
 
 #include "base/hash64.h"
 #include "plan/rank_cut.h"
+#include "plan/testing/random_units.h"
 
 namespace penstock::plan {
 namespace {
 
-using Rng = std::mt19937_64;
-
-std::vector<UnitRows> random_units(Rng& rng, size_t count, uint32_t max_rows) {
-  std::vector<UnitRows> units;
-  uint64_t position = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto rows = static_cast<uint32_t>(1 + rng() % max_rows);
-    units.push_back({static_cast<uint32_t>(i * 3 + 1), position, rows, rows * (100 + rng() % 50)});
-    position += rows;
-  }
-  return units;
-}
+using testing::random_units;
+using testing::Rng;
 
 uint64_t total_rows(const std::vector<UnitRows>& units) {
   uint64_t rows = 0;

@@ -11,22 +11,13 @@
 #include <vector>
 
 #include "plan/portable_log.h"
+#include "plan/testing/random_units.h"
 
 namespace penstock::plan {
 namespace {
 
-using Rng = std::mt19937_64;
-
-std::vector<UnitRows> random_units(Rng& rng, size_t count, uint32_t max_rows) {
-  std::vector<UnitRows> units;
-  uint64_t position = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto rows = static_cast<uint32_t>(1 + rng() % max_rows);
-    units.push_back({static_cast<uint32_t>(i * 2), position, rows, rows * uint64_t{100}});
-    position += rows;
-  }
-  return units;
-}
+using testing::random_units;
+using testing::Rng;
 
 uint64_t row_count(const std::vector<UnitRows>& units) {
   return units.back().first_position + units.back().row_count;
