@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .call_site import call_site
@@ -68,11 +69,8 @@ class RankAgreement:
             return
         try:
             difference = self._exchange(store, course)
-        except (
-            RuntimeError,
-            ValueError,
-        ):  # the store is gone, or does not compare: not our business
-            return
+        except (RuntimeError, ValueError, KeyError):
+            return  # the store is gone, or does not compare: not our business
         if difference is not None:
             raise InvalidArgument(difference)
 
@@ -86,11 +84,11 @@ class RankAgreement:
             keys.insert(0, f"penstock/{self.site}/first")
         was_here = place in self._begun
         self._begun.add(place)
-        for key in keys:
-            first = json.loads(store.compare_set(key, "", json.dumps(own)))
+        for number, key in enumerate(keys):
+            keys[number], first = _entry(store, key, own)
             difference = differences(first, own)
             if difference is not None:
-                for each in keys:
+                for each in keys[: number + 1]:
                     store.set(f"{each}/outcome", difference)
                 return difference
         if was_here:
@@ -113,6 +111,39 @@ class RankAgreement:
                 return None
             time.sleep(pause)
             pause = min(1.5 * pause, _MOST_PAUSE_SECONDS)
+
+
+def _entry(store: Any, key: str, own: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Key of the entry of this run, and what the first rank wrote there; it may be this one.
+
+    A store that outlives the processes, as that of torchrun's agent when workers are started again,
+    has entries of those before. They were written before this process was started, and those of its
+    own run after: a process group is there when all of its processes are.
+    """
+    began, run = _process_start(), 0
+    written = json.dumps({**own, "time": time.time()}).encode()
+    while True:
+        name = f"{key}/{run}"
+        there = bytes(store.compare_set(name, "", written.decode()))
+        first: dict[str, Any] = json.loads(there)
+        if there == written or first["time"] >= began:
+            return name, first
+        run += 1
+
+
+def _process_start() -> float:
+    """When this process was started, in seconds since 1970; 0 where that cannot be told.
+
+    proc(5): field 22 of stat, ticks since boot; uptime, seconds since boot.
+    """
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    now = time.time()
+    start = now - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    return start if start <= now else 0.0  # containers may tell an uptime of their own
 
 
 def announcement(course: Course) -> dict[str, Any]:

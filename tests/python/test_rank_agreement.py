@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import write_small_tiles
+from penstock import rank_agreement
 from penstock.call_site import call_site
-from penstock.rank_agreement import differences
+from penstock.rank_agreement import RankAgreement, differences
 from torchrun import finish, torchrun
 
 SCRIPT = Path(__file__).with_name("rank_agreement_script.py")
@@ -88,6 +93,50 @@ def test_the_message_says_what_differs_and_no_more() -> None:
     assert "epoch: selected cells: 10 on rank 0, 9 on rank 1; uneven: 'drop' on rank 0" in both
     assert "fingerprint" not in both
     assert "fingerprint of the stored data: 1 on" in differences(first, {**first, "plan": 2})
+
+
+def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> None:
+    """Workers that torchrun's agent starts again may find the store as the ones before left it."""
+    import torch.distributed
+
+    store = torch.distributed.HashStore()
+    monkeypatch.setattr(rank_agreement, "WAIT_SECONDS", 0.0)
+
+    def begins(agreement: RankAgreement, seed: int) -> str | None:
+        shape = SimpleNamespace(
+            world_size=2, seed=seed, batch_size=8, shuffle=True, chunk_size=0, uneven="drop",
+            drop_last=False, min_batch=1, sampling=0,
+        )  # fmt: skip
+        course = SimpleNamespace(
+            share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,
+            selected=(10, 1), rank_plan=1,
+        )  # fmt: skip
+        return agreement._exchange(store, course)
+
+    def dataset_of_a_rank() -> RankAgreement:
+        agreement = RankAgreement()
+        agreement.site = "the same"
+        return agreement
+
+    with monkeypatch.context() as before:
+        before.setattr(rank_agreement.time, "time", lambda: 1000.0)  # in 1970
+        before.setattr(rank_agreement, "_process_start", lambda: 0.0)
+        assert begins(dataset_of_a_rank(), 5) is None
+        assert "seed: 5 on rank 5, 6 on rank 6" in begins(dataset_of_a_rank(), 6)
+    assert begins(dataset_of_a_rank(), 0) is None
+    assert begins(dataset_of_a_rank(), 0) is None
+    assert "seed: 0 on rank 0, 1 on rank 1" in begins(dataset_of_a_rank(), 1)
+    with monkeypatch.context() as odd:  # a clock that is ahead: nothing is compared, nothing hangs
+        odd.setattr(rank_agreement, "_process_start", lambda: 1e12)
+        assert begins(dataset_of_a_rank(), 7) is None
+        assert begins(dataset_of_a_rank(), 8) is None
+
+
+def test_the_start_of_this_process_is_known() -> None:
+    code = "from penstock import rank_agreement; print(rank_agreement._process_start())"
+    before = time.time()
+    out = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert before - 1 < float(out) < time.time()
 
 
 def test_a_call_site_is_a_line_of_the_program_and_a_number() -> None:
