@@ -40,5 +40,9 @@ penstock_module(ZLIB zlib zlib1g-dev)
 # Debian ships CRoaring without pkg-config data; its CMake package exports the plain target `roaring`.
 penstock_package(roaring roaring libroaring-dev)
 penstock_module(CRYPTO libcrypto libssl-dev)
+# HTTP and S3: transfers, listings, and the JSON of manifests and metadata services.
+penstock_module(CURL libcurl libcurl4-openssl-dev)
+penstock_module(PUGIXML pugixml libpugixml-dev)
+penstock_package(nlohmann_json nlohmann_json::nlohmann_json nlohmann-json3-dev)
 penstock_package(BZip2 BZip2::BZip2 libbz2-dev)
 penstock_package(Threads Threads::Threads libc6-dev)

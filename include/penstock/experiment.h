@@ -1,6 +1,7 @@
 #pragma once
 
 #include <penstock/row_selection.h>
+#include <penstock/storage_options.h>
 #include <penstock/table.h>
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct OpenOptions {
   /// Reads what was visible at this time (milliseconds since the epoch); the newest when absent.
   std::optional<uint64_t> timestamp_ms;
   unsigned threads = 0;  ///< for metadata and tables; 0: as many as cores
+  StorageOptions storage{};
 };
 
 struct ReadOptions {

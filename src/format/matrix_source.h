@@ -62,7 +62,11 @@ class UnitDecode {
   virtual uint32_t wide_count(uint32_t row) const = 0;  ///< of its record; kernel::kRawRow
   virtual void pack(uint32_t row, std::byte* destination) const = 0;
 
-  virtual uint64_t bytes_read() const = 0;  ///< from the store, after fetch()
+  virtual uint64_t bytes_read() const = 0;             ///< from the store, after fetch()
+  virtual uint64_t read_count() const { return 0; }  ///< reads that the store was asked for
+
+  /// After fetch(), before phase 0: the buffers of a finished one of the same reader may be used.
+  virtual void take_buffers(UnitDecode& /*finished*/) {}
 };
 
 class MatrixReader {
@@ -78,6 +82,12 @@ class MatrixReader {
 
   /// Memory that one unit takes in flight: stored bytes, decode buffers, staged rows.
   virtual uint64_t in_flight_bytes(uint32_t unit) const = 0;
+
+  /// The part of it that a unit takes from fetch() to its first phase.
+  virtual uint64_t fetched_bytes(uint32_t unit) const { return in_flight_bytes(unit); }
+
+  /// fetch() waits for a network: more units should be on their way than are being decoded.
+  virtual bool remote() const { return false; }
 
   /// Expected packed bytes of a stored cell after the choice of columns (about 3 for counts),
   /// measured on a few tiles spread over the store, the same for every call.

@@ -76,6 +76,15 @@ uint64_t JoinedReader::in_flight_bytes(uint32_t unit) const {
   return parts_[matrix_->part_of(unit)].reader->in_flight_bytes(matrix_->unit_of_part[unit]);
 }
 
+uint64_t JoinedReader::fetched_bytes(uint32_t unit) const {
+  return parts_[matrix_->part_of(unit)].reader->fetched_bytes(matrix_->unit_of_part[unit]);
+}
+
+bool JoinedReader::remote() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.reader->remote(); });
+}
+
 double JoinedReader::packed_bytes_per_cell_of_part(size_t index) const {
   const Part& part = parts_[index];
   const double bytes = part.reader->packed_bytes_per_cell();

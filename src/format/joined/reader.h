@@ -32,6 +32,8 @@ class JoinedReader final : public MatrixReader, public std::enable_shared_from_t
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  uint64_t fetched_bytes(uint32_t unit) const override;
+  bool remote() const override;
   double packed_bytes_per_cell() const override;
   double packed_bytes_per_cell_of(uint32_t unit) const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
@@ -68,6 +70,11 @@ class JoinedDecode final : public UnitDecode {
   uint32_t wide_count(uint32_t row) const override { return decode_->wide_count(row); }
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return decode_->bytes_read(); }
+  uint64_t read_count() const override { return decode_->read_count(); }
+  void take_buffers(UnitDecode& finished) override {
+    auto* const other = dynamic_cast<JoinedDecode*>(&finished);
+    if (other != nullptr && other->part_ == part_) decode_->take_buffers(*other->decode_);
+  }
 
   size_t part() const noexcept { return part_; }
   const JoinedReader* reader() const noexcept { return reader_.get(); }

@@ -12,6 +12,8 @@
 #include "format/soma/matrix.h"
 #include "format/tiledb/group.h"
 #include "format/tiledb/metadata.h"
+#include "format/tiledb/prefetch.h"
+#include "io/storage_options.h"
 #include "io/store.h"
 
 // A SOMA experiment is a TileDB group: obs (an array), ms (a group of measurements); a measurement
@@ -124,9 +126,14 @@ struct Experiment::State {
   }
 
   /// Members may be elsewhere, by an absolute URI.
-  static std::string local_path(const GroupMember& member) {
-    io::store_for(member.path);  // Unsupported for another scheme
-    return io::normalize(member.path);
+  std::string local_path(const GroupMember& member) const {
+    if (!io::same_store(path, member.path)) {
+      throw Unsupported("a member lies in another kind of store than its experiment: " +
+                        member.path + ", in " + path);
+    }
+    std::string place = io::normalize(member.path);
+    if (!place.starts_with(path + "/")) format::tiledb::prefetch_metadata(*store, place);
+    return place;
   }
 
   std::shared_ptr<const Group> measurement(std::string_view name) const {
@@ -148,9 +155,10 @@ struct Experiment::State {
 Experiment::Experiment(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
-  io::StorePtr store = io::store_for(uri);
+  io::StorePtr store = io::store_for(uri, options.storage);
   auto state = std::make_shared<State>(std::move(store), io::normalize(uri), options);
   const io::Store& from = *state->store;
+  format::tiledb::prefetch_metadata(from, state->path);
   const bool is_file = from.exists(state->path);
   if (!is_file && !from.is_directory(state->path)) {
     throw NotFound("there is nothing at " + state->path);
@@ -183,7 +191,7 @@ std::vector<std::string> Experiment::measurements() const {
   const auto root = state_->group(state_->path);
   const GroupMember* ms = root->find("ms");
   if (ms == nullptr || ms->type != ObjectType::kGroup) return names;
-  for (const auto& [name, member] : state_->group(State::local_path(*ms))->members()) {
+  for (const auto& [name, member] : state_->group(state_->local_path(*ms))->members()) {
     if (member.type == ObjectType::kGroup) names.push_back(name);
   }
   return names;
@@ -199,7 +207,7 @@ std::vector<std::string> Experiment::layers(std::string_view measurement) const 
   const auto group = state_->measurement(measurement);
   const GroupMember* x = group->find("X");
   if (x == nullptr || x->type != ObjectType::kGroup) return names;
-  for (const auto& [name, member] : state_->group(State::local_path(*x))->members()) {
+  for (const auto& [name, member] : state_->group(state_->local_path(*x))->members()) {
     if (member.type == ObjectType::kArray) names.push_back(name);
   }
   return names;

@@ -91,7 +91,9 @@ void read_generic_tile_offsets(FragmentFooter& footer, ByteReader& reader) {
   footer.tile_var_sizes_offset = read_list(reader, count, "variable tile sizes' offsets");
   footer.tile_validity_offsets_offset = read_list(reader, count, "validity offsets' offsets");
   // Tile minima, maxima, sums and null counts: not used.
-  if (footer.format_version >= 11) read_list(reader, 4 * count, "tile metadata offsets");
+  if (footer.format_version >= 11) {
+    footer.unused_offsets = read_list(reader, 4 * count, "tile metadata offsets");
+  }
   if (footer.format_version >= 12) reader.skip(8, "fragment metadata offset");
   if (footer.format_version >= 16) {
     footer.processed_conditions_offset = reader.read<uint64_t>("processed conditions offset");

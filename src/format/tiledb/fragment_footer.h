@@ -42,6 +42,8 @@ struct FragmentFooter {
   std::vector<uint64_t> tile_var_sizes_offset;
   std::vector<uint64_t> tile_validity_offsets_offset;
   uint64_t processed_conditions_offset = 0;  ///< 0 before format 16
+  /// Of tile minima, maxima, sums and null counts, which are not used but end what is before them.
+  std::vector<uint64_t> unused_offsets;
 
   /// Parses the footer at the reader's place; more may follow. The schema is looked up by the name
   /// that the footer has.

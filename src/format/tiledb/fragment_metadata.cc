@@ -217,6 +217,54 @@ void FragmentMetadata::load_var_tile_sizes(const FragmentField& field) {
   load_list(field.index, ListKind::kVarSizes);
 }
 
+// A generic tile's length is in its header; what follows it in the file bounds it from outside. At
+// least as much as read_generic_tile asks for first.
+io::ObjectRange FragmentMetadata::tile_at(uint64_t offset) const {
+  uint64_t end = UINT64_MAX;
+  const auto consider = [&](uint64_t other) {
+    if (other > offset) end = std::min(end, other);
+  };
+  consider(footer_.rtree_offset);
+  for (const auto* list :
+       {&footer_.tile_offsets_offset, &footer_.tile_var_offsets_offset,
+        &footer_.tile_var_sizes_offset, &footer_.tile_validity_offsets_offset,
+        &footer_.unused_offsets}) {
+    for (const uint64_t other : *list) consider(other);
+  }
+  consider(footer_.processed_conditions_offset);
+  consider(store_->size_bytes(metadata_path()));
+  if (end == UINT64_MAX) end = offset;
+  return {metadata_path(), {offset, std::max(end - offset, kGenericTileFirstRead)}};
+}
+
+void FragmentMetadata::add_list_range(size_t field, ListKind kind,
+                                      std::vector<io::ObjectRange>& ranges) const {
+  if (list(field, kind).loaded.load(std::memory_order_acquire)) return;
+  const std::vector<uint64_t>* const offsets[kListKinds] = {
+      &footer_.tile_offsets_offset, &footer_.tile_var_offsets_offset,
+      &footer_.tile_validity_offsets_offset, &footer_.tile_var_sizes_offset};
+  ranges.push_back(tile_at((*offsets[static_cast<size_t>(kind)])[field]));
+}
+
+void FragmentMetadata::add_offset_range(const FragmentField& field, TilePart part,
+                                        std::vector<io::ObjectRange>& ranges) const {
+  add_list_range(field.index, static_cast<ListKind>(part), ranges);
+}
+
+void FragmentMetadata::add_offset_ranges(const FragmentField& field,
+                                         std::vector<io::ObjectRange>& ranges) const {
+  add_list_range(field.index, ListKind::kData, ranges);
+  if (field.nullable) add_list_range(field.index, ListKind::kValidity, ranges);
+  if (!field.var_length()) return;
+  add_list_range(field.index, ListKind::kVar, ranges);
+  add_list_range(field.index, ListKind::kVarSizes, ranges);
+}
+
+void FragmentMetadata::add_bounds_range(std::vector<io::ObjectRange>& ranges) const {
+  if (lazy_->has_bounds.load(std::memory_order_acquire)) return;
+  ranges.push_back(tile_at(footer_.rtree_offset));
+}
+
 void FragmentMetadata::load_tile_bounds() {
   if (lazy_->has_bounds.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(lazy_->mutex);

@@ -105,6 +105,12 @@ class FragmentMetadata {
   void load_var_tile_sizes(const FragmentField& field);  ///< inflated sizes of kVar tiles
   void load_processed_conditions();
 
+  /// Where a load_* call of the same name will read, unless it is loaded: for Store::will_read.
+  void add_bounds_range(std::vector<io::ObjectRange>& ranges) const;
+  void add_offset_ranges(const FragmentField& field, std::vector<io::ObjectRange>& ranges) const;
+  void add_offset_range(const FragmentField& field, TilePart part,
+                        std::vector<io::ObjectRange>& ranges) const;
+
   const TileBounds& tile_bounds() const;
   bool has_tile_offsets(const FragmentField& field, TilePart part) const noexcept;
   /// Where a tile lies in its file, checked at load against the file's size.
@@ -129,6 +135,8 @@ class FragmentMetadata {
   void make_fields();
   List& list(size_t field, ListKind kind) const;
   void load_list(size_t field, ListKind kind);
+  void add_list_range(size_t field, ListKind kind, std::vector<io::ObjectRange>& ranges) const;
+  io::ObjectRange tile_at(uint64_t offset) const;
   std::string metadata_path() const;
 
   io::StorePtr store_;

@@ -15,8 +15,6 @@ namespace {
 
 // version, stored size, inflated size, type, cell size, encryption, pipeline size
 constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
-// What is read before the length is known; most generic tiles are smaller and need no second read.
-constexpr uint64_t kFirstReadBytes = 16 * 1024;
 // Filters are a few bytes each; TileDB writes one.
 constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
 // TileDB deflates generic tiles in chunks of 64 KiB, which deflate can shrink 1,030 times at best.
@@ -135,7 +133,7 @@ GenericTile read_generic_tile(const io::Store& store, const std::string& path, u
                         std::to_string(object_bytes));
     }
     const uint64_t available = object_bytes - offset;
-    Buffer stored(std::min(available, kFirstReadBytes));
+    Buffer stored(std::min(available, kGenericTileFirstRead));
     store.read(path, offset, stored.span());
 
     ByteReader reader(stored.span());

@@ -23,6 +23,10 @@ inline constexpr uint32_t kNewestFormatVersion = 23;
 /// Fragments name their schema and always write their footer's length from here on (TileDB 2.4).
 inline constexpr uint32_t kOldestFragmentVersion = 10;
 
+/// What is read of a generic tile before its length is known; most are smaller and need no second
+/// read.
+inline constexpr uint64_t kGenericTileFirstRead = 16 * 1024;
+
 struct GenericTile {
   uint32_t format_version = 0;
   Buffer bytes;               ///< inflated contents

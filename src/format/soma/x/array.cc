@@ -150,6 +150,19 @@ void XArray::load_tile_lists(unsigned threads) {
       if (part < 0 || fragment.has(XPart(part))) jobs.push_back({&fragment, part});
     }
   }
+  if (store_->traits().remote) {
+    std::vector<io::ObjectRange> ranges;
+    for (const Job& job : jobs) {
+      const FragmentMetadata& metadata = *job.fragment->metadata;
+      if (job.part < 0) {
+        metadata.add_bounds_range(ranges);
+      } else {
+        metadata.add_offset_range(job.fragment->field(XPart(job.part)), tiledb::TilePart::kData,
+                                  ranges);
+      }
+    }
+    store_->will_read(ranges);
+  }
   parallel_for(jobs.size(), threads, [&](size_t i) {
     XFragment& fragment = *jobs[i].fragment;
     if (jobs[i].part >= 0) {

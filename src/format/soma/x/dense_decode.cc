@@ -53,14 +53,16 @@ void XDenseDecode::find_parts() {
 
 void XDenseDecode::fetch() {
   reads_.clear();
-  for (size_t i = 0; i < reader_->array().fragments().size(); ++i) fetch_fragment(i);
+  requests_.clear();
+  for (size_t i = 0; i < reader_->array().fragments().size(); ++i) plan_fragment(i);
+  reader_->array().store().read_many(requests_);
   std::stable_sort(stored_.begin(), stored_.end(),
                    [](const Stored& a, const Stored& b) { return a.part < b.part; });
   block_.resize_discard(checked_mul<size_t>(rows_.size() * value_bytes_, reader_->columns().size(),
                                             "rows of a unit"));
 }
 
-void XDenseDecode::fetch_fragment(size_t number) {
+void XDenseDecode::plan_fragment(size_t number) {
   const XDenseArray& array = reader_->array();
   const XDenseFragment& fragment = array.fragments()[number];
   std::vector<io::ByteRange> wanted;
@@ -72,11 +74,11 @@ void XDenseDecode::fetch_fragment(size_t number) {
     wanted.push_back(fragment.metadata->tile_range(*fragment.field, tiledb::TilePart::kData, tile));
     stored_.push_back({i, number, tile, {}});
   }
-  const auto plan = io::coalesce(wanted);
+  const auto plan = io::coalesce(wanted, array.store().traits().coalescing);
   const size_t first_read = reads_.size();
   for (const io::ByteRange& range : plan.reads) {
     reads_.emplace_back(range.length);
-    array.store().read(fragment.path, range.offset, reads_.back().span());
+    requests_.push_back({fragment.path, range.offset, reads_.back().span()});
     bytes_read_ += range.length;
   }
   for (size_t i = 0; i < wanted.size(); ++i) {

@@ -27,6 +27,7 @@ class XDenseReader final : public MatrixReader, public std::enable_shared_from_t
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  bool remote() const override { return array_->store().traits().remote; }
   double packed_bytes_per_cell() const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
 
@@ -62,6 +63,7 @@ class XDenseDecode final : public UnitDecode {
   uint32_t wide_count(uint32_t row) const override { return wide_[row]; }
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return bytes_read_; }
+  uint64_t read_count() const override { return requests_.size(); }
 
  private:
   /// A tile of the grid with chosen rows and columns: ranges of rows_ and columns().
@@ -79,7 +81,7 @@ class XDenseDecode final : public UnitDecode {
   };
 
   void find_parts();
-  void fetch_fragment(size_t fragment);
+  void plan_fragment(size_t fragment);
   void fill(const Part& part);
   void decode(const Part& part, const Stored& stored);
   std::byte* cell(size_t row, size_t column) noexcept {
@@ -93,6 +95,7 @@ class XDenseDecode final : public UnitDecode {
   std::vector<Part> parts_;
   std::vector<Stored> stored_;  // by part, then fragment
   std::vector<Buffer> reads_;
+  std::vector<io::ReadRequest> requests_;
   Buffer block_;
   std::vector<uint32_t> nnz_;
   std::vector<uint32_t> wide_;

@@ -108,6 +108,20 @@ uint64_t XReader::unit_bytes(uint32_t unit) const {
   return stored + scratch + static_cast<uint64_t>(bytes) + tiles * kTileBytes + rows * kRowBytes;
 }
 
+uint64_t XReader::fetched_bytes(uint32_t unit) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  uint64_t stored = 0;
+  for (const XTileId id : array_->tiles_of(place.row_begin, place.row_end)) {
+    if (wanted(id)) stored += array_->fragments()[id.fragment].stored_bytes(id.tile);
+  }
+  // Gaps that are read over, and what a unit is before its tiles are staged.
+  return stored + stored / 16 + (uint64_t{64} << 10) +
+         static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, 1 << 20)) *
+             kRowBytes;
+}
+
+bool XReader::remote() const { return array_->store().traits().remote; }
+
 double XReader::packed_bytes_per_cell() const { return sample().packed_bytes; }
 
 const XReader::Sample& XReader::sample() const {
@@ -129,6 +143,19 @@ XTileBytes XReader::read_tile(XTileId id, std::vector<Buffer>& buffers) const {
   return bytes;
 }
 
+void XReader::will_read(std::span<const XTileId> tiles) const {
+  std::vector<io::ObjectRange> ranges;
+  for (const XTileId id : tiles) {
+    if (!wanted(id)) continue;
+    const XFragment& fragment = array_->fragments()[id.fragment];
+    for (size_t part = 0; part < kXPartCount; ++part) {
+      if (!fragment.reads(XPart(part))) continue;
+      ranges.push_back({fragment.path(XPart(part)), fragment.range(XPart(part), id.tile)});
+    }
+  }
+  array_->store().will_read(ranges);
+}
+
 XReader::Sample XReader::take_sample() const {
   std::vector<XTileId> all;
   const uint64_t count = array_->info().tile_count;
@@ -141,6 +168,7 @@ XReader::Sample XReader::take_sample() const {
     }
     number += tiles;
   }
+  if (array_->store().traits().remote) will_read(all);
   double stored = 0, kept = 0, wide = 0, runs = 0;
   bool repeating = false;
   auto scratch = scratch_pool_.take();

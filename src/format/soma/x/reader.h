@@ -23,6 +23,8 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  uint64_t fetched_bytes(uint32_t unit) const override;
+  bool remote() const override;
   double packed_bytes_per_cell() const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
 
@@ -36,6 +38,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   };
   const Sample& sample() const;
   Sample take_sample() const;
+  void will_read(std::span<const XTileId> tiles) const;
   bool wanted(XTileId id) const;
   uint64_t unit_bytes(uint32_t unit) const;
   XTileBytes read_tile(XTileId id, std::vector<Buffer>& buffers) const;

@@ -76,15 +76,22 @@ void XUnitDecode::make_tile_tasks() {
 }
 
 void XUnitDecode::fetch() {
+  const io::Store& store = context_.array.store();
+  const io::CoalescingOptions options = store.traits().coalescing;
+  std::vector<io::ReadRequest> requests;
   for (size_t begin = 0; begin < tiles_.size();) {
     size_t end = begin;
     while (end < tiles_.size() && tiles_[end].fragment == tiles_[begin].fragment) ++end;
-    fetch_fragment(begin, end);
+    plan_fragment(begin, end, options, requests);
     begin = end;
   }
+  store.read_many(requests);
 }
 
-void XUnitDecode::fetch_fragment(size_t tile_begin, size_t tile_end) {
+// Places the tiles of one fragment in reads of its files; `requests` will fill them.
+void XUnitDecode::plan_fragment(size_t tile_begin, size_t tile_end,
+                                const io::CoalescingOptions& options,
+                                std::vector<io::ReadRequest>& requests) {
   const XFragment& fragment = context_.array.fragments()[tiles_[tile_begin].fragment];
   std::vector<io::ByteRange> wanted;
   for (size_t part = 0; part < kXPartCount; ++part) {
@@ -93,14 +100,14 @@ void XUnitDecode::fetch_fragment(size_t tile_begin, size_t tile_end) {
     for (size_t i = tile_begin; i < tile_end; ++i) {
       wanted.push_back(fragment.range(XPart(part), tiles_[i].tile));
     }
-    const auto plan = io::coalesce(wanted);
+    const auto plan = io::coalesce(wanted, options);
     const size_t first = read_count_;
     read_count_ += plan.reads.size();
     if (reads_.size() < read_count_) reads_.resize(read_count_);
     for (size_t i = 0; i < plan.reads.size(); ++i) {
       Buffer& read = reads_[first + i];
       read.resize_discard(plan.reads[i].length);
-      context_.array.store().read(fragment.path(XPart(part)), plan.reads[i].offset, read.span());
+      requests.push_back({fragment.path(XPart(part)), plan.reads[i].offset, read.span()});
       bytes_read_ += plan.reads[i].length;
     }
     for (size_t i = tile_begin; i < tile_end; ++i) {
@@ -110,6 +117,16 @@ void XUnitDecode::fetch_fragment(size_t tile_begin, size_t tile_end) {
       tile_bytes_[i].parts[part] =
           std::as_const(reads_[first + piece.read]).span().subspan(piece.offset, length);
     }
+  }
+}
+
+void XUnitDecode::take_buffers(UnitDecode& finished) {
+  if (auto* const other = dynamic_cast<XUnitDecode*>(&finished)) {
+    std::swap(stages_, other->stages_);
+    std::swap(merged_, other->merged_);
+    for (XTileStage& stage : stages_) stage.clear();
+    for (XTileStage& stage : merged_) stage.clear();
+    if (stages_.size() < tiles_.size()) stages_.resize(tiles_.size());
   }
 }
 

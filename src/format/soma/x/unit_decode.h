@@ -9,6 +9,7 @@
 #include "format/matrix_source.h"
 #include "format/soma/x/row_index.h"
 #include "format/soma/x/tile_decode.h"
+#include "io/store.h"
 
 // One fetch unit of a 2-D sparse array in flight (format/matrix_source.h says how it is driven).
 //
@@ -55,6 +56,9 @@ class XUnitDecode final : public UnitDecode {
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
+  uint64_t read_count() const override { return read_count_; }
+  void take_buffers(UnitDecode& finished) override;
+
   /// What it holds now, scratch apart: what XReader::in_flight_bytes must have counted.
   uint64_t memory_bytes() const;
 
@@ -64,7 +68,8 @@ class XUnitDecode final : public UnitDecode {
     XPart part;
   };
 
-  void fetch_fragment(size_t tile_begin, size_t tile_end);
+  void plan_fragment(size_t tile_begin, size_t tile_end, const io::CoalescingOptions& options,
+                     std::vector<io::ReadRequest>& requests);
   void make_tile_tasks();
   void decode_tile(size_t tile);
   void decode_tile_again(size_t tile);

@@ -1,0 +1,182 @@
+#include "io/http/curl_easy.h"
+
+#include <penstock/error.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace penstock::io {
+namespace {
+
+constexpr size_t kMaxText = 16 << 20;   // listings have at most 1,000 keys of 1 KiB
+constexpr size_t kMaxHeaderLines = 256;
+
+struct Certificates {
+  std::string file, folder;
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool is_there(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+// What curl was built with is where its builder kept certificates, which is not where a wheel runs.
+const Certificates& certificates() {
+  static const Certificates found = [] {
+    Certificates result;
+    for (const char* name : {"CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"}) {
+      if (result.file.empty()) result.file = environment(name);
+    }
+    result.folder = environment("SSL_CERT_DIR");
+    if (!result.file.empty() || !result.folder.empty()) return result;
+    for (const char* path :
+         {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+          "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem",
+          "/etc/pki/tls/cacert.pem", "/etc/ssl/cert.pem"}) {
+      if (!is_there(path)) continue;
+      result.file = path;
+      return result;
+    }
+    if (is_there("/etc/ssl/certs")) result.folder = "/etc/ssl/certs";
+    return result;
+  }();
+  return found;
+}
+
+// Will not be better the next time.
+bool is_final(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_TOO_MANY_REDIRECTS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void init_curl() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+}
+
+CurlEasy::CurlEasy() : handle_(curl_easy_init()) {
+  if (handle_ == nullptr) throw ResourceExhausted("cannot make a curl handle");
+}
+
+CurlEasy::~CurlEasy() {
+  curl_slist_free_all(headers_);
+  curl_easy_cleanup(handle_);
+}
+
+void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
+                   const HttpOptions& options) {
+  curl_easy_reset(handle_);
+  curl_slist_free_all(headers_);
+  headers_ = nullptr;
+  sink_ = sink;
+  response_ = {};
+  error_[0] = '\0';
+  for (const auto& [name, value] : request.headers) {
+    // "name;" is curl's way to send a field without a value.
+    const std::string line = value.empty() ? name + ";" : name + ": " + value;
+    curl_slist* const more = curl_slist_append(headers_, line.c_str());
+    if (more == nullptr) throw ResourceExhausted("no memory for request headers");
+    headers_ = more;
+  }
+  const auto set = [this](CURLoption option, auto value) {
+    curl_easy_setopt(handle_, option, value);
+  };
+  set(CURLOPT_URL, request.url.c_str());
+  if (request.method != "GET") set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  set(CURLOPT_HTTPHEADER, headers_);
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_PATH_AS_IS, 1L);  // keys may have dots that look like folders
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "penstock");
+  set(CURLOPT_ERRORBUFFER, error_);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout_seconds * 1000));
+  set(CURLOPT_LOW_SPEED_LIMIT, 500L);
+  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_seconds + 0.5)));
+  set(CURLOPT_TCP_KEEPALIVE, 1L);
+  set(CURLOPT_BUFFERSIZE, 256L * 1024);
+  set(CURLOPT_FOLLOWLOCATION, request.follow_redirects ? 1L : 0L);
+  set(CURLOPT_MAXREDIRS, 5L);
+  if (!request.use_proxy) set(CURLOPT_PROXY, "");
+#if LIBCURL_VERSION_NUM >= 0x075500
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(CURLOPT_REDIR_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+  set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name to be resolved
+#endif
+  if (!certificates().file.empty()) set(CURLOPT_CAINFO, certificates().file.c_str());
+  if (!certificates().folder.empty()) set(CURLOPT_CAPATH, certificates().folder.c_str());
+  set(CURLOPT_HEADERFUNCTION, &CurlEasy::on_header);
+  set(CURLOPT_HEADERDATA, this);
+  set(CURLOPT_WRITEFUNCTION, &CurlEasy::on_body);
+  set(CURLOPT_WRITEDATA, this);
+}
+
+size_t CurlEasy::on_header(char* data, size_t size, size_t count, void* self) {
+  auto& response = static_cast<CurlEasy*>(self)->response_;
+  const std::string_view line(data, size * count);
+  if (line.starts_with("HTTP/")) {
+    response.text.clear();
+    response.body_bytes = 0;
+  }
+  if (response.headers.size() < kMaxHeaderLines) add_header_line(line, response.headers);
+  return size * count;
+}
+
+size_t CurlEasy::on_body(char* data, size_t size, size_t count, void* self) {
+  auto& easy = *static_cast<CurlEasy*>(self);
+  const size_t bytes = size * count;
+  long status = 0;
+  curl_easy_getinfo(easy.handle_, CURLINFO_RESPONSE_CODE, &status);
+  const uint64_t done = easy.response_.body_bytes;
+  if (!easy.sink_.empty() && status >= 200 && status < 300) {
+    if (bytes > easy.sink_.size() - done) {
+      easy.response_.too_long = true;
+      return 0;  // ends the transfer
+    }
+    std::memcpy(easy.sink_.data() + done, data, bytes);
+  } else if (done + bytes <= kMaxText) {
+    easy.response_.text.append(data, bytes);
+  } else {
+    easy.response_.too_long = true;
+    return 0;
+  }
+  easy.response_.body_bytes += bytes;
+  return bytes;
+}
+
+HttpResponse CurlEasy::finish(CURLcode code) {
+  long status = 0;
+  curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+  response_.status = static_cast<int>(status);
+  if (code != CURLE_OK) {
+    response_.failure = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
+    response_.stalled = code == CURLE_OPERATION_TIMEDOUT;
+    response_.refused = is_final(code);
+  }
+  return std::move(response_);
+}
+
+}  // namespace penstock::io

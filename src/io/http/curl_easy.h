@@ -1,0 +1,44 @@
+#pragma once
+
+#include <curl/curl.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "io/http/http_engine.h"
+#include "io/http/http_message.h"
+
+// One attempt of a transfer as a curl easy handle: set up from a request, its answer collected. Used
+// by the engine's thread alone; the handle is used again for the next attempt.
+
+namespace penstock::io {
+
+/// curl_global_init, once a process.
+void init_curl();
+
+class CurlEasy {
+ public:
+  CurlEasy();
+  ~CurlEasy();
+  CurlEasy(const CurlEasy&) = delete;
+  CurlEasy& operator=(const CurlEasy&) = delete;
+
+  void set(const HttpRequest& request, std::span<std::byte> sink, const HttpOptions& options);
+  /// The answer, after curl said how the transfer ended.
+  HttpResponse finish(CURLcode code);
+  CURL* handle() const noexcept { return handle_; }
+
+ private:
+  static size_t on_header(char* data, size_t size, size_t count, void* self);
+  static size_t on_body(char* data, size_t size, size_t count, void* self);
+
+  CURL* handle_;
+  curl_slist* headers_ = nullptr;
+  char error_[CURL_ERROR_SIZE] = {};
+  std::span<std::byte> sink_;
+  HttpResponse response_;
+};
+
+}  // namespace penstock::io

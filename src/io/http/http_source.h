@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/http/http_engine.h"
+#include "io/remote/object_source.h"
+
+// Files on a plain web server: ranges by GET, names and sizes from the manifest that
+// `penstock index` wrote into the folder or one above it.
+
+namespace penstock::io {
+
+class HttpSource final : public ObjectSource {
+ public:
+  /// `headers` (a token, say) are sent to the host of `uri` alone.
+  HttpSource(const HttpOptions& options, const std::string& uri, std::vector<HttpField> headers);
+
+  RemoteListing list_tree(const std::string& directory, size_t max_objects) const override;
+  RemoteListing list_folder(const std::string& directory) const override;
+  void read(std::span<RemoteRead> reads) const override;
+  RemoteCounts counts() const override { return engine_.get().counts(); }
+
+ private:
+  std::vector<RemoteObject> index_of(const std::string& directory) const;
+
+  const std::vector<HttpField>& headers_for(const std::string& path) const;
+
+  HttpEnginePerProcess engine_;
+  const std::string origin_;  ///< "https://host:port"
+  const std::vector<HttpField> headers_;
+};
+
+}  // namespace penstock::io

@@ -1,0 +1,220 @@
+#include "io/s3/credentials.h"
+
+#include <penstock/error.h>
+
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "io/http/range_transfer.h"
+
+namespace penstock::io {
+namespace {
+
+using Clock = std::chrono::system_clock;
+
+constexpr auto kRefreshBefore = std::chrono::minutes(5);
+constexpr const char* kContainerHost = "http://169.254.170.2";
+constexpr const char* kInstanceHost = "http://169.254.169.254";
+
+HttpOptions metadata_patience() {
+  HttpOptions options;
+  options.connect_timeout_seconds = 1;
+  options.stall_timeout_seconds = 2;
+  options.retry_timeout_seconds = 3;
+  options.max_attempts = 2;
+  return options;
+}
+
+/// A small request to a service of the machine; nothing unless it is answered with 200.
+class MetadataRequest final : public Transfer {
+ public:
+  MetadataRequest(std::string method, std::string url, std::vector<HttpField> headers)
+      : method_(std::move(method)), url_(std::move(url)), headers_(std::move(headers)) {}
+
+  HttpRequest prepare() override { return {method_, url_, headers_, false, false}; }
+  Verdict judge(const HttpResponse& response) override {
+    Verdict verdict;
+    if (retry_later(response, verdict)) return verdict;
+    if (response.status == 200) text_ = response.text;
+    return {};
+  }
+  std::string place() const override { return url_; }
+
+  static std::optional<std::string> ask(HttpEngine& engine, std::string method, std::string url,
+                                        std::vector<HttpField> headers) {
+    MetadataRequest request(std::move(method), std::move(url), std::move(headers));
+    try {
+      engine.run(request);
+    } catch (const IoError&) {
+      return std::nullopt;  // no such service here
+    }
+    return request.text_;
+  }
+
+ private:
+  const std::string method_, url_;
+  const std::vector<HttpField> headers_;
+  std::optional<std::string> text_;
+};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return first_line(text.str());
+}
+
+std::optional<S3Credentials> keys_of(const std::string& id, const std::string& secret,
+                                     const std::string& token) {
+  if (id.empty() || secret.empty()) return std::nullopt;
+  return S3Credentials{{id, secret, token}, std::nullopt};
+}
+
+std::string setting(const ConfigSection& profile, const char* name) {
+  const auto found = profile.find(name);
+  return found == profile.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+std::optional<Clock::time_point> parse_rfc3339(std::string_view text) {
+  const auto number = [&](size_t begin, size_t length) -> int {
+    int value = 0;
+    if (begin + length > text.size()) return -1;
+    for (const char c : text.substr(begin, length)) {
+      if (c < '0' || c > '9') return -1;
+      value = value * 10 + (c - '0');
+    }
+    return value;
+  };
+  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' ||
+      text[16] != ':') {
+    return std::nullopt;
+  }
+  std::tm time{};
+  const int year = number(0, 4), month = number(5, 2), day = number(8, 2);
+  time.tm_hour = number(11, 2);
+  time.tm_min = number(14, 2);
+  time.tm_sec = number(17, 2);
+  if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 || time.tm_hour < 0 ||
+      time.tm_hour > 23 || time.tm_min < 0 || time.tm_min > 59 || time.tm_sec < 0 ||
+      time.tm_sec > 60) {
+    return std::nullopt;
+  }
+  time.tm_year = year - 1900;
+  time.tm_mon = month - 1;
+  time.tm_mday = day;
+  size_t at = 19;
+  if (text[at] == '.') at = std::min(text.find_first_not_of("0123456789", at + 1), text.size());
+  const std::string_view zone = text.substr(at);
+  if (zone != "Z" && zone != "+00:00") return std::nullopt;
+  return Clock::from_time_t(::timegm(&time));
+}
+
+std::optional<S3Credentials> parse_credentials_json(std::string_view json) {
+  const auto answer = nlohmann::json::parse(json, nullptr, false);
+  if (!answer.is_object()) return std::nullopt;
+  const auto text = [&](const char* name) {
+    const auto found = answer.find(name);
+    return found != answer.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  auto found = keys_of(text("AccessKeyId"), text("SecretAccessKey"), text("Token"));
+  if (found) found->end = parse_rfc3339(text("Expiration"));
+  return found;
+}
+
+S3CredentialChain::S3CredentialChain(S3CredentialOptions options)
+    : options_(std::move(options)), engine_(metadata_patience()) {}
+
+S3CredentialChain::~S3CredentialChain() = default;
+
+S3Key S3CredentialChain::get() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (held_ && (!held_->end || *held_->end - now > kRefreshBefore)) return held_->key;
+  auto found = find();
+  if (found) {
+    held_ = std::move(found);
+  } else if (!held_ || *held_->end <= now) {
+    throw IoError(
+        "no credentials for S3; give storage_options={\"anonymous\": True} for a public bucket, or "
+        "access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+        "or AWS_PROFILE. Looked at: arguments, environment, profile \"" +
+        profile_name(options_.profile) +
+        "\" of the shared config files, container and instance metadata" +
+        (options_.fallback ? ", botocore" : " (SSO, roles and credential_process need botocore)"));
+  }
+  return held_->key;
+}
+
+std::optional<S3Credentials> S3CredentialChain::find() {
+  const S3Key& given = options_.given;
+  if (!given.access_key_id.empty()) return S3Credentials{given, std::nullopt};
+  if (options_.profile.empty()) {
+    auto found = keys_of(environment_text("AWS_ACCESS_KEY_ID"),
+                         environment_text("AWS_SECRET_ACCESS_KEY"),
+                         environment_text("AWS_SESSION_TOKEN"));
+    if (found) return found;
+  }
+  const ConfigSection profile = load_profile(profile_name(options_.profile));
+  const bool for_botocore = profile.contains("sso_session") || profile.contains("sso_start_url") ||
+                            profile.contains("role_arn") || profile.contains("credential_process") ||
+                            !environment_text("AWS_WEB_IDENTITY_TOKEN_FILE").empty();
+  if (for_botocore) {
+    if (auto found = from_fallback()) return found;
+  }
+  if (auto found = keys_of(setting(profile, "aws_access_key_id"),
+                           setting(profile, "aws_secret_access_key"),
+                           setting(profile, "aws_session_token"))) {
+    return found;
+  }
+  if (auto found = from_container()) return found;
+  return from_instance();
+}
+
+std::optional<S3Credentials> S3CredentialChain::from_fallback() {
+  if (!options_.fallback) return std::nullopt;
+  const auto keys = options_.fallback(options_.profile);
+  const auto text = [&](const char* name) { return setting(keys, name); };
+  auto found = keys_of(text("access_key_id"), text("secret_access_key"), text("session_token"));
+  if (found) found->end = parse_rfc3339(text("expiration"));
+  return found;
+}
+
+std::optional<S3Credentials> S3CredentialChain::from_container() {
+  std::string url = environment_text("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  const std::string relative = environment_text("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  if (!relative.empty()) url = kContainerHost + relative;
+  if (url.empty()) return std::nullopt;
+  std::string token = environment_text("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  const std::string token_file = environment_text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  if (!token_file.empty()) token = file_text(token_file);
+  std::vector<HttpField> headers;
+  if (!token.empty()) headers.emplace_back("Authorization", token);
+  const auto answer = MetadataRequest::ask(engine_.get(), "GET", url, headers);
+  return answer ? parse_credentials_json(*answer) : std::nullopt;
+}
+
+std::optional<S3Credentials> S3CredentialChain::from_instance() {
+  if (environment_text("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  std::string host = environment_text("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (host.empty()) host = kInstanceHost;
+  while (host.ends_with('/')) host.pop_back();
+  HttpEngine& engine = engine_.get();
+  const auto token =
+      MetadataRequest::ask(engine, "PUT", host + "/latest/api/token",
+                           {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
+  if (!token) return std::nullopt;
+  const std::vector<HttpField> headers{{"X-aws-ec2-metadata-token", first_line(*token)}};
+  const std::string roles = host + "/latest/meta-data/iam/security-credentials/";
+  const auto role = MetadataRequest::ask(engine, "GET", roles, headers);
+  if (!role || first_line(*role).empty()) return std::nullopt;
+  const auto answer = MetadataRequest::ask(engine, "GET", roles + first_line(*role), headers);
+  return answer ? parse_credentials_json(*answer) : std::nullopt;
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,310 @@
+#include "io/s3/s3_source.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+
+#include "io/http/range_transfer.h"
+#include "io/remote/fork_safe_lock.h"
+#include "io/s3/sigv4.h"
+#include "io/s3/xml_answer.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr std::string_view kScheme = "s3://";
+constexpr const char* kDefaultRegion = "us-east-1";
+
+std::string first_of(std::initializer_list<std::string> texts) {
+  for (const std::string& text : texts) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+// Fills in what the user left open from the environment and the profile.
+S3Options complete(S3Options options) {
+  const ConfigSection profile = load_profile(profile_name(options.credentials.profile));
+  const auto setting = [&](const char* name) {
+    const auto found = profile.find(name);
+    return found == profile.end() ? std::string() : found->second;
+  };
+  options.region = first_of({options.region, environment_text("AWS_REGION"),
+                             environment_text("AWS_DEFAULT_REGION"), setting("region"),
+                             kDefaultRegion});
+  options.endpoint =
+      first_of({options.endpoint, environment_text("AWS_ENDPOINT_URL_S3"),
+                environment_text("AWS_ENDPOINT_URL"), setting("endpoint_url")});
+  while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
+  if (!options.endpoint.empty() && !split_url(options.endpoint)) {
+    throw InvalidArgument("endpoint must be a URL such as https://minio.example.org:9000, got " +
+                          options.endpoint);
+  }
+  if (options.addressing == S3Options::Addressing::kAuto) {
+    const std::string style = setting("s3.addressing_style");
+    if (style == "path") options.addressing = S3Options::Addressing::kPath;
+    if (style == "virtual") options.addressing = S3Options::Addressing::kVirtual;
+  }
+  return options;
+}
+
+/// A name that a certificate for *.s3.region.amazonaws.com holds for.
+bool is_host_label(const std::string& bucket) {
+  if (bucket.size() < 3 || bucket.size() > 63) return false;
+  return std::all_of(bucket.begin(), bucket.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+std::string amazon(const std::string& region) {
+  const bool china = region.starts_with("cn-");
+  return "https://s3." + region + ".amazonaws.com" + (china ? ".cn" : "");
+}
+
+std::string advice(const S3Error& error, bool anonymous) {
+  if (error.code == "SignatureDoesNotMatch") {
+    return "check the secret access key; a proxy or the endpoint may also have changed the request";
+  }
+  if (error.code == "InvalidAccessKeyId") return "check the access key id and the endpoint";
+  if (error.code == "ExpiredToken" || error.code == "InvalidToken" || error.code == "TokenRefreshRequired") {
+    return "the session token is no longer valid; get new credentials";
+  }
+  if (error.code == "RequestTimeTooSkewed") return "check the clock of this machine";
+  if (anonymous) {
+    return "the request was anonymous; if the bucket is not public, leave anonymous away and give "
+           "credentials";
+  }
+  return "check the credentials in use and that they allow s3:GetObject and s3:ListBucket there";
+}
+
+Verdict refuse(const HttpResponse& response, const std::string& bucket, const std::string& place,
+               bool anonymous, bool listing) {
+  const S3Error error = parse_s3_error(response.text);
+  std::string what = "S3 answers " + status_text(response.status);
+  if (!error.code.empty()) what += ", " + error.code;
+  if (response.status == 404 && error.code == "NoSuchBucket") {
+    return failed(std::make_exception_ptr(
+        NotFound("there is no bucket " + bucket + " at this endpoint: " + place)));
+  }
+  if (response.status == 404) return failed(std::make_exception_ptr(NotFound(what + ": " + place)));
+  if (response.status == 401 || response.status == 403) {
+    if (listing) what = "the bucket may not be listed: " + what;
+    return failed(
+        std::make_exception_ptr(IoError(what + "; " + advice(error, anonymous) + ": " + place)));
+  }
+  if (!error.message.empty()) what += " (" + error.message + ")";
+  return failed(std::make_exception_ptr(IoError(what + ": " + place)));
+}
+
+}  // namespace
+
+S3Location parse_s3_uri(const std::string& uri) {
+  const std::string_view rest = std::string_view(uri).substr(std::min(uri.size(), kScheme.size()));
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  if (!uri.starts_with(kScheme) || slash == 0) {
+    throw InvalidArgument("not an S3 URI, s3://bucket/key: " + uri);
+  }
+  S3Location location;
+  location.bucket = rest.substr(0, slash);
+  if (slash < rest.size()) location.key = rest.substr(slash + 1);
+  return location;
+}
+
+/// What a run's transfers sign with; keys are looked up when it is made.
+class S3Source::Signer {
+ public:
+  Signer(const S3Source& source, std::optional<S3Key> key)
+      : source_(source), key_(std::move(key)) {}
+
+  HttpRequest request(const S3Location& at, std::vector<HttpField> query,
+                      std::vector<HttpField> headers) const {
+    const S3Options& options = source_.options_;
+    const Home home = source_.home_of(at.bucket);
+    const std::string base = home.endpoint.empty() ? amazon(home.region) : home.endpoint;
+    UrlParts url = split_url(base).value();
+    bool by_path = options.addressing == S3Options::Addressing::kPath;
+    if (options.addressing == S3Options::Addressing::kAuto) {
+      by_path = !options.endpoint.empty() || !is_host_label(at.bucket);
+    }
+    if (by_path) {
+      url.path += "/" + percent_encode(at.bucket, true);
+    } else if (!url.host.starts_with(at.bucket + ".")) {
+      url.host = at.bucket + "." + url.host;
+    }
+    url.path += "/" + percent_encode(at.key, false);
+    if (options.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
+    SigningRequest signing{"GET", url.host, url.path, query, std::move(headers), home.region,
+                           signing_time()};
+    HttpRequest request;
+    request.url = url.scheme + "://" + url.host + url.path;
+    if (!query.empty()) request.url += "?" + canonical_query(std::move(query));
+    request.headers = key_ ? sign_request(signing, *key_) : std::move(signing.headers);
+    return request;
+  }
+
+  /// What to do with an answer that is not 2xx.
+  Verdict refusal(const HttpResponse& response, const std::string& bucket, const std::string& place,
+                  bool listing) const {
+    if (source_.learn(bucket, response)) return {Verdict::Kind::kAgain, "", 0, nullptr};
+    const S3Error error = parse_s3_error(response.text);
+    if (error.code == "RequestTimeout" || error.code == "SlowDown") {
+      return {Verdict::Kind::kRetry, "S3 answers " + error.code, 0, nullptr};
+    }
+    return refuse(response, bucket, place, !key_, listing);
+  }
+
+ private:
+  const S3Source& source_;
+  const std::optional<S3Key> key_;
+};
+
+namespace {
+
+class S3Range final : public RangeTransfer {
+ public:
+  S3Range(RemoteRead& wanted, const S3Source::Signer& signer)
+      : RangeTransfer(wanted), at_(parse_s3_uri(wanted.object.path)), signer_(signer) {}
+
+  HttpRequest prepare() override { return signer_.request(at_, {}, range_headers()); }
+
+ private:
+  Verdict judge_refusal(const HttpResponse& response) override {
+    return signer_.refusal(response, at_.bucket, place(), false);
+  }
+  const S3Location at_;
+  const S3Source::Signer& signer_;
+};
+
+class S3List final : public Transfer {
+ public:
+  S3List(S3Location at, bool one_level, const S3Source::Signer& signer)
+      : at_(std::move(at)), signer_(signer) {
+    query_ = {{"list-type", "2"}, {"max-keys", "1000"}, {"prefix", at_.key}};
+    if (one_level) query_.emplace_back("delimiter", "/");
+  }
+
+  HttpRequest prepare() override {
+    auto query = query_;
+    if (!token_.empty()) query.emplace_back("continuation-token", token_);
+    return signer_.request({at_.bucket, ""}, std::move(query), {});
+  }
+
+  Verdict judge(const HttpResponse& response) override {
+    Verdict verdict;
+    if (response.status >= 300 && response.status < 500 && response.status != 408 &&
+        response.status != 429) {
+      return signer_.refusal(response, at_.bucket, place(), true);
+    }
+    if (retry_later(response, verdict)) {
+      if (verdict.kind == Verdict::Kind::kFail) {
+        verdict.error = std::make_exception_ptr(
+            IoError("no connection: " + response.failure + ": " + place()));
+      }
+      return verdict;
+    }
+    try {
+      page_ = parse_list_page(response.text);
+    } catch (const CorruptData& error) {
+      return {Verdict::Kind::kRetry, error.what(), 0, nullptr};
+    }
+    token_ = page_.continuation_token;
+    return {};
+  }
+
+  std::string place() const override { return "listing of s3://" + at_.bucket + "/" + at_.key; }
+  const ListPage& page() const noexcept { return page_; }
+
+ private:
+  const S3Location at_;
+  const S3Source::Signer& signer_;
+  std::vector<HttpField> query_;
+  std::string token_;
+  ListPage page_;
+};
+
+}  // namespace
+
+S3Source::S3Source(const HttpOptions& http, S3Options options)
+    : engine_(http), options_(complete(std::move(options))), credentials_(options_.credentials) {}
+
+S3Source::Signer S3Source::signer() const {
+  return {*this, options_.anonymous ? std::nullopt : std::optional(credentials_.get())};
+}
+
+S3Source::Home S3Source::home_of(const std::string& bucket) const {
+  const std::lock_guard lock(fork_safe_lock());
+  const auto found = homes_.find(bucket);
+  return found != homes_.end() ? found->second : Home{options_.region, options_.endpoint};
+}
+
+bool S3Source::learn(const std::string& bucket, const HttpResponse& response) const {
+  const S3Error error = parse_s3_error(response.text);
+  Home home = home_of(bucket);
+  const Home before = home;
+  const std::string region = first_of({std::string(response.header("x-amz-bucket-region")), error.region});
+  if (!region.empty()) home.region = region;
+  const bool moved = response.status == 301 || response.status == 302 || response.status == 307 ||
+                     response.status == 308;
+  const bool misplaced = moved || error.code == "AuthorizationHeaderMalformed" ||
+                         error.code == "IllegalLocationConstraintException";
+  if (!misplaced && region.empty()) return false;
+  if (moved && region.empty()) {
+    const auto location = split_url(response.header("location"));
+    if (location) {
+      home.endpoint = location->scheme + "://" + location->host;
+    } else if (!error.endpoint.empty()) {
+      home.endpoint = "https://" + error.endpoint;
+    }
+    // A host that has the bucket's name already gets it only once (Signer::request).
+  }
+  if (home.region == before.region && home.endpoint == before.endpoint) return false;
+  const std::lock_guard lock(fork_safe_lock());
+  homes_[bucket] = home;
+  return true;
+}
+
+RemoteListing S3Source::list(const std::string& directory, bool one_level,
+                             size_t max_objects) const {
+  S3Location at = parse_s3_uri(directory);
+  const std::string root = std::string(kScheme) + at.bucket + "/";
+  if (!at.key.empty() && at.key.back() != '/') at.key += '/';
+  const Signer signer = this->signer();
+  S3List pages(at, one_level, signer);
+  RemoteListing listing;
+  do {
+    engine_.get().run(pages);
+    for (const RemoteObject& object : pages.page().objects) {
+      listing.objects.push_back({root + object.path, object.size_bytes, object.etag});
+    }
+    for (std::string prefix : pages.page().prefixes) {
+      while (prefix.ends_with('/')) prefix.pop_back();
+      listing.folders.push_back(root + prefix);
+    }
+    if (listing.objects.size() >= max_objects && pages.page().truncated) {
+      listing.complete = false;
+      break;
+    }
+  } while (pages.page().truncated);
+  return listing;
+}
+
+RemoteListing S3Source::list_tree(const std::string& directory, size_t max_objects) const {
+  return list(directory, false, max_objects);
+}
+
+RemoteListing S3Source::list_folder(const std::string& directory) const {
+  return list(directory, true, SIZE_MAX);
+}
+
+void S3Source::read(std::span<RemoteRead> reads) const {
+  const Signer signer = this->signer();
+  std::vector<std::unique_ptr<S3Range>> ranges;
+  std::vector<Transfer*> transfers;
+  for (RemoteRead& read : reads) {
+    ranges.push_back(std::make_unique<S3Range>(read, signer));
+    transfers.push_back(ranges.back().get());
+  }
+  engine_.get().run(transfers);
+}
+
+}  // namespace penstock::io

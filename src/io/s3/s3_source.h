@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/http/http_engine.h"
+#include "io/remote/object_source.h"
+#include "io/s3/credentials.h"
+
+// Objects in S3, or in what speaks its language (MinIO, R2, Google Cloud Storage): listings by
+// ListObjectsV2, ranges by GetObject, signed with our own canonical request.
+//
+// A bucket's region and host are what it answers itself, whatever was configured; the request is then
+// signed anew. Requests are signed when an attempt begins, with keys that were looked up by the
+// caller.
+
+namespace penstock::io {
+
+struct S3Options {
+  enum class Addressing : uint8_t { kAuto, kPath, kVirtual };
+  std::string region;    ///< empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1
+  std::string endpoint;  ///< empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, Amazon's
+  Addressing addressing = Addressing::kAuto;  ///< auto: by path where there is an endpoint
+  bool anonymous = false;
+  bool requester_pays = false;
+  S3CredentialOptions credentials;
+};
+
+struct S3Location {
+  std::string bucket, key;
+};
+/// Of s3://bucket/key; InvalidArgument for another form.
+S3Location parse_s3_uri(const std::string& uri);
+
+class S3Source final : public ObjectSource {
+ public:
+  S3Source(const HttpOptions& http, S3Options options);
+
+  RemoteListing list_tree(const std::string& directory, size_t max_objects) const override;
+  RemoteListing list_folder(const std::string& directory) const override;
+  void read(std::span<RemoteRead> reads) const override;
+  RemoteCounts counts() const override { return engine_.get().counts(); }
+
+  /// Where a bucket's requests go.
+  struct Home {
+    std::string region;
+    std::string endpoint;  ///< "https://host", empty: Amazon's for the region
+  };
+  class Signer;
+
+ private:
+  RemoteListing list(const std::string& directory, bool one_level, size_t max_objects) const;
+  Signer signer() const;
+  Home home_of(const std::string& bucket) const;
+  /// Whether what the bucket answered tells another home.
+  bool learn(const std::string& bucket, const HttpResponse& response) const;
+
+  HttpEnginePerProcess engine_;
+  const S3Options options_;
+  mutable S3CredentialChain credentials_;
+  mutable std::map<std::string, Home> homes_;  // by bucket; under fork_safe_lock()
+};
+
+}  // namespace penstock::io
