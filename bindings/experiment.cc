@@ -4,10 +4,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <penstock/error.h>
 #include <penstock/experiment.h>
 #include <penstock/join.h>
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,10 +24,30 @@ namespace penstock::python {
 namespace nb = nanobind;
 namespace {
 
-Experiment open(const std::string& uri, std::optional<uint64_t> timestamp_ms, unsigned threads) {
+using Texts = std::map<std::string, std::string>;
+
+/// Called by whichever thread needs credentials; the function lives as long as the store, which may
+/// outlive the interpreter.
+std::function<Texts(const std::string&)> credentials_of(nb::object function) {
+  if (function.is_none()) return nullptr;
+  auto* const kept = new nb::object(std::move(function));
+  return [kept](const std::string& profile) {
+    const nb::gil_scoped_acquire gil;
+    try {
+      return nb::cast<Texts>((*kept)(profile));
+    } catch (nb::python_error& error) {
+      throw IoError("credentials cannot be found: " + std::string(error.what()));
+    }
+  };
+}
+
+Experiment open(const std::string& uri, std::optional<uint64_t> timestamp_ms, unsigned threads,
+                Texts storage_options, nb::object credentials) {
   OpenOptions options;
   options.timestamp_ms = timestamp_ms;
   options.threads = threads;
+  options.storage = {std::move(storage_options), credentials_of(std::move(credentials))};
+  const nb::gil_scoped_release release;
   return Experiment::open(uri, options);
 }
 
@@ -101,7 +125,7 @@ void register_experiment(nb::module_& module) {
 
   nb::class_<Experiment>(module, "Experiment")
       .def_static("open", &open, nb::arg("uri"), nb::arg("timestamp_ms").none(), nb::arg("threads"),
-                  Release())
+                  nb::arg("storage_options") = Texts(), nb::arg("credentials").none() = nb::none())
       .def_prop_ro("uri", &Experiment::uri)
       .def("obs", &Experiment::obs, Release())
       .def("measurements", &Experiment::measurements, Release())

@@ -94,6 +94,7 @@ void register_loader(nb::module_& module) {
       .def_ro("nonzeros", &LoaderStats::nonzeros)
       .def_ro("batches", &LoaderStats::batches)
       .def_ro("bytes_read", &LoaderStats::bytes_read)
+      .def_ro("requests", &LoaderStats::requests)
       .def_ro("bytes_needed", &LoaderStats::bytes_needed)
       .def_ro("units", &LoaderStats::units)
       .def_ro("units_in_shuffle", &LoaderStats::units_in_shuffle)

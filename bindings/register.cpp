@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
   penstock::python::register_statistics(module);
   penstock::python::register_read_array(module);
   penstock::python::register_split_rows(module);
+  penstock::python::register_remote(module);
 }

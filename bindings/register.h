@@ -19,5 +19,6 @@ void register_loader(nanobind::module_& module);
 void register_statistics(nanobind::module_& module);
 void register_read_array(nanobind::module_& module);
 void register_split_rows(nanobind::module_& module);
+void register_remote(nanobind::module_& module);
 
 }  // namespace penstock::python

@@ -12,6 +12,7 @@ Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they a
 
 from ._core import version as __version__
 from .axis_query import AxisQuery
+from .census import census_releases, open_census
 from .dataset import Dataset
 from .encoders import (
     BatchEncoder,
@@ -87,10 +88,12 @@ __all__ = [
     "Unsupported",
     "__version__",
     "cell_statistics",
+    "census_releases",
     "dataloader",
     "gene_statistics",
     "highly_variable_genes",
     "join",
     "open",
+    "open_census",
     "progress",
 ]

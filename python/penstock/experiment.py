@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
 from typing import Any
 
 from . import _core, display
 from .arguments import checked_int, checked_path, checked_text, described
 from .errors import InvalidArgument
+from .storage_options import Texts, credentials_function, storage_texts
 from .table import JOINID, DataFrame
 
 
@@ -19,10 +21,17 @@ class Experiment:
     the same URI at the same timestamp.
     """
 
-    def __init__(self, core: _core.Experiment, timestamp_ms: int | None, threads: int) -> None:
+    def __init__(
+        self,
+        core: _core.Experiment,
+        timestamp_ms: int | None,
+        threads: int,
+        storage: Texts | None = None,
+    ) -> None:
         self._core = core
         self._timestamp_ms = timestamp_ms
         self._threads = threads
+        self._storage = storage or {}
 
     @property
     def uri(self) -> str:
@@ -94,25 +103,36 @@ class Experiment:
         return display.experiment_html(self)
 
     def __reduce__(self) -> Any:
-        return _reopen, (self.uri, self._timestamp_ms, self._threads)
+        # With the keys of a remote store, if they were given: the copy must be able to open it.
+        return _reopen, (self.uri, self._timestamp_ms, self._threads, self._storage)
 
 
 def open(
     uri: str | os.PathLike[str],
     timestamp: datetime | int | None = None,
     threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Open a TileDB-SOMA experiment.
 
     Parameters
     ----------
     uri : str or path
-        A folder, or a ``file://`` URI.
+        A folder or ``file://`` URI, ``s3://bucket/key``, or ``https://…`` with an index beside the
+        files (``penstock index``).
     timestamp : datetime or int, optional
         Read what was visible then; an int is milliseconds since 1970-01-01 UTC, a datetime without
         a time zone is UTC.
     threads : int, optional
         For metadata and tables; as many as cores when absent.
+    storage_options : dict, optional
+        How a remote store is reached. S3: ``anonymous``, ``region``, ``endpoint``,
+        ``addressing_style`` (``"auto"``, ``"path"``, ``"virtual"``), ``requester_pays``, ``profile``,
+        ``access_key_id``, ``secret_access_key``, ``session_token``, or s3fs's names for them
+        (``anon``, ``key``, ``secret``, ``token``, ``endpoint_url``); without keys they are looked
+        for as other AWS tools do. http(s): ``headers``, a dict. Both: ``max_requests`` (64),
+        ``connect_timeout`` (10 s), ``stall_timeout`` (20 s), ``retry_timeout`` (60 s),
+        ``max_attempts`` (8).
 
     Returns
     -------
@@ -125,14 +145,19 @@ def open(
     InvalidArgument
         It is not a SOMA experiment.
     Unsupported
-        A scheme of URI that this version does not read.
+        A scheme of URI that this version does not read; a web server without an index.
+    IoError
+        A remote store refuses, does not answer, or has no credentials; the message says what to
+        check.
     """
     path = checked_path("uri", uri)
     if "://" not in path:  # a later chdir must not change what is read
         path = os.path.abspath(path)  # noqa: PTH100  (links stay links)
     timestamp_ms = _milliseconds(timestamp)
     count = 0 if threads is None else checked_int("threads", threads, least=1, most=1024)
-    return Experiment(_core.Experiment.open(path, timestamp_ms, count), timestamp_ms, count)
+    storage = storage_texts(storage_options)
+    core = _core.Experiment.open(path, timestamp_ms, count, storage, credentials_function(path))
+    return Experiment(core, timestamp_ms, count, storage)
 
 
 def _milliseconds(timestamp: datetime | int | None) -> int | None:
@@ -151,5 +176,7 @@ def _milliseconds(timestamp: datetime | int | None) -> int | None:
     return checked_int("timestamp", timestamp, least=0)
 
 
-def _reopen(uri: str, timestamp_ms: int | None, threads: int) -> Experiment:
-    return open(uri, timestamp_ms, threads or None)
+def _reopen(
+    uri: str, timestamp_ms: int | None, threads: int, storage: Texts | None = None
+) -> Experiment:
+    return open(uri, timestamp_ms, threads or None, storage)

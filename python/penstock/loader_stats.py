@@ -21,6 +21,8 @@ class LoaderStats:
         Read from the store, metadata apart.
     bytes_needed : int
         Stored size of the distinct tiles that the cells touch.
+    requests : int
+        Reads that the store was asked for; of a remote store ranges, retries and metadata apart.
     units : int
         Fetch units read.
     units_in_shuffle : int
@@ -42,6 +44,7 @@ class LoaderStats:
     batches: int = 0
     bytes_read: int = 0
     bytes_needed: int = 0
+    requests: int = 0
     units: int = 0
     units_in_shuffle: int = 0
     consumer_wait_seconds: float = 0.0

@@ -15,6 +15,7 @@ from .errors import InvalidArgument
 from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
 from .selection import Selection
+from .storage_options import from_tiledb_config
 
 DEFAULT_MEASUREMENT = "RNA"
 DEFAULT_LAYER = "raw"
@@ -102,7 +103,10 @@ def _reopen(opened: Any, threads: int | None) -> Experiment:
             f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
         )
     # Without a timestamp of the user's this is when it was opened: what came later it does not see.
-    return open(opened.uri, opened.tiledb_timestamp_ms, threads)
+    storage = {}
+    if opened.uri.startswith("s3://"):
+        storage = from_tiledb_config(opened.context.tiledb_config)
+    return open(opened.uri, opened.tiledb_timestamp_ms, threads, storage)
 
 
 def _from_axis_query(

@@ -10,6 +10,8 @@
 
 #include "io/file_store.h"
 #include "io/memory_store.h"
+#include "io/storage_options.h"
+#include "io/testing/loopback_server.h"
 
 // One suite that every store passes: a store is a way to write a tree and the store that reads it.
 
@@ -38,6 +40,26 @@ Fixture file_fixture() {
             std::ofstream(path, std::ios::binary) << bytes;
           },
           [root] { std::filesystem::remove_all(root); }};
+}
+
+Fixture http_fixture() {
+  auto server = std::make_shared<LoopbackServer>();
+  const std::string root = server->url() + "/data";
+  return {root, store_for(root, {}),
+          [server](const std::string& path, const std::string& bytes) {
+            server->put(path.substr(server->url().size()), bytes);
+          },
+          [] {}};
+}
+
+Fixture s3_fixture() {
+  auto server = std::make_shared<LoopbackServer>();
+  const StorageOptions options{{{"endpoint", server->url()}, {"anonymous", "true"}}};
+  return {"s3://bucket/data", store_for("s3://bucket/data", options),
+          [server](const std::string& path, const std::string& bytes) {
+            server->put(path.substr(std::string("s3:/").size()), bytes);
+          },
+          [] {}};
 }
 
 class StoreTest : public testing::TestWithParam<Fixture (*)()> {
@@ -115,8 +137,51 @@ TEST_P(StoreTest, MissingObjectIsNotFound) {
   EXPECT_THROW(store().read_all(path("a/none/deeper")), NotFound);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Values(&memory_fixture, &file_fixture),
-                         [](const auto& store) { return store.index == 0 ? "Memory" : "File"; });
+TEST_P(StoreTest, ReadsManyAtOnce) {
+  std::string one(4, '?'), two(2, '?'), three(3, '?'), none;
+  const std::vector<ReadRequest> reads{
+      {path("a/b/one"), 3, std::as_writable_bytes(std::span(one))},
+      {path("a/b.x/three"), 0, std::as_writable_bytes(std::span(three))},
+      {path("a/b/one"), 0, std::as_writable_bytes(std::span(two))},
+      {path("a/b/two"), 0, std::as_writable_bytes(std::span(none))}};
+  store().read_many(reads);
+  EXPECT_EQ(one + two + three, "345601xyz");
+  store().read_many({});
+  const std::vector<ReadRequest> beyond{reads[0],
+                                        {path("a/b.x/three"), 1, std::as_writable_bytes(std::span(three))}};
+  EXPECT_THROW(store().read_many(beyond), CorruptData);
+  const std::vector<ReadRequest> absent{{path("a/none"), 0, std::as_writable_bytes(std::span(one))}};
+  EXPECT_THROW(store().read_many(absent), NotFound);
+}
+
+// Told or not, in whatever pieces: the same bytes.
+TEST_P(StoreTest, WhatWasAnnouncedReadsTheSame) {
+  store().will_open(fixture_.root);
+  const std::vector<ObjectRange> ranges{{path("a/b/one"), {2, 5}},
+                                        {path("a/b/one"), {8, 100}},
+                                        {path("a/b/none"), {0, 10}},
+                                        {path("a/b/two"), {0, 10}},
+                                        {path("a/zero"), {1, 1}}};
+  store().will_read(ranges);
+  EXPECT_EQ(read("a/b/one", 2, 5), "23456");
+  EXPECT_EQ(read("a/b/one", 3, 2), "34");
+  EXPECT_EQ(read("a/b/one", 8, 2), "89");
+  EXPECT_EQ(read("a/b/one", 0, 10), "0123456789");
+  EXPECT_EQ(store().list(path("a")).size(), 3u);
+  EXPECT_THROW(read("a/b/one", 8, 3), CorruptData);
+  EXPECT_THROW(read("a/b/none", 0, 1), NotFound);
+  EXPECT_FALSE(store().is_directory(path("a/c")));
+}
+
+std::string name_of_store(const testing::TestParamInfo<Fixture (*)()>& info) {
+  constexpr const char* kNames[] = {"Memory", "File", "Http", "S3"};
+  return kNames[info.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, StoreTest,
+                         testing::Values(&memory_fixture, &file_fixture, &http_fixture,
+                                         &s3_fixture),
+                         &name_of_store);
 
 TEST(FileStore, RefusalsCarryErrnoTextAndPath) {
   Fixture fixture = file_fixture();
@@ -173,8 +238,13 @@ TEST(Paths, StoreForScheme) {
   EXPECT_EQ(store_for("/data"), file_store());
   EXPECT_EQ(store_for("file:///data"), file_store());
   EXPECT_EQ(store_for("a/b"), file_store());
-  EXPECT_THROW(store_for("s3://bucket/x"), Unsupported);
-  EXPECT_THROW(store_for("https://host/x"), Unsupported);
+  EXPECT_THROW(store_for("gs://bucket/x"), Unsupported);
+  EXPECT_THROW(store_for("/data", {{{"region", "x"}}}), InvalidArgument);
+  EXPECT_THROW(store_for("s3://bucket/x", {{{"regoin", "x"}}}), InvalidArgument);
+  EXPECT_THROW(store_for("s3://bucket/x", {{{"anonymous", "yes"}}}), InvalidArgument);
+  EXPECT_THROW(store_for("s3://bucket/x", {{{"retry_timeout", "soon"}}}), InvalidArgument);
+  EXPECT_THROW(store_for("https://host/x", {{{"region", "x"}}}), InvalidArgument);
+  EXPECT_THROW(store_for("s3://", {}), InvalidArgument);
 }
 
 }  // namespace

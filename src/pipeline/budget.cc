@@ -25,6 +25,11 @@ struct Level {
 constexpr Level kLevels[] = {{8, 16, 8}, {4, 8, 4}, {3, 6, 4}, {2, 4, 2},
                              {2, 2, 2},  {1, 2, 2}, {1, 1, 1}};
 
+/// Of a remote store: as many keep two cores busy, and more share their tiles.
+constexpr uint32_t kRemoteDecoding = 3;
+/// Enough for 100 ms at several hundred thousand cells a second; each has a thread that sleeps.
+constexpr uint64_t kMostAhead = 48;
+
 struct Sizes {
   uint64_t unit_bytes = 0;   ///< the largest unit in flight
   uint64_t batch_bytes = 0;  ///< one batch, as a block of the pool
@@ -86,6 +91,20 @@ std::string bytes_and_mebibytes(uint64_t bytes) {
          std::to_string(tenths % 10) + " MiB)";
 }
 
+/// Decodes fewer units at once and fetches more, where a network is waited for.
+void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitRows> units,
+                 uint64_t unit_bytes, BudgetSplit& split) {
+  split.units_decoding = split.units_in_flight;
+  if (!reader.remote() || split.units_in_flight < 2) return;
+  uint64_t fetched_bytes = 1;
+  for (const plan::UnitRows& unit : units) {
+    fetched_bytes = std::max(fetched_bytes, reader.fetched_bytes(unit.unit));
+  }
+  split.units_decoding = std::min(split.units_in_flight - 1, kRemoteDecoding);
+  const uint64_t bytes = unit_bytes * (split.units_in_flight - split.units_decoding);
+  split.units_ahead = static_cast<uint32_t>(std::min(bytes / fetched_bytes, kMostAhead));
+}
+
 }  // namespace
 
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
@@ -116,6 +135,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     split.units_in_flight = level.units;
     split.batches_ahead = level.batches;
     split.spread = std::max(spread, 1U);
+    reach_ahead(reader, units, sizes.unit_bytes, split);
     break;
   }
   return split;

@@ -14,6 +14,9 @@
 //   batches           the finished ones, those being made, and those in the consumer's hands
 //   rows              the rest: pages of packed rows and their tables, which sets the spread K
 //
+// A remote store has fewer units being decoded and more that hold stored bytes alone, in the memory
+// of those; the rows' share, and with it K, is what it is for a file.
+//
 // A function of data, options and budget alone, never of threads: K decides the order of rows, and
 // the order must not depend on the machine. Small budgets get fewer units in flight and batches
 // ahead before they are refused.
@@ -24,7 +27,9 @@ struct BudgetSplit {
   uint64_t row_bytes = 0;    ///< capacity of the page pool, tables of rows included
   uint64_t batch_bytes = 0;  ///< all batches together
   uint32_t page_bytes = 0;
-  uint32_t units_in_flight = 1;
+  uint32_t units_in_flight = 1;  ///< what the plan of memory counts with
+  uint32_t units_decoding = 1;   ///< at once; as many as in flight but for a remote store
+  uint32_t units_ahead = 0;      ///< more that only wait for the network, in the others' memory
   uint32_t batches_ahead = 1;  ///< finished or being made
   uint32_t spread = 1;         ///< K
 };

@@ -14,11 +14,17 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cancellation.h"
+
 namespace penstock::pipeline {
 namespace {
 
-/// Threads that wait for reads: half the units in flight are read while the others are decoded.
-uint32_t fetcher_count(uint32_t units_in_flight) { return (units_in_flight + 1) / 2; }
+/// Threads that wait for reads: half the units in flight are read while the others are decoded. Over
+/// a network every unit that may be ahead waits at the same time.
+uint32_t fetcher_count(const BudgetSplit& budget) {
+  if (budget.units_ahead != 0) return budget.units_ahead + budget.units_decoding;
+  return (budget.units_decoding + 1) / 2;
+}
 
 unsigned thread_count(unsigned wanted) {
   if (wanted != 0) return wanted;
@@ -94,11 +100,12 @@ void EpochStream::start() {
                                          setup_.budget.page_bytes, *meter_);
   units_ =
       std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
-                                      setup_.budget.units_in_flight, setup_.first_batch, *meter_);
+                                      setup_.budget.units_decoding, setup_.budget.units_ahead,
+                                      setup_.first_batch, *meter_);
   update_gate();
   started_ = true;
   try {
-    const uint32_t fetchers = fetcher_count(setup_.budget.units_in_flight);
+    const uint32_t fetchers = fetcher_count(setup_.budget);
     for (uint32_t i = 0; i < fetchers; ++i) {
       running_.emplace_back([this] { run_thread([this] { fetch(); }); });
     }
@@ -120,6 +127,7 @@ void EpochStream::join() noexcept {
 
 template <typename Loop>
 void EpochStream::run_thread(Loop&& loop) noexcept {
+  const CancelScope scope(&cancel_reads_);
   try {
     loop();
   } catch (...) {
@@ -128,8 +136,10 @@ void EpochStream::run_thread(Loop&& loop) noexcept {
 }
 
 void EpochStream::fail(std::exception_ptr error) noexcept {
+  cancel_reads_ = true;
   const std::lock_guard lock(mutex_);
-  if (error_ == nullptr) error_ = std::move(error);
+  // Reads that cancel() ended are no errors.
+  if (error_ == nullptr && !cancelled_) error_ = std::move(error);
   stop_ = true;
   work_.notify_all();
   fetch_.notify_all();
@@ -138,6 +148,7 @@ void EpochStream::fail(std::exception_ptr error) noexcept {
 
 void EpochStream::cancel() noexcept {
   if (in_other_process()) return;
+  cancel_reads_ = true;
   const std::lock_guard lock(mutex_);
   stop_ = true;
   cancelled_ = true;
@@ -243,6 +254,7 @@ void EpochStream::update_gate() {
   const size_t limit = plan_.visit_before_release(gate_bucket_) + setup_.budget.units_in_flight + 1;
   if (limit <= visit_limit_) return;
   visit_limit_ = limit;
+  if (units_->set_visit_limit(limit)) work_.notify_all();
   fetch_.notify_all();
 }
 
@@ -251,7 +263,7 @@ void EpochStream::update_gate() {
 void EpochStream::fetch() {
   std::unique_lock lock(mutex_);
   while (!stop_ && !ring_.all_made()) {
-    UnitFlight* const flight = units_->begin_fetch(visit_limit_);
+    UnitFlight* const flight = units_->begin_fetch();
     if (flight == nullptr) {
       fetch_.wait(lock);
       continue;
@@ -261,7 +273,7 @@ void EpochStream::fetch() {
     lock.lock();
     const uint64_t finished = units_->units_finished();
     if (units_->end_fetch(flight)) work_.notify_all();
-    if (units_->units_finished() != finished) fetch_.notify_one();
+    if (units_->units_finished() != finished) fetch_.notify_all();
   }
 }
 
@@ -334,7 +346,8 @@ void EpochStream::free_memory() {
     const std::lock_guard lock(mutex_);
     left = ring_.take_all();
     if (store_ == nullptr) return;
-    stats_at_end_ = {units_->units_finished(), units_->bytes_read(), store_->spilled_bytes()};
+    stats_at_end_ = {units_->units_finished(), units_->bytes_read(), units_->read_count(),
+                     store_->spilled_bytes()};
     units_.reset();
     store_.reset();
   }
@@ -369,6 +382,7 @@ LoaderStats EpochStream::counts() const {
   stats.batches = ring_.delivered() - setup_.first_batch;
   stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
   stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
+  stats.requests = units_ != nullptr ? units_->read_count() : stats_at_end_.requests;
   stats.units_in_shuffle = plan_.spread();
   stats.consumer_wait_seconds = wait_seconds_;
   stats.peak_buffered_bytes = meter_->peak();

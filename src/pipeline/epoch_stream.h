@@ -23,7 +23,7 @@
 
 // One epoch from the store to the consumer: the inside of Loader (docs/design/0003-pipeline.md).
 //
-// `threads` workers decode, scatter and assemble; one for two units in flight waits for reads. One
+// `threads` workers decode, scatter and assemble; others wait for reads. One
 // mutex guards what is to be done next; the work itself is done without it. A worker makes the next
 // batch if it can be made, else takes the next task of the oldest unit. Fetchers start a visit when
 // the plan's gate allows it: never further than the units in flight beyond what the first bucket
@@ -119,6 +119,7 @@ class EpochStream {
   bool cancelled_ = false;
   std::exception_ptr error_;
   bool error_thrown_ = false;
+  std::atomic<bool> cancel_reads_{false};  ///< ends waits for a network
   std::vector<std::thread> running_;
   bool started_ = false;
   std::atomic<int> process_id_{0};  ///< that the threads are in; 0 before they start
@@ -127,7 +128,7 @@ class EpochStream {
   uint64_t nonzeros_ = 0;
   double wait_seconds_ = 0;
   struct {
-    uint64_t units = 0, bytes_read = 0, spilled_bytes = 0;
+    uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0;
   } stats_at_end_;  ///< when units_ and store_ are gone
   mutable std::once_flag needed_once_;
   mutable uint64_t bytes_needed_ = 0;

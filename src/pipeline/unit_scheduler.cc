@@ -14,13 +14,14 @@ constexpr size_t kRowsPerPack = 64;
 }  // namespace
 
 UnitScheduler::UnitScheduler(const plan::EpochPlan& plan, const format::MatrixReader& reader,
-                             const RowSelection& rows, BucketStore& store, uint32_t units_in_flight,
-                             uint64_t first_batch, MemoryMeter& meter)
+                             const RowSelection& rows, BucketStore& store, uint32_t units_decoding,
+                             uint32_t units_ahead, uint64_t first_batch, MemoryMeter& meter)
     : plan_(plan),
       reader_(reader),
       rows_(rows),
       store_(store),
-      units_in_flight_(units_in_flight),
+      units_decoding_(units_decoding),
+      units_ahead_(units_ahead),
       first_slot_(plan.batch_begin(first_batch)),
       meter_(meter),
       done_(plan.visit_count(), false),
@@ -32,26 +33,65 @@ UnitScheduler::~UnitScheduler() {
   for (const Spare& spare : spares_) meter_.subtract(spare.charged_bytes);
 }
 
-UnitFlight* UnitScheduler::begin_fetch(size_t visit_limit) {
-  if (next_visit_ >= std::min(visit_limit, plan_.visit_count()) ||
-      flights_.size() >= units_in_flight_) {
+bool UnitScheduler::set_visit_limit(size_t visit_limit) {
+  visit_limit_ = std::max(visit_limit_, visit_limit);
+  return open_fetched();
+}
+
+UnitFlight* UnitScheduler::begin_fetch() {
+  if (next_visit_ >= std::min(visit_limit_ + units_ahead_, plan_.visit_count()) ||
+      flights_.size() >= units_decoding_ + units_ahead_) {
     return nullptr;
   }
   auto flight = std::make_unique<UnitFlight>();
   flight->visit = next_visit_++;
   flight->fetching = true;
-  if (!spares_.empty()) {
-    flight->decode = std::move(spares_.back().decode);
-    flight->charged_bytes = spares_.back().charged_bytes;
-    spares_.pop_back();
-  }
-  const uint64_t needed = reader_.in_flight_bytes(plan_.visit(flight->visit).unit);
-  if (needed > flight->charged_bytes) {
-    meter_.add(needed - flight->charged_bytes);
-    flight->charged_bytes = needed;
+  const uint32_t unit = plan_.visit(flight->visit).unit;
+  if (units_ahead_ == 0) {
+    if (!spares_.empty()) {
+      flight->decode = std::move(spares_.back().decode);
+      flight->charged_bytes = spares_.back().charged_bytes;
+      spares_.pop_back();
+    }
+    charge(*flight, reader_.in_flight_bytes(unit));
+  } else {
+    charge(*flight, reader_.fetched_bytes(unit));
   }
   flights_.push_back(std::move(flight));
   return flights_.back().get();
+}
+
+void UnitScheduler::charge(UnitFlight& flight, uint64_t bytes) {
+  if (bytes <= flight.charged_bytes) return;
+  meter_.add(bytes - flight.charged_bytes);
+  flight.charged_bytes = bytes;
+}
+
+// Fetched units go on to their tasks, in order, as far as they may. A unit without tasks is done at
+// once, so the list is looked at anew.
+bool UnitScheduler::open_fetched() {
+  bool opened = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (const auto& flight : flights_) {
+      if (decoding_ >= units_decoding_ || flight->visit >= visit_limit_) break;
+      if (flight->fetching || flight->step != Step::kFetch) continue;
+      if (units_ahead_ != 0) {
+        if (!spares_.empty()) {
+          flight->decode->take_buffers(*spares_.back().decode);
+          meter_.subtract(flight->charged_bytes);
+          flight->charged_bytes = spares_.back().charged_bytes;
+          spares_.pop_back();
+        }
+        charge(*flight, reader_.in_flight_bytes(plan_.visit(flight->visit).unit));
+      }
+      ++decoding_;
+      opened = true;
+      again = open_next_step(*flight);
+      break;
+    }
+  }
+  return opened;
 }
 
 void UnitScheduler::fetch(UnitFlight& flight) {
@@ -91,7 +131,8 @@ void UnitScheduler::fetch(UnitFlight& flight) {
 bool UnitScheduler::end_fetch(UnitFlight* flight) {
   flight->fetching = false;
   bytes_read_ += flight->decode->bytes_read();
-  return open_next_step(*flight);
+  read_count_ += flight->decode->read_count();
+  return open_fetched();
 }
 
 // Steps without tasks are passed over; a flight that reaches kDone is taken out.
@@ -137,6 +178,7 @@ bool UnitScheduler::open_next_step(UnitFlight& flight) {
 
 void UnitScheduler::finish(UnitFlight& flight) {
   done_[flight.visit] = true;
+  --decoding_;
   while (visits_done_ < done_.size() && done_[visits_done_]) ++visits_done_;
   ++units_finished_;
   spares_.push_back({std::move(flight.decode), flight.charged_bytes});
@@ -156,7 +198,10 @@ std::optional<UnitTask> UnitScheduler::take_task() {
 bool UnitScheduler::finish_task(const UnitTask& task) {
   UnitFlight& flight = *task.flight;
   if (++flight.tasks_done < flight.task_count) return false;
-  return open_next_step(flight);
+  const uint64_t finished = units_finished_;
+  const bool open = open_next_step(flight);
+  if (units_finished_ != finished) open_fetched();
+  return open;
 }
 
 void UnitScheduler::run(const UnitTask& task) {

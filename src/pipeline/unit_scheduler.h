@@ -20,9 +20,11 @@
 // the next task of the oldest unit that has one, so that threads share a unit, and while its last
 // tasks run the others go on with the next unit.
 //
-//   fetcher:  while (auto* flight = units.begin_fetch(gate)) { fetch(*flight);
-//   units.end_fetch(flight) } worker:   while (auto task = units.take_task())          {
-//   run(*task); units.finish_task(*task) }
+//   fetcher:  while (auto* flight = units.begin_fetch()) { fetch(*flight); units.end_fetch(flight) }
+//   worker:   while (auto task = units.take_task())      { run(*task); units.finish_task(*task) }
+//
+// With `units_ahead` (a remote store) that many more units are fetched and wait, with their stored
+// bytes alone, until the limit and the units being decoded let them go on.
 //
 // The queue operations are guarded by the caller's lock; fetch() and run() are called without it.
 
@@ -59,12 +61,15 @@ class UnitScheduler {
  public:
   /// Only rows of batches from `first_batch` on are read.
   UnitScheduler(const plan::EpochPlan& plan, const format::MatrixReader& reader,
-                const RowSelection& rows, BucketStore& store, uint32_t units_in_flight,
-                uint64_t first_batch, MemoryMeter& meter);
+                const RowSelection& rows, BucketStore& store, uint32_t units_decoding,
+                uint32_t units_ahead, uint64_t first_batch, MemoryMeter& meter);
   ~UnitScheduler();
 
-  /// Under the lock. The next visit to fetch, when it is before `visit_limit` and a place is free.
-  UnitFlight* begin_fetch(size_t visit_limit);
+  /// Under the lock. Visits before `visit_limit` may be decoded, as many more be fetched as may be
+  /// ahead. True when tasks became available.
+  bool set_visit_limit(size_t visit_limit);
+  /// Under the lock. The next visit to fetch, when it is within the limit and a place is free.
+  UnitFlight* begin_fetch();
   /// Under the lock. True when tasks became available.
   bool end_fetch(UnitFlight* flight);
   std::optional<UnitTask> take_task();
@@ -79,8 +84,11 @@ class UnitScheduler {
   size_t visits_done() const noexcept { return visits_done_; }
   uint64_t units_finished() const noexcept { return units_finished_; }
   uint64_t bytes_read() const noexcept { return bytes_read_; }
+  uint64_t read_count() const noexcept { return read_count_; }
 
  private:
+  bool open_fetched();
+  void charge(UnitFlight& flight, uint64_t bytes);
   bool open_next_step(UnitFlight& flight);
   void place(UnitFlight& flight);
   void finish(UnitFlight& flight);
@@ -89,7 +97,8 @@ class UnitScheduler {
   const format::MatrixReader& reader_;
   const RowSelection rows_;
   BucketStore& store_;
-  const uint32_t units_in_flight_;
+  const uint32_t units_decoding_;
+  const uint32_t units_ahead_;
   const uint64_t first_slot_;  ///< rows before it have left
   MemoryMeter& meter_;
 
@@ -105,6 +114,9 @@ class UnitScheduler {
   size_t visits_done_;
   uint64_t units_finished_ = 0;
   uint64_t bytes_read_ = 0;
+  uint64_t read_count_ = 0;
+  size_t visit_limit_ = 0;
+  uint32_t decoding_ = 0;  ///< flights past kFetch
 };
 
 }  // namespace penstock::pipeline

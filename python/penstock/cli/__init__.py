@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import PenstockError
-from . import demo, info, train
+from . import demo, index, info, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -25,6 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     info.add_arguments(commands)
+    index.add_arguments(commands)
     demo.add_arguments(commands)
     train.add_arguments(commands)
     return parser

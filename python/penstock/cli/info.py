@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, display
 from ..dataset import Dataset
-from ..errors import PenstockError, ResourceExhausted
+from ..errors import InvalidArgument, PenstockError, ResourceExhausted
 from ..experiment import Experiment, open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def add_arguments(commands: Any) -> None:
@@ -23,13 +23,28 @@ def add_arguments(commands: Any) -> None:
         description="Shows the measurements, layers, obs columns and storage of an experiment, "
         "and the fetch units and memory of a loader with default settings.",
     )
-    parser.add_argument("path", metavar="PATH", help="a TileDB-SOMA experiment")
-    parser.set_defaults(run=lambda parsed: run(parsed.path))
+    parser.add_argument("path", metavar="PATH", help="a TileDB-SOMA experiment: a path or URI")
+    parser.add_argument(
+        "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
+        help="how a remote store is reached, such as anonymous=true or region=us-west-2",
+    )  # fmt: skip
+    parser.set_defaults(run=lambda parsed: run(parsed.path, options_of(parsed.storage_option)))
 
 
-def run(path: str) -> None:
+def options_of(given: Sequence[str]) -> dict[str, str]:
+    """Storage options as they are written on the command line."""
+    options = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidArgument(f"a storage option is written NAME=VALUE, got {text!r}")
+        options[name] = value
+    return options
+
+
+def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
     """Print it."""
-    experiment = open(path)
+    experiment = open(path, storage_options=storage_options)
     for line in lines(experiment):
         print(line)
 

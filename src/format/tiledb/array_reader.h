@@ -99,6 +99,9 @@ class ArrayReader {
   std::vector<std::string> column_names(const ArrayReadRequest& request) const;
   Table empty_table(const ArrayReadRequest& request) const;
   std::vector<Run> plan_runs(const ArrayReadRequest& request) const;
+  void announce_lists(const std::vector<std::string>& names, bool by_row) const;
+  size_t announce_tiles(const std::vector<Run>& runs, size_t begin,
+                        const std::vector<std::string>& names) const;
   Table read_run(const Run& run, const ArrayReadRequest& request,
                  const std::vector<std::string>& names) const;
   Column finish(Column&& raw, const Attribute& attribute) const;

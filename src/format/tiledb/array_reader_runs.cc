@@ -28,6 +28,8 @@ namespace {
 /// flight is small beside the result.
 constexpr uint64_t kRunCells = 100'000;
 constexpr size_t kRunTiles = 256;
+/// Stored bytes that a remote store is asked for at once.
+constexpr uint64_t kAnnouncedBytes = uint64_t{96} << 20;
 
 bool touches_rows(const FragmentMetadata& fragment, uint64_t tile, size_t dimension,
                   const RowSelection& rows) {
@@ -300,12 +302,65 @@ size_t ArrayReader::read_runs(const ArrayReadRequest& request,
     lazy_->replaced = find_replaced_cells(*directory_.store(), *schema_, fragments_, overlapping_,
                                           directory_.time_range(), threads_);
   });
+  std::vector<std::string> read = names;
+  if (request.filter != nullptr) {
+    read.insert(read.end(), request.filter->columns().begin(), request.filter->columns().end());
+  }
+  const bool remote = directory_.store()->traits().remote;
+  if (remote) announce_lists(read, request.rows != nullptr);
   const std::vector<Run> runs = plan_runs(request);
-  parallel_for(runs.size(), threads_, [&](size_t i) {
-    Table part = read_run(runs[i], request, names);
-    if (part.row_count > 0) consume(i, std::move(part));
-  });
+  for (size_t begin = 0; begin < runs.size();) {
+    const size_t end = remote ? announce_tiles(runs, begin, read) : runs.size();
+    parallel_for(end - begin, threads_, [&](size_t i) {
+      Table part = read_run(runs[begin + i], request, names);
+      if (part.row_count > 0) consume(begin + i, std::move(part));
+    });
+    begin = end;
+  }
   return runs.size();
+}
+
+// To a remote store: all lists of tiles that the columns need, in one round trip.
+void ArrayReader::announce_lists(const std::vector<std::string>& names, bool by_row) const {
+  std::vector<io::ObjectRange> ranges;
+  for (size_t f = 0; f < fragments_.size(); ++f) {
+    const FragmentMetadata& fragment = *fragments_[f];
+    for (const std::string& name : names) {
+      const FragmentField* const field = fragment.find_field(name);
+      if (field != nullptr) fragment.add_offset_ranges(*field, ranges);
+    }
+    if (by_row || outside_[f] != 0 || fragment.has_timestamps()) fragment.add_bounds_range(ranges);
+  }
+  directory_.store()->will_read(ranges);
+}
+
+// Then the tiles of as many runs as may be held at once; returns the first run that is left.
+size_t ArrayReader::announce_tiles(const std::vector<Run>& runs, size_t begin,
+                                   const std::vector<std::string>& names) const {
+  std::vector<io::ObjectRange> ranges;
+  uint64_t bytes = 0;
+  size_t end = begin;
+  for (; end < runs.size() && (end == begin || bytes < kAnnouncedBytes); ++end) {
+    FragmentMetadata& fragment = *fragments_[runs[end].fragment];
+    for (const std::string& name : names) {
+      const FragmentField* const field = fragment.find_field(name);
+      if (field == nullptr) continue;
+      for (const TilePart part : {TilePart::kData, TilePart::kVar, TilePart::kValidity}) {
+        if ((part == TilePart::kVar && !field->var_length()) ||
+            (part == TilePart::kValidity && !field->nullable)) {
+          continue;
+        }
+        fragment.load_tile_offsets(*field, part);
+        const std::string path = fragment.file_path(*field, part);
+        for (const uint64_t tile : runs[end].tiles) {
+          ranges.push_back({path, fragment.tile_range(*field, part, tile)});
+          bytes += ranges.back().range.length;
+        }
+      }
+    }
+  }
+  directory_.store()->will_read(ranges);
+  return end;
 }
 
 }  // namespace penstock::format::tiledb

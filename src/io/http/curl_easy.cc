@@ -90,6 +90,7 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
   sink_ = sink;
   response_ = {};
   error_[0] = '\0';
+  last_progress_ = std::chrono::steady_clock::now();
   for (const auto& [name, value] : request.headers) {
     // "name;" is curl's way to send a field without a value.
     const std::string line = value.empty() ? name + ";" : name + ": " + value;
@@ -136,6 +137,7 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
 
 size_t CurlEasy::on_header(char* data, size_t size, size_t count, void* self) {
   auto& response = static_cast<CurlEasy*>(self)->response_;
+  static_cast<CurlEasy*>(self)->last_progress_ = std::chrono::steady_clock::now();
   const std::string_view line(data, size * count);
   if (line.starts_with("HTTP/")) {
     response.text.clear();
@@ -148,6 +150,7 @@ size_t CurlEasy::on_header(char* data, size_t size, size_t count, void* self) {
 size_t CurlEasy::on_body(char* data, size_t size, size_t count, void* self) {
   auto& easy = *static_cast<CurlEasy*>(self);
   const size_t bytes = size * count;
+  easy.last_progress_ = std::chrono::steady_clock::now();
   long status = 0;
   curl_easy_getinfo(easy.handle_, CURLINFO_RESPONSE_CODE, &status);
   const uint64_t done = easy.response_.body_bytes;
@@ -165,6 +168,13 @@ size_t CurlEasy::on_body(char* data, size_t size, size_t count, void* self) {
   }
   easy.response_.body_bytes += bytes;
   return bytes;
+}
+
+HttpResponse CurlEasy::give_up() {
+  response_.status = 0;
+  response_.stalled = true;
+  response_.failure = "nothing came any more";
+  return std::move(response_);
 }
 
 HttpResponse CurlEasy::finish(CURLcode code) {

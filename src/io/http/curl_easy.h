@@ -2,8 +2,7 @@
 
 #include <curl/curl.h>
 
-#include <functional>
-#include <memory>
+#include <chrono>
 #include <span>
 #include <string>
 
@@ -28,6 +27,10 @@ class CurlEasy {
   void set(const HttpRequest& request, std::span<std::byte> sink, const HttpOptions& options);
   /// The answer, after curl said how the transfer ended.
   HttpResponse finish(CURLcode code);
+  /// The answer of a transfer that brought nothing for too long and was taken from curl.
+  HttpResponse give_up();
+  /// When it was set, or the last bytes came.
+  std::chrono::steady_clock::time_point last_progress() const noexcept { return last_progress_; }
   CURL* handle() const noexcept { return handle_; }
 
  private:
@@ -39,6 +42,7 @@ class CurlEasy {
   char error_[CURL_ERROR_SIZE] = {};
   std::span<std::byte> sink_;
   HttpResponse response_;
+  std::chrono::steady_clock::time_point last_progress_;
 };
 
 }  // namespace penstock::io

@@ -131,7 +131,7 @@ class HttpEngine::Loop {
       int running = 0;
       curl_multi_perform(multi_, &running);
       lock.lock();
-      if (collect()) continue;
+      if (collect() || give_up_stalled()) continue;
       lock.unlock();
       const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now());
       curl_multi_poll(multi_, nullptr, 0,
@@ -227,6 +227,23 @@ class HttpEngine::Loop {
       settle(task, response);
     }
     return any;
+  }
+
+  // curl's own check of speed averages over some seconds, and only looks when something happens.
+  bool give_up_stalled() {
+    const auto limit = Clock::now() - seconds(options_.stall_timeout_seconds);
+    for (auto at = active_.begin(); at != active_.end(); ++at) {
+      if (at->second.easy->last_progress() > limit) continue;
+      Task task = std::move(at->second);
+      curl_multi_remove_handle(multi_, at->first);
+      active_.erase(at);
+      bytes_ -= task.transfer->sink().size();
+      const HttpResponse response = task.easy->give_up();
+      task.easy.reset();
+      settle(task, response);
+      return true;
+    }
+    return false;
   }
 
   void settle(Task& task, const HttpResponse& response) {

@@ -45,7 +45,7 @@ bool retry_later(const HttpResponse& response, Verdict& verdict) {
     verdict = failed(std::make_exception_ptr(IoError("no connection: " + response.failure)));
     return true;
   }
-  verdict = again((response.stalled ? "the transfer stalled or no connection came: " : "") +
+  verdict = again((response.stalled ? "the transfer stalled: " : "") +
                   response.failure);
   return true;
 }

@@ -61,6 +61,15 @@ std::string amazon(const std::string& region) {
   return "https://s3." + region + ".amazonaws.com" + (china ? ".cn" : "");
 }
 
+/// Servers send these with 400, too.
+bool is_about_keys(const std::string& code) {
+  for (const char* each : {"ExpiredToken", "InvalidToken", "TokenRefreshRequired",
+                           "InvalidAccessKeyId", "SignatureDoesNotMatch"}) {
+    if (code == each) return true;
+  }
+  return false;
+}
+
 std::string advice(const S3Error& error, bool anonymous) {
   if (error.code == "SignatureDoesNotMatch") {
     return "check the secret access key; a proxy or the endpoint may also have changed the request";
@@ -87,7 +96,7 @@ Verdict refuse(const HttpResponse& response, const std::string& bucket, const st
         NotFound("there is no bucket " + bucket + " at this endpoint: " + place)));
   }
   if (response.status == 404) return failed(std::make_exception_ptr(NotFound(what + ": " + place)));
-  if (response.status == 401 || response.status == 403) {
+  if (response.status == 401 || response.status == 403 || is_about_keys(error.code)) {
     if (listing) what = "the bucket may not be listed: " + what;
     return failed(
         std::make_exception_ptr(IoError(what + "; " + advice(error, anonymous) + ": " + place)));

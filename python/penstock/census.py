@@ -1,0 +1,120 @@
+"""Opening a release of the CELLxGENE Census by its name."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from .arguments import checked_text
+from .errors import CorruptData, IoError, NotFound
+from .experiment import Experiment, open
+from .storage_options import storage_texts
+
+#: Where the Census lists its releases; PENSTOCK_CENSUS_DIRECTORY or `directory` is another place.
+#: Source: chanzuckerberg/cellxgene-census, _release_directory.py.
+RELEASE_DIRECTORY = "https://census.cellxgene.cziscience.com/cellxgene-census/v1/release.json"
+
+_TIMEOUT_SECONDS = 30
+
+
+def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
+    """The releases of the Census by name; aliases such as ``stable`` have the entry they stand for.
+
+    Parameters
+    ----------
+    directory : str, optional
+        URL of a release directory (JSON): a name stands for another name, or for an object with
+        ``soma`` and in it ``uri`` and ``s3_region``.
+
+    Raises
+    ------
+    IoError
+        The directory does not answer.
+    CorruptData
+        It is no release directory.
+    """
+    url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            listed = json.load(answer)
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise IoError(f"the Census's release directory does not answer ({reason}): {url}") from None
+    except ValueError:
+        listed = None
+    if not isinstance(listed, dict):
+        raise CorruptData(f"not a release directory: {url}")
+    releases = {}
+    for name, entry in listed.items():
+        seen = set()
+        while isinstance(entry, str) and entry not in seen:  # an alias, perhaps of an alias
+            seen.add(entry)
+            entry = listed.get(entry)
+        if isinstance(entry, dict):
+            releases[name] = entry
+    return releases
+
+
+def open_census(
+    organism: str = "homo_sapiens",
+    version: str = "stable",
+    *,
+    timestamp: datetime | int | None = None,
+    threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    directory: str | None = None,
+) -> Experiment:
+    """Open an organism of a Census release, without credentials, from its public bucket.
+
+    Parameters
+    ----------
+    organism : str
+        ``"homo_sapiens"``, ``"mus_musculus"``, or another experiment of the release.
+    version : str
+        A release such as ``"2025-01-30"``, or ``"stable"`` or ``"latest"``.
+    timestamp, threads
+        As for `penstock.open`.
+    storage_options : dict, optional
+        As for `penstock.open`; ``anonymous`` is True and ``region`` the release's where they are
+        not given.
+    directory : str, optional
+        URL of another release directory.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    NotFound
+        No such release or organism; the message lists what there is.
+    IoError, CorruptData
+        See `census_releases`.
+    """
+    checked_text("organism", organism)
+    checked_text("version", version)
+    releases = census_releases(directory)
+    release = releases.get(version)
+    if release is None:
+        raise NotFound(
+            f"there is no Census release {version!r}; there are {', '.join(sorted(releases))}"
+        )
+    place = release.get("soma")
+    uri = place.get("uri") if isinstance(place, dict) else None
+    if not isinstance(place, dict) or not isinstance(uri, str):
+        raise CorruptData(f"release {version!r} of the Census has no soma uri")
+    options = dict(storage_texts(storage_options))
+    if uri.startswith("s3://"):
+        if not {"access_key_id", "profile"} & options.keys():
+            options.setdefault("anonymous", "true")
+        if place.get("s3_region") and "endpoint" not in options:
+            options.setdefault("region", str(place["s3_region"]))
+    name = organism.strip().lower().replace(" ", "_")
+    return open(
+        f"{uri.rstrip('/')}/census_data/{name}", timestamp, threads, storage_options=options
+    )

@@ -1,0 +1,28 @@
+"""``penstock index``: makes a folder readable over plain http(s)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .. import display
+from ..index_manifest import write_index
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "index",
+        help="list a folder's files for a web server, which cannot",
+        description="Writes .penstock-index.json, the names and sizes of all files below a folder, "
+        "into it. Copied to a web server with the folder, it lets Penstock open the experiments "
+        "there by https://. Run it again after every change.",
+    )
+    parser.add_argument("path", metavar="DIR", help="an experiment, or a folder with some")
+    parser.set_defaults(run=lambda parsed: run(parsed.path))
+
+
+def run(path: str) -> None:
+    """Write it and say what it lists."""
+    written, files, total = write_index(path)
+    print(f"{written}: {display.plural(files, 'file')}, {display.size(total)}")

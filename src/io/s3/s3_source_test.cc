@@ -1,0 +1,166 @@
+#include "io/s3/s3_source.h"
+
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include "io/s3/xml_answer.h"
+#include "io/storage_options.h"
+#include "io/testing/loopback_server.h"
+
+namespace penstock::io {
+namespace {
+
+using Answer = LoopbackServer::Answer;
+using Request = LoopbackServer::Request;
+
+std::string header(const Request& request, const std::string& name) {
+  for (const auto& field : request.headers) {
+    if (field.first == name) return field.second;
+  }
+  return {};
+}
+
+Answer xml(const std::string& line, const std::string& body, const std::string& fields = "") {
+  return {"HTTP/1.1 " + line + "\r\nContent-Length: " + std::to_string(body.size()) + fields, body,
+          false};
+}
+
+std::map<std::string, std::string> signed_options(const LoopbackServer& server) {
+  return {{"endpoint", server.url()},
+          {"access_key_id", "AKIAEXAMPLE"},
+          {"secret_access_key", "very-secret-text"},
+          {"max_attempts", "2"}};
+}
+
+std::string error_text(const Store& store, const std::string& path) {
+  try {
+    store.list(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(S3Source, Uris) {
+  EXPECT_EQ(parse_s3_uri("s3://b/k/l").bucket, "b");
+  EXPECT_EQ(parse_s3_uri("s3://b/k/l").key, "k/l");
+  EXPECT_EQ(parse_s3_uri("s3://b").key, "");
+  EXPECT_THROW(parse_s3_uri("s3:///k"), InvalidArgument);
+  EXPECT_THROW(parse_s3_uri("/k"), InvalidArgument);
+}
+
+// The region is what the bucket answers, and the request is signed anew for it.
+TEST(S3Source, FollowsTheBucketsRegion) {
+  const std::vector<std::pair<std::string, std::string>> answers = {
+      {"301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>"},
+      {"400 Bad Request",
+       "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region></Error>"},
+      {"307 Temporary Redirect",
+       "<Error><Code>TemporaryRedirect</Code><Region>eu-west-3</Region></Error>"}};
+  for (const auto& [line, body] : answers) {
+    LoopbackServer server;
+    server.put("/bucket/d/x", "0123456789");
+    std::vector<std::string> signatures;
+    const bool by_header = line.starts_with("301");
+    server.set_before([&, line = line, body = body](const Request& request, int) {
+      signatures.push_back(header(request, "authorization"));
+      if (signatures.back().find("/eu-west-3/s3/") != std::string::npos) return Answer{};
+      return xml(line, body, by_header ? "\r\nx-amz-bucket-region: eu-west-3" : "");
+    });
+    const auto store = store_for("s3://bucket/d", {signed_options(server)});
+    EXPECT_EQ(store->size_bytes("s3://bucket/d/x"), 10u) << line;
+    EXPECT_EQ(signatures.size(), 2u) << line;
+    EXPECT_NE(signatures[0].find("/us-east-1/s3/"), std::string::npos) << signatures[0];
+  }
+}
+
+TEST(S3Source, ARedirectThatGoesRoundIsAnError) {
+  LoopbackServer server;
+  int turn = 0;
+  server.set_before([&](const Request&, int) {
+    return xml("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>",
+               ++turn % 2 != 0 ? "\r\nx-amz-bucket-region: a-1" : "\r\nx-amz-bucket-region: b-1");
+  });
+  const auto store = store_for("s3://bucket/d", {signed_options(server)});
+  EXPECT_THROW(store->list("s3://bucket/d"), IoError);
+}
+
+TEST(S3Source, RefusalsSayWhatToCheckAndNoSecret) {
+  const std::vector<std::array<std::string, 3>> answers = {
+      {"403 Forbidden", "SignatureDoesNotMatch", "check the secret access key"},
+      {"403 Forbidden", "InvalidAccessKeyId", "check the access key id"},
+      {"403 Forbidden", "AccessDenied", "s3:ListBucket"},
+      {"403 Forbidden", "RequestTimeTooSkewed", "clock"},
+      {"400 Bad Request", "ExpiredToken", "no longer valid"},
+      {"404 Not Found", "NoSuchBucket", "no bucket bucket"}};
+  for (const auto& [line, code, advice] : answers) {
+    LoopbackServer server;
+    server.set_before([&, line = line, code = code](const Request&, int) {
+      return xml(line, "<Error><Code>" + code + "</Code><Message>m</Message></Error>");
+    });
+    const auto store = store_for("s3://bucket/d", {signed_options(server)});
+    const std::string said = error_text(*store, "s3://bucket/d");
+    EXPECT_NE(said.find(advice), std::string::npos) << said;
+    EXPECT_EQ(said.find("very-secret-text"), std::string::npos) << said;
+    EXPECT_EQ(server.requests(), 1) << code;
+  }
+  LoopbackServer server;
+  server.set_before([](const Request&, int) {
+    return xml("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>");
+  });
+  const auto store =
+      store_for("s3://bucket/d", {{{"endpoint", server.url()}, {"anonymous", "true"}}});
+  EXPECT_NE(error_text(*store, "s3://bucket/d").find("anonymous"), std::string::npos);
+}
+
+TEST(S3Source, SlowDownIsTriedAgain) {
+  LoopbackServer server;
+  server.put("/bucket/d/x", "0123456789");
+  server.set_before([](const Request&, int number) {
+    return number == 0 ? xml("503 Slow Down", "<Error><Code>SlowDown</Code></Error>") : Answer{};
+  });
+  const auto store = store_for("s3://bucket/d", {signed_options(server)});
+  EXPECT_EQ(store->list("s3://bucket/d").size(), 1u);
+}
+
+TEST(XmlAnswer, ListingsAndErrors) {
+  const auto page = parse_list_page(
+      "<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
+      "<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
+      "<Contents><Key>a b/ä&lt;</Key><Size>12</Size><ETag>&quot;e&quot;</ETag></Contents>"
+      "<CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes></ListBucketResult>");
+  ASSERT_EQ(page.objects.size(), 1u);
+  EXPECT_EQ(page.objects[0].path, "a b/ä<");
+  EXPECT_EQ(page.objects[0].size_bytes, 12u);
+  EXPECT_EQ(page.objects[0].etag, "\"e\"");
+  EXPECT_EQ(page.prefixes, std::vector<std::string>{"c/"});
+  EXPECT_EQ(page.continuation_token, "t&1");
+  EXPECT_THROW(parse_list_page(""), CorruptData);
+  EXPECT_THROW(parse_list_page("<html></html>"), CorruptData);
+  EXPECT_THROW(parse_list_page("<ListBucketResult><Contents><Key>a</Key><Size>-1</Size></Contents>"
+                               "</ListBucketResult>"),
+               CorruptData);
+  EXPECT_THROW(
+      parse_list_page("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"),
+      CorruptData);
+  EXPECT_EQ(parse_s3_error("<Error><Code>X</Code><Region>r</Region></Error>").region, "r");
+  EXPECT_EQ(parse_s3_error("no xml").code, "");
+}
+
+TEST(S3Credentials, TimesAndAnswers) {
+  using Clock = std::chrono::system_clock;
+  EXPECT_EQ(parse_rfc3339("2026-11-21T21:21:30Z"), Clock::from_time_t(1795296090));
+  EXPECT_EQ(parse_rfc3339("2026-11-21T21:21:30.123+00:00"), Clock::from_time_t(1795296090));
+  EXPECT_FALSE(parse_rfc3339("2026-11-21"));
+  EXPECT_FALSE(parse_rfc3339("2026-13-21T21:21:30Z"));
+  const auto found = parse_credentials_json(
+      R"({"AccessKeyId": "a", "SecretAccessKey": "s", "Token": "t", "Expiration": "2026-11-21T21:21:30Z"})");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key.session_token, "t");
+  EXPECT_TRUE(found->end);
+  EXPECT_FALSE(parse_credentials_json("{}"));
+  EXPECT_FALSE(parse_credentials_json("[1"));
+}
+
+}  // namespace
+}  // namespace penstock::io

@@ -1,0 +1,195 @@
+"""Servers on loopback for tests of remote stores: S3 (moto), and a proxy that misbehaves."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+
+BUCKET = "cells"
+ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
+
+
+def client(endpoint: str, service: str = "s3", **keys: str):
+    """A boto3 client of the server."""
+    return boto3.client(
+        service,
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=keys.get("access_key_id", "testing"),
+        aws_secret_access_key=keys.get("secret_access_key", "testing"),
+        config=Config(s3={"addressing_style": "path"}, proxies={}),
+    )
+
+
+def upload(endpoint: str, folder: Path, prefix: str, bucket: str = BUCKET) -> None:
+    """All files below a folder, under their relative names; folders become nothing, as in S3."""
+    s3 = client(endpoint)
+    if bucket not in {each["Name"] for each in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=bucket)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            s3.put_object(
+                Bucket=bucket,
+                Key=f"{prefix}/{path.relative_to(folder).as_posix()}",
+                Body=path.read_bytes(),
+                ACL="public-read",
+            )
+
+
+class FaultProxy:
+    """Passes requests on to a server, or to files of a folder, after what `fault` says.
+
+    `fault(number, path)` gives the name of a fault or None: "reset", "500", "slowdown", "short",
+    "stall", "range", "forbidden", "late" (0.05 s), "slow" (64 KiB a second).
+    """
+
+    def __init__(self, upstream: str | None = None, folder: Path | None = None) -> None:
+        self.fault = lambda number, path: None
+        self.requests: list[str] = []
+        self.etag = '"one"'
+        self._upstream = upstream
+        self._folder = folder
+        self._stop = threading.Event()
+        proxy = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def log_message(self, *arguments) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                proxy._serve(self)
+
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *arguments) -> None:
+                pass  # clients that left; a defect of the proxy shows in what they get
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _serve(self, handler) -> None:
+        with self._lock:
+            number = len(self.requests)
+            self.requests.append(handler.path)
+        fault = self.fault(number, handler.path)
+        if fault == "reset":
+            handler.connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            handler.close_connection = True
+            handler.connection.close()
+            return
+        if fault == "500":
+            return self._answer(handler, 500, {}, b"")
+        if fault == "slowdown":
+            body = b"<Error><Code>SlowDown</Code></Error>"
+            return self._answer(handler, 503, {"Retry-After": "0"}, body)
+        if fault == "forbidden":
+            body = b"<Error><Code>AccessDenied</Code></Error>"
+            return self._answer(handler, 403, {}, body)
+        if fault == "late":
+            time.sleep(0.05)
+        status, fields, body = self._real(handler)
+        if fault == "stall":
+            handler.send_response(status)
+            self._fields(handler, fields, len(body))
+            handler.wfile.write(body[: len(body) // 2])
+            self._stop.wait(30)
+            handler.close_connection = True
+            return None
+        if fault == "range" and "Content-Range" in fields:
+            first, rest = fields["Content-Range"].removeprefix("bytes ").split("-", 1)
+            fields["Content-Range"] = f"bytes {int(first) + 1}-{rest}"
+        if fault == "short" and body:
+            handler.send_response(status)
+            self._fields(handler, fields, len(body))
+            handler.wfile.write(body[:-1])
+            handler.close_connection = True
+            return None
+        return self._answer(handler, status, fields, body, slow=fault == "slow")
+
+    def _real(self, handler) -> tuple[int, dict[str, str], bytes]:
+        if self._folder is not None:
+            return self._file(handler)
+        connection = http.client.HTTPConnection(self._upstream.removeprefix("http://"), timeout=30)
+        connection.putrequest("GET", handler.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in handler.headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        body = answer.read()
+        kept = {"etag", "content-range", "content-type", "location"}
+        fields = {
+            name.title().replace("Etag", "ETag"): value
+            for name, value in answer.getheaders()
+            if name.lower() in kept or name.lower().startswith("x-amz-bucket")
+        }
+        connection.close()
+        return answer.status, fields, body
+
+    def _file(self, handler) -> tuple[int, dict[str, str], bytes]:
+        path = self._folder / handler.path.lstrip("/")
+        if not path.is_file():
+            return 404, {}, b""
+        body = path.read_bytes()
+        fields = {"ETag": self.etag}
+        asked = handler.headers.get("Range")
+        if asked is None:
+            return 200, fields, body
+        first, last = (int(each) for each in asked.removeprefix("bytes=").split("-"))
+        fields["Content-Range"] = f"bytes {first}-{min(last, len(body) - 1)}/{len(body)}"
+        return 206, fields, body[first : last + 1]
+
+    @staticmethod
+    def _fields(handler, fields: dict[str, str], length: int) -> None:
+        for name, value in fields.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(length))
+        handler.end_headers()
+
+    def _answer(self, handler, status, fields, body, slow=False) -> None:
+        handler.send_response(status)
+        self._fields(handler, fields, len(body))
+        step = 8192 if slow else max(len(body), 1)
+        for begin in range(0, len(body), step):
+            handler.wfile.write(body[begin : begin + step])
+            if slow:
+                time.sleep(step / 65_536)
+
+
+@contextmanager
+def fault_proxy(upstream: str | None = None, folder: Path | None = None) -> Iterator[FaultProxy]:
+    proxy = FaultProxy(upstream, folder)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+
+
+def random_faults(share: float, kinds: list[str], seed: int = 0):
+    """A fault of one of the kinds at that share of requests."""
+    drawn = random.Random(seed)
+    return lambda number, path: drawn.choice(kinds) if drawn.random() < share else None

@@ -1,0 +1,129 @@
+"""Experiments behind a plain web server, and the index that makes them readable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import penstock as ps
+from penstock.cli import main
+from penstock.index_manifest import INDEX_NAME, write_index
+from remote_servers import fault_proxy, random_faults
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_proxies():
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture
+def served(soma_small, tmp_path):
+    """A folder with an experiment, and its index, on a server."""
+    shutil.copytree(soma_small.path, tmp_path / "www" / "exp")
+    write_index(tmp_path / "www")
+    with fault_proxy(folder=tmp_path / "www") as server:
+        yield server, tmp_path / "www"
+
+
+def batches(source):
+    dataset = ps.Dataset(source, obs_columns=["soma_joinid"], batch_size=16, sparse=True, seed=5)
+    return [
+        (X.indptr.tobytes(), X.indices.tobytes(), X.data.tobytes(), obs["soma_joinid"].tobytes())
+        for X, obs in dataset
+    ]
+
+
+def test_batches_are_those_of_the_file(served, soma_small):
+    server, folder = served
+    expected = batches(soma_small.path)
+    # The index lies above the experiment, then in it.
+    assert batches(f"{server.url}/exp") == expected
+    (folder / INDEX_NAME).unlink()
+    write_index(folder / "exp")
+    assert batches(f"{server.url}/exp/") == expected
+    assert (
+        ps.open(f"{server.url}/exp")
+        .obs.to_pandas()
+        .equals(ps.open(soma_small.path).obs.to_pandas())
+    )
+
+
+def test_faults_change_nothing(served, soma_small):
+    server, _ = served
+    server.fault = random_faults(0.1, ["reset", "500", "short", "range", "late"], seed=1)
+    options = {"max_attempts": 10}
+    assert batches(ps.open(f"{server.url}/exp", storage_options=options)) == batches(
+        soma_small.path
+    )
+
+
+def test_a_changed_file_is_an_error(served):
+    server, _ = served
+    experiment = ps.open(f"{server.url}/exp")
+    dataset = ps.Dataset(experiment)
+    dataset.plan()
+    server.etag = '"two"'
+    with pytest.raises(ps.IoError, match="the object changed while it was read"):
+        list(dataset)
+
+
+def test_without_an_index_the_command_is_named(served, soma_small):
+    server, folder = served
+    (folder / INDEX_NAME).unlink()
+    with pytest.raises(ps.Unsupported, match=r"penstock index DIR"):
+        ps.open(f"{server.url}/exp")
+
+
+def test_a_server_that_forbids_says_so(served):
+    server, _ = served
+    server.fault = lambda number, path: "forbidden"
+    with pytest.raises(ps.IoError, match=r"forbids.*headers such as Authorization"):
+        ps.open(f"{server.url}/exp")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("<html>", ps.CorruptData),
+        ('{"format": "other"}', ps.CorruptData),
+        ('{"format": "penstock-index", "version": 2, "files": {}}', ps.Unsupported),
+        ('{"format": "penstock-index", "version": 1}', ps.CorruptData),
+        ('{"format": "penstock-index", "version": 1, "files": {"../x": 1}}', ps.CorruptData),
+        ('{"format": "penstock-index", "version": 1, "files": {"x": -1}}', ps.CorruptData),
+    ],
+)
+def test_what_is_no_index_is_refused(served, text, error):
+    server, folder = served
+    (folder / INDEX_NAME).write_text(text)
+    with pytest.raises(error, match="penstock-index|index"):
+        ps.open(f"{server.url}/exp")
+
+
+def test_the_index_lists_every_file_and_replaces_an_older_one(tmp_path, capsys):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "ä x").write_bytes(b"123")
+    (tmp_path / "empty").write_bytes(b"")
+    for _ in range(2):
+        assert main(["index", str(tmp_path)]) == 0
+    assert "2 files, 3 B" in capsys.readouterr().out
+    written = json.loads((tmp_path / INDEX_NAME).read_text())
+    assert written == {
+        "format": "penstock-index",
+        "version": 1,
+        "files": {"a/b/ä x": 3, "empty": 0},
+    }
+    assert sorted(each.name for each in tmp_path.iterdir()) == [INDEX_NAME, "a", "empty"]
+    assert main(["index", str(tmp_path / "absent")]) == 1
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_other_schemes_are_named():
+    with pytest.raises(ps.Unsupported, match=r'scheme "gs".*s3://'):
+        ps.open("gs://bucket/x")
+    with pytest.raises(ps.InvalidArgument, match="no storage option 'anonymous'"):
+        ps.open("/nowhere", storage_options={"anonymous": True})
