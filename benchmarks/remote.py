@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parsed = parser.parse_args()
     folder = parsed.experiment.resolve()
-    write_index(folder)
+    index, _, _ = write_index(folder)
     with served(folder, 0.0) as near, served(folder, parsed.latency) as far:
         cases = {
             "file": (folder, None),
@@ -99,6 +99,7 @@ def main() -> None:
                     {key: round(value, 3) for key, value in seen[name][-1].items()},
                     flush=True,
                 )
+    index.unlink()
     print()
     names = list(next(iter(seen.values()))[0])
     print("| |", " | ".join(names), "|")

@@ -31,11 +31,10 @@ void register_remote(nb::module_& module) {
          std::vector<std::pair<std::string, std::string>> headers, std::string region,
          std::string timestamp, std::string access_key_id, std::string secret_access_key,
          std::string session_token) {
-        return io::sign_request({std::move(method), std::move(host), std::move(path),
-                                 std::move(query), std::move(headers), std::move(region),
-                                 std::move(timestamp)},
-                                {std::move(access_key_id), std::move(secret_access_key),
-                                 std::move(session_token)});
+        return io::sign_request(
+            {std::move(method), std::move(host), std::move(path), std::move(query),
+             std::move(headers), std::move(region), std::move(timestamp)},
+            {std::move(access_key_id), std::move(secret_access_key), std::move(session_token)});
       },
       nb::arg("method"), nb::arg("host"), nb::arg("path"), nb::arg("query"), nb::arg("headers"),
       nb::arg("region"), nb::arg("timestamp"), nb::arg("access_key_id"),

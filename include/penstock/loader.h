@@ -118,7 +118,7 @@ struct LoaderStats {
   uint64_t nonzeros = 0;  ///< of those rows
   uint64_t batches = 0;
   uint64_t bytes_read = 0;
-  uint64_t requests = 0;  ///< reads that the store was asked for; of a remote one, ranges
+  uint64_t requests = 0;      ///< reads that the store was asked for; of a remote one, ranges
   uint64_t bytes_needed = 0;  ///< stored size of the distinct tiles that this loader's rows touch
   uint64_t units = 0;         ///< unit visits done
   uint64_t units_in_shuffle = 0;  ///< K

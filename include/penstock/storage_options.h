@@ -6,7 +6,8 @@
 
 namespace penstock {
 
-/// How to reach a remote store. All values are texts; numbers in decimal, switches "true" or "false".
+/// How to reach a remote store. All values are texts; numbers in decimal, switches "true" or
+/// "false".
 ///
 /// For http(s) and s3: max_requests (64), connect_timeout (10 seconds), stall_timeout (20 seconds
 /// below 500 bytes a second), retry_timeout (60 seconds), max_attempts (8).

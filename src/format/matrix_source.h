@@ -62,7 +62,7 @@ class UnitDecode {
   virtual uint32_t wide_count(uint32_t row) const = 0;  ///< of its record; kernel::kRawRow
   virtual void pack(uint32_t row, std::byte* destination) const = 0;
 
-  virtual uint64_t bytes_read() const = 0;             ///< from the store, after fetch()
+  virtual uint64_t bytes_read() const = 0;           ///< from the store, after fetch()
   virtual uint64_t read_count() const { return 0; }  ///< reads that the store was asked for
 
   /// After fetch(), before phase 0: the buffers of a finished one of the same reader may be used.

@@ -29,8 +29,8 @@ struct CoalescingOptions {
   /// A read grows no further than this, unless one wanted range alone is longer. Bounds the memory
   /// of a read and lets several threads share a long run.
   uint64_t max_read_bytes = 8 * 1024 * 1024;
-  /// Gaps longer than `always_gap_bytes` are read over only while all that is thrown away stays below
-  /// this share of what is wanted; the smallest gaps first.
+  /// Gaps longer than `always_gap_bytes` are read over only while all that is thrown away stays
+  /// below this share of what is wanted; the smallest gaps first.
   double max_waste_share = 1e9;
   uint64_t always_gap_bytes = 4 * 1024;
 };

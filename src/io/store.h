@@ -71,8 +71,8 @@ class Store {
   /// Most of what lies below `directory` will be listed or asked for. True when the store is remote
   /// and from now on no listing or size below it costs a round trip.
   virtual bool will_open(const std::string& /*directory*/) const { return false; }
-  /// These bytes will be read, soon, by calls that ask for nothing outside one of the ranges. Ranges
-  /// that reach beyond an object's end are cut; objects that are not there are passed over.
+  /// These bytes will be read, soon, by calls that ask for nothing outside one of the ranges.
+  /// Ranges that reach beyond an object's end are cut; objects that are not there are passed over.
   virtual void will_read(std::span<const ObjectRange> /*ranges*/) const {}
 
   /// The whole object.

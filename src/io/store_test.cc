@@ -147,10 +147,11 @@ TEST_P(StoreTest, ReadsManyAtOnce) {
   store().read_many(reads);
   EXPECT_EQ(one + two + three, "345601xyz");
   store().read_many({});
-  const std::vector<ReadRequest> beyond{reads[0],
-                                        {path("a/b.x/three"), 1, std::as_writable_bytes(std::span(three))}};
+  const std::vector<ReadRequest> beyond{
+      reads[0], {path("a/b.x/three"), 1, std::as_writable_bytes(std::span(three))}};
   EXPECT_THROW(store().read_many(beyond), CorruptData);
-  const std::vector<ReadRequest> absent{{path("a/none"), 0, std::as_writable_bytes(std::span(one))}};
+  const std::vector<ReadRequest> absent{
+      {path("a/none"), 0, std::as_writable_bytes(std::span(one))}};
   EXPECT_THROW(store().read_many(absent), NotFound);
 }
 

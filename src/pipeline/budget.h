@@ -30,8 +30,8 @@ struct BudgetSplit {
   uint32_t units_in_flight = 1;  ///< what the plan of memory counts with
   uint32_t units_decoding = 1;   ///< at once; as many as in flight but for a remote store
   uint32_t units_ahead = 0;      ///< more that only wait for the network, in the others' memory
-  uint32_t batches_ahead = 1;  ///< finished or being made
-  uint32_t spread = 1;         ///< K
+  uint32_t batches_ahead = 1;    ///< finished or being made
+  uint32_t spread = 1;           ///< K
 };
 
 struct BudgetRequest {

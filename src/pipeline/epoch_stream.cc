@@ -19,8 +19,8 @@
 namespace penstock::pipeline {
 namespace {
 
-/// Threads that wait for reads: half the units in flight are read while the others are decoded. Over
-/// a network every unit that may be ahead waits at the same time.
+/// Threads that wait for reads: half the units in flight are read while the others are decoded.
+/// Over a network every unit that may be ahead waits at the same time.
 uint32_t fetcher_count(const BudgetSplit& budget) {
   if (budget.units_ahead != 0) return budget.units_ahead + budget.units_decoding;
   return (budget.units_decoding + 1) / 2;
@@ -98,10 +98,9 @@ void EpochStream::start() {
   process_id_ = ::getpid();
   store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
                                          setup_.budget.page_bytes, *meter_);
-  units_ =
-      std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
-                                      setup_.budget.units_decoding, setup_.budget.units_ahead,
-                                      setup_.first_batch, *meter_);
+  units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
+                                           setup_.budget.units_decoding, setup_.budget.units_ahead,
+                                           setup_.first_batch, *meter_);
   update_gate();
   started_ = true;
   try {

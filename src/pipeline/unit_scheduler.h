@@ -20,8 +20,8 @@
 // the next task of the oldest unit that has one, so that threads share a unit, and while its last
 // tasks run the others go on with the next unit.
 //
-//   fetcher:  while (auto* flight = units.begin_fetch()) { fetch(*flight); units.end_fetch(flight) }
-//   worker:   while (auto task = units.take_task())      { run(*task); units.finish_task(*task) }
+//   fetcher:  while (auto* flight = units.begin_fetch()) { fetch(*flight); units.end_fetch(flight)
+//   } worker:   while (auto task = units.take_task())      { run(*task); units.finish_task(*task) }
 //
 // With `units_ahead` (a remote store) that many more units are fetched and wait, with their stored
 // bytes alone, until the limit and the units being decoded let them go on.

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import boto3
-from botocore.config import Config
 
 BUCKET = "cells"
 ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
@@ -22,6 +20,9 @@ ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
 
 def client(endpoint: str, service: str = "s3", **keys: str):
     """A boto3 client of the server."""
+    import boto3
+    from botocore.config import Config
+
     return boto3.client(
         service,
         endpoint_url=endpoint,
@@ -101,7 +102,7 @@ class FaultProxy:
             )
             handler.close_connection = True
             handler.connection.close()
-            return
+            return None
         if fault == "500":
             return self._answer(handler, 500, {}, b"")
         if fault == "slowdown":

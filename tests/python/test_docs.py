@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,8 @@ import pytest
 import tiledbsoma
 import torch
 from conftest import Oracle
+from penstock.index_manifest import write_index
+from remote_servers import fault_proxy
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 # The example of compat.md is that of test_compat_census.py, which checks its results.
@@ -39,9 +43,20 @@ def test_examples_run(page: str, census_like: Oracle, tmp_path: Path) -> None:
     if page == "inference.md":  # it writes
         path = tmp_path / "experiment"
         shutil.copytree(census_like.path, path)
-    names = run_page(page, path=path, checkpoint=tmp_path / "checkpoint.pt", folder=tmp_path)
+    given = {"path": path, "checkpoint": tmp_path / "checkpoint.pt", "folder": tmp_path}
+    with served(path, tmp_path) if page == "remote.md" else nullcontext() as address:
+        names = run_page(page, address=address, **given)
     if page in CHECKS:
         CHECKS[page](names, census_like)
+
+
+@contextmanager
+def served(path: Path, folder: Path) -> Iterator[str]:
+    """The address of a copy of an experiment on a web server."""
+    shutil.copytree(path, folder / "experiment")
+    write_index(folder / "experiment")
+    with fault_proxy(folder=folder) as server:
+        yield f"{server.url}/experiment"
 
 
 def check_resume(names: dict, oracle: Oracle) -> None:

@@ -9,9 +9,8 @@ import pickle
 import time
 
 import numpy as np
-import pytest
-
 import penstock as ps
+import pytest
 from conftest import collect, write_small_tiles
 from penstock.cli import main
 

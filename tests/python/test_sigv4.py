@@ -7,18 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
-import pytest
+import botocore.auth
+import botocore.awsrequest
+import botocore.configloader
+import botocore.credentials
+import botocore.utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from penstock import _core
-
-botocore = pytest.importorskip("botocore", reason="botocore is not installed")
-import botocore.auth  # noqa: E402
-import botocore.awsrequest  # noqa: E402
-import botocore.configloader  # noqa: E402
-import botocore.credentials  # noqa: E402
-import botocore.utils  # noqa: E402
 
 NOW = datetime(2026, 11, 21, 21, 21, 30, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)

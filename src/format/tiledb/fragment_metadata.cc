@@ -225,10 +225,9 @@ io::ObjectRange FragmentMetadata::tile_at(uint64_t offset) const {
     if (other > offset) end = std::min(end, other);
   };
   consider(footer_.rtree_offset);
-  for (const auto* list :
-       {&footer_.tile_offsets_offset, &footer_.tile_var_offsets_offset,
-        &footer_.tile_var_sizes_offset, &footer_.tile_validity_offsets_offset,
-        &footer_.unused_offsets}) {
+  for (const auto* list : {&footer_.tile_offsets_offset, &footer_.tile_var_offsets_offset,
+                           &footer_.tile_var_sizes_offset, &footer_.tile_validity_offsets_offset,
+                           &footer_.unused_offsets}) {
     for (const uint64_t other : *list) consider(other);
   }
   consider(footer_.processed_conditions_offset);

@@ -41,8 +41,8 @@ class MetadataFiles {
 
  private:
   static bool is_metadata(std::string_view name) {
-    constexpr std::string_view kNames[] = {"__schema", "__commits",      "__meta",
-                                           "__group",  "__fragment_meta"};
+    constexpr std::string_view kNames[] = {"__schema", "__commits", "__meta", "__group",
+                                           "__fragment_meta"};
     return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
   }
 

@@ -10,7 +10,7 @@
 namespace penstock::io {
 namespace {
 
-constexpr size_t kMaxText = 16 << 20;   // listings have at most 1,000 keys of 1 KiB
+constexpr size_t kMaxText = 16 << 20;  // listings have at most 1,000 keys of 1 KiB
 constexpr size_t kMaxHeaderLines = 256;
 
 struct Certificates {

@@ -9,8 +9,8 @@
 #include "io/http/http_engine.h"
 #include "io/http/http_message.h"
 
-// One attempt of a transfer as a curl easy handle: set up from a request, its answer collected. Used
-// by the engine's thread alone; the handle is used again for the next attempt.
+// One attempt of a transfer as a curl easy handle: set up from a request, its answer collected.
+// Used by the engine's thread alone; the handle is used again for the next attempt.
 
 namespace penstock::io {
 

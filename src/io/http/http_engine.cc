@@ -260,9 +260,9 @@ class HttpEngine::Loop {
         return;
       case Verdict::Kind::kAgain:
         if (++task.redirects > kMaxRedirects) {
-          return fail(task, std::make_exception_ptr(
-                                IoError("redirected more than " + std::to_string(kMaxRedirects) +
-                                        " times: " + task.transfer->place())));
+          return fail(task, std::make_exception_ptr(IoError("redirected more than " +
+                                                            std::to_string(kMaxRedirects) +
+                                                            " times: " + task.transfer->place())));
         }
         --task.attempts;
         waiting_.push_front(std::move(task));
@@ -276,18 +276,19 @@ class HttpEngine::Loop {
 
   void retry(Task& task, const Verdict& verdict) {
     const double ceiling =
-        std::min(kLongestDelaySeconds, kFirstDelaySeconds * static_cast<double>(1 << std::min(task.attempts - 1, 10)));
+        std::min(kLongestDelaySeconds,
+                 kFirstDelaySeconds * static_cast<double>(1 << std::min(task.attempts - 1, 10)));
     double delay = std::uniform_real_distribution<double>(0, ceiling)(random_);
     delay = std::max(delay, std::min(verdict.after_seconds, options_.longest_retry_after_seconds));
     const auto now = Clock::now();
     const auto last = task.first_attempt + seconds(options_.retry_timeout_seconds);
     if (task.attempts >= options_.max_attempts || now + seconds(delay) > last) {
       const double took = std::chrono::duration<double>(now - task.first_attempt).count();
-      return fail(task, std::make_exception_ptr(IoError(
-                            verdict.reason + ", after " + std::to_string(task.attempts) +
-                            (task.attempts == 1 ? " attempt" : " attempts") + " in " +
-                            std::to_string(static_cast<int>(took + 0.5)) +
-                            " s: " + task.transfer->place())));
+      return fail(task, std::make_exception_ptr(
+                            IoError(verdict.reason + ", after " + std::to_string(task.attempts) +
+                                    (task.attempts == 1 ? " attempt" : " attempts") + " in " +
+                                    std::to_string(static_cast<int>(took + 0.5)) +
+                                    " s: " + task.transfer->place())));
     }
     ++counts_.retries;
     task.not_before = now + seconds(delay);

@@ -47,8 +47,8 @@ struct Verdict {
   std::exception_ptr error{};  ///< of kFail
 };
 
-/// A request and who judges its answers. Called by the engine's thread, one call at a time; must not
-/// block.
+/// A request and who judges its answers. Called by the engine's thread, one call at a time; must
+/// not block.
 class Transfer {
  public:
   explicit Transfer(std::span<std::byte> sink = {}) : sink_(sink) {}

@@ -34,9 +34,11 @@ Verdict refusal(const HttpResponse& response, const std::string& place) {
     return failed(std::make_exception_ptr(NotFound(what + ": " + place)));
   }
   if (response.status == 401 || response.status == 403) {
-    return failed(std::make_exception_ptr(
-        IoError(what + "; check the address, and headers such as Authorization in "
-                       "storage_options: " + place)));
+    return failed(
+        std::make_exception_ptr(IoError(what +
+                                        "; check the address, and headers such as Authorization in "
+                                        "storage_options: " +
+                                        place)));
   }
   return failed(std::make_exception_ptr(IoError(what + ": " + place)));
 }
@@ -139,13 +141,16 @@ std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) con
     folder.resize(slash);
   }
   if (forbidden) {
-    throw IoError("the server forbids to read " + std::string(kIndexName) +
-                  ", or it is not there; check headers such as Authorization in storage_options, or "
-                  "run `penstock index DIR` on the folder that is served: " + directory);
+    throw IoError(
+        "the server forbids to read " + std::string(kIndexName) +
+        ", or it is not there; check headers such as Authorization in storage_options, or "
+        "run `penstock index DIR` on the folder that is served: " +
+        directory);
   }
   throw Unsupported("a web server cannot list files, and there is no " + std::string(kIndexName) +
                     "; run `penstock index DIR` on the folder that is served and copy the file "
-                    "it writes beside it: " + directory);
+                    "it writes beside it: " +
+                    directory);
 }
 
 RemoteListing HttpSource::list_tree(const std::string& directory, size_t /*max_objects*/) const {

@@ -16,8 +16,8 @@ namespace penstock::io {
 
 inline constexpr std::string_view kIndexName = ".penstock-index.json";
 
-/// The objects of a manifest, under `folder`. CorruptData for anything else, Unsupported for a newer
-/// version.
+/// The objects of a manifest, under `folder`. CorruptData for anything else, Unsupported for a
+/// newer version.
 std::vector<RemoteObject> parse_index(std::string_view json, const std::string& folder);
 
 }  // namespace penstock::io

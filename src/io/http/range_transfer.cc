@@ -9,26 +9,49 @@ Verdict again(std::string reason) { return {Verdict::Kind::kRetry, std::move(rea
 
 }  // namespace
 
-Verdict failed(std::exception_ptr error) {
-  return {Verdict::Kind::kFail, "", 0, std::move(error)};
-}
+Verdict failed(std::exception_ptr error) { return {Verdict::Kind::kFail, "", 0, std::move(error)}; }
 
 std::string status_text(int status) {
   const char* words = "";
   switch (status) {
-    case 301: words = " Moved Permanently"; break;
-    case 307: words = " Temporary Redirect"; break;
-    case 400: words = " Bad Request"; break;
-    case 401: words = " Unauthorized"; break;
-    case 403: words = " Forbidden"; break;
-    case 404: words = " Not Found"; break;
-    case 407: words = " Proxy Authentication Required"; break;
-    case 412: words = " Precondition Failed"; break;
-    case 416: words = " Range Not Satisfiable"; break;
-    case 429: words = " Too Many Requests"; break;
-    case 500: words = " Internal Server Error"; break;
-    case 503: words = " Service Unavailable"; break;
-    default: break;
+    case 301:
+      words = " Moved Permanently";
+      break;
+    case 307:
+      words = " Temporary Redirect";
+      break;
+    case 400:
+      words = " Bad Request";
+      break;
+    case 401:
+      words = " Unauthorized";
+      break;
+    case 403:
+      words = " Forbidden";
+      break;
+    case 404:
+      words = " Not Found";
+      break;
+    case 407:
+      words = " Proxy Authentication Required";
+      break;
+    case 412:
+      words = " Precondition Failed";
+      break;
+    case 416:
+      words = " Range Not Satisfiable";
+      break;
+    case 429:
+      words = " Too Many Requests";
+      break;
+    case 500:
+      words = " Internal Server Error";
+      break;
+    case 503:
+      words = " Service Unavailable";
+      break;
+    default:
+      break;
   }
   return "HTTP " + std::to_string(status) + words;
 }
@@ -45,8 +68,7 @@ bool retry_later(const HttpResponse& response, Verdict& verdict) {
     verdict = failed(std::make_exception_ptr(IoError("no connection: " + response.failure)));
     return true;
   }
-  verdict = again((response.stalled ? "the transfer stalled: " : "") +
-                  response.failure);
+  verdict = again((response.stalled ? "the transfer stalled: " : "") + response.failure);
   return true;
 }
 
@@ -66,8 +88,8 @@ std::string RangeTransfer::place() const {
 }
 
 Verdict RangeTransfer::changed(const std::string& what) const {
-  return failed(std::make_exception_ptr(IoError(
-      "the object changed while it was read (" + what + "); open the data again: " + place())));
+  return failed(std::make_exception_ptr(IoError("the object changed while it was read (" + what +
+                                                "); open the data again: " + place())));
 }
 
 Verdict RangeTransfer::judge(const HttpResponse& response) {
@@ -80,8 +102,8 @@ Verdict RangeTransfer::judge(const HttpResponse& response) {
   }
   if (retry_later(response, verdict)) {
     if (verdict.kind == Verdict::Kind::kFail) {
-      verdict.error = std::make_exception_ptr(
-          IoError("no connection: " + response.failure + ": " + place()));
+      verdict.error =
+          std::make_exception_ptr(IoError("no connection: " + response.failure + ": " + place()));
     }
     return verdict;
   }
@@ -92,9 +114,9 @@ Verdict RangeTransfer::judge_body(const HttpResponse& response) {
   const uint64_t wanted = read_.out.size();
   const std::string_view encoding = response.header("content-encoding");
   if (!encoding.empty() && encoding != "identity" && encoding != "aws-chunked") {
-    return failed(std::make_exception_ptr(
-        IoError("the server sends the object encoded as " + std::string(encoding) +
-                "; it must be served as stored: " + place())));
+    return failed(std::make_exception_ptr(IoError("the server sends the object encoded as " +
+                                                  std::string(encoding) +
+                                                  "; it must be served as stored: " + place())));
   }
   const bool whole = read_.offset == 0 && wanted == read_.object.size_bytes;
   if (response.status == 206) {
@@ -104,8 +126,7 @@ Verdict RangeTransfer::judge_body(const HttpResponse& response) {
                    std::string(response.header("content-range")) + "\"");
     }
     if (range->range != ByteRange{read_.offset, wanted}) {
-      return again("the answer is another range: " +
-                   std::string(response.header("content-range")));
+      return again("the answer is another range: " + std::string(response.header("content-range")));
     }
     if (range->total != read_.object.size_bytes) {
       return changed("it has " + std::to_string(range->total) + " bytes, not " +

@@ -5,8 +5,8 @@
 #include "io/http/http_engine.h"
 #include "io/remote/object_source.h"
 
-// A range of an object as a transfer: what HTTP itself says about whether the answer is the range of
-// the object that was meant. HTTP and S3 sources add where to ask and what an error means.
+// A range of an object as a transfer: what HTTP itself says about whether the answer is the range
+// of the object that was meant. HTTP and S3 sources add where to ask and what an error means.
 //
 // A response is taken only when its range, the object's size and ETag, and the length of the body
 // are all as they must be. A wrong range, 200 with another length than asked for, or another length
@@ -35,7 +35,8 @@ class RangeTransfer : public Transfer {
   RemoteRead& read_;
 };
 
-/// A retry when an answer did not come, or says that a later one may be better; else nothing to say.
+/// A retry when an answer did not come, or says that a later one may be better; else nothing to
+/// say.
 bool retry_later(const HttpResponse& response, Verdict& verdict);
 
 /// "HTTP 403 Forbidden".

@@ -5,7 +5,8 @@
 
 namespace penstock::io {
 
-// Blocks of an object may overlap; the nearest ones that begin at or before the range are looked at.
+// Blocks of an object may overlap; the nearest ones that begin at or before the range are looked
+// at.
 const std::pair<const uint64_t, ReadAhead::Block>* ReadAhead::find(const std::string& path,
                                                                    const ByteRange& range) const {
   const auto object = objects_.find(path);
@@ -30,7 +31,8 @@ bool ReadAhead::take(const std::string& path, uint64_t offset, std::span<std::by
   const auto* found = find(path, {offset, out.size()});
   if (found == nullptr) return false;
   Block& block = objects_[path].at(found->first);
-  if (!out.empty()) std::memcpy(out.data(), block.bytes.data() + (offset - found->first), out.size());
+  if (!out.empty())
+    std::memcpy(out.data(), block.bytes.data() + (offset - found->first), out.size());
   block.handed_out += out.size();
   if (block.bytes.size() > kSmallBytes && block.handed_out >= block.bytes.size()) {
     drop(path, found->first);

@@ -158,8 +158,8 @@ void RemoteStore::fetch(std::vector<RemoteRead>& wanted) const {
     for (uint64_t part = 0; part < parts; ++part) {
       const uint64_t begin = read.out.size() * part / parts;
       const uint64_t end = read.out.size() * (part + 1) / parts;
-      reads.push_back({read.object, read.offset + begin, read.out.subspan(begin, end - begin),
-                       nullptr});
+      reads.push_back(
+          {read.object, read.offset + begin, read.out.subspan(begin, end - begin), nullptr});
     }
   }
   if (reads.empty()) return;

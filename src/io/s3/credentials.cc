@@ -59,7 +59,9 @@ class MetadataRequest final : public Transfer {
   std::optional<std::string> text_;
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find_first_of("\r\n"));
+}
 
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -155,21 +157,22 @@ std::optional<S3Credentials> S3CredentialChain::find() {
   const S3Key& given = options_.given;
   if (!given.access_key_id.empty()) return S3Credentials{given, std::nullopt};
   if (options_.profile.empty()) {
-    auto found = keys_of(environment_text("AWS_ACCESS_KEY_ID"),
-                         environment_text("AWS_SECRET_ACCESS_KEY"),
-                         environment_text("AWS_SESSION_TOKEN"));
+    auto found =
+        keys_of(environment_text("AWS_ACCESS_KEY_ID"), environment_text("AWS_SECRET_ACCESS_KEY"),
+                environment_text("AWS_SESSION_TOKEN"));
     if (found) return found;
   }
   const ConfigSection profile = load_profile(profile_name(options_.profile));
   const bool for_botocore = profile.contains("sso_session") || profile.contains("sso_start_url") ||
-                            profile.contains("role_arn") || profile.contains("credential_process") ||
+                            profile.contains("role_arn") ||
+                            profile.contains("credential_process") ||
                             !environment_text("AWS_WEB_IDENTITY_TOKEN_FILE").empty();
   if (for_botocore) {
     if (auto found = from_fallback()) return found;
   }
-  if (auto found = keys_of(setting(profile, "aws_access_key_id"),
-                           setting(profile, "aws_secret_access_key"),
-                           setting(profile, "aws_session_token"))) {
+  if (auto found =
+          keys_of(setting(profile, "aws_access_key_id"), setting(profile, "aws_secret_access_key"),
+                  setting(profile, "aws_session_token"))) {
     return found;
   }
   if (auto found = from_container()) return found;
@@ -205,9 +208,8 @@ std::optional<S3Credentials> S3CredentialChain::from_instance() {
   if (host.empty()) host = kInstanceHost;
   while (host.ends_with('/')) host.pop_back();
   HttpEngine& engine = engine_.get();
-  const auto token =
-      MetadataRequest::ask(engine, "PUT", host + "/latest/api/token",
-                           {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
+  const auto token = MetadataRequest::ask(engine, "PUT", host + "/latest/api/token",
+                                          {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
   if (!token) return std::nullopt;
   const std::vector<HttpField> headers{{"X-aws-ec2-metadata-token", first_line(*token)}};
   const std::string roles = host + "/latest/meta-data/iam/security-credentials/";

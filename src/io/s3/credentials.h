@@ -14,8 +14,8 @@
 
 // Where the keys that requests are signed with come from, in this order, as botocore's: arguments,
 // environment (unless a profile was named), the profile's static keys, container metadata, instance
-// metadata (IMDSv2). What only botocore does (SSO, web identity, roles, credential_process) is asked
-// of a function that the Python package gives. Source: AWS SDKs and Tools Reference Guide,
+// metadata (IMDSv2). What only botocore does (SSO, web identity, roles, credential_process) is
+// asked of a function that the Python package gives. Source: AWS SDKs and Tools Reference Guide,
 // "Standardized credential providers".
 //
 // get() may be called from any thread; it makes requests when keys are missing or end within five

@@ -29,12 +29,11 @@ S3Options complete(S3Options options) {
     const auto found = profile.find(name);
     return found == profile.end() ? std::string() : found->second;
   };
-  options.region = first_of({options.region, environment_text("AWS_REGION"),
-                             environment_text("AWS_DEFAULT_REGION"), setting("region"),
-                             kDefaultRegion});
-  options.endpoint =
-      first_of({options.endpoint, environment_text("AWS_ENDPOINT_URL_S3"),
-                environment_text("AWS_ENDPOINT_URL"), setting("endpoint_url")});
+  options.region =
+      first_of({options.region, environment_text("AWS_REGION"),
+                environment_text("AWS_DEFAULT_REGION"), setting("region"), kDefaultRegion});
+  options.endpoint = first_of({options.endpoint, environment_text("AWS_ENDPOINT_URL_S3"),
+                               environment_text("AWS_ENDPOINT_URL"), setting("endpoint_url")});
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (!options.endpoint.empty() && !split_url(options.endpoint)) {
     throw InvalidArgument("endpoint must be a URL such as https://minio.example.org:9000, got " +
@@ -75,7 +74,8 @@ std::string advice(const S3Error& error, bool anonymous) {
     return "check the secret access key; a proxy or the endpoint may also have changed the request";
   }
   if (error.code == "InvalidAccessKeyId") return "check the access key id and the endpoint";
-  if (error.code == "ExpiredToken" || error.code == "InvalidToken" || error.code == "TokenRefreshRequired") {
+  if (error.code == "ExpiredToken" || error.code == "InvalidToken" ||
+      error.code == "TokenRefreshRequired") {
     return "the session token is no longer valid; get new credentials";
   }
   if (error.code == "RequestTimeTooSkewed") return "check the clock of this machine";
@@ -142,8 +142,8 @@ class S3Source::Signer {
     }
     url.path += "/" + percent_encode(at.key, false);
     if (options.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
-    SigningRequest signing{"GET", url.host, url.path, query, std::move(headers), home.region,
-                           signing_time()};
+    SigningRequest signing{"GET",       url.host,      url.path, query, std::move(headers),
+                           home.region, signing_time()};
     HttpRequest request;
     request.url = url.scheme + "://" + url.host + url.path;
     if (!query.empty()) request.url += "?" + canonical_query(std::move(query));
@@ -206,8 +206,8 @@ class S3List final : public Transfer {
     }
     if (retry_later(response, verdict)) {
       if (verdict.kind == Verdict::Kind::kFail) {
-        verdict.error = std::make_exception_ptr(
-            IoError("no connection: " + response.failure + ": " + place()));
+        verdict.error =
+            std::make_exception_ptr(IoError("no connection: " + response.failure + ": " + place()));
       }
       return verdict;
     }
@@ -250,7 +250,8 @@ bool S3Source::learn(const std::string& bucket, const HttpResponse& response) co
   const S3Error error = parse_s3_error(response.text);
   Home home = home_of(bucket);
   const Home before = home;
-  const std::string region = first_of({std::string(response.header("x-amz-bucket-region")), error.region});
+  const std::string region =
+      first_of({std::string(response.header("x-amz-bucket-region")), error.region});
   if (!region.empty()) home.region = region;
   const bool moved = response.status == 301 || response.status == 302 || response.status == 307 ||
                      response.status == 308;

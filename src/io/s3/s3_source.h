@@ -12,9 +12,9 @@
 // Objects in S3, or in what speaks its language (MinIO, R2, Google Cloud Storage): listings by
 // ListObjectsV2, ranges by GetObject, signed with our own canonical request.
 //
-// A bucket's region and host are what it answers itself, whatever was configured; the request is then
-// signed anew. Requests are signed when an attempt begins, with keys that were looked up by the
-// caller.
+// A bucket's region and host are what it answers itself, whatever was configured; the request is
+// then signed anew. Requests are signed when an attempt begins, with keys that were looked up by
+// the caller.
 
 namespace penstock::io {
 

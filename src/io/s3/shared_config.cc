@@ -70,7 +70,8 @@ ConfigFile parse_config(std::string_view text) {
     if (!in_section || equals == std::string_view::npos) continue;
     const std::string name(trimmed(line.substr(0, equals)));
     std::string_view value = line.substr(equals + 1);
-    for (const char* comment : {" #", " ;", "\t#", "\t;"}) value = value.substr(0, value.find(comment));
+    for (const char* comment : {" #", " ;", "\t#", "\t;"})
+      value = value.substr(0, value.find(comment));
     value = trimmed(value);
     if (!indented) block = value.empty() ? name : "";
     const bool nested = indented && !block.empty();

@@ -97,7 +97,8 @@ std::vector<HttpField> sign_request(const SigningRequest& request, const S3Key& 
     all += (all.empty() ? "" : ",") + canonical_value(value);
   }
   std::string names;
-  std::string text = request.method + "\n" + request.path + "\n" + canonical_query(request.query) + "\n";
+  std::string text =
+      request.method + "\n" + request.path + "\n" + canonical_query(request.query) + "\n";
   for (const auto& [name, value] : canonical) {
     text.append(name).append(1, ':').append(value).append(1, '\n');
     names += (names.empty() ? "" : ";") + name;
@@ -113,8 +114,8 @@ std::vector<HttpField> sign_request(const SigningRequest& request, const S3Key& 
     signing_key = hmac(signing_key, step);
   }
   headers.emplace_back("Authorization", "AWS4-HMAC-SHA256 Credential=" + key.access_key_id + "/" +
-                                            scope + ", SignedHeaders=" + names + ", Signature=" +
-                                            hex(hmac(signing_key, to_sign)));
+                                            scope + ", SignedHeaders=" + names +
+                                            ", Signature=" + hex(hmac(signing_key, to_sign)));
   return headers;
 }
 

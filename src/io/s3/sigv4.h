@@ -7,8 +7,8 @@
 #include "io/http/http_message.h"
 
 // AWS Signature Version 4 for requests without a body, as S3 wants it: the path is escaped once and
-// not normalized. Source: AWS, "Authenticating Requests: Using the Authorization Header"; the oracle
-// in tests is botocore. Pure functions.
+// not normalized. Source: AWS, "Authenticating Requests: Using the Authorization Header"; the
+// oracle in tests is botocore. Pure functions.
 
 namespace penstock::io {
 

@@ -19,8 +19,8 @@
 #include "io/http/index_manifest.h"
 
 // A web server of some lines for tests: objects in memory, ranges, ETags, a manifest at the root,
-// and ListObjectsV2 where a query asks for a listing. One connection and request at a time a thread;
-// `before` may answer first, to misbehave.
+// and ListObjectsV2 where a query asks for a listing. One connection and request at a time a
+// thread; `before` may answer first, to misbehave.
 
 namespace penstock::io {
 
@@ -237,10 +237,10 @@ class LoopbackServer {
   std::atomic<int> requests_{0};
   std::thread accepting_;
   std::mutex mutex_;
-  std::map<std::string, std::string> objects_;                       // guarded by mutex_
-  std::function<Answer(const Request&, int number)> before_;         // guarded by mutex_
-  std::vector<std::thread> serving_;                                 // guarded by mutex_
-  std::set<int> open_;                                               // guarded by mutex_
+  std::map<std::string, std::string> objects_;                // guarded by mutex_
+  std::function<Answer(const Request&, int number)> before_;  // guarded by mutex_
+  std::vector<std::thread> serving_;                          // guarded by mutex_
+  std::set<int> open_;                                        // guarded by mutex_
 };
 
 }  // namespace penstock::io

@@ -78,7 +78,8 @@ TEST_P(RemoteRounds, OfAMatrix) {
   for (uint32_t unit = 0; unit < source->units().size(); ++unit) {
     const auto& place = source->units()[unit];
     std::vector<int64_t> rows;
-    for (int64_t row = place.row_begin; row < std::min(place.row_end, place.row_begin + 5000); ++row) {
+    for (int64_t row = place.row_begin; row < std::min(place.row_end, place.row_begin + 5000);
+         ++row) {
       rows.push_back(row);
     }
     const int before = counting->rounds;
@@ -112,8 +113,7 @@ TEST_P(RemoteRounds, TheCellsAreThoseOfTheFile) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RemoteRounds,
                          testing::Values("census", "capacity_3", "consolidated",
-                                         "consolidated_and_older_duplicates",
-                                         "column_major_cells"),
+                                         "consolidated_and_older_duplicates", "column_major_cells"),
                          [](const auto& golden) { return golden.param; });
 
 TEST(RemoteRoundsOfTables, TwoForWhatIsAskedFor) {
