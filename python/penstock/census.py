@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -38,6 +35,11 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     CorruptData
         It is no release directory.
     """
+    # Here and not above: they would double the time that `import penstock` takes.
+    import json
+    import urllib.error
+    import urllib.request
+
     url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:

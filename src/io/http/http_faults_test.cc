@@ -28,7 +28,7 @@ std::string header(const Request& request, const std::string& name) {
 class HttpFaults : public testing::Test {
  protected:
   void SetUp() override {
-    for (int i = 0; i < 100'000; ++i) bytes_ += static_cast<char>('a' + i * i % 23);
+    for (int i = 0; i < 100'000; ++i) bytes_ += static_cast<char>('a' + i % 977 % 23);
     server_.put("/d/x", bytes_);
   }
 
@@ -207,6 +207,9 @@ TEST_F(HttpFaults, ManyReadsOverFewConnections) {
 }
 
 TEST_F(HttpFaults, AForkedChildReads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer allows no threads in a forked child";
+#endif
   const auto store = open();
   EXPECT_EQ(read(*store, 1, 10), bytes_.substr(1, 10));
   const pid_t child = ::fork();
@@ -233,10 +236,10 @@ TEST(HttpStore, ACopyWithoutIndexNamesTheCommand) {
 }
 
 TEST(HttpStore, HeadersGoToTheirHostAlone) {
-  LoopbackServer server;
-  server.put("/d/x", "0123456789");
   std::mutex mutex;
   std::vector<std::string> seen;
+  LoopbackServer server;  // its threads end before what they use goes
+  server.put("/d/x", "0123456789");
   server.set_before([&](const Request& request, int) {
     const std::lock_guard lock(mutex);
     seen.push_back(header(request, "authorization"));
@@ -245,13 +248,17 @@ TEST(HttpStore, HeadersGoToTheirHostAlone) {
   const StorageOptions options{{{"header.Authorization", "Bearer secret"}}};
   const auto store = store_for(server.url() + "/d", options);
   EXPECT_EQ(store->size_bytes(server.url() + "/d/x"), 10u);
-  ASSERT_FALSE(seen.empty());
-  for (const auto& value : seen) EXPECT_EQ(value, "Bearer secret");
-  seen.clear();
+  const auto expect_all = [&](const std::string& expected) {
+    const std::lock_guard lock(mutex);
+    EXPECT_FALSE(seen.empty());
+    for (const auto& value : seen) EXPECT_EQ(value, expected);
+    seen.clear();
+  };
+  expect_all("Bearer secret");
   std::string other = server.url();
   other.replace(other.find("127.0.0.1"), 9, "localhost");
   EXPECT_EQ(store->size_bytes(other + "/d/x"), 10u);
-  for (const auto& value : seen) EXPECT_EQ(value, "");
+  expect_all("");
 }
 
 }  // namespace

@@ -58,25 +58,28 @@ TEST(S3Source, FollowsTheBucketsRegion) {
       {"307 Temporary Redirect",
        "<Error><Code>TemporaryRedirect</Code><Region>eu-west-3</Region></Error>"}};
   for (const auto& [line, body] : answers) {
-    LoopbackServer server;
-    server.put("/bucket/d/x", "0123456789");
+    std::mutex mutex;
     std::vector<std::string> signatures;
+    LoopbackServer server;  // its threads end before what they use goes
+    server.put("/bucket/d/x", "0123456789");
     const bool by_header = line.starts_with("301");
     server.set_before([&, line = line, body = body](const Request& request, int) {
+      const std::lock_guard lock(mutex);
       signatures.push_back(header(request, "authorization"));
       if (signatures.back().find("/eu-west-3/s3/") != std::string::npos) return Answer{};
       return xml(line, body, by_header ? "\r\nx-amz-bucket-region: eu-west-3" : "");
     });
     const auto store = store_for("s3://bucket/d", {signed_options(server)});
     EXPECT_EQ(store->size_bytes("s3://bucket/d/x"), 10u) << line;
+    const std::lock_guard lock(mutex);
     EXPECT_EQ(signatures.size(), 2u) << line;
     EXPECT_NE(signatures[0].find("/us-east-1/s3/"), std::string::npos) << signatures[0];
   }
 }
 
 TEST(S3Source, ARedirectThatGoesRoundIsAnError) {
+  std::atomic<int> turn{0};
   LoopbackServer server;
-  int turn = 0;
   server.set_before([&](const Request&, int) {
     return xml("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>",
                ++turn % 2 != 0 ? "\r\nx-amz-bucket-region: a-1" : "\r\nx-amz-bucket-region: b-1");

@@ -52,8 +52,8 @@ class LoopbackServer {
   ~LoopbackServer() {
     stop_ = true;
     ::shutdown(listener_, SHUT_RDWR);
-    ::close(listener_);
     accepting_.join();
+    ::close(listener_);
     std::vector<std::thread> serving;
     {
       const std::lock_guard lock(mutex_);
