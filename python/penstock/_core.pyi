@@ -1,7 +1,7 @@
 # Made by tools/make_stubs.py (make stubs); do not edit.
 """The engine of Penstock; use it through the package `penstock`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import enum
 from typing import Annotated, Any, overload
 
@@ -191,7 +191,13 @@ def join_matrices(parts: Sequence[JoinPart], column_count: int) -> Matrix: ...
 
 class Experiment:
     @staticmethod
-    def open(uri: str, timestamp_ms: int | None, threads: int) -> Experiment: ...
+    def open(
+        uri: str,
+        timestamp_ms: int | None,
+        threads: int,
+        storage_options: Mapping[str, str] = {},
+        credentials: object | None = None,
+    ) -> Experiment: ...
     @property
     def uri(self) -> str: ...
     def obs(self) -> DataFrame: ...
@@ -392,6 +398,8 @@ class LoaderStats:
     def batches(self) -> int: ...
     @property
     def bytes_read(self) -> int: ...
+    @property
+    def requests(self) -> int: ...
     @property
     def bytes_needed(self) -> int: ...
     @property
