@@ -97,8 +97,9 @@ test-tsan: system
 
 # --- Python
 
+# Files side by side: many tests wait for processes that they start.
 test-python: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
 stubs: install
 	$(BIN)/python tools/make_stubs.py
