@@ -116,7 +116,7 @@ TEST(Experiment, SaysWhatIsMissing) {
   EXPECT_NE(message([&] { Experiment::open(stored.path() + "/obs"); }).find("SOMADataFrame"),
             std::string::npos);
   EXPECT_THROW(Experiment::open(stored.path() + "/nothing"), NotFound);
-  EXPECT_THROW(Experiment::open("s3://bucket/experiment"), Unsupported);
+  EXPECT_THROW(Experiment::open("gs://bucket/experiment"), Unsupported);
   EXPECT_THROW(experiment.obs().read(wanted({"nothing"})), NotFound);
   EXPECT_THROW(experiment.obs().select("nothing == 1"), NotFound);
   EXPECT_THROW(experiment.obs().select("soma_joinid = 1"), InvalidArgument);

@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, RemoteRounds,
                          [](const auto& golden) { return golden.param; });
 
 TEST(RemoteRoundsOfTables, TwoForWhatIsAskedFor) {
-  for (const std::string name : {"line", "line_consolidated"}) {
-    const std::string path = std::string(PENSTOCK_TEST_DATA) + "/table_stores/" + name;
+  for (const std::string name : {"enumerated", "types"}) {
+    const std::string path = std::string(PENSTOCK_TEST_DATA) + "/tiledb_golden/" + name;
     const auto counting = std::make_shared<CountingSource>(io::file_store());
     const auto store = std::make_shared<io::RemoteStore>(counting);
     tiledb::prefetch_metadata(*store, path);
