@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 BUCKET = "cells"
 ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
 
