@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 import warnings
 from pathlib import Path
 
@@ -124,10 +123,9 @@ def test_four_ranks(cells: Oracle, tmp_path: Path) -> None:
 
 
 def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) -> None:
-    begun, handler = time.monotonic(), signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(pscvi.RankFailed, match="rank 1 of 2 was killed by SIGKILL"):
         trained(cells, tmp_path, 2, 20, [Killed(1)])
-    assert time.monotonic() - begun < 240
     assert signal.getsignal(signal.SIGINT) is handler
     _, model = trained(cells, tmp_path, 2, 20, resume=True)
     expected = two_ranks[2].history
