@@ -2,7 +2,8 @@
 # make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    every test, as .ci/run does
 # make check   formatting, lint, types, layers
-# make bench   speed and memory beside tiledbsoma_ml (40 minutes)
+# make bench   speed and memory beside other loaders, a page in benchmarks/results (about 10 minutes)
+# make bench-tiledbsoma   all cases of RESULTS.md beside tiledbsoma_ml (40 minutes)
 # make fuzz    each fuzz target for FUZZ_SECONDS (300)
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
 #
@@ -22,7 +23,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo demo-scvi test check bench fuzz sanitize system install test-cpp test-asan test-tsan \
+.PHONY: help demo demo-scvi test check bench bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
         test-fuzz test-install test-python format stubs clean
 
 help:
@@ -38,7 +39,15 @@ demo-scvi: install
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
+# Peers that are not there are left out with a line; `penstock bench peers install` installs them.
+BENCH_DATA := benchmarks/.data/bench-65k
 bench: install
+	[ -d $(BENCH_DATA) ] || $(BIN)/penstock synth $(BENCH_DATA) --cells 65536 --datasets 40 --fragments 4 --seed 20250101
+	$(BIN)/penstock bench compare $(BENCH_DATA) -m penstock,annbatch,scDataset,tiledbsoma_ml --memory-budget 256MiB,2GiB \
+	  --rounds 3 --max-seconds 60 --results benchmarks/results/epochs.parquet --report benchmarks/results \
+	  --title "CSR batches of 128 from 65,536 cells in the Census's layout"
+
+bench-tiledbsoma: install
 	$(BIN)/python benchmarks/run.py
 
 sanitize: test-asan test-tsan

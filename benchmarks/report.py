@@ -171,8 +171,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         "checked for every cell once and, in CSR, for the number of non-zeros.",
         "",
     ]
-    if (path.parent / "results" / "speed_vs_memory.png").exists():
-        lines += ["![Speed against memory](results/speed_vs_memory.png)", ""]
+    if (path.parent / "results" / "tiledbsoma_ml" / "speed_vs_memory.png").exists():
+        lines += ["![Speed against memory](results/tiledbsoma_ml/speed_vs_memory.png)", ""]
     head = ("method", "cells/s", "seconds", "peak MiB", "after imports MiB")
     head += ("first batch s", "imports s", "")
     for name, case in results["cases"].items():

@@ -2,7 +2,7 @@
 
 Makes its data where missing, then measures every case: methods in turns, each in a fresh process,
 the page cache warmed before a case by reading all of the experiment's files. Writes
-``results/latest.json``, ``RESULTS.md`` and a plot. ``--cases``, ``--only`` and ``--max-seconds``
+``results/tiledbsoma_ml/latest.json``, ``RESULTS.md`` and a plot. ``--cases``, ``--only`` and ``--max-seconds``
 cut it short; what was cut is labelled so.
 """
 
@@ -153,7 +153,7 @@ def main() -> int:
     cases = [case for case in CASES if case.name in options.cases]
     for name in dict.fromkeys(case.experiment for case in cases):
         make_data.make(name)
-    results_path = options.output / "results" / "latest.json"
+    results_path = options.output / "results" / "tiledbsoma_ml" / "latest.json"
     results_path.parent.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {
         "command": shlex.join(["python", "benchmarks/run.py", *sys.argv[1:]]),

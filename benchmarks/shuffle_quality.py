@@ -80,7 +80,7 @@ def random_pool(
 
 def measured_peaks() -> dict[str, float]:
     """GiB that the processes of the last benchmark took at their peak, by method."""
-    latest = Path(__file__).resolve().parent / "results" / "latest.json"
+    latest = Path(__file__).resolve().parent / "results" / "tiledbsoma_ml" / "latest.json"
     runs = json.loads(latest.read_text())["cases"]["csr-524k-32f"]["runs"]
     return {
         method: float(np.median([run["peak_bytes"] for run in of_method])) / 2**30

@@ -88,7 +88,13 @@ def check_lightning(names: dict, oracle: Oracle) -> None:
     assert joinids == oracle.obs["soma_joinid"].tolist()
 
 
+def check_benchmarks(names: dict, oracle: Oracle) -> None:
+    assert names["frame"]["status"].tolist() == ["ok", "ok"]
+    assert (names["frame"]["n_nonzeros"] == oracle.X[:, :500].nnz).all()
+
+
 CHECKS = {
+    "benchmarks.md": check_benchmarks,
     "inference.md": check_inference,
     "lightning.md": check_lightning,
     "resume.md": check_resume,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import PenstockError
-from . import demo, index, info, train
+from . import bench, demo, index, info, synth, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -28,6 +28,8 @@ def build_parser() -> argparse.ArgumentParser:
     index.add_arguments(commands)
     demo.add_arguments(commands)
     train.add_arguments(commands)
+    synth.add_arguments(commands)
+    bench.add_arguments(commands)
     return parser
 
 
@@ -46,20 +48,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PenstockError, OSError, ImportError, MemoryError) as error:
         if parsed.traceback:
             traceback.print_exc()
-        print(f"penstock: {_message(error)}", file=sys.stderr)
+        print(f"penstock: {_message(error, parsed.command)}", file=sys.stderr)
         return 1
     return 0
 
 
-#: What the modules that `penstock train` imports come with; the others with the demo's.
+#: What the modules that `penstock train` imports come with; the others with the command's.
 _EXTRA = {"scvi": "scvi", "lightning": "scvi", "cloudpickle": "scvi"}
 
 
-def _message(error: Exception) -> str:
+def _message(error: Exception, command: str) -> str:
     if isinstance(error, ImportError) and error.name:
+        of_command = "bench" if command in ("bench", "synth") else "demo"
+        extra = _EXTRA.get(error.name, of_command)
         return (
             f"this command needs {error.name}, which is not installed; "
-            f"pip install 'penstock[{_EXTRA.get(error.name, 'demo')}]' brings it"
+            f"pip install 'penstock[{extra}]' brings it"
         )
     if isinstance(error, OSError) and error.strerror and not isinstance(error, PenstockError):
         where = f": {error.filename}" if error.filename else ""

@@ -187,6 +187,8 @@ def _write(
     import tiledbsoma
 
     folder.mkdir(parents=True)
+    # TileDB takes relative paths from where the process was when it was loaded.
+    folder = folder.absolute()
     uri = str(folder / "experiment")
     done = 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,11 +80,16 @@ def write_fragment(
     bands = _bands(model, row_begin, row_end)
     if threads > 1:
         bands = _drawn_ahead(bands)
-    write = _stream if can_stream() else _write_from_memory
     try:
-        write(uri, _counted(bands, statistics, on_rows), threads)
+        write_bands(uri, _counted(bands, statistics, on_rows), threads)
     finally:
         bands.close()  # type: ignore[attr-defined]
+
+
+def write_bands(uri: str, bands: Iterable[Band], threads: int) -> None:
+    """Write bands in ascending order as one fragment; in bounded memory where tiledb is there."""
+    write = _stream if can_stream() else _write_from_memory
+    write(uri, bands, threads)
 
 
 def _counted(
@@ -101,7 +106,7 @@ def _config(threads: int) -> dict[str, Any]:
     return {"sm.compute_concurrency_level": threads, "sm.io_concurrency_level": threads}
 
 
-def _stream(uri: str, bands: Iterator[Band], threads: int) -> None:
+def _stream(uri: str, bands: Iterable[Band], threads: int) -> None:
     import tiledb
     import tiledb.libtiledb as lt
 
@@ -120,7 +125,7 @@ def _stream(uri: str, bands: Iterator[Band], threads: int) -> None:
             query.finalize()
 
 
-def _write_from_memory(uri: str, bands: Iterator[Band], threads: int) -> None:
+def _write_from_memory(uri: str, bands: Iterable[Band], threads: int) -> None:
     import pyarrow as pa
     import tiledbsoma
 

@@ -1,0 +1,117 @@
+"""The columns of a row, in order, with their Arrow types.
+
+The first 31 are those of ``notebooks/data-loader/epochs.parquet`` of TileDB-Inc/arrayloader-benchmarks
+(commit 100b4fe), under the same names and in the same meaning, so that rows of both can be plotted
+together. `max_mem` is what it is there: the peak USS of the process, here with its children.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ALB_COLUMNS: dict[str, str] = {
+    "start_dt": "timestamp[us]",
+    "epoch": "int64",
+    "n_rows": "int64",
+    "n_cols": "int64",
+    "elapsed": "double",
+    "gc": "double",
+    "max_mem": "int64",
+    "alb_start_dt": "timestamp[us]",
+    "sha": "string",
+    "user": "string",
+    "hostname": "string",
+    "uri": "string",
+    "chunk_method": "string",
+    "batch_size": "int64",
+    "chunk_size": "int64",
+    "chunks_per_block": "int64",
+    "py_buffer_size": "int64",
+    "soma_buffer_size": "int64",
+    "block_size": "int64",
+    "instance_id": "string",
+    "instance_type": "string",
+    "sorted_datasets": "bool",
+    "host": "string",
+    "collection_id": "string",
+    "census_uri": "string",
+    "census_version": "string",
+    "start_idx": "int64",
+    "end_idx": "int64",
+    "max_batches": "int64",
+    "total_rows": "int64",
+    "end_dt": "timestamp[us]",
+}
+"""One row an epoch; `elapsed` and `gc` in seconds, times in UTC, sizes in bytes."""
+
+OUR_COLUMNS: dict[str, str] = {
+    "command": "string",
+    "round": "int64",
+    "contestant": "string",
+    "status": "string",
+    "error": "string",
+    "oom": "bool",
+    "method": "string",
+    "source_kind": "string",
+    "source": "string",
+    "sparse": "bool",
+    "format": "string",
+    "memory_budget": "string",
+    "threads": "int64",
+    "seed": "int64",
+    "obs_filter": "string",
+    "n_vars": "int64",
+    "gc_freq": "int64",
+    "device": "string",
+    "memory_limit": "int64",
+    "cache": "string",
+    "cache_resident": "double",
+    "first_batch_included": "bool",
+    "whole_epoch": "bool",
+    "n_batches": "int64",
+    "total_n_rows": "int64",
+    "n_nonzeros": "int64",
+    "cells_per_second": "double",
+    "epoch_cells_per_second": "double",
+    "import_seconds": "double",
+    "open_seconds": "double",
+    "first_batch_seconds": "double",
+    "epoch_seconds": "double",
+    "copy_seconds": "double",
+    "cpu_seconds": "double",
+    "system_seconds": "double",
+    "bytes_read": "int64",
+    "disk_bytes_read": "int64",
+    "peak_uss": "int64",
+    "peak_pss": "int64",
+    "peak_rss": "int64",
+    "peak_tree_rss": "int64",
+    "imports_rss": "int64",
+    "n_processes": "int64",
+    "memory_samples": "int64",
+    "shuffle_label": "string",
+    "shuffle_share": "double",
+    "shuffle_entropy": "double",
+    "load_average": "double",
+    "cpu": "string",
+    "cores": "int64",
+    "memory_bytes": "int64",
+    "system": "string",
+    "versions": "string",
+    "statistics": "string",
+}
+"""`versions` and `statistics` are JSON objects; docs/benchmarks.md says what each column is."""
+
+COLUMNS = {**ALB_COLUMNS, **OUR_COLUMNS}
+
+
+def schema() -> pa.Schema:
+    """The Arrow schema of a file that has no columns of the user's."""
+    import pyarrow as pa
+
+    types = {"timestamp[us]": pa.timestamp("us"), "int64": pa.int64(), "double": pa.float64(),
+             "string": pa.string(), "bool": pa.bool_()}  # fmt: skip
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])

@@ -1,0 +1,65 @@
+"""Exports that are made once for an experiment and a selection, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from ..page_cache import files_of
+from ..peers import cache_folder
+from .annbatch_collection import write_annbatch
+from .cells import Cells
+from .h5ad import write_h5ad
+
+_SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack"}
+
+
+def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -> Path:
+    """Path of the export of this kind (h5ad, annbatch, pack), made now where it is missing.
+
+    An experiment that was written to since is exported again.
+    """
+    folder = cache_folder() / "exports" / _key(cells)
+    target = folder / f"cells{_SUFFIXES[kind]}"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "made-of.json").write_text(json.dumps(asdict(cells), indent=1) + "\n")
+    begin = time.perf_counter()
+    if kind == "h5ad":
+        write_h5ad(cells, target)
+    elif kind == "annbatch":
+        write_annbatch(kept_export(cells, "h5ad", say), target)
+    else:
+        _write_pack(cells, target)
+    n_bytes = sum(file.stat().st_size for file in files_of(target))
+    seconds = time.perf_counter() - begin
+    say(
+        f"made {kind} of {cells.source}: {n_bytes / 1e6:,.0f} MB in {seconds:,.0f} s, kept in {folder}"
+    )
+    return target
+
+
+def _write_pack(cells: Cells, target: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "pack", cells.source, str(target)],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"cannot make a pack: {done.stderr.strip()[-1500:]}")
+
+
+def _key(cells: Cells) -> str:
+    """Of what is selected and of the names and sizes of the files: another write, another key."""
+    content = hashlib.sha256(json.dumps(asdict(cells), sort_keys=True).encode())
+    content.update(str(Path(cells.source).resolve()).encode())
+    for file in files_of(cells.source):
+        content.update(f"{file.relative_to(cells.source)} {file.stat().st_size}\n".encode())
+    return content.hexdigest()[:20]

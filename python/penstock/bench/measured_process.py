@@ -1,0 +1,184 @@
+"""Runs one worker and watches it: answers, memory of its tree, how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .tree_memory import Peak, TreeMemory
+from .worker.main import is_out_of_memory
+from .worker.request import Request
+
+# Of Penstock only the worker is imported in a peer's process: it may not be installed there.
+_PEER = """
+import sys, types
+package = types.ModuleType("penstock")
+package.__path__ = [sys.argv[2]]
+sys.modules["penstock"] = package
+from penstock.bench.worker.main import main
+main()
+"""
+_OURS = "from penstock.bench.worker.main import main; main()"
+
+
+@dataclass
+class Outcome:
+    """What a worker told and how it ended. `status`: ok, failed, oom, timeout."""
+
+    status: str = "failed"
+    error: str | None = None
+    imported: dict[str, Any] = field(default_factory=dict)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    peak: Peak = field(default_factory=Peak)  # of what was under way when it ended
+    seconds: float = 0.0
+
+
+def run(
+    request: Request,
+    python: str = sys.executable,
+    timeout: float = 3_600.0,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> Outcome:
+    """Start a worker under the interpreter `python` and wait for it; a failure is an outcome."""
+    outcome = Outcome()
+    begin = time.monotonic()
+    kills = _kernel_kills()
+    with tempfile.TemporaryFile() as errors:
+        reader, writer = os.pipe()
+        program = _OURS if request.loader == "penstock" else _PEER
+        package = str(Path(__file__).resolve().parents[1])
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        try:
+            worker = subprocess.Popen(
+                [python, "-c", program, str(writer), package],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=(writer,),
+                env=environment,
+            )
+        except OSError as error:
+            os.close(reader)
+            outcome.error = f"cannot start {python}: {error.strerror}"
+            return outcome
+        finally:
+            os.close(writer)
+        memory = TreeMemory(worker.pid)
+        try:
+            _send(worker, request)
+            finished = _follow(reader, memory, outcome, begin + timeout, on_epoch)
+            if not finished:
+                worker.kill()
+            worker.wait()
+        finally:
+            memory.stop()
+            worker.kill()
+            worker.wait()
+            os.close(reader)
+        errors.seek(0, os.SEEK_END)
+        errors.seek(max(errors.tell() - 4_000, 0))
+        said = errors.read().decode(errors="replace").strip()
+    outcome.seconds = time.monotonic() - begin
+    if not finished:
+        outcome.status, outcome.error = "timeout", f"no end within {timeout:,.0f} s"
+    elif outcome.status != "ok" and outcome.error is None:
+        _judge_end(outcome, worker.returncode, said, _kernel_kills() > kills)
+    return outcome
+
+
+def _send(worker: subprocess.Popen[bytes], request: Request) -> None:
+    assert worker.stdin is not None
+    try:
+        with worker.stdin as pipe:
+            pipe.write(request.to_json().encode() + b"\n")
+    except BrokenPipeError:  # it ended at once; its exit status says so
+        pass
+
+
+def _follow(
+    reader: int,
+    memory: TreeMemory,
+    outcome: Outcome,
+    deadline: float,
+    on_epoch: Callable[[dict[str, Any]], None] | None,
+) -> bool:
+    """Take answers until the worker closes its end; False when time was up before."""
+    pending = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                outcome.peak = memory.take()
+                return False
+            part = os.read(reader, 1 << 16)
+            if not part:
+                outcome.peak = memory.take()
+                return True
+            *lines, pending = (pending + part).split(b"\n")
+            for line in lines:
+                _note(json.loads(line), memory, outcome, on_epoch)
+
+
+def _note(
+    answer: dict[str, Any],
+    memory: TreeMemory,
+    outcome: Outcome,
+    on_epoch: Callable[[dict[str, Any]], None] | None,
+) -> None:
+    event = answer.pop("event")
+    if event == "imported":
+        outcome.imported = answer
+        memory.take()
+    elif event == "epoch":
+        peak = memory.take()
+        answer |= {
+            "peak_uss": peak.uss,
+            "peak_pss": peak.pss,
+            "peak_tree_rss": peak.rss,
+            "n_processes": peak.processes,
+            "memory_samples": peak.samples,
+        }
+        outcome.epochs.append(answer)
+        if on_epoch is not None:
+            on_epoch(answer)
+    elif event == "failed":
+        outcome.status = "oom" if answer["oom"] else "failed"
+        outcome.error = answer["error"]
+    elif event == "done":
+        outcome.status = "ok"
+
+
+def _judge_end(outcome: Outcome, returncode: int, said: str, kernel_killed: bool) -> None:
+    """Of a worker that ended without a word."""
+    last = said.splitlines()[-1] if said else "nothing on standard error"
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        if -returncode == signal.SIGKILL and kernel_killed:
+            outcome.status, outcome.error = "oom", "killed by the kernel: out of memory"
+            return
+        outcome.error = f"ended by {name}: {last[:500]}"
+    else:
+        outcome.error = f"exit status {returncode}: {last[:500]}"
+    outcome.status = "oom" if is_out_of_memory(RuntimeError(said)) else "failed"
+
+
+def _kernel_kills() -> int:
+    """How many processes the kernel has killed for memory since it started."""
+    try:
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,159 @@
+"""What is to be measured: one `Measurement` after another, and how it becomes rows."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import measured_process, page_cache
+from .columns import COLUMNS
+from .machine import machine_facts
+from .methods import Method
+from .worker.request import Request
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A method at its work, with everything that the rows are to say of it."""
+
+    method: Method
+    request: Request
+    python: str = sys.executable
+    cache: str = "warm"
+    timeout: float = 3_600.0
+    expected_rows: int | None = None
+    expected_joinid_sum: int | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)  # more columns of the rows
+
+    @property
+    def label(self) -> str:
+        """The method with the settings that tell measurements of a run apart."""
+        work = self.request.work
+        parts = [self.method.name]
+        if work.chunk_size is not None:
+            parts.append(f"{work.chunks_per_block}x{work.chunk_size}")
+        if work.memory_budget is not None and self.method.loader == "penstock":
+            parts.append(str(work.memory_budget))
+        return " ".join(parts)
+
+
+def measure(
+    measurement: Measurement, on_row: Callable[[dict[str, Any]], None] | None = None
+) -> list[dict[str, Any]]:
+    """Run it; one row an epoch, and one for an epoch that failed."""
+    request = measurement.request
+    resident = page_cache.prepare(measurement.cache, request.work.source)
+    start = _now()
+    load = os.getloadavg()[0]
+    begins = [start]
+    rows: list[dict[str, Any]] = []
+
+    def note(answer: dict[str, Any]) -> None:
+        begins.append(_now())
+        row = {**common, **_of_epoch(measurement, answer)}
+        row |= {"start_dt": begins[-2], "end_dt": begins[-1]}
+        rows.append(row)
+        if on_row is not None:
+            on_row(row)
+
+    common = _common(measurement) | {"cache_resident": resident, "load_average": load}
+    outcome = measured_process.run(request, measurement.python, measurement.timeout, note)
+    imported = {
+        "import_seconds": outcome.imported.get("import_seconds"),
+        "imports_rss": outcome.imported.get("imports_rss"),
+        "versions": json.dumps(outcome.imported.get("versions", {})),
+    }
+    if outcome.status != "ok":
+        row = {
+            **common,
+            "epoch": len(rows),
+            "start_dt": begins[-1],
+            "end_dt": _now(),
+            "status": outcome.status,
+            "error": outcome.error,
+            "oom": outcome.status == "oom",
+            "max_mem": outcome.peak.uss,
+            "peak_uss": outcome.peak.uss,
+            "peak_pss": outcome.peak.pss,
+            "peak_tree_rss": outcome.peak.rss,
+            "memory_samples": outcome.peak.samples,
+        }
+        rows.append(row)
+        if on_row is not None:
+            on_row(row)
+    for row in rows:
+        row |= imported
+    return rows
+
+
+def with_labels(measurement: Measurement, **labels: Any) -> Measurement:
+    """The measurement with more columns."""
+    return replace(measurement, labels={**measurement.labels, **labels})
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
+def _common(measurement: Measurement) -> dict[str, Any]:
+    request, work = measurement.request, measurement.request.work
+    facts = {name: value for name, value in machine_facts().items() if name in COLUMNS}
+    return {
+        **facts,
+        "method": measurement.method.name,
+        "chunk_method": measurement.method.name,
+        "source_kind": measurement.method.source,
+        "source": work.source,
+        "uri": work.source,
+        "sparse": work.sparse,
+        "format": "torch" if work.torch else "numpy",
+        "batch_size": work.batch_size,
+        "chunk_size": work.chunk_size,
+        "chunks_per_block": work.chunks_per_block,
+        "block_size": work.block_size,
+        "py_buffer_size": work.py_buffer_size,
+        "soma_buffer_size": work.soma_buffer_size,
+        "memory_budget": work.memory_budget,
+        "threads": work.threads,
+        "seed": work.seed,
+        "obs_filter": work.obs_filter,
+        "n_vars": work.n_vars,
+        "gc_freq": request.gc_freq,
+        "device": request.device,
+        "memory_limit": request.memory_limit,
+        "max_batches": request.max_batches,
+        "first_batch_included": request.first_batch_included,
+        "cache": measurement.cache,
+        **measurement.labels,
+    }
+
+
+def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any]:
+    row = {name: value for name, value in answer.items() if name in COLUMNS}
+    seconds = row["elapsed"] - row["gc"]
+    row["cells_per_second"] = row["n_rows"] / seconds if seconds > 0 and row["n_rows"] else None
+    seconds, cells = row["epoch_seconds"], row["total_n_rows"]
+    row["epoch_cells_per_second"] = cells / seconds if seconds > 0 and cells else None
+    row["max_mem"] = row["peak_uss"]
+    row["statistics"] = json.dumps(answer["statistics"])
+    problem = wrong_result(measurement, answer)
+    row["status"], row["error"], row["oom"] = ("wrong" if problem else "ok"), problem, False
+    return row
+
+
+def wrong_result(measurement: Measurement, answer: Mapping[str, Any]) -> str | None:
+    """Why a whole epoch cannot have brought each cell once; None where nothing speaks against."""
+    if not answer["whole_epoch"]:
+        return None
+    rows, expected = answer["total_n_rows"], measurement.expected_rows
+    if expected is not None and rows != expected:
+        return f"{rows:,} cells came, not {expected:,}"
+    found, wanted = answer["joinid_sum"], measurement.expected_joinid_sum
+    if None not in (found, wanted) and found != wanted:
+        return f"the sum of the joinids that came is {found}, not {wanted}: not each cell once"
+    return None

@@ -1,0 +1,80 @@
+"""The loaders that can be measured, and how each is named on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Method:
+    """A loader in one of its ways.
+
+    `source` is the kind of store that it reads: experiment, pack, h5ad, annbatch. `blocks` says
+    whether sizes of blocks and chunks mean something to it; where not, it is measured once.
+    """
+
+    name: str
+    loader: str
+    variant: str
+    source: str = "experiment"
+    blocks: bool = False
+    peer: str | None = None  # the package that must be installed, where it is not Penstock
+    what: str = ""
+    filters: bool = False  # whether it selects cells itself
+
+
+_ALL = (
+    Method("penstock", "penstock", "scatter", filters=True, what="Penstock's own shuffle"),
+    Method("penstock:chunks", "penstock", "chunks", blocks=True, filters=True,
+           what="the Census loaders' shuffle of chunks, by Penstock"),
+    Method("penstock:global", "penstock", "global", filters=True, what="a uniform shuffle"),
+    Method("penstock:pack", "penstock", "pack", "pack", filters=True, what="from a pack"),
+    Method("penstock:pack-global", "penstock", "pack-global", "pack", filters=True,
+           what="a uniform shuffle of a pack"),
+    Method("penstock:device", "penstock", "device", filters=True, what="batches made on the GPU"),
+    Method("tiledbsoma_ml", "tiledbsoma_ml", "", blocks=True, filters=True, peer="tiledbsoma_ml",
+           what="ExperimentDataset"),
+    Method("cellxgene_census", "census", "", blocks=True, filters=True, peer="cellxgene_census",
+           what="ExperimentDataPipe, to version 1.16"),
+    Method("np.array", "census_blocks", "np.array", blocks=True, filters=True, peer="tiledbsoma",
+           what="blocks of chunks read by tiledbsoma, made dense at once"),
+    Method("scipy.csr", "census_blocks", "scipy.csr", blocks=True, filters=True,
+           peer="tiledbsoma", what="the same by way of CSR"),
+    Method("annbatch", "annbatch", "", "annbatch", blocks=True, peer="annbatch",
+           what="on its own pre-shuffled collection"),
+    Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
+           what="on AnnData in h5ad"),
+    Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
+)  # fmt: skip
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+
+
+def parse_methods(text: str) -> list[Method]:
+    """Methods by name or unique prefix, parted by commas; ``all`` is every one.
+
+    Raises
+    ------
+    InvalidArgument
+        A name that is none, or the beginning of several.
+    """
+    found: list[Method] = []
+    for part in text.split(","):
+        name = part.strip()
+        found += _ALL if name == "all" else [method_named(name)]
+    return list(dict.fromkeys(found))
+
+
+def method_named(name: str) -> Method:
+    """The method of this name, or the only one that begins so."""
+    if name in METHODS:
+        return METHODS[name]
+    lowered = name.lower()
+    begins = [m for m in _ALL if name and m.name.lower().startswith(lowered)]
+    if len(begins) == 1:
+        return begins[0]
+    known: Sequence[str] = [m.name for m in begins] or list(METHODS)
+    problem = "begins several methods" if begins else "is no method"
+    raise InvalidArgument(f"{name!r} {problem}: {', '.join(known)}")

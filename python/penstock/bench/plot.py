@@ -1,0 +1,188 @@
+"""Speed against memory as an interactive page, a picture and JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidArgument, Unsupported
+from .columns import COLUMNS
+from .dataset_slice import DatasetSlice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "star", "hexagon",
+           "pentagon", "triangle-down", "bowtie", "hourglass", "star-diamond")  # fmt: skip
+FORMATS = ("html", "json", "png", "svg")
+
+
+def filtered(
+    frame: pd.DataFrame,
+    *,
+    datasets: DatasetSlice | None = None,
+    host: str | None = None,
+    instance_type: str | None = None,
+    max_batches: int | None = None,
+    since: str | None = None,
+    methods: Sequence[str] = (),
+) -> pd.DataFrame:
+    """The rows that are to be drawn: measured ones, and of those what the filters keep.
+
+    `host` is a regular expression for the host's name, `since` a date or time in UTC.
+
+    Raises
+    ------
+    InvalidArgument
+        A filter that cannot be read, or no row is left.
+    """
+    import pandas as pd
+
+    left = frame[(frame["status"] == "ok") & frame["cells_per_second"].notna()]
+    left = left[left["max_mem"].notna()]
+    if datasets is not None:
+        left = left[left["start_idx"].fillna(0) == datasets.start]
+        if datasets.end is not None:
+            left = left[left["end_idx"] == datasets.end]
+        left = left[
+            left["sorted_datasets"].astype("boolean").fillna(False) == datasets.sorted_datasets
+        ]
+    if host is not None:
+        try:
+            pattern = re.compile(host)
+        except re.error as error:
+            raise InvalidArgument(
+                f"-h must be a regular expression: {error}, got {host!r}"
+            ) from None
+        names = left[["host", "hostname"]].fillna("").astype(str)
+        matches = names.apply(lambda row: any(pattern.search(name) for name in row), axis=1)
+        left = left[matches.astype(bool)] if len(left) else left
+    if instance_type is not None:
+        left = left[left["instance_type"] == instance_type]
+    if max_batches is not None:
+        left = left[left["max_batches"] == max_batches]
+    if since is not None:
+        try:
+            moment = pd.Timestamp(since)
+        except ValueError:
+            raise InvalidArgument(f"--since must be a date or time, got {since!r}") from None
+        left = left[pd.to_datetime(left["start_dt"]) >= moment]
+    if methods:
+        left = left[left["method"].isin(methods)]
+    if left.empty:
+        raise InvalidArgument(f"none of {len(frame)} measurements is left to draw")
+    return left.reset_index(drop=True)
+
+
+def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
+    """A plotly figure: one trace a method, colour by chunks a block, size by cells a block.
+
+    Hovering shows every column that has a value.
+    """
+    import numpy as np
+    import plotly.graph_objects as go
+
+    drawn = go.Figure()
+    chunks = frame["chunks_per_block"].astype(float)
+    has_chunks = bool(chunks.notna().any())
+    for number, (method, mine) in enumerate(frame.groupby("method", sort=False)):
+        marker: dict[str, Any] = {
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "size": _sizes(mine),
+            "line": {"width": 1, "color": "white"},
+        }
+        colours = mine["chunks_per_block"].astype(float)
+        if colours.notna().any():
+            marker |= {"color": np.log2(colours.fillna(1.0)).tolist(), "coloraxis": "coloraxis"}
+        drawn.add_trace(
+            go.Scatter(
+                x=(mine["max_mem"].astype(float) / 2**30).tolist(),
+                y=mine["cells_per_second"].astype(float).tolist(),
+                mode="markers",
+                name=str(method),
+                marker=marker,
+                text=[_hover(row) for _, row in mine.iterrows()],
+                hovertemplate="%{y:,.0f} cells/s, %{x:.2f} GiB<br>%{text}<extra>%{fullData.name}</extra>",
+            )
+        )
+    layout: dict[str, Any] = {
+        "title": title,
+        "template": "plotly_white",
+        "xaxis": {"title": {"text": "peak memory, USS (GiB)"}, "type": "log"},
+        "yaxis": {"title": {"text": "cells/s"}, "type": "log"},
+        "legend": {"title": {"text": "method"}, "orientation": "h", "y": -0.15},
+    }
+    if has_chunks:
+        powers = sorted({int(c).bit_length() - 1 for c in chunks.dropna()})
+        layout["coloraxis"] = {
+            "colorscale": "Viridis",
+            "colorbar": {
+                "title": {"text": "chunks a block"},
+                "tickvals": powers,
+                "ticktext": [f"{2**power:,}" for power in powers],
+            },
+        }
+    drawn.update_layout(**layout)
+    return drawn
+
+
+def _sizes(rows: pd.DataFrame) -> list[float]:
+    """12 points; blocks from 9 (a thousand cells) up, 2 points a doubling."""
+    sizes = []
+    for block in rows["block_size"].astype(float):
+        power = 0.0 if block != block else max(int(block).bit_length() - 10, 0)
+        sizes.append(12.0 if block != block else min(9.0 + 2.0 * power, 31.0))
+    return sizes
+
+
+def _hover(row: pd.Series) -> str:
+    parts = []
+    for name in [*COLUMNS, *(c for c in row.index if c not in COLUMNS)]:
+        value = row.get(name)
+        if value is None or value != value or name in ("statistics", "error", "command"):
+            continue
+        text = f"{value:,.2f}" if isinstance(value, float) else str(value)
+        parts.append(f"{name}: {text[:120]}")
+    return "<br>".join(parts)
+
+
+def write(drawn: Any, frame: pd.DataFrame, base: Path, formats: Sequence[str]) -> list[Path]:
+    """Write ``base.html``, ``.json``, ``.png``, ``.svg``; the page needs nothing from elsewhere.
+
+    Pictures are made by kaleido where it works, else by matplotlib.
+
+    Raises
+    ------
+    Unsupported
+        Neither can make a picture.
+    """
+    base.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for form in formats:
+        path = base.with_name(f"{base.name}.{form}")
+        if form == "html":
+            drawn.write_html(path, include_plotlyjs=True)
+        elif form == "json":
+            path.write_text(drawn.to_json() + "\n")
+        else:
+            _write_picture(drawn, frame, path)
+        written.append(path)
+    return written
+
+
+def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
+    try:
+        import kaleido  # noqa: F401
+
+        drawn.write_image(path, width=1200, height=800)
+    except Exception:
+        # Not installed, or without the browser that it needs; which it says in many ways.
+        try:
+            from .picture import write_picture
+        except ImportError:
+            raise Unsupported(
+                "a picture needs matplotlib or kaleido; HTML and JSON do not"
+            ) from None
+        write_picture(frame, path, str(drawn.layout.title.text))

@@ -1,0 +1,88 @@
+"""The page of a comparison: what was measured, where, how, and what came out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import plot
+from .comparison import contestants, good, markdown
+from .machine import described
+from .results_file import append, read_all
+
+_METHOD = """\
+Every measurement is a process of its own; methods take turns, in turned order every other round. `cells/s` is from the
+first batch to the last, without opening and the first batch; `whole epoch` is from opening on. Imports are not counted.
+Peak USS is of the whole process tree, sampled; peak RSS is the kernel's own mark of the process. The page cache is
+{cache}. Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch counts
+only if each cell came once.
+"""
+
+
+def write_report(
+    folder: Path, rows: Sequence[Mapping[str, Any]], *, title: str, command: str, reference: str,
+    target: str, note: str = "",
+) -> Path:  # fmt: skip
+    """Write ``README.md``, ``measurements.parquet`` and ``speed_vs_memory.{png,svg,json}``.
+
+    The folder's measurements are replaced; the page says how to make the interactive plot of them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet = folder / "measurements.parquet"
+    parquet.unlink(missing_ok=True)
+    append(parquet, rows)
+    picture = ""
+    if any(good(mine) for mine in contestants(rows).values()):
+        frame = plot.filtered(read_all([parquet]))
+        drawn = plot.figure(frame, title)
+        plot.write(drawn, frame, folder / "speed_vs_memory", ("json", "png", "svg"))
+        picture = (
+            "![Cells a second against memory](speed_vs_memory.png)\n\nThe same to hover over: "
+            "`penstock bench plot measurements.parquet`.\n"
+        )
+    lines = [
+        f"# {title}",
+        "",
+        f"`{command}`, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; not written by hand.",
+        "",
+        f"{described()}. Load average before the first measurement: {rows[0]['load_average']:.1f}.",
+        "",
+        *_versions(rows),
+        "",
+        target,
+        "",
+        _METHOD.format(cache=_cache_words(rows)),
+        *([note, ""] if note else []),
+        markdown(rows, reference),
+        picture,
+    ]
+    page = folder / "README.md"
+    page.write_text("\n".join(lines).rstrip() + "\n")
+    return page
+
+
+def _versions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each environment, with the methods that ran in it."""
+    methods: dict[str, list[str]] = {}
+    for row in rows:
+        methods.setdefault(row["versions"] or "{}", []).append(str(row["method"]))
+    lines = []
+    for text, names in methods.items():
+        versions = ", ".join(f"{k} {v}" for k, v in sorted(json.loads(text).items()))
+        lines.append(f"- {', '.join(dict.fromkeys(names))}: {versions or 'nothing known'}")
+    return lines
+
+
+def _cache_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    words = {"warm": "warm (every file was read once before)", "cold": "dropped before each measurement",
+             "as-is": "left as it is"}  # fmt: skip
+    resident = [row["cache_resident"] for row in rows if row["cache_resident"] is not None]
+    share = (
+        f"; {min(resident):.0%} to {max(resident):.0%} of the source was resident"
+        if resident
+        else ""
+    )
+    return words.get(str(rows[0]["cache"]), str(rows[0]["cache"])) + share

@@ -1,0 +1,108 @@
+"""Rows of measurements in a Parquet file: appended whole, read with other files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidArgument
+from .columns import COLUMNS, schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+DEFAULT = "epochs.parquet"
+
+
+def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> int:
+    """Add rows to the file, which is made where missing; returns how many it has then.
+
+    The file is replaced whole under a lock: nobody sees a part of it, and two writers lose nothing.
+    Columns that are not ours (``-M key=value``, other versions) are kept, as strings where new.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        table = _table(rows)
+        if path.exists():
+            table = pa.concat_tables([read(path), table], promote_options="permissive")
+        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        try:
+            pq.write_table(table, partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return int(table.num_rows)
+
+
+def read(path: str | os.PathLike[str]) -> pa.Table:
+    """The rows of one file.
+
+    Raises
+    ------
+    FileNotFoundError
+        It is not there.
+    InvalidArgument
+        It is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).exists():
+        raise FileNotFoundError(2, "there are no measurements", str(path))
+    try:
+        return pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"{path} is no Parquet file of measurements: {error}") from None
+
+
+def read_all(paths: Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
+    """Rows of several files, from several machines and of ``alb``; every column of ours is there.
+
+    What ``alb`` does not have is derived: `method` from `chunk_method`, `cells_per_second`.
+    """
+    import pandas as pd
+
+    tables = [read(path).to_pandas() for path in paths]
+    merged = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    for name in COLUMNS:
+        if name not in merged:
+            merged[name] = None
+    merged["method"] = merged["method"].where(merged["method"].notna(), merged["chunk_method"])
+    seconds = merged["elapsed"].astype(float) - merged["gc"].astype(float).fillna(0.0)
+    derived = merged["n_rows"].astype(float) / seconds.where(seconds > 0)
+    speed = merged["cells_per_second"].astype(float)
+    merged["cells_per_second"] = speed.where(speed.notna(), derived)
+    failed = merged["oom"].astype("boolean").fillna(False) | merged["elapsed"].isna()
+    known = merged["status"].notna()
+    merged["status"] = merged["status"].where(known, failed.map({True: "oom", False: "ok"}))
+    return merged
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    fields = schema()
+    extra = sorted({name for row in rows for name in row} - set(fields.names))
+    for name in extra:
+        fields = fields.append(pa.field(name, pa.string()))
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=fields)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the folder's lock; it goes with the process, so none is left behind."""
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,238 @@
+"""How cost and memory grow with cells, genes, density, fragments and threads, and what bounds them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgument, PenstockError
+from . import decode_bound
+from .measurement import Measurement
+from .methods import METHODS
+from .peers import cache_folder
+from .target import make_target
+from .worker.request import Request, Work
+
+AXES = ("cells", "genes", "density", "fragments", "threads")
+_NETWORKS = (1, 10, 25)  # Gbit/s
+
+
+@dataclass(frozen=True)
+class Point:
+    """An experiment and a number of threads. `density` is the mean number of genes in a cell."""
+
+    cells: int = 32_768
+    genes: int = 60_664
+    density: float = 1_950.0
+    fragments: int = 2
+    threads: int = 2
+
+    def along(self, axis: str, value: float) -> Point:
+        """The point with another value on one axis."""
+        if axis == "density":
+            return replace(self, density=float(value))
+        return replace(self, **{axis: int(value)})
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a point cost, and what would bound it. Rates are cells a second."""
+
+    axis: str
+    point: Point
+    microseconds_per_cell: float
+    first_batch_seconds: float
+    nonzeros_per_cell: float
+    peak_uss: int
+    bytes_per_cell: float
+    decode: float | None
+    memory: float
+
+    @property
+    def rate(self) -> float:
+        """Cells a second of the whole epoch."""
+        return 1e6 / self.microseconds_per_cell
+
+    def network(self, gigabits: float) -> float:
+        """Cells a second that a network of this speed brings."""
+        return gigabits * 1e9 / 8 / self.bytes_per_cell if self.bytes_per_cell else float("inf")
+
+    @property
+    def bound(self) -> tuple[str, float]:
+        """What is nearest on a local disk with a warm cache: decode or memory bandwidth."""
+        bounds = {"memory bandwidth": self.memory}
+        if self.decode is not None:
+            bounds["decode"] = self.decode
+        name = min(bounds, key=lambda each: bounds[each])
+        return name, bounds[name]
+
+
+def parse_axis(text: str) -> tuple[str, list[float]]:
+    """``cells=8192,16384`` as an axis and its values.
+
+    Raises
+    ------
+    InvalidArgument
+        Another form, another axis, or values that are no positive numbers.
+    """
+    axis, equals, values = text.partition("=")
+    if axis not in AXES or not equals:
+        raise InvalidArgument(
+            f"an axis must be given as NAME=N,N… with a name of {', '.join(AXES)}, got {text!r}"
+        )
+    try:
+        numbers = [float(value.replace("_", "")) for value in values.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) <= 0 or not all(np.isfinite(numbers)):
+        raise InvalidArgument(f"an axis has positive numbers, got {text!r}")
+    return axis, numbers
+
+
+def experiment(point: Point, say: Callable[[str], object]) -> Path:
+    """The point's experiment, made now where it is not kept yet."""
+    from ..synthetic import make_experiment
+
+    made_of = {name: value for name, value in asdict(point).items() if name != "threads"}
+    name = "-".join(f"{key[0]}{value:g}" for key, value in made_of.items())
+    path = cache_folder() / "scale" / name
+    if not path.exists():
+        say(f"making {json.dumps(made_of)}")
+        make_experiment(
+            path,
+            n_cells=point.cells,
+            n_genes=point.genes,
+            mean_genes_per_cell=min(point.density, point.genes / 5),
+            n_fragments=point.fragments,
+        )
+    return path
+
+
+def planned(
+    axes: Mapping[str, Sequence[float]], base: Point, *, batch_size: int, memory_budget: str,
+    say: Callable[[str], object],
+) -> Iterator[tuple[str, Point, Measurement]]:  # fmt: skip
+    """One measurement a point; the point that is on every axis comes once for each."""
+    for axis, values in axes.items():
+        for value in values:
+            point = base.along(axis, value)
+            path = experiment(point, lambda text: say(text))
+            target = make_target(str(path), say=lambda text: None)
+            work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,
+                        threads=point.threads)  # fmt: skip
+            yield (
+                axis,
+                point,
+                Measurement(
+                    METHODS["penstock"],
+                    Request("penstock", "scatter", work),
+                    expected_rows=target.n_obs,
+                    expected_joinid_sum=target.joinid_sum,
+                    labels={**target.labels, "n_vars": point.genes},
+                ),
+            )
+
+
+def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost:
+    """Of a point's rows, which must be good."""
+    good = [row for row in rows if row["status"] == "ok"]
+    if not good:
+        raise InvalidArgument(f"{point} could not be measured: {rows[-1]['error']}")
+    cells = good[0]["total_n_rows"]
+    seconds = median(row["epoch_seconds"] for row in good)
+    nonzeros = good[0]["n_nonzeros"] / cells
+    try:
+        decode = decode_bound.measure(path / "ms" / "RNA" / "X" / "raw", cells, point.threads)
+    except PenstockError:
+        decode = None
+    return Cost(
+        axis,
+        point,
+        1e6 * seconds / cells,
+        median(row["first_batch_seconds"] for row in good),
+        nonzeros,
+        max(row["max_mem"] for row in good),
+        good[0]["bytes_read"] / cells,
+        None if decode is None else decode.cells_per_second,
+        memory_bound(nonzeros, point.threads),
+    )
+
+
+def memory_bound(nonzeros_per_cell: float, threads: int) -> float:
+    """Cells a second if nothing but memory took time.
+
+    A non-zero is written decoded (8 bytes), read, written packed (3), read, and written as CSR (8):
+    30 bytes moved, at the bandwidth of a copy by so many threads.
+    """
+    return copy_bandwidth(threads) / (30.0 * nonzeros_per_cell)
+
+
+def copy_bandwidth(threads: int, n_bytes: int = 1 << 26) -> float:
+    """Bytes a second that copies move, read and written, by threads with arrays of their own."""
+    arrays = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
+    best = float("inf")
+    for _ in range(3):
+        group = [threading.Thread(target=np.copyto, args=pair) for pair in arrays]
+        begin = time.perf_counter()
+        for thread in group:
+            thread.start()
+        for thread in group:
+            thread.join()
+        best = min(best, time.perf_counter() - begin)
+    return 2 * n_bytes * threads / best
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """Exponent of the power law through the points: 0 is flat, 1 in line; None of fewer than two."""
+    if len({x for x, _ in points}) < 2:
+        return None
+    x, y = np.log([p[0] for p in points]), np.log([p[1] for p in points])
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def table(costs: Sequence[Cost]) -> str:
+    """In Markdown, one line a point, and below how each axis grows."""
+    head = ("axis", "value", "µs a cell", "ns a non-zero", "first batch s", "peak USS MiB", "bound by",
+            "share of it", *(f"at {n} Gbit/s, cells/s" for n in _NETWORKS))  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    for each in costs:
+        name, bound = each.bound
+        cells = [
+            each.axis,
+            f"{getattr(each.point, each.axis):,g}",
+            f"{each.microseconds_per_cell:.2f}",
+            f"{1e3 * each.microseconds_per_cell / each.nonzeros_per_cell:.2f}",
+            f"{each.first_batch_seconds:.2f}",
+            f"{each.peak_uss / 2**20:,.0f}",
+            f"{name}, {bound:,.0f} cells/s",
+            f"{each.rate / bound:.0%}",
+            *(f"{min(each.network(n), each.rate):,.0f}" for n in _NETWORKS),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for axis in dict.fromkeys(each.axis for each in costs):
+        mine = [each for each in costs if each.axis == axis]
+        values = [float(getattr(each.point, axis)) for each in mine]
+        time_slope = slope(
+            [(v, e.microseconds_per_cell) for v, e in zip(values, mine, strict=True)]
+        )
+        memory_slope = slope([(v, float(e.peak_uss)) for v, e in zip(values, mine, strict=True)])
+        if time_slope is not None and memory_slope is not None:
+            lines.append(
+                f"- {axis}: time a cell grows as {axis}^{time_slope:.2f}, memory as {axis}^{memory_slope:.2f}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def forget() -> None:
+    """Remove the kept experiments."""
+    shutil.rmtree(cache_folder() / "scale", ignore_errors=True)

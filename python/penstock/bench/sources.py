@@ -1,0 +1,58 @@
+"""Where a method finds the cells of a target in the format that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import Unsupported
+from .exports.cells import Cells
+from .exports.kept import kept_export
+from .methods import Method
+from .target import Target
+
+
+@dataclass
+class Sources:
+    """Paths by kind: given ones, or exports that are made where a method first needs them."""
+
+    target: Target
+    given: Mapping[str, str] = field(default_factory=dict)
+    make: bool = True
+    say: Callable[[str], object] = print
+
+    def path(self, method: Method) -> str:
+        """The path for a method.
+
+        Raises
+        ------
+        Unsupported
+            None is given, and none can be made.
+        """
+        kind = method.source
+        if kind == "experiment":
+            return self.target.uri
+        if kind in self.given:
+            return self.given[kind]
+        if not self.make or not self.target.is_local:
+            raise Unsupported(f"{method.name} is left out: it reads a {kind}; give it by --{kind}")
+        target = self.target
+        everything = kind == "pack"  # which selects cells and genes itself
+        cells = Cells(
+            target.uri,
+            target.measurement,
+            target.layer,
+            None if everything else target.obs_filter,
+            None if everything else target.n_vars,
+        )
+        try:
+            return str(kept_export(cells, kind, self.say))
+        except RuntimeError as error:  # of another program; ours have classes of their own
+            raise Unsupported(f"{method.name} is left out: {error}") from None
+
+    def selection(self, method: Method) -> dict[str, Any]:
+        """Which cells and genes the method must select itself: of exports none, they have no others."""
+        if method.source in ("experiment", "pack"):
+            return {"obs_filter": self.target.obs_filter, "n_vars": self.target.n_vars}
+        return {"obs_filter": None, "n_vars": None}

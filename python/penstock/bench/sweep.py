@@ -1,0 +1,113 @@
+"""Measurements of methods over sizes of blocks, and their running."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import Unsupported
+from .block_spec import BlockSpec
+from .measurement import Measurement, measure, with_labels
+from .methods import Method
+from .peers import interpreter
+from .results_file import append
+from .sources import Sources
+from .worker.request import Request, Work
+
+#: `alb`'s chunks and blocks where none are asked for: 2,000 chunks of 64 cells.
+DEFAULT_BLOCKS = (BlockSpec(2000, 64),)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for every measurement of a run."""
+
+    work: Work
+    request: Mapping[str, Any] = field(default_factory=dict)
+    cache: str = "warm"
+    timeout: float = 3_600.0
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+def measurements(
+    methods: Iterable[Method],
+    blocks: Sequence[BlockSpec | None],
+    sources: Sources,
+    settings: Settings,
+    say: Callable[[str], object],
+) -> Iterator[Measurement]:
+    """Each method with each block, or once where blocks mean nothing to it.
+
+    A method whose peer or source is missing is left out with a line. A block of None is the
+    method's own default.
+    """
+    for method in methods:
+        try:
+            python, source = interpreter(method), sources.path(method)
+        except (ModuleNotFoundError, Unsupported) as missing:
+            say(str(missing))
+            continue
+        work = replace(settings.work, source=source, **sources.selection(method))
+        if method.loader != "penstock":
+            work = replace(work, memory_budget=None)
+        for block in blocks if method.blocks else (None,):
+            mine = work
+            if block is not None:
+                mine = replace(
+                    work, chunk_size=block.chunk_size, chunks_per_block=block.chunks_per_block
+                )
+            target = sources.target
+            yield Measurement(
+                method,
+                Request(method.loader, method.variant, mine, **settings.request),
+                python,
+                settings.cache if target.is_local else "as-is",
+                settings.timeout,
+                target.n_obs,
+                target.joinid_sum,
+                {**target.labels, "n_vars": target.n_vars, "obs_filter": target.obs_filter,
+                 **settings.labels},
+            )  # fmt: skip
+
+
+def run(
+    planned: Iterable[Measurement],
+    results: str | Path | None,
+    command: str,
+    say: Callable[[str], object],
+    on_row: Callable[[Measurement, dict[str, Any]], object] | None = None,
+) -> list[dict[str, Any]]:
+    """Measure one after the other; rows are in the file as soon as a process has ended."""
+    begin = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    rows: list[dict[str, Any]] = []
+    for each in planned:
+        labelled = with_labels(each, alb_start_dt=begin, command=command)
+        mine = measure(labelled)
+        for row in mine:
+            say(f"{each.label:32} {line(row)}")
+            if on_row is not None:
+                on_row(each, row)
+        if results is not None:
+            append(results, mine)
+        rows += mine
+    return rows
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row in words."""
+    if row["status"] not in ("ok", "wrong"):
+        return f"{row['status']}: {row['error']}"
+    speed = row["cells_per_second"]
+    part = "" if row["whole_epoch"] else f" (the first {row['total_n_rows']:,} cells)"
+    wrong = f"; WRONG: {row['error']}" if row["status"] == "wrong" else ""
+    copied = f", copies {row['copy_seconds']:.2f} s" if row["device"] else ""
+    collected = f", gc {row['gc']:.2f} s" if row["gc_freq"] else ""
+    return (
+        f"{'-' if speed is None else f'{speed:,.0f}'} cells/s{part}, first batch "
+        f"{row['first_batch_seconds']:.2f} s, epoch {row['epoch_seconds']:.2f} s{collected}{copied}, "
+        f"USS {row['max_mem'] / 2**20:,.0f} MiB, RSS {row['peak_rss'] / 2**20:,.0f} MiB, "
+        f"CPU {row['cpu_seconds']:.1f} s, read {row['bytes_read'] / 1e6:,.0f} MB{wrong}"
+    )

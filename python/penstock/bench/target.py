@@ -1,0 +1,146 @@
+"""What is loaded in a run: an experiment, the cells and genes of it, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidArgument, NotFound
+from .census_release import COLLECTION, resolve
+from .dataset_slice import DatasetSlice, value_filter
+
+
+@dataclass(frozen=True)
+class Target:
+    """An experiment and a selection. `labels` are the columns of a row that tell of them."""
+
+    uri: str
+    measurement: str = "RNA"
+    layer: str = "raw"
+    obs_filter: str | None = None
+    n_vars: int | None = None
+    region: str | None = None
+    n_obs: int | None = None
+    joinid_sum: int | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the experiment is a folder here."""
+        return "://" not in self.uri or self.uri.startswith("file://")
+
+
+def make_target(
+    uri: str | None,
+    *,
+    census: str | None = None,
+    organism: str = "homo_sapiens",
+    directory: str | None = None,
+    census_uri: str | None = None,
+    collection_id: str | None = None,
+    datasets: DatasetSlice | None = None,
+    measurement: str = "RNA",
+    layer: str = "raw",
+    obs_filter: str | None = None,
+    n_vars: int | None = None,
+    region: str | None = None,
+    say: Callable[[str], object] = print,
+) -> Target:
+    """Resolve addresses and slices of datasets.
+
+    Either `uri` is given, or a release of the Census (`census`) or the address of one's SOMA
+    (`census_uri`); of these, datasets are those of the collection, in the order of ``census_info``.
+    """
+    labels: dict[str, Any] = {"census_version": census, "census_uri": census_uri}
+    if (uri is None) == (census is None and census_uri is None):
+        raise InvalidArgument("give the address of an experiment, or --census, one of them")
+    if uri is None:
+        if census_uri is None:
+            assert census is not None
+            release = resolve(census, directory)
+            census_uri, region = release.uri, region or release.region
+        uri = f"{census_uri.rstrip('/')}/census_data/{organism}"
+    if datasets is not None:
+        if labels["census_version"] or labels["census_uri"]:
+            collection_id = collection_id or COLLECTION
+            ids, sizes = _of_census(str(census_uri), collection_id, region)
+        else:
+            ids, sizes = _of_experiment(uri)
+        chosen = datasets.of(ids, sizes)
+        say(f"{len(chosen)} of {len(ids)} datasets, slice {datasets}")
+        labels |= {
+            "start_idx": datasets.start,
+            "end_idx": len(ids) if datasets.end is None else datasets.end,
+            "sorted_datasets": datasets.sorted_datasets,
+        }
+        more = value_filter(chosen)
+        obs_filter = more if obs_filter is None else f"({obs_filter}) and {more}"
+    labels["collection_id"] = collection_id
+    n_obs, total = _cells(uri, obs_filter, region)
+    labels |= {"total_rows": n_obs, "uri": uri}
+    return Target(uri, measurement, layer, obs_filter, n_vars, region, n_obs, total, labels)
+
+
+def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, int]:
+    """How many cells are selected, and the sum of their joinids."""
+    joinids = _obs(uri, ["soma_joinid"], obs_filter, region)["soma_joinid"].to_numpy()
+    if len(joinids) == 0:
+        raise InvalidArgument(f"no cell is selected by {obs_filter!r}, in {uri}")
+    return len(joinids), int(joinids.astype(np.int64).sum())
+
+
+def label_codes(target: Target, column: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(joinids ascending, a number for the value of the column) of the selected cells."""
+    frame = _obs(target.uri, ["soma_joinid", column], target.obs_filter, target.region)
+    frame = frame.sort_values("soma_joinid")
+    codes = frame[column].astype(str).factorize()[0]
+    return frame["soma_joinid"].to_numpy().astype(np.int64), codes.astype(np.int64)
+
+
+def _obs(uri: str, columns: list[str], obs_filter: str | None, region: str | None) -> Any:
+    """A frame of obs: by Penstock, or by tiledbsoma for what Penstock does not reach."""
+    import penstock
+
+    try:
+        return penstock.open(uri).obs.to_pandas(value_filter=obs_filter, columns=columns)
+    except (penstock.Unsupported, NotFound):
+        if "://" not in uri:
+            raise
+    with soma_open(uri, region) as experiment:
+        read = experiment.obs.read(column_names=columns, value_filter=obs_filter)
+        return read.concat().to_pandas()
+
+
+def soma_open(uri: str, region: str | None) -> Any:
+    """A SOMA object by tiledbsoma, to be used in a `with`."""
+    import tiledbsoma
+
+    if "://" not in uri:  # TileDB's working folder is that of its loading
+        uri = str(Path(uri).absolute())
+    config: dict[str, str | float] = {} if region is None else {"vfs.s3.region": region}
+    if uri.startswith("s3://cellxgene-"):  # public, and refused when signed by a stranger
+        config["vfs.s3.no_sign_request"] = "true"
+    return tiledbsoma.open(uri, context=tiledbsoma.SOMATileDBContext(tiledb_config=config))
+
+
+def _of_experiment(uri: str) -> tuple[list[str], list[int]]:
+    """Datasets of ``dataset_id`` in the order in which their first cells come, and their sizes."""
+    column = _obs(uri, ["dataset_id"], None, None)["dataset_id"].astype(str)
+    counts = column.value_counts(sort=False)
+    ids = list(dict.fromkeys(column))
+    return ids, [int(counts[each]) for each in ids]
+
+
+def _of_census(
+    census_uri: str, collection_id: str, region: str | None
+) -> tuple[Sequence[str], Sequence[int]]:
+    with soma_open(f"{census_uri.rstrip('/')}/census_info/datasets", region) as frame:
+        read = frame.read(value_filter=f"collection_id == '{collection_id}'").concat().to_pandas()
+    if read.empty:
+        raise InvalidArgument(f"no dataset is of collection {collection_id}, in {census_uri}")
+    return read["dataset_id"].tolist(), read["dataset_total_cell_count"].tolist()

@@ -1,0 +1,137 @@
+"""Chooses settings for somebody's own data from a short sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..arguments import parse_memory_size
+from ..errors import InvalidArgument, ResourceExhausted
+from .methods import METHODS
+from .sources import Sources
+from .sweep import Settings, measurements
+from .sweep import run as run_sweep
+from .target import Target
+from .worker.request import Work
+
+#: A setting within so much of the fastest is as good, and the smaller one is taken.
+_NEAR_ENOUGH = 0.95
+
+
+def sweep(
+    target: Target, budgets: Sequence[str], threads: Sequence[int], *, batch_size: int, sparse: bool,
+    max_seconds: float, label: str | None, cache: str, results: str | None, command: str,
+    labels: Mapping[str, Any], say: Callable[[str], object],
+) -> tuple[list[dict[str, Any]], dict[str, float]]:  # fmt: skip
+    """Measure every budget with every number of threads; (rows, share of uniform by budget)."""
+    work = Work(target.uri, target.measurement, target.layer, batch_size=batch_size, sparse=sparse,
+                region=target.region)  # fmt: skip
+    shares: dict[str, float] = {}
+    if label is not None:
+        for budget in budgets:
+            share = _share(target, label, budget, batch_size, sparse)
+            if share is not None:
+                shares[budget] = share
+    planned = []
+    settings = Settings(work, {"max_seconds": max_seconds}, cache, labels=labels)
+    for each in measurements([METHODS["penstock"]], [None], Sources(target), settings, say):
+        for budget in budgets:
+            for number in threads:
+                mine = replace(each.request.work, memory_budget=budget, threads=number)
+                planned.append(replace(each, request=replace(each.request, work=mine)))
+    return run_sweep(planned, results, command, say), shares
+
+
+def _share(target: Target, label: str, budget: str, batch_size: int, sparse: bool) -> float | None:
+    import penstock
+
+    dataset = penstock.Dataset(
+        target.uri,
+        measurement=target.measurement,
+        layer=target.layer,
+        obs_query=target.obs_filter,
+        batch_size=batch_size,
+        sparse=sparse,
+        memory_budget=budget,
+    )
+    try:
+        return dataset.shuffle_report(label).share
+    except ResourceExhausted:
+        return None
+
+
+def choose(
+    rows: Sequence[Mapping[str, Any]], shares: Mapping[str, float], least_share: float
+) -> Mapping[str, Any]:
+    """The row to follow: among budgets that mix well enough the least that is as fast as any.
+
+    Where none mixes well enough, the budget that mixes best.
+
+    Raises
+    ------
+    InvalidArgument
+        Nothing could be measured.
+    """
+    good = [row for row in rows if row["status"] == "ok" and row["cells_per_second"]]
+    if not good:
+        raise InvalidArgument(
+            f"nothing could be measured: {rows[-1]['error'] if rows else 'no rows'}"
+        )
+    if shares:
+        enough = [row for row in good if shares.get(row["memory_budget"], 0.0) >= least_share]
+        most = max(shares.get(row["memory_budget"], 0.0) for row in good)
+        good = enough or [row for row in good if shares.get(row["memory_budget"], 0.0) == most]
+    best = max(row["cells_per_second"] for row in good)
+    near = [row for row in good if row["cells_per_second"] >= _NEAR_ENOUGH * best]
+    return min(
+        near, key=lambda row: (parse_memory_size("budget", row["memory_budget"]), row["threads"])
+    )
+
+
+def advice(
+    target: Target, rows: Sequence[Mapping[str, Any]], shares: Mapping[str, float],
+    label: str | None, least_share: float, batch_size: int, sparse: bool,
+) -> str:  # fmt: skip
+    """A table of what was measured, and the call to use."""
+    lines = ["| memory_budget | threads | cells/s | peak USS MiB | first batch s | mixed |",
+             "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    for row in rows:
+        if row["status"] != "ok":
+            lines.append(
+                f"| {row['memory_budget']} | {row['threads']} | {row['status']}: {row['error']} | | | |"
+            )
+            continue
+        share = shares.get(row["memory_budget"])
+        lines.append(
+            f"| {row['memory_budget']} | {row['threads']} | {row['cells_per_second'] or 0:,.0f} | "
+            f"{row['max_mem'] / 2**20:,.0f} | {row['first_batch_seconds']:.2f} | "
+            f"{'' if share is None else f'{share:.1%}'} |"
+        )
+    chosen = choose(rows, shares, least_share)
+    settings = [f"    {target.uri!r},"]
+    for name, value, default in (
+        ("measurement", target.measurement, "RNA"),
+        ("layer", target.layer, "raw"),
+        ("obs_query", target.obs_filter, None),
+        ("batch_size", batch_size, None),
+        ("sparse", sparse, None),
+        ("memory_budget", chosen["memory_budget"], None),
+        ("threads", chosen["threads"], None),
+    ):
+        if value != default:
+            settings.append(f"    {name}={value!r},")
+    lines += ["", "Use", "", "ds = penstock.Dataset(", *settings, ")", ""]
+    lines.append(
+        f"{chosen['cells_per_second']:,.0f} cells/s in {chosen['max_mem'] / 2**20:,.0f} MiB"
+        + (f"; {shares[chosen['memory_budget']]:.1%} of a uniform shuffle's entropy of {label}"
+           if chosen["memory_budget"] in shares else "")
+        + "."
+    )  # fmt: skip
+    reached = shares.get(chosen["memory_budget"])
+    if reached is not None and reached < least_share:
+        lines.append(
+            f"No budget reaches {least_share:.0%}: Dataset.shuffle_report({label!r}).budget_for"
+            f"({least_share}) says which would."
+        )
+    return "\n".join(lines)

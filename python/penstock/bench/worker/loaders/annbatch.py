@@ -1,0 +1,72 @@
+"""annbatch on its own pre-shuffled collection, with the zarrs codecs where they are installed.
+
+Its batches are CSR; dense ones are made of them here, as its users would. Chunks are its chunks, a
+block what it loads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..opened import Batch, Opened
+from ..request import Work
+
+
+def imports(variant: str, work: Work) -> None:
+    """It brings anndata, zarr and dask."""
+    import annbatch  # noqa: F401
+
+
+def open(variant: str, work: Work) -> Opened:
+    """X and the joinids alone are read."""
+    import annbatch
+    import zarr
+
+    if find_spec("zarrs") is not None:
+        import zarrs  # noqa: F401
+
+        zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
+    if work.threads is not None:
+        zarr.config.set({"threading.max_workers": work.threads})
+    settings: dict[str, Any] = {}
+    if work.chunk_size is not None:
+        settings["chunk_size"] = work.chunk_size
+    if work.chunks_per_block is not None:
+        settings["preload_nchunks"] = work.chunks_per_block
+    genes = None
+    if work.genes_path is not None:
+        genes = np.load(work.genes_path)
+    elif work.n_vars is not None:
+        genes = slice(0, work.n_vars)
+    collection = annbatch.DatasetCollection(work.source, mode="r")
+    loader = annbatch.Loader(
+        shuffle=True,
+        batch_size=work.batch_size,
+        preload_to_gpu=False,
+        rng=np.random.default_rng(work.seed),
+        **settings,
+    ).use_collection(collection, load_adata=_x_and_joinids)
+
+    def epoch(number: int) -> Iterator[Batch]:
+        for batch in loader:
+            x = batch["X"]
+            if genes is not None:
+                x = x[:, genes]
+            if not work.sparse:
+                x = x.toarray()
+            yield x, batch["obs"]["soma_joinid"].to_numpy().astype(np.int64)
+
+    return Opened(epoch, len(loader))
+
+
+def _x_and_joinids(group: Any) -> Any:
+    import anndata
+    import pandas as pd
+
+    joinids = anndata.io.read_elem(group["obs"]["soma_joinid"])
+    obs = pd.DataFrame({"soma_joinid": joinids}, index=np.arange(len(joinids)).astype(str))
+    return anndata.AnnData(X=anndata.io.sparse_dataset(group["X"]), obs=obs)

@@ -1,0 +1,48 @@
+"""anndata's AnnLoader over a backed h5ad file: every row of a batch read where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..opened import Batch, Opened
+from ..request import Work
+
+
+def imports(variant: str, work: Work) -> None:
+    """It brings torch."""
+    import anndata  # noqa: F401
+    import torch  # noqa: F401
+    from anndata.experimental import AnnLoader  # noqa: F401
+
+
+def open(variant: str, work: Work) -> Opened:
+    """It makes batches dense itself; CSR is made of them where asked for."""
+    import anndata
+    import torch
+    from anndata.experimental import AnnLoader
+
+    torch.manual_seed(work.seed)
+    adata: Any = anndata.read_h5ad(work.source, backed="r")
+    adata.obs = adata.obs[["soma_joinid"]]
+    loader = AnnLoader(adata, batch_size=work.batch_size, shuffle=True)
+    genes: Any = None
+    if work.genes_path is not None:
+        genes = np.load(work.genes_path)
+    elif work.n_vars is not None:
+        genes = slice(0, work.n_vars)
+
+    def epoch(number: int) -> Iterator[Batch]:
+        for batch in loader:
+            x = batch.X
+            if genes is not None:
+                x = x[:, genes]
+            if work.sparse:
+                x = x.to_sparse_csr() if not x.is_sparse else x
+            elif x.is_sparse:
+                x = x.to_dense()
+            yield x, np.asarray(batch.obs["soma_joinid"]).astype(np.int64)
+
+    return Opened(epoch, len(loader))

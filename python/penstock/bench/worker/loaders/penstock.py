@@ -1,0 +1,79 @@
+"""Penstock: ``scatter`` (its own shuffle), ``chunks`` (the Census loaders'), ``global``, ``pack``.
+
+``pack`` reads a pack with the scatter shuffle, ``pack-global`` one with the global shuffle, and
+``device`` has the batches made on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..opened import Batch, Opened
+from ..request import Work
+
+_SHUFFLES: dict[str, bool | str] = {
+    "scatter": True, "chunks": "chunks", "global": "global", "pack": True,
+    "pack-global": "global", "device": True,
+}  # fmt: skip
+
+
+def imports(variant: str, work: Work) -> None:
+    """Penstock alone, and what the batches are of."""
+    import penstock
+
+    if work.torch or variant == "device":
+        import torch  # noqa: F401
+    if work.sparse and not work.torch:
+        import scipy.sparse  # noqa: F401
+    _ = penstock.Dataset  # which `import penstock` may put off
+
+
+def open(variant: str, work: Work) -> Opened:
+    """Open the source with the settings of `work` that are Penstock's."""
+    import penstock
+
+    settings: dict[str, Any] = {"shuffle": _SHUFFLES[variant]}
+    if work.memory_budget is not None:
+        settings["memory_budget"] = work.memory_budget
+    if work.threads is not None:
+        settings["threads"] = work.threads
+    if work.genes_path is not None:
+        settings["var_query"] = penstock.AxisQuery(coords=(np.load(work.genes_path),))
+    elif work.n_vars is not None:
+        settings["var_query"] = penstock.AxisQuery(coords=(slice(0, work.n_vars - 1),))
+    if variant == "chunks":
+        if work.chunk_size is not None:
+            settings["chunk_size"] = work.chunk_size
+        if work.chunks_per_block is not None:
+            settings["chunks_per_block"] = work.chunks_per_block
+    if variant == "device":
+        settings |= {"device": "cuda", "format": "torch"}
+    elif work.torch:
+        settings["format"] = "torch"
+    if work.region is not None:
+        settings["storage_options"] = {"region": work.region}
+    dataset = penstock.Dataset(
+        work.source,
+        measurement=work.measurement,
+        layer=work.layer,
+        obs_query=work.obs_filter,
+        obs_columns=["soma_joinid"],
+        batch_size=work.batch_size,
+        seed=work.seed,
+        sparse=work.sparse,
+        **settings,
+    )
+
+    def epoch(number: int) -> Iterator[Batch]:
+        dataset.set_epoch(number)
+        for x, obs in dataset:
+            yield x, np.asarray(obs["soma_joinid"])
+
+    def statistics() -> dict[str, Any]:
+        told = dataset.stats
+        return {name: getattr(told, name) for name in type(told).__dataclass_fields__}
+
+    return Opened(epoch, len(dataset), statistics)

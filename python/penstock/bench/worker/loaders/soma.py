@@ -1,0 +1,38 @@
+"""What the loaders on tiledbsoma share: context, experiment, axis query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..request import Work
+
+
+def open_experiment(work: Work) -> Any:
+    """A tiledbsoma Experiment with the buffer sizes and region of `work`."""
+    import tiledbsoma
+
+    config: dict[str, Any] = {}
+    if work.py_buffer_size is not None:
+        config["py.init_buffer_bytes"] = work.py_buffer_size
+    if work.soma_buffer_size is not None:
+        config["soma.init_buffer_bytes"] = work.soma_buffer_size
+    if work.region is not None:
+        config["vfs.s3.region"] = work.region
+    context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
+    return tiledbsoma.Experiment.open(work.source, context=context)
+
+
+def axis_queries(work: Work) -> dict[str, Any]:
+    """``obs_query`` and ``var_query`` where `work` selects."""
+    import tiledbsoma
+
+    queries: dict[str, Any] = {}
+    if work.obs_filter is not None:
+        queries["obs_query"] = tiledbsoma.AxisQuery(value_filter=work.obs_filter)
+    if work.genes_path is not None:
+        queries["var_query"] = tiledbsoma.AxisQuery(coords=(np.load(work.genes_path),))
+    elif work.n_vars is not None:
+        queries["var_query"] = tiledbsoma.AxisQuery(coords=(slice(0, work.n_vars - 1),))
+    return queries

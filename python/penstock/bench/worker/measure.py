@@ -1,0 +1,158 @@
+"""Imports a loader, opens it, takes its epochs, and tells what they took."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .device_copy import DeviceCopy
+from .opened import Opened, nonzeros
+from .process_facts import bytes_read, cpu_seconds, peak_rss, reset_peak_rss, rss
+from .request import Request
+from .versions import versions
+
+Answer = Callable[[dict[str, Any]], None]
+
+
+def measure(request: Request, answer: Answer) -> None:
+    """Answer with one ``imported`` and then one ``epoch`` for each."""
+    if request.memory_limit is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (request.memory_limit, request.memory_limit))
+    clock = time.perf_counter
+    begin = clock()
+    loader = import_module(f"..loaders.{request.loader}", __name__)
+    loader.imports(request.variant, request.work)
+    copy = DeviceCopy(request.device)
+    answer(
+        {
+            "event": "imported",
+            "import_seconds": clock() - begin,
+            "imports_rss": rss(),
+            "versions": versions(),
+        }
+    )
+    begin = clock()
+    before = _Counters()
+    opened: Opened = loader.open(request.variant, request.work)
+    open_seconds = clock() - begin
+    for number in range(request.epochs):
+        if number > 0:
+            begin, before, open_seconds = clock(), _Counters(), 0.0
+        epoch = _Epoch(request, copy, begin)
+        epoch.take(opened, number)
+        epoch.keep_joinids()
+        epoch.result["whole_epoch"] &= opened.n_batches in (None, epoch.result["n_batches"])
+        answer(
+            {
+                "event": "epoch",
+                "epoch": number,
+                "open_seconds": open_seconds,
+                **epoch.result,
+                **before.since(),
+                "statistics": opened.statistics(),
+            }
+        )
+
+
+class _Counters:
+    """The process's counters at a moment, and the peak of memory from it on."""
+
+    def __init__(self) -> None:
+        self._peak_is_ours = reset_peak_rss()
+        self._read, self._from_disk = bytes_read()
+        self._user, self._system = cpu_seconds()
+
+    def since(self) -> dict[str, Any]:
+        read, from_disk = bytes_read()
+        user, system = cpu_seconds()
+        return {
+            "peak_rss": peak_rss(),
+            "bytes_read": read - self._read,
+            "disk_bytes_read": from_disk - self._from_disk,
+            "cpu_seconds": user - self._user + system - self._system,
+            "system_seconds": system - self._system,
+        }
+
+
+class _Epoch:
+    """One pass over the batches."""
+
+    def __init__(self, request: Request, copy: DeviceCopy, begin: float) -> None:
+        self._request = request
+        self._copy = copy
+        self._begin = begin
+        self._joinids: list[Any] = []
+        self.result: dict[str, Any] = {}
+
+    def keep_joinids(self) -> None:
+        """Write them where the request says."""
+        if self._request.joinids_path is not None and self._joinids:
+            sizes = np.array([len(part) for part in self._joinids])
+            np.savez(self._request.joinids_path, joinids=np.concatenate(self._joinids), sizes=sizes)
+
+    def take(self, opened: Opened, number: int) -> None:
+        """Fill `result`; a pass that is cut has `whole_epoch` False."""
+        request, clock = self._request, time.perf_counter
+        first_seconds = 0.0
+        counted_from = self._begin if request.first_batch_included else 0.0
+        n_batches = rows = counted_rows = joinid_sum = joinid_count = nnz = columns = 0
+        nnz_known, joinids_known, whole = True, True, True
+        gc_seconds = 0.0
+        self._copy.seconds = 0.0
+        limit = request.max_batches + (0 if request.first_batch_included else 1)
+        end = self._begin
+        for x, joinids in opened.epoch(number):
+            x = self._copy(x)
+            n_batches += 1
+            size, columns = int(x.shape[0]), int(x.shape[1])
+            rows += size
+            if n_batches == 1:
+                first_seconds = clock() - self._begin
+                if not request.first_batch_included:
+                    counted_from, counted_rows = clock(), -size
+                    self._copy.seconds = 0.0
+            if joinids is None:
+                joinids_known = False
+            else:
+                joinid_sum += int(joinids.sum())
+                joinid_count += len(joinids)
+                if request.joinids_path is not None:
+                    self._joinids.append(joinids.copy())
+            found = nonzeros(x)
+            if found is None:
+                nnz_known = False
+            else:
+                nnz += found
+            del x
+            if request.gc_freq and n_batches % request.gc_freq == 0:
+                before = clock()
+                gc.collect()
+                gc_seconds += clock() - before
+            end = clock()
+            if (request.max_batches and n_batches >= limit) or (
+                request.max_seconds is not None and end - self._begin > request.max_seconds
+            ):
+                whole = False
+                break
+        else:
+            end = clock()
+        self.result = {
+            "n_batches": n_batches,
+            "total_n_rows": rows,
+            "n_rows": max(rows + counted_rows, 0),
+            "n_cols": columns,
+            "first_batch_seconds": first_seconds,
+            "elapsed": max(end - counted_from, 0.0) if n_batches else 0.0,
+            "epoch_seconds": end - self._begin,
+            "gc": gc_seconds,
+            "copy_seconds": self._copy.seconds,
+            "whole_epoch": whole,
+            "n_nonzeros": nnz if nnz_known and n_batches else None,
+            "joinid_sum": joinid_sum if joinids_known and joinid_count == rows else None,
+        }

@@ -1,0 +1,65 @@
+"""What a worker is asked to measure; travels as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of a loader, whatever loader it is. Sizes are bytes, counts cells or genes."""
+
+    source: str  # of the kind that the loader reads: experiment, h5ad, collection, pack
+    measurement: str = "RNA"
+    layer: str = "raw"
+    obs_filter: str | None = None  # tiledbsoma's value_filter
+    n_vars: int | None = None  # the first so many genes
+    genes_path: str | None = None  # .npy of the joinids of the genes to take
+    batch_size: int = 1024
+    sparse: bool = False
+    torch: bool = False
+    seed: int = 0
+    chunk_size: int | None = None
+    chunks_per_block: int | None = None
+    memory_budget: str | None = None  # of penstock
+    threads: int | None = None
+    py_buffer_size: int | None = None  # of tiledbsoma
+    soma_buffer_size: int | None = None
+    region: str | None = None  # of S3
+
+    @property
+    def block_size(self) -> int | None:
+        """Cells in a block of chunks."""
+        if self.chunk_size is None or self.chunks_per_block is None:
+            return None
+        return self.chunk_size * self.chunks_per_block
+
+
+@dataclass(frozen=True)
+class Request:
+    """A loader, its work, and how the epochs are measured."""
+
+    loader: str
+    variant: str
+    work: Work
+    epochs: int = 1
+    max_batches: int = 0  # 0: all
+    first_batch_included: bool = False
+    gc_freq: int = 0  # 0: never
+    device: str | None = None  # batches are copied there, timed
+    memory_limit: int | None = None  # of address space, in bytes
+    joinids_path: str | None = None  # .npz for the joinids of the last epoch, batch by batch
+    max_seconds: float | None = None  # the epoch ends after the batch at which this has passed
+
+    def to_json(self) -> str:
+        """As one line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Request:
+        """The other way."""
+        raw: dict[str, Any] = json.loads(text)
+        return Request(work=Work(**raw.pop("work")), **raw)

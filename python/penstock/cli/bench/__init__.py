@@ -1,0 +1,21 @@
+"""``penstock bench``: speed and memory of loaders, side by side. Needs pip install 'penstock[bench]'."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from . import compare, data_loader, download, peers, plot, read_chunks, scale, shuffle, tune
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command and those below it to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench",
+        help="measure loaders side by side, on any experiment",
+        description="Speed, memory and shuffle of loaders, Penstock and others, each measurement in "
+        "a process of its own; docs/benchmarks.md. Needs pip install 'penstock[bench]'.",
+    )
+    below = parser.add_subparsers(dest="bench_command", metavar="COMMAND", required=True)
+    for command in (data_loader, read_chunks, download, plot, compare, shuffle, scale, tune, peers):
+        command.add_arguments(below)

@@ -1,0 +1,141 @@
+"""``penstock bench compare``: loaders side by side in one run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
+from . import shared_options
+
+if TYPE_CHECKING:
+    from ...bench.measurement import Measurement
+
+DEFAULT_METHODS = "penstock,tiledbsoma_ml,annbatch,scDataset"
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help="loaders side by side, taking turns",
+        description="Measures methods round after round, each once a round, and prints a table in "
+        "Markdown with ratios that are taken within each round. The first method is the reference.",
+    )
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser, rounds: int = 3) -> None:
+    """What is compared and how; ``shuffle`` has the same."""
+    shared_options.add_target(parser)
+    group = parser.add_argument_group("the comparison")
+    group.add_argument("-m", "--method", default=DEFAULT_METHODS, metavar="NAMES",
+                       help=f"({DEFAULT_METHODS})")  # fmt: skip
+    group.add_argument("-R", "--rounds", type=int, default=rounds, metavar="N",
+                       help=f"({rounds})")  # fmt: skip
+    group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
+                       help="also for the peers; their own defaults without")  # fmt: skip
+    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
+    group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N", help="(0: all)")
+    group.add_argument("--max-seconds", type=float, metavar="N",
+                       help="end an epoch after the batch at which so much time has passed")  # fmt: skip
+    group.add_argument("--dense", action="store_true", help="dense batches; CSR without")
+    group.add_argument("--genes", type=Path, metavar="FILE",
+                       help=".npy of the joinids of the genes to take")  # fmt: skip
+    group.add_argument("--torch", action="store_true", help="penstock gives tensors, too")
+    group.add_argument("--memory-budget", default="", metavar="SIZES",
+                       help="of penstock; several, parted by commas, are measured (2GiB)")  # fmt: skip
+    group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
+    group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N", help="(0: never)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    group.add_argument("--report", type=Path, metavar="FOLDER",
+                       help="write a page with figures and plots")  # fmt: skip
+    group.add_argument(
+        "--title", default="Loaders side by side", metavar="TEXT", help="of the page"
+    )
+    shared_options.add_measuring(parser)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Measure, print the table, write the page."""
+    from ...bench.compare import in_rounds
+    from ...bench.comparison import markdown
+    from ...bench.report import write_report
+    from ...bench.sweep import run as run_sweep
+
+    checked_int("-R", parsed.rounds, least=1)
+    checked_int("-B", parsed.batch_size, least=1)
+    checked_int("-n", parsed.max_batches, least=0)
+    say = shared_options.say(parsed)
+    command = shared_options.command_line()
+    planned = contestants(parsed, say)
+    if not planned:
+        raise InvalidArgument("no method is left to measure")
+    rows = run_sweep(in_rounds(planned, parsed.rounds), parsed.results, command, say)
+    reference = planned[0].label
+    print()
+    print(markdown(rows, reference), end="")
+    if parsed.report is not None:
+        work = planned[0].request.work
+        form = "CSR" if work.sparse else "dense"
+        what = (
+            f"{planned[0].expected_rows or 0:,} cells of `{Path(work.source).name}`, shuffled, {form} batches "
+            f"of {work.batch_size}."
+        )
+        page = write_report(
+            parsed.report,
+            rows,
+            title=parsed.title,
+            command=command,
+            reference=reference,
+            target=what,
+        )
+        print(f"\nwritten: {page}")
+
+
+def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
+    """Every method with every block and budget, those left out that are not installed."""
+    from ...bench.block_spec import parse_block_specs
+    from ...bench.compare import with_budgets
+    from ...bench.methods import parse_methods
+    from ...bench.sources import Sources
+    from ...bench.sweep import Settings, measurements
+    from ...bench.worker.request import Work
+
+    methods = parse_methods(parsed.method)
+    blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
+    budgets: list[str | None] = [
+        text.strip() for text in parsed.memory_budget.split(",") if text.strip()
+    ]
+    for budget in budgets:
+        parse_memory_size("--memory-budget", budget)
+    labels = shared_options.labels(parsed)
+    limit = shared_options.memory_limit(parsed)
+    if parsed.genes is not None and not parsed.genes.is_file():
+        raise FileNotFoundError(2, "there is no such file of genes", str(parsed.genes))
+    target = shared_options.target(parsed)
+    work = Work(
+        target.uri,
+        target.measurement,
+        target.layer,
+        batch_size=parsed.batch_size,
+        sparse=not parsed.dense,
+        torch=parsed.torch,
+        seed=parsed.seed,
+        threads=parsed.threads,
+        region=target.region,
+        genes_path=None if parsed.genes is None else str(parsed.genes),
+    )
+    request = {
+        "max_batches": parsed.max_batches,
+        "gc_freq": parsed.gc_freq,
+        "memory_limit": limit,
+        "max_seconds": parsed.max_seconds,
+    }
+    settings = Settings(work, request, parsed.cache, parsed.timeout, labels)
+    sources = Sources(target, shared_options.given_sources(parsed), not parsed.no_export, say)
+    planned = list(measurements(methods, blocks or [None], sources, settings, say))
+    return with_budgets(planned, budgets or [None])

@@ -1,0 +1,94 @@
+"""``penstock bench data-loader``: methods over sizes of blocks, a row an epoch."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...arguments import checked_int
+from . import shared_options
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "data-loader",
+        help="the sweep: methods over sizes of blocks",
+        description="Measures epochs of shuffled batches, every method with every block, and appends "
+        "a row an epoch to a Parquet file. Options are those of alb data-loader.",
+    )
+    shared_options.add_target(parser)
+    group = parser.add_argument_group("the sweep")
+    group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
+                       help="'131072 / [1,4096]', '131072 / 64', '64x2048'; several are all "
+                       "measured (2000x64)")  # fmt: skip
+    group.add_argument("-m", "--method", default="penstock", metavar="NAMES",
+                       help="loaders by name or unique prefix, or 'all' (penstock)")  # fmt: skip
+    group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N", help="(1024)")
+    group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
+                       help="end an epoch after so many (0: at its end)")  # fmt: skip
+    group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N", help="(1)")
+    group.add_argument("-F", "--first-batch", action="store_true",
+                       help="count the first batch, and opening, as the others")  # fmt: skip
+    group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
+                       help="collect garbage every N batches, its seconds apart; 0: never (10)")  # fmt: skip
+    group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
+                       help="copy each batch to the device, and time it")  # fmt: skip
+    group.add_argument("-P", "--py-buffer-size", type=int, default=1 << 30, metavar="BYTES",
+                       help="of tiledbsoma (1 GiB)")  # fmt: skip
+    group.add_argument("-z", "--soma-buffer-size", type=int, default=1 << 30, metavar="BYTES",
+                       help="of tiledbsoma (1 GiB)")  # fmt: skip
+    group.add_argument("--sparse", action="store_true", help="CSR batches; dense without")
+    group.add_argument("--memory-budget", metavar="SIZE", help="of penstock (2GiB)")
+    group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    shared_options.add_measuring(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Check everything, then measure."""
+    from ...bench.block_spec import parse_block_specs
+    from ...bench.methods import parse_methods
+    from ...bench.sources import Sources
+    from ...bench.sweep import DEFAULT_BLOCKS, Settings, measurements
+    from ...bench.sweep import run as run_sweep
+    from ...bench.worker.request import Work
+
+    methods = parse_methods(parsed.method)
+    blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
+    checked_int("-B", parsed.batch_size, least=1)
+    checked_int("-n", parsed.max_batches, least=0)
+    checked_int("-E", parsed.num_epochs, least=1)
+    checked_int("-g", parsed.gc_freq, least=0)
+    labels = shared_options.labels(parsed)
+    limit = shared_options.memory_limit(parsed)
+    say = shared_options.say(parsed)
+    target = shared_options.target(parsed)
+    work = Work(
+        target.uri,
+        target.measurement,
+        target.layer,
+        batch_size=parsed.batch_size,
+        sparse=parsed.sparse,
+        torch=parsed.cuda is not None,
+        seed=parsed.seed,
+        memory_budget=parsed.memory_budget,
+        threads=parsed.threads,
+        py_buffer_size=parsed.py_buffer_size,
+        soma_buffer_size=parsed.soma_buffer_size,
+        region=target.region,
+    )
+    request = {
+        "epochs": parsed.num_epochs,
+        "max_batches": parsed.max_batches,
+        "first_batch_included": parsed.first_batch,
+        "gc_freq": parsed.gc_freq,
+        "device": parsed.cuda,
+        "memory_limit": limit,
+    }
+    settings = Settings(work, request, parsed.cache, parsed.timeout, labels)
+    sources = Sources(target, shared_options.given_sources(parsed), not parsed.no_export, say)
+    planned = measurements(methods, blocks or DEFAULT_BLOCKS, sources, settings, say)
+    rows = run_sweep(planned, parsed.results, shared_options.command_line(), say)
+    say(f"{len(rows)} rows appended to {parsed.results}")

@@ -1,0 +1,42 @@
+"""``penstock bench download``: slices an experiment into a local one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from . import shared_options
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "download",
+        help="slice an experiment into a local one",
+        description="Copies the selected cells and genes into a local experiment in the Census's "
+        "array settings, to measure loading what was sliced in advance.",
+    )
+    shared_options.add_target(parser)
+    parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER", help="(data)")
+    parser.add_argument("-n", "--out-dir-name", metavar="NAME",
+                        help="folder below it (census-benchmark_START:END, or download)")  # fmt: skip
+    parser.add_argument("-f", "--force", action="store_true", help="replace what is there")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Resolve, then copy."""
+    from ...bench.dataset_slice import DatasetSlice
+    from ...bench.download import download
+
+    target = shared_options.target(parsed)
+    name = parsed.out_dir_name
+    if name is None:
+        name = "download"
+        if parsed.start is not None or parsed.end is not None:
+            chosen = DatasetSlice(parsed.start or 0, parsed.end, parsed.sorted_datasets)
+            name = f"census-benchmark_{chosen}"
+    folder = Path(parsed.out_root) / name
+    cells, counts = download(target, folder, parsed.force, print)
+    print(f"{folder}: {cells:,} cells, {counts:,} counts")

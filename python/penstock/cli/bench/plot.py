@@ -1,0 +1,64 @@
+"""``penstock bench plot``: speed against memory, from one file of measurements or several."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidArgument
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "plot",
+        help="draw speed against memory",
+        description="Draws measurements of several files, also of other machines and of alb, as an "
+        "interactive page that opens offline, PNG, SVG and JSON.",
+        add_help=False,
+    )
+    parser.add_argument("--help", action="help", help="show this text")  # -h is alb's host
+    parser.add_argument("files", nargs="*", default=["epochs.parquet"], metavar="FILE",
+                        help="(epochs.parquet)")  # fmt: skip
+    parser.add_argument("-o", "--output", default="speed_vs_mem", metavar="PATH",
+                        help="of what is written, without an ending (speed_vs_mem)")  # fmt: skip
+    parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
+                        help="of html, json, png, svg (html,json,png)")  # fmt: skip
+    parser.add_argument("-D", "--dataset-slice", metavar="SLICE", help="only these: ':138', 's2:7'")
+    parser.add_argument("-h", "--host", metavar="REGEX", help="only of hosts of such a name")
+    parser.add_argument(
+        "-i", "--instance-type", metavar="NAME", help="only of this kind of machine"
+    )
+    parser.add_argument(
+        "-n", "--max-batches", type=int, metavar="N", help="only of so many batches"
+    )
+    parser.add_argument("-m", "--method", metavar="NAMES", help="only these methods")
+    parser.add_argument("--since", metavar="TIME", help="only since then (UTC)")
+    parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Read, filter, draw."""
+    from ...bench import plot
+    from ...bench.dataset_slice import DatasetSlice
+    from ...bench.results_file import read_all
+
+    formats = [name.strip() for name in parsed.format.split(",")]
+    for name in formats:
+        if name not in plot.FORMATS:
+            raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
+    frame = read_all(parsed.files)
+    chosen = plot.filtered(
+        frame,
+        datasets=None if parsed.dataset_slice is None else DatasetSlice.parse(parsed.dataset_slice),
+        host=parsed.host,
+        instance_type=parsed.instance_type,
+        max_batches=parsed.max_batches,
+        since=parsed.since,
+        methods=[name.strip() for name in parsed.method.split(",")] if parsed.method else (),
+    )
+    drawn = plot.figure(chosen, parsed.title)
+    for path in plot.write(drawn, chosen, Path(parsed.output), formats):
+        print(f"{path}: {len(chosen)} measurements")

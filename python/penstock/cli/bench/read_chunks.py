@@ -1,0 +1,95 @@
+"""``penstock bench read-chunks``: bare reads by tiledbsoma, in four forms and three orders."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...arguments import checked_int
+from ...errors import InvalidArgument
+from . import shared_options
+
+_KINDS = ("table", "blockwise_table", "blockwise_coo", "blockwise_csr")
+_ORDERS = ("", "+chunk", "+global")
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "read-chunks",
+        help="bare reads of chunks of rows by tiledbsoma",
+        description="Reads every row once, chunk by chunk, as a table, a blockwise table, blockwise "
+        "COO and blockwise CSR: in order, with -s in random order within a chunk, with -ss over all.",
+    )
+    parser.add_argument("uri", metavar="URI", help="a TileDB-SOMA experiment")
+    parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
+                        help="rows in a chunk (10000)")  # fmt: skip
+    parser.add_argument("-s", "--shuffle", action="count", default=0, help="once or twice")
+    parser.add_argument("-R", "--rng-seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("-v", "--n-vars", type=int, metavar="N", help="the first N genes")
+    parser.add_argument("-P", "--py-buffer-size", type=int, default=1 << 30, metavar="BYTES")
+    parser.add_argument("-z", "--soma-buffer-size", type=int, default=1 << 30, metavar="BYTES")
+    parser.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
+    parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
+    parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
+    parser.add_argument("-r", "--region", metavar="NAME", help="of S3")
+    shared_options.add_measuring(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Measure the four forms."""
+    from ...bench.block_spec import BlockSpec
+    from ...bench.methods import Method
+    from ...bench.sources import Sources
+    from ...bench.sweep import Settings, measurements
+    from ...bench.sweep import run as run_sweep
+    from ...bench.target import make_target
+    from ...bench.worker.request import Work
+
+    checked_int("-c", parsed.chunk_size, least=1)
+    if parsed.shuffle > 2:
+        raise InvalidArgument("-s shuffles chunks, -ss all rows; more there is not")
+    say = shared_options.say(parsed)
+    target = make_target(
+        parsed.uri,
+        measurement=parsed.measurement,
+        layer=parsed.layer,
+        obs_filter=parsed.filter,
+        n_vars=parsed.n_vars,
+        region=parsed.region,
+        say=say,
+    )
+    work = Work(
+        target.uri,
+        target.measurement,
+        target.layer,
+        batch_size=parsed.chunk_size,
+        sparse=True,
+        seed=parsed.rng_seed,
+        py_buffer_size=parsed.py_buffer_size,
+        soma_buffer_size=parsed.soma_buffer_size,
+        region=target.region,
+    )
+    order = _ORDERS[parsed.shuffle]
+    methods = [
+        Method(
+            f"read_{kind}{order}", "read_chunks", f"{kind}{order}", blocks=True, peer="tiledbsoma"
+        )
+        for kind in _KINDS
+    ]
+    request = {"first_batch_included": True, "memory_limit": shared_options.memory_limit(parsed)}
+    labels = shared_options.labels(parsed)
+    settings = Settings(work, request, parsed.cache, parsed.timeout, labels)
+    planned = measurements(
+        methods, [BlockSpec(1, parsed.chunk_size)], Sources(target), settings, say
+    )
+    rows = run_sweep(planned, parsed.results, shared_options.command_line(), lambda text: None)
+    for row in rows:
+        if row["status"] == "ok":
+            print(f"{row['method']} elapsed: {row['elapsed']:.2f} s, {row['n_nonzeros']:,} counts")
+        else:
+            print(f"{row['method']} {row['status']}: {row['error']}")
+    counts = {row["n_nonzeros"] for row in rows if row["status"] == "ok"}
+    if len(counts) > 1:
+        raise InvalidArgument(f"the forms did not read the same number of counts: {sorted(counts)}")

@@ -1,0 +1,72 @@
+"""``penstock bench scale``: cost a cell and memory as cells, genes, density … grow."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...arguments import checked_int, parse_memory_size
+from . import shared_options
+
+_DEFAULTS = (
+    "cells=16384,65536",
+    "genes=8000,60664",
+    "density=500,2000",
+    "fragments=1,16",
+    "threads=1,2",
+)
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "scale",
+        help="cost a cell and memory as cells, genes, density, fragments and threads grow",
+        description="Makes Census-like experiments along each axis, measures Penstock on them and "
+        "says what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
+        f"Axes by default: {' '.join(_DEFAULTS)}.",
+    )
+    parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…")
+    group = parser.add_argument_group("where the axes cross")
+    group.add_argument("--cells", type=int, default=32_768, metavar="N", help="(32768)")
+    group.add_argument("--genes", type=int, default=60_664, metavar="N", help="(60664)")
+    group.add_argument("--density", type=float, default=1_950.0, metavar="N",
+                       help="mean genes of a cell (1950)")  # fmt: skip
+    group.add_argument("--fragments", type=int, default=2, metavar="N", help="(2)")
+    group.add_argument("--threads", type=int, default=2, metavar="N", help="(2)")
+    parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
+    parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N", help="(3)")
+    parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE", help="(256MiB)")
+    parser.add_argument("--forget", action="store_true", help="remove the experiments afterwards")
+    parser.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
+                        help="(epochs.parquet)")  # fmt: skip
+    parser.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("-q", "--quiet", action="count", default=0, help="say less")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Make, measure, print."""
+    from pathlib import Path
+
+    from ...bench import scale
+    from ...bench.measurement import with_labels
+    from ...bench.sweep import run as run_sweep
+
+    axes = dict(scale.parse_axis(text) for text in parsed.axes)
+    checked_int("-R", parsed.rounds, least=1)
+    parse_memory_size("--memory-budget", parsed.memory_budget)
+    base = scale.Point(parsed.cells, parsed.genes, parsed.density, parsed.fragments, parsed.threads)
+    say = shared_options.say(parsed)
+    labels = shared_options.labels(parsed)
+    costs = []
+    for axis, point, measurement in scale.planned(
+        axes, base, batch_size=parsed.batch_size, memory_budget=parsed.memory_budget, say=say
+    ):
+        rounds = (with_labels(measurement, round=i, **labels) for i in range(parsed.rounds))
+        rows = run_sweep(rounds, parsed.results, shared_options.command_line(), say)
+        costs.append(scale.cost(axis, point, Path(measurement.request.work.source), rows))
+    print()
+    print(scale.table(costs), end="")
+    if parsed.forget:
+        scale.forget()

@@ -1,0 +1,126 @@
+"""Options that several of the commands have, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from ...bench.target import Target
+
+
+def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
+    """URI and what selects of it; ``alb``'s letters."""
+    parser.add_argument("uri", metavar="URI", nargs=None if uri_required else "?",
+                        help="a TileDB-SOMA experiment")  # fmt: skip
+    group = parser.add_argument_group("what is loaded")
+    group.add_argument("-V", "--census", metavar="RELEASE", help="of the Census, in place of URI")
+    group.add_argument("--organism", default="homo_sapiens", help="of the Census (homo_sapiens)")
+    group.add_argument("-u", "--census-uri", metavar="URI", help="address of a Census's SOMA")
+    group.add_argument("--directory", metavar="URL", help="address of the Census's releases")
+    group.add_argument("-c", "--collection-id", metavar="ID", help="datasets of this collection")
+    group.add_argument("-s", "--start", metavar="N", type=int, help="datasets from this one on")
+    group.add_argument("-e", "--end", metavar="N", type=int, help="datasets before this one")
+    group.add_argument("-S", "--sorted-datasets", action="store_true",
+                       help="datasets by size before they are sliced")  # fmt: skip
+    group.add_argument("-v", "--n-vars", metavar="N", type=int, help="the first N genes")
+    group.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
+    group.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
+    group.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
+    group.add_argument("-r", "--region", metavar="NAME", help="of S3")
+
+
+def target(parsed: argparse.Namespace) -> Target:
+    """What those options say."""
+    from ...bench.dataset_slice import DatasetSlice
+    from ...bench.target import make_target
+
+    datasets = None
+    if parsed.start is not None or parsed.end is not None:
+        datasets = DatasetSlice(parsed.start or 0, parsed.end, parsed.sorted_datasets)
+    elif parsed.sorted_datasets:
+        raise InvalidArgument("-S sorts the datasets that -s and -e slice; give one of them")
+    if parsed.n_vars is not None:
+        checked_int("-v", parsed.n_vars, least=1)
+    return make_target(
+        parsed.uri,
+        census=parsed.census,
+        organism=parsed.organism,
+        directory=parsed.directory,
+        census_uri=parsed.census_uri,
+        collection_id=parsed.collection_id,
+        datasets=datasets,
+        measurement=parsed.measurement,
+        layer=parsed.layer,
+        obs_filter=parsed.filter,
+        n_vars=parsed.n_vars,
+        region=parsed.region,
+        say=say(parsed),
+    )
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """How measurements are made and where they go."""
+    group = parser.add_argument_group("how it is measured")
+    group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
+                       help="page cache of the source: filled before each measurement, emptied, or "
+                       "left alone (warm)")  # fmt: skip
+    group.add_argument("--timeout", type=float, default=3600.0, metavar="SECONDS",
+                       help="of one measurement (3600)")  # fmt: skip
+    group.add_argument("--memory-limit", metavar="SIZE", help="of one measurement's address space")
+    group.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
+                       help="Parquet file that rows are appended to (epochs.parquet)")  # fmt: skip
+    group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
+                       help="another column of the rows")  # fmt: skip
+    group.add_argument("-q", "--quiet", action="count", default=0, help="say less")
+    for kind, what in (("h5ad", "file"), ("annbatch", "collection"), ("pack", "folder")):
+        group.add_argument(
+            f"--{kind}", metavar="PATH", help=f"the {what} for methods that read one"
+        )
+    group.add_argument("--no-export", action="store_true",
+                       help="do not make what methods read that read no SOMA")  # fmt: skip
+
+
+def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
+    """Paths by kind."""
+    kinds = ("h5ad", "annbatch", "pack")
+    return {kind: getattr(parsed, kind) for kind in kinds if getattr(parsed, kind)}
+
+
+def labels(parsed: argparse.Namespace) -> dict[str, str]:
+    """The columns of ``-M``."""
+    from ...bench.columns import COLUMNS
+
+    found: dict[str, str] = {}
+    for each in parsed.metadata:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise InvalidArgument(f"-M must be given as KEY=VALUE, got {each!r}")
+        if key in COLUMNS and key != "host":
+            raise InvalidArgument(f"-M {key}: a column of this name is measured")
+        found[key] = value
+    return found
+
+
+def memory_limit(parsed: argparse.Namespace) -> int | None:
+    """Bytes of ``--memory-limit``."""
+    if parsed.memory_limit is None:
+        return None
+    return parse_memory_size("--memory-limit", parsed.memory_limit)
+
+
+def command_line() -> str:
+    """The command as it was given."""
+    return shlex.join(["penstock", *sys.argv[1:]])
+
+
+def say(parsed: argparse.Namespace) -> Any:
+    """Prints, unless told to be quiet."""
+    if getattr(parsed, "quiet", 0):
+        return lambda text: None
+    return lambda text: print(text, flush=True)

@@ -1,0 +1,79 @@
+"""``penstock bench tune``: a short sweep on your own data that ends in the settings to use."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...arguments import checked_int, parse_memory_size
+from . import shared_options
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "tune",
+        help="a short sweep on your own data that ends in the settings to use",
+        description="Measures the beginning of an epoch with several memory budgets and numbers of "
+        "threads, looks at how well each budget mixes, and prints the call to use.",
+    )
+    shared_options.add_target(parser)
+    group = parser.add_argument_group("the sweep")
+    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
+    group.add_argument("--dense", action="store_true", help="dense batches; CSR without")
+    group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
+                       help="(256MiB,1GiB,2GiB)")  # fmt: skip
+    group.add_argument("--threads", metavar="NUMBERS", help="(half of the cores, and all)")
+    group.add_argument("--max-seconds", type=float, default=5.0, metavar="N",
+                       help="of each measurement (5)")  # fmt: skip
+    group.add_argument("--label", metavar="COLUMN", help="also mix this column of obs well")
+    group.add_argument("--share", type=float, default=0.98, metavar="N",
+                       help="of a uniform shuffle's entropy of --label (0.98)")  # fmt: skip
+    shared_options.add_measuring(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Measure, choose, print."""
+    from ...bench.tune import advice, sweep
+
+    checked_int("-B", parsed.batch_size, least=1)
+    budgets = [text.strip() for text in parsed.budgets.split(",")]
+    for budget in budgets:
+        parse_memory_size("--budgets", budget)
+    threads = _threads(parsed.threads)
+    say = shared_options.say(parsed)
+    target = shared_options.target(parsed)
+    rows, shares = sweep(
+        target,
+        budgets,
+        threads,
+        batch_size=parsed.batch_size,
+        sparse=not parsed.dense,
+        max_seconds=parsed.max_seconds,
+        label=parsed.label,
+        cache=parsed.cache,
+        results=parsed.results,
+        command=shared_options.command_line(),
+        labels=shared_options.labels(parsed),
+        say=say,
+    )
+    print()
+    print(
+        advice(
+            target, rows, shares, parsed.label, parsed.share, parsed.batch_size, not parsed.dense
+        )
+    )
+
+
+def _threads(text: str | None) -> list[int]:
+    import os
+
+    if text is None:
+        cores = len(os.sched_getaffinity(0))
+        return sorted({max(1, cores // 2), cores})
+    numbers = []
+    for part in text.split(","):
+        number = int(part) if part.strip().isdigit() else part.strip()
+        numbers.append(checked_int("--threads", number, least=1))
+    return numbers

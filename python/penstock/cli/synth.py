@@ -1,0 +1,113 @@
+"""``penstock synth``: Census-like experiments of any size, also in the formats of other loaders."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..arguments import checked_int
+from ..errors import InvalidArgument
+
+FORMATS = ("soma", "h5ad", "zarr", "annbatch")
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "synth",
+        help="make a Census-like experiment of any size",
+        description="Writes invented cells in the CELLxGENE Census's own array settings, and the same "
+        "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs pip install 'penstock[bench]'.",
+    )
+    parser.add_argument("path", metavar="PATH", help="the folder of the experiment")
+    parser.add_argument("--cells", type=int, default=30_000, metavar="N", help="(30000)")
+    parser.add_argument("--genes", type=int, default=60_664, metavar="N", help="(60664)")
+    parser.add_argument("--datasets", type=int, metavar="N", help="of uneven sizes (by the cells)")
+    parser.add_argument("--fragments", type=int, metavar="N", help="of X (one for 16,384 cells)")
+    parser.add_argument(
+        "--consolidated", action="store_true", help="X is one consolidated fragment"
+    )
+    parser.add_argument("--genes-per-cell", type=float, metavar="N", help="mean (1950)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--processes", type=int, metavar="N", help="that draw cells (at most 4)")
+    parser.add_argument("--format", default="soma", metavar="NAMES",
+                        help=f"of {', '.join(FORMATS)}; the others lie beside PATH (soma)")  # fmt: skip
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Check, draw, export."""
+    formats = [name.strip() for name in parsed.format.split(",")]
+    for name in formats:
+        if name not in FORMATS:
+            raise InvalidArgument(f"--format must be of {', '.join(FORMATS)}, got {name!r}")
+    checked_int("--cells", parsed.cells, least=1)
+    path = Path(parsed.path)
+    exports = {name: path.with_name(path.name + suffix) for name, suffix in (
+        ("h5ad", ".h5ad"), ("zarr", ".zarr"), ("annbatch", ".annbatch.zarr")) if name in formats}  # fmt: skip
+    for target in exports.values():
+        if target.exists() and not parsed.overwrite:
+            raise FileExistsError(
+                17, "there is something already (--overwrite replaces it)", str(target)
+            )
+    _make(parsed, path)
+    _export(path, exports)
+
+
+def _make(parsed: argparse.Namespace, path: Path) -> None:
+    from ..synthetic import make_experiment
+
+    def progress(done: int, total: int) -> None:
+        print(f"\r{done:,} of {total:,} cells", end="\n" if done == total else "", flush=True)
+
+    try:
+        made = make_experiment(
+            path,
+            n_cells=parsed.cells,
+            n_genes=parsed.genes,
+            n_fragments=parsed.fragments,
+            consolidated=parsed.consolidated,
+            seed=parsed.seed,
+            n_datasets=parsed.datasets,
+            mean_genes_per_cell=parsed.genes_per_cell,
+            processes=parsed.processes,
+            overwrite=parsed.overwrite,
+            progress=None if parsed.quiet else progress,
+        )
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from None
+    print(
+        f"{made.path}: {made.n_cells:,} cells, {made.n_genes:,} genes, {made.n_nonzeros:,} non-zeros, "
+        f"{made.n_fragments} fragments, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
+    )
+
+
+def _export(path: Path, exports: dict[str, Path]) -> None:
+    import shutil
+
+    from ..bench.exports.annbatch_collection import write_annbatch
+    from ..bench.exports.cells import Cells
+    from ..bench.exports.h5ad import write_h5ad
+    from ..bench.exports.zarr_store import write_zarr
+
+    cells = Cells(str(path))
+    for name, target in exports.items():
+        if target.is_dir():
+            shutil.rmtree(target)
+        if name == "zarr":
+            write_zarr(cells, target)
+        elif name == "h5ad":
+            write_h5ad(cells, target)
+        else:
+            h5ad = exports.get("h5ad") or target.with_name(f".{target.name}.h5ad")
+            try:
+                if "h5ad" not in exports:
+                    write_h5ad(cells, h5ad)
+                write_annbatch(h5ad, target)
+            finally:
+                if "h5ad" not in exports:
+                    h5ad.unlink(missing_ok=True)
+        print(f"{target}: {name}")

@@ -1,0 +1,111 @@
+"""Names of Census releases become addresses, from a directory that is served on loopback."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+import tiledbsoma
+from conftest import Oracle
+from penstock import InvalidArgument, IoError
+from penstock.bench.census_release import COLLECTION, resolve
+from penstock.cli import main
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, dict]]:
+    """(address, entries): a release directory whose entries a test may change."""
+    entries: dict = {"stable": "2023-12-15", "latest": "stable", "loop": "pool", "pool": "loop"}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<html>" if self.path == "/html" else json.dumps(entries).encode()
+            self.send_response(404 if self.path == "/none" else 200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/release.json", entries
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_releases(served: tuple[str, dict]) -> None:
+    address, entries = served
+    entries["2023-12-15"] = {
+        "release_build": "2023-12-15",
+        "soma": {"uri": "s3://bucket/2023-12-15/soma/", "s3_region": "us-west-2"},
+    }
+    for name in ("2023-12-15", "stable", "latest"):
+        release = resolve(name, address)
+        assert (release.version, release.region) == ("2023-12-15", "us-west-2")
+        assert release.experiment("mus_musculus") == (
+            "s3://bucket/2023-12-15/soma/census_data/mus_musculus"
+        )
+
+
+def test_releases_that_are_none(served: tuple[str, dict], monkeypatch: pytest.MonkeyPatch) -> None:
+    address, entries = served
+    entries["broken"] = {"h5ads": {}}
+    monkeypatch.setenv("PENSTOCK_CENSUS_DIRECTORY", address)
+    for name, words in (("1999", "no release '1999'; it has .*stable"), ("loop", "no release 'loop'"),
+                        ("broken", "no address of its SOMA")):  # fmt: skip
+        with pytest.raises(InvalidArgument, match=words):
+            resolve(name)
+    with pytest.raises(IoError, match="cannot read"):
+        resolve("stable", address.replace("release.json", "none"))
+    with pytest.raises(IoError, match="no JSON"):
+        resolve("stable", address.replace("release.json", "html"))
+    with pytest.raises(IoError, match="cannot read"):
+        resolve("stable", "http://127.0.0.1:9/release.json")
+
+
+def test_a_slice_of_a_collection(
+    served: tuple[str, dict], census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Census of one experiment whose datasets are listed in another order than they lie in obs."""
+    soma = tmp_path / "soma"
+    ids = list(dict.fromkeys(census_like.obs["dataset_id"].astype(str)))
+    sizes = census_like.obs["dataset_id"].astype(str).value_counts()
+    listed = pd.DataFrame({
+        "soma_joinid": range(len(ids)),
+        "collection_id": ["other", *[COLLECTION] * (len(ids) - 1)],
+        "dataset_id": ids[::-1],
+        "dataset_total_cell_count": [int(sizes[each]) for each in ids[::-1]],
+    })  # fmt: skip
+    with tiledbsoma.Collection.create(str(soma)) as census:
+        data = census.add_new_collection("census_data")
+        info = census.add_new_collection("census_info")
+        table = pa.Table.from_pandas(listed, preserve_index=False)
+        frame = info.add_new_dataframe(
+            "datasets", schema=table.schema, index_column_names=["soma_joinid"],
+            domain=[(0, len(ids) - 1)],
+        )  # fmt: skip
+        frame.write(table)
+        shutil.copytree(census_like.path, soma / "census_data" / "homo_sapiens")
+        data.set("homo_sapiens", tiledbsoma.Experiment.open(
+            str(soma / "census_data" / "homo_sapiens")), use_relative_uri=True)  # fmt: skip
+    address, entries = served
+    entries["2023-12-15"] = {"soma": {"uri": str(soma), "s3_region": None}}
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "data-loader", "--census", "stable", "--directory", address, "-s", "1",
+                 "-e", "3", "-g", "0", "-v", "50"]) == 0  # fmt: skip
+    (row,) = pd.read_parquet("epochs.parquet").to_dict("records")
+    assert row["status"] == "ok"
+    chosen = ids[::-1][1:][1:3]
+    assert row["total_n_rows"] == row["total_rows"] == int(sizes[chosen].sum())
+    assert (row["census_version"], row["collection_id"]) == ("stable", COLLECTION)
+    assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", "-e", "1"]) == 1

@@ -1,0 +1,253 @@
+"""Rows in Parquet files, and pictures of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from penstock import InvalidArgument
+from penstock.bench import plot
+from penstock.bench.columns import ALB_COLUMNS, COLUMNS
+from penstock.bench.comparison import Spread, best_peer, markdown, ratios
+from penstock.bench.dataset_slice import DatasetSlice
+from penstock.bench.results_file import append, read, read_all
+from penstock.bench.scale import slope
+from penstock.bench.tune import choose
+
+# The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
+ALB = [
+    "start_dt",
+    "epoch",
+    "n_rows",
+    "n_cols",
+    "elapsed",
+    "gc",
+    "max_mem",
+    "alb_start_dt",
+    "sha",
+    "user",
+    "hostname",
+    "uri",
+    "chunk_method",
+    "batch_size",
+    "chunk_size",
+    "chunks_per_block",
+    "py_buffer_size",
+    "soma_buffer_size",
+    "block_size",
+    "instance_id",
+    "instance_type",
+    "sorted_datasets",
+    "host",
+    "collection_id",
+    "census_uri",
+    "census_version",
+    "start_idx",
+    "end_idx",
+    "max_batches",
+    "total_rows",
+    "end_dt",
+]
+
+
+def row(**more) -> dict:
+    base = {
+        "start_dt": datetime.datetime(2026, 1, 2, 3), "status": "ok", "oom": False, "epoch": 0,
+        "method": "penstock", "cells_per_second": 1000.0, "max_mem": 2**30, "n_rows": 5000,
+        "elapsed": 6.0, "gc": 1.0, "hostname": "one.example", "host": "one", "max_batches": 0,
+    }  # fmt: skip
+    return {**base, **more}
+
+
+def alb_row(**more) -> dict:
+    base = dict.fromkeys(ALB)
+    base |= {"start_dt": pd.Timestamp("2024-06-23"), "n_rows": 4096, "elapsed": 5.0, "gc": 1.0,
+             "max_mem": 2**31, "chunk_method": "np.array", "block_size": 131072,
+             "chunks_per_block": 64, "chunk_size": 2048, "start_idx": 0, "end_idx": 138,
+             "sorted_datasets": False, "max_batches": 4096, "instance_type": "g4dn.8xlarge",
+             "hostname": "ip-1", "host": "tw5"}  # fmt: skip
+    return {**base, **more}
+
+
+def test_alb_columns_are_ours() -> None:
+    assert list(ALB_COLUMNS) == ALB
+
+
+def test_rows_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "epochs.parquet"
+    assert append(path, [row()]) == 1
+    assert append(path, [row(note="a", epoch=1), row(epoch=2)]) == 3
+    frame = pq.read_table(path).to_pandas()
+    assert list(frame["epoch"]) == [0, 1, 2]
+    assert frame["note"].tolist()[1] == "a"
+    assert pd.isna(frame["note"][0])
+    assert frame["start_dt"][0] == pd.Timestamp("2026-01-02 03:00")
+    assert set(COLUMNS) <= set(frame.columns)
+    assert [p.name for p in path.parent.iterdir()] == ["epochs.parquet"]
+
+
+def _append_often(path: Path, number: int) -> None:
+    for epoch in range(8):
+        append(path, [row(epoch=epoch, method=f"m{number}")])
+
+
+def test_two_writers_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.parquet"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_append_often, args=(path, i)) for i in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    frame = read(path).to_pandas()
+    assert sorted(zip(frame["method"], frame["epoch"], strict=True)) == [
+        (f"m{i}", epoch) for i in range(2) for epoch in range(8)
+    ]
+
+
+def test_files_of_several_machines_and_of_alb(tmp_path: Path) -> None:
+    append(tmp_path / "a.parquet", [row(), row(host="two", status="oom", cells_per_second=None)])
+    pd.DataFrame([alb_row(), alb_row(elapsed=None, oom=True)]).to_parquet(tmp_path / "b.parquet")
+    merged = read_all([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    assert merged["status"].tolist() == ["ok", "oom", "ok", "oom"]
+    assert merged["method"].tolist() == ["penstock", "penstock", "np.array", "np.array"]
+    assert merged["cells_per_second"][2] == pytest.approx(4096 / 4.0)
+    # And what was merged can be appended to again.
+    append(tmp_path / "b.parquet", [row()])
+    assert len(read(tmp_path / "b.parquet")) == 3
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no measurements"):
+        read(tmp_path / "none.parquet")
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(InvalidArgument, match="no Parquet file"):
+        read(tmp_path / "text")
+
+
+@pytest.fixture
+def frame(tmp_path: Path) -> pd.DataFrame:
+    append(tmp_path / "a.parquet", [
+        row(), row(method="annbatch", max_mem=2**31, chunks_per_block=8, block_size=512,
+                   instance_type="small"),
+        row(host="two", hostname="two.example", start_idx=2, end_idx=7, max_batches=100,
+            start_dt=datetime.datetime(2026, 6, 1)),
+        row(status="failed", cells_per_second=None),
+    ])  # fmt: skip
+    pd.DataFrame([alb_row(), alb_row(chunks_per_block=1024, chunk_size=128)]).to_parquet(
+        tmp_path / "b.parquet"
+    )
+    return read_all([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        ({}, 5),
+        ({"datasets": DatasetSlice.parse(":138")}, 2),
+        ({"datasets": DatasetSlice.parse("2:7")}, 1),
+        ({"host": "^t"}, 3),
+        ({"host": "two[.]ex"}, 1),
+        ({"instance_type": "small"}, 1),
+        ({"max_batches": 4096}, 2),
+        ({"since": "2026-01-01"}, 3),
+        ({"since": "2026-01-01", "host": "two"}, 1),
+        ({"methods": ["np.array", "annbatch"]}, 3),
+    ],
+)
+def test_filters(frame: pd.DataFrame, filters: dict, left: int) -> None:
+    assert len(plot.filtered(frame, **filters)) == left
+
+
+@pytest.mark.parametrize(
+    ("filters", "words"),
+    [({"host": "("}, "regular expression"), ({"since": "yesterday-ish"}, "date or time"),
+     ({"max_batches": 3}, "none of 6 measurements"),
+     ({"datasets": DatasetSlice.parse("s:138")}, "none of")],
+)  # fmt: skip
+def test_filters_that_leave_nothing(frame: pd.DataFrame, filters: dict, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        plot.filtered(frame, **filters)
+
+
+def test_figure_and_its_files(frame: pd.DataFrame, tmp_path: Path) -> None:
+    chosen = plot.filtered(frame)
+    drawn = plot.figure(chosen, "Title")
+    written = plot.write(drawn, chosen, tmp_path / "out" / "plot", ["html", "json", "png", "svg"])
+    assert [path.name for path in written] == ["plot.html", "plot.json", "plot.png", "plot.svg"]
+    content = json.loads(written[1].read_text())
+    traces = {trace["name"]: trace for trace in content["data"]}
+    assert list(traces) == ["penstock", "annbatch", "np.array"]
+    assert traces["annbatch"]["x"] == [2.0]
+    assert traces["penstock"]["y"] == [1000.0, 1000.0]
+    assert len({trace["marker"]["symbol"] for trace in content["data"]}) == 3
+    # Colour by chunks a block, larger blocks larger points, all settings on hovering.
+    assert traces["np.array"]["marker"]["color"] == [6.0, 10.0]
+    assert traces["np.array"]["marker"]["size"][0] > traces["annbatch"]["marker"]["size"][0]
+    assert "chunks_per_block: 64" in traces["np.array"]["text"][0]
+    assert content["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["8", "64", "1,024"]
+    page = written[0].read_text()
+    assert "plotly.js v" in page  # the library itself: the page opens offline
+    assert 'src="http' not in page
+    assert written[2].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in written[3].read_text()[:2000]
+
+
+def rounds(speeds: dict[str, list[float]], **more) -> list[dict]:
+    return [
+        row(contestant=name, round=i, epoch_cells_per_second=speed, cells_per_second=speed,
+            peak_rss=int(1e6 * (1 + len(name))), whole_epoch=True, total_n_rows=10,
+            first_batch_seconds=0.1, cpu_seconds=1.0, bytes_read=10, method=name.split()[0],
+            error=None, **more)
+        for name, values in speeds.items() for i, speed in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    rows = rounds({"a": [10.0, 100.0, 1000.0], "b": [5.0, 20.0, 1000.0]})
+    found = ratios(rows, "a", "b", "cells_per_second")
+    assert found == Spread(2.0, 1.0, 5.0)
+    # A round that failed for one is no pair.
+    rows[2] |= {"status": "oom", "error": "too much", "oom": True}
+    assert ratios(rows, "a", "b", "cells_per_second") == Spread(3.5, 2.0, 5.0)
+    assert ratios(rows, "a", "c", "cells_per_second") is None
+
+
+def test_table_in_markdown() -> None:
+    rows = rounds({"a": [10.0, 30.0], "b 8x64": [5.0, 20.0], "b 1x9": [6.0, 3.0]})
+    rows[-1] |= {"status": "failed", "error": "a | b\nc"}
+    text = markdown(rows, "a")
+    lines = text.splitlines()
+    assert lines[2].startswith("| a | 20 (10 to 30) |")
+    assert "failed: a / b c" in lines[4]
+    assert {line.count("|") for line in lines[:5]} == {10}
+    assert lines[6].startswith("- a against b 8x64: 1.75 (1.50 to 2.00) times the cells/s")
+    assert best_peer(rows, "b") == "b 8x64"
+    assert best_peer(rows, "c") is None
+
+
+def test_slopes_of_power_laws() -> None:
+    x = np.array([1.0, 2.0, 8.0])
+    assert slope([(v, 3 * v**0.5) for v in x]) == pytest.approx(0.5)
+    assert slope([(1.0, 2.0)]) is None
+
+
+def test_the_smallest_setting_that_is_as_fast_is_chosen() -> None:
+    def of(budget: str, threads: int, speed: float, status: str = "ok") -> dict:
+        return row(memory_budget=budget, threads=threads, cells_per_second=speed, status=status,
+                   error=None)  # fmt: skip
+
+    rows = [of("256MiB", 2, 96.0), of("1GiB", 2, 100.0), of("64MiB", 2, 50.0),
+            of("32MiB", 1, 500.0, "failed")]  # fmt: skip
+    assert choose(rows, {}, 0.98)["memory_budget"] == "256MiB"
+    mixed = {"64MiB": 0.5, "256MiB": 0.9, "1GiB": 0.99}
+    assert choose(rows, mixed, 0.98)["memory_budget"] == "1GiB"
+    assert choose(rows, mixed, 0.999)["memory_budget"] == "1GiB"
+    with pytest.raises(InvalidArgument, match="nothing could be measured"):
+        choose(rows[-1:], {}, 0.98)
