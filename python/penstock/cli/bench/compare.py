@@ -56,6 +56,7 @@ def add_options(parser: argparse.ArgumentParser, rounds: int = 3) -> None:
     group.add_argument(
         "--title", default="Loaders side by side", metavar="TEXT", help="of the page"
     )
+    group.add_argument("--note", default="", metavar="TEXT", help="a paragraph of the page")
     shared_options.add_measuring(parser)
 
 
@@ -92,6 +93,7 @@ def run(parsed: argparse.Namespace) -> None:
             command=command,
             reference=reference,
             target=what,
+            note=parsed.note,
         )
         print(f"\nwritten: {page}")
 
