@@ -57,7 +57,7 @@ class Server:
                 if last >= first:
                     with os.fdopen(os.dup(file), "rb") as body:
                         await loop.sendfile(writer.transport, body, first, last - first + 1)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()

@@ -84,6 +84,14 @@ def main() -> None:
     parsed = parser.parse_args()
     folder = parsed.experiment.resolve()
     index, _, _ = write_index(folder)
+    try:
+        seen = measure(folder, parsed)
+    finally:
+        index.unlink()
+    report(seen)
+
+
+def measure(folder: Path, parsed: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
     with served(folder, 0.0) as near, served(folder, parsed.latency) as far:
         cases = {
             "file": (folder, None),
@@ -99,7 +107,11 @@ def main() -> None:
                     {key: round(value, 3) for key, value in seen[name][-1].items()},
                     flush=True,
                 )
-    index.unlink()
+    return seen
+
+
+def report(seen: dict[str, list[dict[str, float]]]) -> None:
+    """Print a table of medians."""
     print()
     names = list(next(iter(seen.values()))[0])
     print("| |", " | ".join(names), "|")
