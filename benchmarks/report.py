@@ -193,7 +193,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         ]
         columns = ("case", "method", "needed MB", "needed by stats", "read MB", "opening MB")
         lines += _table((*columns, "read / needed"), reading)
-    consumer = path.parent / "results" / "consumer_time.md"  # of benchmarks/consumer_time.py
-    if consumer.exists():
-        lines += ["", consumer.read_text()]
+    for name in ("transforms", "consumer_time"):  # of benchmarks/transforms.py and consumer_time.py
+        other = path.parent / "results" / f"{name}.md"
+        if other.exists():
+            lines += ["", other.read_text()]
     path.write_text("\n".join(lines).rstrip() + "\n")

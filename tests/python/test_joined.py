@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
+import scanpy as sc
 import scipy.sparse as sp
 import tiledbsoma.io
 from hypothesis import given, settings
@@ -397,6 +398,48 @@ def test_going_on_bit_for_bit(three) -> None:
     changed.load_state_dict(state)
     left = cells(changed)
     assert sorted(left + cells(whole[:5])) == sorted(cells(whole))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_drawn_split_transformed_and_gone_on(three, num_workers: int) -> None:
+    """All of it at once: the same cells and values after a state is loaded, and scanpy's values."""
+    whole = expected(three, "inner")
+    sc.pp.normalize_total(whole, target_sum=100)
+    sc.pp.log1p(whole)
+
+    def loader():
+        ds = ps.Dataset(
+            paths(three),
+            balance="source",
+            transforms=[ps.NormalizeTotal(100), ps.Log1p(), ps.SelectGenes(["G050", "G040"])],
+            encoders=[ps.LabelEncoder("source", "code")],
+            obs_columns=["soma_joinid", "source"],
+            batch_size=40,
+            seed=7,
+        )
+        train, _ = ds.random_split(0.75, 0.25, stratify=["source", "cell_type"])
+        return ps.dataloader(train, num_workers=num_workers)
+
+    batches = list(loader())
+    for X, obs in batches:
+        ids = {"source": obs["source"], "soma_joinid": np.asarray(obs["soma_joinid"])}
+        oracle = whole[rows_of(whole, ids), ["G050", "G040"]].X.toarray()
+        np.testing.assert_allclose(np.asarray(X), oracle, rtol=1e-5)
+        sources = np.array(sorted(three))[np.asarray(obs["code"])]
+        assert sources.tolist() == list(obs["source"])
+    drawn = pd.Series([source for source, _ in cells(batches)]).value_counts()
+    assert drawn.min() > 220
+    begun = loader()
+    iterator = iter(begun)
+    for _ in range(5):
+        next(iterator)
+    again = loader()
+    again.load_state_dict(begun.state_dict())
+    rest = list(again)
+    assert len(rest) == len(batches) - 5
+    for (X, obs), (X_before, obs_before) in zip(rest, batches[5:], strict=True):
+        np.testing.assert_array_equal(np.asarray(X), np.asarray(X_before))
+        assert obs["soma_joinid"].tolist() == obs_before["soma_joinid"].tolist()
 
 
 @pytest.mark.filterwarnings("ignore:1 of 31 genes are in no experiment")
