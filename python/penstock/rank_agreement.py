@@ -54,6 +54,7 @@ class RankAgreement:
         self.site = call_site()
         self._begun: set[tuple[int, int]] = set()
         self._waits = True
+        self._has_failed = False
 
     def check(self, course: Course) -> None:
         """Compare an epoch that is about to be read with what other ranks read.
@@ -65,12 +66,13 @@ class RankAgreement:
             found to differ, and on those that wait for it.
         """
         store = None if in_worker() or not course.is_compared else _store()
-        if store is None or os.environ.get(SWITCH) == "0":
+        if store is None or self._has_failed or os.environ.get(SWITCH) == "0":
             return
         try:
             difference = self._exchange(store, course)
         except (RuntimeError, ValueError, KeyError):
-            return  # the store is gone, or does not compare: not our business
+            self._has_failed = True  # the store is gone, or does not compare: not our business
+            return
         if difference is not None:
             raise InvalidArgument(difference)
 
