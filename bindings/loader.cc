@@ -103,7 +103,9 @@ void register_loader(nb::module_& module) {
       .def_ro("spilled_bytes", &LoaderStats::spilled_bytes)
       .def_ro("planned_bytes", &LoaderStats::planned_bytes)
       .def_ro("planned_units", &LoaderStats::planned_units)
-      .def_ro("planned_bytes_read", &LoaderStats::planned_bytes_read);
+      .def_ro("planned_bytes_read", &LoaderStats::planned_bytes_read)
+      .def_ro("cached_units", &LoaderStats::cached_units)
+      .def_ro("cached_bytes", &LoaderStats::cached_bytes);
 
   nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
       .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),

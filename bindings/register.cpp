@@ -14,6 +14,8 @@ NB_MODULE(_core, module) {
   penstock::python::register_transform(module);
   penstock::python::register_loader(module);
   penstock::python::register_statistics(module);
+  penstock::python::register_pack(module);
+  penstock::python::register_cache(module);
   penstock::python::register_read_array(module);
   penstock::python::register_split_rows(module);
   penstock::python::register_remote(module);

@@ -17,6 +17,8 @@ void register_batch(nanobind::module_& module);
 void register_transform(nanobind::module_& module);
 void register_loader(nanobind::module_& module);
 void register_statistics(nanobind::module_& module);
+void register_pack(nanobind::module_& module);
+void register_cache(nanobind::module_& module);
 void register_read_array(nanobind::module_& module);
 void register_split_rows(nanobind::module_& module);
 void register_remote(nanobind::module_& module);

@@ -43,6 +43,6 @@ penstock_module(CRYPTO libcrypto libssl-dev)
 # HTTP and S3: transfers, listings, and the JSON of manifests and metadata services.
 penstock_module(CURL libcurl libcurl4-openssl-dev)
 penstock_module(PUGIXML pugixml libpugixml-dev)
-penstock_package(nlohmann_json nlohmann_json::nlohmann_json nlohmann-json3-dev)
 penstock_package(BZip2 BZip2::BZip2 libbz2-dev)
+penstock_package(nlohmann_json nlohmann_json::nlohmann_json nlohmann-json3-dev)
 penstock_package(Threads Threads::Threads libc6-dev)

@@ -18,8 +18,8 @@ needed=(
   "header:openssl/evp.h libssl-dev"
   "header:curl/curl.h libcurl4-openssl-dev"
   "header:pugixml.hpp libpugixml-dev"
-  "header:nlohmann/json.hpp nlohmann-json3-dev"
   "header:roaring/roaring.h libroaring-dev"
+  "header:nlohmann/json.hpp nlohmann-json3-dev"
   "header:gtest/gtest.h libgtest-dev"
   "header:benchmark/benchmark.h libbenchmark-dev"
 )

@@ -128,6 +128,8 @@ struct LoaderStats {
   uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
   uint64_t planned_units = 0;  ///< unit visits of the plan
   uint64_t planned_bytes_read = 0;  ///< stored size of the units that it visits, each time counted
+  uint64_t cached_units = 0;        ///< of `units`, those that a cache had
+  uint64_t cached_bytes = 0;        ///< read from it
 };
 
 /// Streams one epoch. Threads start with the first next() and end with the loader; one consumer

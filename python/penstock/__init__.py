@@ -37,6 +37,7 @@ from .highly_variable_genes import highly_variable_genes
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
 from .matrix_batches import Tokens
+from .pack import pack
 from .progress import progress
 from .sampling import Balance
 from .shuffle_report import ShuffleReport
@@ -95,5 +96,6 @@ __all__ = [
     "join",
     "open",
     "open_census",
+    "pack",
     "progress",
 ]

@@ -418,6 +418,10 @@ class LoaderStats:
     def planned_units(self) -> int: ...
     @property
     def planned_bytes_read(self) -> int: ...
+    @property
+    def cached_units(self) -> int: ...
+    @property
+    def cached_bytes(self) -> int: ...
 
 class Loader:
     """One epoch."""
@@ -517,6 +521,47 @@ class StatisticsPass:
         numpy.typing.NDArray[numpy.float64],
     ]:
         """The same by row."""
+
+class PackProgress:
+    @property
+    def rows_done(self) -> int: ...
+    @property
+    def rows_total(self) -> int: ...
+    @property
+    def rows_kept(self) -> int: ...
+    @property
+    def bytes_written(self) -> int: ...
+    @property
+    def layer(self) -> str: ...
+
+class Packer:
+    """Packs an experiment, a while at a time."""
+
+    def __init__(
+        self,
+        source: Experiment,
+        destination: str,
+        rows: RowSelection | None,
+        measurements: Sequence[str],
+        layers: Sequence[str],
+        overwrite: bool,
+        threads: int,
+        rows_per_file: int,
+    ) -> None: ...
+    def advance(self, seconds: float) -> bool:
+        """Works on for about so long; False when the pack is there."""
+
+    def progress(self) -> PackProgress: ...
+
+class Cache:
+    """Rows kept on a local disk."""
+
+    def __init__(self, folder: str, limit_bytes: int) -> None: ...
+    def through(self, matrix: Matrix) -> Matrix: ...
+    def problem(self) -> str:
+        """
+        Why nothing is kept any more; empty while it is. At the cost of a lock.
+        """
 
 def read_array(
     uri: str,

@@ -25,6 +25,7 @@ from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
 from .loader_stats import LoaderStats, from_core
+from .local_cache import LocalCache
 from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
 from .running_epoch import RunningEpoch
@@ -144,6 +145,12 @@ class Dataset:
     chunk_size, chunks_per_block : int, optional
         Of ``shuffle="chunks"``: cells in a chunk, 64 by default, and chunks in a block, 1,024. Two
         blocks must fit in `memory_budget`.
+    cache_dir : str or path, optional
+        A folder on a local disk where cells are kept as they are read, all genes of them, for epochs,
+        ranks and runs to come: docs/pack.md. Any number of them may share it.
+    cache_bytes : int or str, optional
+        Most that everything in `cache_dir` may take; cells that were used longest ago make place.
+        By default a twentieth of the disk stays free.
 
     Raises
     ------
@@ -201,6 +208,8 @@ class Dataset:
         num_samples: int | None = None,
         chunk_size: int | None = None,
         chunks_per_block: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_bytes: int | str | None = None,
     ) -> None:
         register_with_torch(type(self))
         self._settings = LoaderSettings.checked(
@@ -226,6 +235,9 @@ class Dataset:
         self._selection = resolve_source(
             source, measurement, layer, obs_query, var_query, self._settings.threads
         ).with_var_names(var_names)
+        cache = LocalCache.checked(cache_dir, cache_bytes)
+        if cache is not None:
+            self._selection = replace(self._selection, cache=cache)
         self._settings = self._settings.with_sampling(
             {
                 "weights": weights,
@@ -326,6 +338,7 @@ class Dataset:
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
         self._progress = self._epochs.progress(course)
+        self._progress.cache = self._selection.cache
         return loader, obs
 
     def _iterate(

@@ -9,6 +9,7 @@ from . import _core
 from .epoch_counts import WorkerCounts
 from .errors import InvalidArgument
 from .loader_stats import LoaderStats, from_core
+from .local_cache import LocalCache
 
 if TYPE_CHECKING:
     from .running_epoch import RunningEpoch
@@ -28,6 +29,7 @@ class EpochProgress:
     def __init__(self, serial: int = 0, shared: WorkerCounts | None = None) -> None:
         self.loader: _core.Loader | None = None
         self.serial = serial
+        self.cache: LocalCache | None = None
         self._shared = shared
         self._final = LoaderStats()
 
@@ -39,6 +41,8 @@ class EpochProgress:
 
     def share(self) -> None:
         """Let the main process know how far a worker is, if it is time to."""
+        if self.cache is not None:
+            self.cache.warn()
         if self._shared is not None and self.loader is not None and self._shared.is_due:
             self._shared.add(from_core(self.loader.counts()))
 
@@ -52,6 +56,8 @@ class EpochProgress:
         """Stop the threads and free the memory; safe to call more than once."""
         loader, self.loader = self.loader, None
         if loader is not None:
+            if self.cache is not None:
+                self.cache.warn(at_once=True)
             loader.cancel()
             if loader.is_usable():
                 self._final = from_core(loader.stats())

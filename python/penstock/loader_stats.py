@@ -37,6 +37,8 @@ class LoaderStats:
         Memory that the plan sets aside for the epoch.
     planned_units, planned_bytes_read : int
         Fetch units that the plan reads, and their stored size, each time counted that it reads them.
+    cached_units, cached_bytes : int
+        Of `units`, those that `cache_dir` had, and what was read from there.
     """
 
     cells: int = 0
@@ -53,6 +55,8 @@ class LoaderStats:
     planned_bytes: int = 0
     planned_units: int = 0
     planned_bytes_read: int = 0
+    cached_units: int = 0
+    cached_bytes: int = 0
 
     @property
     def read_amplification(self) -> float:

@@ -14,6 +14,7 @@ from .arguments import checked_text
 from .errors import InvalidArgument, ResourceExhausted
 from .experiment import Experiment
 from .loader_settings import LoaderSettings, of_all_workers
+from .local_cache import LocalCache
 from .sampling import Sampling
 from .sharding import Share
 from .table import JOINID, DataFrame
@@ -34,6 +35,7 @@ class Selection:
     genes: _core.RowSelection
     transforms: Chain | None = None
     var_names_column: str | None = None
+    cache: LocalCache | None = None
 
     def __post_init__(self) -> None:
         # A layer that is not there, or not read, is an error now and not at the first batch.
@@ -47,7 +49,8 @@ class Selection:
     @cached_property
     def matrix(self) -> _core.Matrix:
         """The X layer, whole."""
-        return self.experiment.x(self.measurement, self.layer)
+        matrix = self.experiment.x(self.measurement, self.layer)
+        return matrix if self.cache is None else self.cache.through(matrix)
 
     @property
     def obs(self) -> DataFrame:

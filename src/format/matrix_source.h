@@ -65,6 +65,9 @@ class UnitDecode {
   virtual uint64_t bytes_read() const = 0;           ///< from the store, after fetch()
   virtual uint64_t read_count() const { return 0; }  ///< reads that the store was asked for
 
+  /// From a cache in the store's stead, after fetch(); 0 where the store was read.
+  virtual uint64_t cached_bytes() const { return 0; }
+
   /// After fetch(), before phase 0: the buffers of a finished one of the same reader may be used.
   virtual void take_buffers(UnitDecode& /*finished*/) {}
 };
@@ -111,6 +114,10 @@ class MatrixSource {
   virtual ~MatrixSource() = default;
   virtual const MatrixInfo& info() const = 0;
   virtual std::span<const plan::FetchUnit> units() const = 0;
+
+  /// A text that tells what is stored from any other content, wherever it lies; empty where that is
+  /// not known. What is written later changes it.
+  virtual std::string content() const { return {}; }
 
   /// `columns`: strictly ascending column ids; output column i is columns[i]. Ids outside the
   /// domain are InvalidArgument.

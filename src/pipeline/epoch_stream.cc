@@ -345,8 +345,8 @@ void EpochStream::free_memory() {
     const std::lock_guard lock(mutex_);
     left = ring_.take_all();
     if (store_ == nullptr) return;
-    stats_at_end_ = {units_->units_finished(), units_->bytes_read(), units_->read_count(),
-                     store_->spilled_bytes()};
+    stats_at_end_ = {units_->units_finished(), units_->bytes_read(),   units_->read_count(),
+                     store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes()};
     units_.reset();
     store_.reset();
   }
@@ -382,6 +382,8 @@ LoaderStats EpochStream::counts() const {
   stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
   stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
   stats.requests = units_ != nullptr ? units_->read_count() : stats_at_end_.requests;
+  stats.cached_units = units_ != nullptr ? units_->cached_units() : stats_at_end_.cached_units;
+  stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
   stats.units_in_shuffle = plan_.spread();
   stats.consumer_wait_seconds = wait_seconds_;
   stats.peak_buffered_bytes = meter_->peak();

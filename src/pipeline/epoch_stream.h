@@ -128,7 +128,8 @@ class EpochStream {
   uint64_t nonzeros_ = 0;
   double wait_seconds_ = 0;
   struct {
-    uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0;
+    uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0, cached_units = 0,
+             cached_bytes = 0;
   } stats_at_end_;  ///< when units_ and store_ are gone
   mutable std::once_flag needed_once_;
   mutable uint64_t bytes_needed_ = 0;

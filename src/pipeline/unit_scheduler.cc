@@ -132,6 +132,9 @@ bool UnitScheduler::end_fetch(UnitFlight* flight) {
   flight->fetching = false;
   bytes_read_ += flight->decode->bytes_read();
   read_count_ += flight->decode->read_count();
+  const uint64_t cached = flight->decode->cached_bytes();
+  cached_units_ += cached != 0 ? 1 : 0;
+  cached_bytes_ += cached;
   return open_fetched();
 }
 

@@ -85,6 +85,8 @@ class UnitScheduler {
   uint64_t units_finished() const noexcept { return units_finished_; }
   uint64_t bytes_read() const noexcept { return bytes_read_; }
   uint64_t read_count() const noexcept { return read_count_; }
+  uint64_t cached_units() const noexcept { return cached_units_; }
+  uint64_t cached_bytes() const noexcept { return cached_bytes_; }
 
  private:
   bool open_fetched();
@@ -116,7 +118,9 @@ class UnitScheduler {
   uint64_t bytes_read_ = 0;
   uint64_t read_count_ = 0;
   size_t visit_limit_ = 0;
-  uint32_t decoding_ = 0;  ///< flights past kFetch
+  uint32_t decoding_ = 0;      ///< flights past kFetch
+  uint64_t cached_units_ = 0;  ///< that a cache had
+  uint64_t cached_bytes_ = 0;
 };
 
 }  // namespace penstock::pipeline

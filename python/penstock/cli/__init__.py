@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import PenstockError
-from . import bench, demo, index, info, synth, train
+from . import bench, demo, index, info, pack, synth, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     info.add_arguments(commands)
     index.add_arguments(commands)
+    pack.add_arguments(commands)
     demo.add_arguments(commands)
     train.add_arguments(commands)
     synth.add_arguments(commands)

@@ -19,6 +19,7 @@ class JoinedSource final : public MatrixSource {
 
   const MatrixInfo& info() const override { return matrix_->info; }
   std::span<const plan::FetchUnit> units() const override { return matrix_->units; }
+  std::string content() const override;
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return std::make_shared<const JoinedReader>(matrix_, columns);
   }
@@ -26,6 +27,21 @@ class JoinedSource final : public MatrixSource {
  private:
   std::shared_ptr<const JoinedMatrix> matrix_;
 };
+
+/// Of each part, where its rows and columns are in the whole.
+std::string JoinedSource::content() const {
+  std::string text = "joined " + std::to_string(matrix_->info.column_domain_end) + "\n";
+  for (const JoinedPart& part : matrix_->parts) {
+    const std::string own = part.source->content();
+    if (own.empty()) return {};
+    text +=
+        "rows " + std::to_string(part.row_offset) + " " + std::to_string(part.row_end) + "\n" + own;
+    for (size_t i = 0; i < part.columns.size(); ++i) {
+      text += std::to_string(part.columns[i]) + " " + std::to_string(part.joined_columns[i]) + "\n";
+    }
+  }
+  return text;
+}
 
 void check(const JoinedPart& part, int64_t least_offset, int64_t column_count) {
   if (part.row_offset % kRowsPerWord != 0 || part.row_offset < least_offset || part.row_end < 0 ||

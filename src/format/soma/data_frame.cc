@@ -93,7 +93,9 @@ const ArrayReader& DataFrame::State::reader() const {
 
 const std::vector<ColumnInfo>& DataFrame::columns() const { return state_->reader().columns(); }
 
-uint64_t DataFrame::row_count() const { return state_->reader().cell_count(); }
+uint64_t DataFrame::row_count() const {
+  return state_->kept ? state_->kept->size() : state_->reader().cell_count();
+}
 
 const std::string& DataFrame::uri() const { return state_->path; }
 
@@ -108,10 +110,12 @@ Table DataFrame::read(const ReadOptions& options) const {
   const auto filter = bind_filter(options.value_filter, reader);
   if (filter) request.filter = &*filter;
 
+  std::optional<RowSelection> joinids = options.joinids;
+  if (state_->kept) joinids = joinids ? *joinids & *state_->kept : *state_->kept;
   const auto dimension = reader.schema().find_dimension(kJoinid);
-  const bool filter_joinids = options.joinids && !dimension;
-  if (options.joinids && dimension) {
-    request.rows = &*options.joinids;
+  const bool filter_joinids = joinids && !dimension;
+  if (joinids && dimension) {
+    request.rows = &*joinids;
     request.row_dimension = *dimension;
   }
   const bool sort = !stored_in_order(reader);
@@ -121,7 +125,7 @@ Table DataFrame::read(const ReadOptions& options) const {
   if (extra) request.columns.emplace_back(kJoinid);
 
   Table table = reader.read(request);
-  if (filter_joinids) keep_joinids(table, *options.joinids);
+  if (filter_joinids) keep_joinids(table, *joinids);
   if (sort) sort_by_joinid(table);
   if (extra) table.columns.pop_back();
   return table;
@@ -136,6 +140,7 @@ RowSelection DataFrame::select(std::string_view value_filter,
     if (constant == false) return {};
     if (constant == true) filter.reset();
   }
+  if (!filter && state_->kept) return *state_->kept;
   if (!filter && stored_in_order(reader)) {
     if (auto known = reader.coordinates_without_reading()) return *known;
   }
@@ -154,7 +159,8 @@ RowSelection DataFrame::select(std::string_view value_filter,
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<RowSelection> rows;
   for (auto& [run, part] : parts) rows.push_back(std::move(part));
-  return join(std::move(rows));
+  RowSelection found = join(std::move(rows));
+  return state_->kept ? found & *state_->kept : found;
 }
 
 }  // namespace penstock

@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "format/tiledb/array_reader.h"
 #include "io/store.h"
@@ -15,16 +17,18 @@ namespace penstock {
 
 struct DataFrame::State {
   State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
-        unsigned threads_in)
+        unsigned threads_in, std::optional<RowSelection> kept_in = std::nullopt)
       : store(std::move(store_in)),
         path(std::move(path_in)),
         range(range_in),
-        threads(threads_in) {}
+        threads(threads_in),
+        kept(std::move(kept_in)) {}
 
   io::StorePtr store;
   std::string path;
   format::tiledb::TimeRange range;
   unsigned threads = 0;
+  std::optional<RowSelection> kept;  ///< joinids of the rows that it shows; all when absent
 
   /// Opens the array on first use; a failed attempt is repeated by the next call.
   const format::tiledb::ArrayReader& reader() const;

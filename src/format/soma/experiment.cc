@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "format/pack/open_pack.h"
 #include "format/soma/data_frame.h"
 #include "format/soma/matrix.h"
 #include "format/tiledb/group.h"
@@ -99,6 +100,7 @@ struct Experiment::State {
   OpenOptions options;
   TimeRange range;
   Metadata metadata;
+  std::optional<format::pack::PackContents> pack;  ///< in its stead, where it is a pack
 
   mutable std::mutex mutex;
   mutable std::map<std::string, std::shared_ptr<const Group>> groups;  // by path
@@ -142,13 +144,27 @@ struct Experiment::State {
     return group(member_path(*ms, name, ObjectType::kGroup, "measurement"));
   }
 
-  DataFrame frame(const std::string& at) const {
+  DataFrame frame(const std::string& at,
+                  const std::optional<RowSelection>& kept = std::nullopt) const {
     const std::lock_guard lock(mutex);
     auto& held = frames[at];
     if (!held) {
-      held = std::make_shared<const DataFrame::State>(store, at, range, options.threads);
+      held = std::make_shared<const DataFrame::State>(store, at, range, options.threads, kept);
     }
     return DataFrame(held);
+  }
+
+  /// A matrix by path, opened once.
+  template <typename Open>
+  Matrix matrix(const std::string& at, Open&& open) const {
+    {
+      const std::lock_guard lock(mutex);
+      const auto held = matrices.find(at);
+      if (held != matrices.end()) return Matrix(held->second);
+    }
+    std::shared_ptr<const Matrix::State> made = open();
+    const std::lock_guard lock(mutex);
+    return Matrix(matrices.try_emplace(at, std::move(made)).first->second);
   }
 };
 
@@ -164,6 +180,13 @@ Experiment Experiment::open(const std::string& uri, const OpenOptions& options) 
     throw NotFound("there is nothing at " + state->path);
   }
   if (!is_file) state->metadata = load_metadata(from, state->path, state->range);
+  if (!is_file && !is_experiment(state->metadata) &&
+      from.exists(io::join(state->path, format::pack::kContentsName))) {
+    state->pack = format::pack::open_contents(from, state->path, options);
+    state->options.timestamp_ms = state->pack->timestamp_ms;
+    if (state->pack->timestamp_ms) state->range.end = *state->pack->timestamp_ms;
+    return Experiment(std::move(state));
+  }
   if (!is_experiment(state->metadata)) {
     if (!is_file && options.timestamp_ms &&
         is_experiment(load_metadata(from, state->path, TimeRange()))) {
@@ -182,12 +205,17 @@ const std::string& Experiment::uri() const { return state_->path; }
 const OpenOptions& Experiment::options() const { return state_->options; }
 
 DataFrame Experiment::obs() const {
+  if (state_->pack) return state_->frame(format::pack::obs_path(state_->path), state_->pack->rows);
   const auto root = state_->group(state_->path);
   return state_->frame(state_->member_path(*root, "obs", ObjectType::kArray, "table"));
 }
 
 std::vector<std::string> Experiment::measurements() const {
   std::vector<std::string> names;
+  if (state_->pack) {
+    for (const auto& measurement : state_->pack->measurements) names.push_back(measurement.name);
+    return names;
+  }
   const auto root = state_->group(state_->path);
   const GroupMember* ms = root->find("ms");
   if (ms == nullptr || ms->type != ObjectType::kGroup) return names;
@@ -198,12 +226,21 @@ std::vector<std::string> Experiment::measurements() const {
 }
 
 DataFrame Experiment::var(std::string_view measurement) const {
+  if (state_->pack) {
+    const auto& packed = state_->pack->measurement(measurement, state_->path);
+    return state_->frame(format::pack::var_path(state_->path, packed.name));
+  }
   const auto group = state_->measurement(measurement);
   return state_->frame(state_->member_path(*group, "var", ObjectType::kArray, "table"));
 }
 
 std::vector<std::string> Experiment::layers(std::string_view measurement) const {
   std::vector<std::string> names;
+  if (state_->pack) {
+    const auto& packed = state_->pack->measurement(measurement, state_->path);
+    for (const auto& layer : packed.layers) names.push_back(layer.name);
+    return names;
+  }
   const auto group = state_->measurement(measurement);
   const GroupMember* x = group->find("X");
   if (x == nullptr || x->type != ObjectType::kGroup) return names;
@@ -214,24 +251,29 @@ std::vector<std::string> Experiment::layers(std::string_view measurement) const 
 }
 
 Matrix Experiment::x(std::string_view measurement, std::string_view layer) const {
+  if (state_->pack) {
+    const auto& packed = state_->pack->measurement(measurement, state_->path);
+    const auto& wanted = format::pack::layer_of(packed, layer, state_->path);
+    const std::string folder = format::pack::layer_path(state_->path, packed.name, wanted.name);
+    return state_->matrix(folder, [&] {
+      return format::pack::open_matrix(state_->store, folder, wanted, obs(),
+                                       state_->options.threads);
+    });
+  }
   const auto group = state_->measurement(measurement);
   const auto x = state_->group(state_->member_path(*group, "X", ObjectType::kGroup, "collection"));
   const std::string path = state_->member_path(*x, layer, ObjectType::kArray, "layer");
-  {
-    const std::lock_guard lock(state_->mutex);
-    const auto held = state_->matrices.find(path);
-    if (held != state_->matrices.end()) return Matrix(held->second);
-  }
-  std::optional<DataFrame> rows;
-  const GroupMember* obs_member = state_->group(state_->path)->find("obs");
-  if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
-  auto made = std::make_shared<const Matrix::State>(state_->store, path, state_->range,
-                                                    state_->options.threads, std::move(rows));
-  const std::lock_guard lock(state_->mutex);
-  return Matrix(state_->matrices.try_emplace(path, std::move(made)).first->second);
+  return state_->matrix(path, [&] {
+    std::optional<DataFrame> rows;
+    const GroupMember* obs_member = state_->group(state_->path)->find("obs");
+    if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
+    return std::make_shared<const Matrix::State>(state_->store, path, state_->range,
+                                                 state_->options.threads, std::move(rows));
+  });
 }
 
 std::map<std::string, std::string> Experiment::metadata() const {
+  if (state_->pack) return state_->pack->metadata;
   std::map<std::string, std::string> result;
   for (const auto& [key, value] : state_->metadata) result.emplace(key, text_of(value));
   return result;

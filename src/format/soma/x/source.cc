@@ -1,9 +1,13 @@
 #include "format/soma/x/source.h"
 
+#include <string>
+#include <utility>
+
 #include "format/soma/x/array.h"
 #include "format/soma/x/dense_array.h"
 #include "format/soma/x/dense_reader.h"
 #include "format/soma/x/reader.h"
+#include "format/tiledb/array_content.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -11,16 +15,22 @@ namespace {
 template <typename Array, typename Reader>
 class XSource final : public MatrixSource {
  public:
-  explicit XSource(std::shared_ptr<const Array> array) : array_(std::move(array)) {}
+  XSource(std::shared_ptr<const Array> array, std::string content)
+      : array_(std::move(array)), content_(std::move(content)) {}
 
   const MatrixInfo& info() const override { return array_->info(); }
   std::span<const plan::FetchUnit> units() const override { return array_->units(); }
+  std::string content() const override {
+    return content_ + std::to_string(info().stored_cells) + " cells, " +
+           std::to_string(info().stored_bytes) + " bytes\n";
+  }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return std::make_shared<const Reader>(array_, columns);
   }
 
  private:
   std::shared_ptr<const Array> array_;
+  std::string content_;
 };
 
 }  // namespace
@@ -32,9 +42,10 @@ MatrixSourcePtr open_x_source(const io::StorePtr& store, const std::string& path
       tiledb::load_array_schema(*store, directory.schema_path(directory.latest_schema_name()));
   if (schema->dense()) {
     return std::make_shared<XSource<XDenseArray, XDenseReader>>(
-        XDenseArray::load(store, path, range, threads));
+        XDenseArray::load(store, path, range, threads), tiledb::content_text(directory, true));
   }
-  return std::make_shared<XSource<XArray, XReader>>(XArray::load(store, path, range, threads));
+  return std::make_shared<XSource<XArray, XReader>>(XArray::load(store, path, range, threads),
+                                                    tiledb::content_text(directory, false));
 }
 
 }  // namespace penstock::format::soma

@@ -1,0 +1,47 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <penstock/pack.h>
+
+#include <utility>
+
+#include "register.h"
+
+namespace penstock::python {
+namespace nb = nanobind;
+
+void register_pack(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::class_<PackProgress>(module, "PackProgress")
+      .def_ro("rows_done", &PackProgress::rows_done)
+      .def_ro("rows_total", &PackProgress::rows_total)
+      .def_ro("rows_kept", &PackProgress::rows_kept)
+      .def_ro("bytes_written", &PackProgress::bytes_written)
+      .def_ro("layer", &PackProgress::layer);
+
+  nb::class_<Packer>(module, "Packer", "Packs an experiment, a while at a time.")
+      .def(
+          "__init__",
+          [](Packer* self, const Experiment& source, std::string destination,
+             std::optional<RowSelection> rows, std::vector<std::string> measurements,
+             std::vector<std::string> layers, bool overwrite, unsigned threads,
+             uint64_t rows_per_file) {
+            PackOptions options;
+            options.rows = std::move(rows);
+            options.measurements = std::move(measurements);
+            options.layers = std::move(layers);
+            options.overwrite = overwrite;
+            options.threads = threads;
+            if (rows_per_file != 0) options.rows_per_file = rows_per_file;
+            new (self) Packer(source, std::move(destination), std::move(options));
+          },
+          nb::arg("source"), nb::arg("destination"), nb::arg("rows").none(),
+          nb::arg("measurements"), nb::arg("layers"), nb::arg("overwrite"), nb::arg("threads"),
+          nb::arg("rows_per_file"), Release())
+      .def("advance", &Packer::advance, nb::arg("seconds"), Release(),
+           "Works on for about so long; False when the pack is there.")
+      .def("progress", &Packer::progress);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,127 @@
+"""``penstock pack``: a copy whose cells can be read one by one."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .. import display
+from ..arguments import checked_int
+from ..pack import pack
+
+if TYPE_CHECKING:
+    from .._core import PackProgress
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "pack",
+        help="copy an experiment into a store of which any cell can be read by itself",
+        description="Copies obs, var and the layers of X of an experiment, exactly, into Penstock's "
+        "own store, for an exactly uniform shuffle and the most speed. When it is stopped, the same "
+        "command goes on.",
+    )
+    parser.add_argument("source", metavar="SRC", help="a TileDB-SOMA experiment, or a pack")
+    parser.add_argument("destination", metavar="DST", help="the folder that the pack will be")
+    parser.add_argument("--obs-query", metavar="TEXT", help="only these cells")
+    parser.add_argument(
+        "--measurement", metavar="NAME", action="append",
+        help="only this measurement; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--layer", metavar="NAME", action="append",
+        help="only this layer of X; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--threads", metavar="N", type=int, help="as many as cores by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace a pack of something else")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Pack, and say what came of it."""
+    if parsed.threads is not None:
+        checked_int("--threads", parsed.threads, least=1, most=1024)
+    last: list[PackProgress] = []
+    begin = time.monotonic()
+    with _bar() as show:
+
+        def seen(progress: PackProgress) -> None:
+            last[:] = [progress]
+            show(progress)
+
+        packed = pack(
+            parsed.source,
+            parsed.destination,
+            obs_query=parsed.obs_query,
+            measurements=parsed.measurement,
+            layers=parsed.layer,
+            overwrite=parsed.overwrite,
+            threads=parsed.threads,
+            progress=seen,
+        )
+    for line in _summary(packed, last[-1], time.monotonic() - begin):
+        print(line)
+
+
+def _summary(packed: Any, progress: PackProgress, seconds: float) -> Iterator[str]:
+    written = progress.rows_done - progress.rows_kept
+    layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
+    stored = sum(packed.x(*layer).stored_bytes for layer in layers)
+    yield (
+        f"{packed.uri}: {display.plural(packed.n_obs, 'cell')}, "
+        f"{display.plural(len(layers), 'layer')}, {display.size(stored)}"
+    )
+    if progress.rows_kept:
+        yield f"{display.plural(progress.rows_kept, 'row')} had been packed before"
+    if written:
+        yield (
+            f"{display.plural(written, 'row')} packed in {seconds:,.1f} s, "
+            f"{written / max(seconds, 1e-9):,.0f} cells/s"
+        )
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[PackProgress], None]]:
+    """A progress bar on a terminal where rich is installed; else nothing."""
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
+        yield lambda progress: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TextColumn("[cyan]{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("", total=None, speed="")
+        begin = time.monotonic()
+
+        def show(progress: PackProgress) -> None:
+            done = progress.rows_done - progress.rows_kept
+            speed = done / max(time.monotonic() - begin, 1e-9)
+            bars.update(
+                task,
+                description=progress.layer.replace("[", r"\["),
+                completed=progress.rows_done,
+                total=progress.rows_total,
+                speed=f"{speed:>9,.0f} cells/s",
+            )
+
+        yield show

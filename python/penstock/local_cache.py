@@ -1,0 +1,66 @@
+"""Cells kept on a local disk, for sources that are slow to read."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from typing import Any
+
+from . import _core
+from .arguments import checked_path, parse_memory_size
+from .errors import InvalidArgument
+
+_SECONDS_BETWEEN = 0.25
+
+
+class LocalCache:
+    """The arguments ``cache_dir`` and ``cache_bytes`` of a Dataset. Picklable."""
+
+    def __init__(self, folder: str, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._core: _core.Cache | None = None
+        self._warned = False
+        self._next_look = 0.0
+
+    @classmethod
+    def checked(cls, cache_dir: Any, cache_bytes: Any) -> LocalCache | None:
+        """Check the arguments; None where there is to be no cache."""
+        if cache_dir is None:
+            if cache_bytes is not None:
+                raise InvalidArgument("cache_bytes is the size of a cache; give its cache_dir")
+            return None
+        folder = checked_path("cache_dir", cache_dir)
+        if not folder or "://" in folder:
+            raise InvalidArgument(f"cache_dir must be a folder on a local disk, got {folder!r}")
+        limit = 0 if cache_bytes is None else parse_memory_size("cache_bytes", cache_bytes)
+        return cls(os.path.abspath(folder), limit)  # noqa: PTH100  (links stay links)
+
+    def through(self, matrix: _core.Matrix) -> _core.Matrix:
+        """The same matrix, read through the cache."""
+        if self._core is None:
+            self._core = _core.Cache(self._folder, self._limit_bytes)
+        return self._core.through(matrix)
+
+    def warn(self, at_once: bool = False) -> None:
+        """Warn, once, when nothing can be kept any more; looked at a few times a second."""
+        if self._warned or self._core is None:
+            return
+        if not at_once and time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _SECONDS_BETWEEN
+        problem = self._core.problem()
+        if problem:
+            self._warned = True
+            warnings.warn(
+                f"cells are not kept in cache_dir any more, and read from the source: {problem}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_folder": self._folder, "_limit_bytes": self._limit_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        LocalCache.__init__(self, state["_folder"], state["_limit_bytes"])

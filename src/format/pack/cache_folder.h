@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// The folder of a cache, and how much it holds. Any number of processes use one:
+//
+//   FOLDER/<content key>/<first row of a unit>/<name>.rows
+//
+// Files are written under another name and renamed, and never changed: a name means one content
+// for ever. Whoever needs room removes the files that were used longest ago; a reader that finds
+// its file gone reads the source. There is no lock. Any thread.
+
+namespace penstock::format::pack {
+
+class CacheFolder {
+ public:
+  CacheFolder(std::string path, uint64_t limit_bytes);
+
+  const std::string& path() const noexcept { return path_; }
+
+  /// Whether so much more may be kept; removes other files where that makes room. Files that were
+  /// used since this object was made are not removed.
+  bool make_room(uint64_t bytes);
+  void added(uint64_t bytes) noexcept { total_bytes_ += bytes; }
+
+  /// The file was used now.
+  static void touch(const std::string& file) noexcept;
+  void remove(const std::string& file) noexcept;
+
+  /// Ends the keeping; the first reason stays.
+  void turn_off(const std::string& reason);
+  bool is_on() const noexcept { return !off_; }
+  std::string problem() const;
+
+ private:
+  uint64_t measure(uint64_t wanted_bytes);
+
+  std::string path_;
+  uint64_t limit_bytes_;
+  std::filesystem::file_time_type begin_;
+  std::atomic<bool> off_{false};
+  std::atomic<uint64_t> total_bytes_{0};
+  mutable std::mutex mutex_;
+  bool measured_ = false;  // guarded by mutex_, as all below
+  std::chrono::steady_clock::time_point full_until_{};
+  std::string problem_;
+};
+
+}  // namespace penstock::format::pack

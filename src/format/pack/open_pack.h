@@ -1,0 +1,32 @@
+#pragma once
+
+#include <penstock/experiment.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "format/pack/pack_contents.h"
+#include "format/soma/matrix.h"
+#include "io/store.h"
+
+// A pack as an experiment: where its parts are, and its layers as matrices. obs and var are TileDB
+// arrays, read like those of any experiment.
+
+namespace penstock::format::pack {
+
+/// pack.json of a folder. InvalidArgument for a timestamp other than the pack's own.
+PackContents open_contents(const io::Store& store, const std::string& folder,
+                           const OpenOptions& options);
+
+std::string obs_path(std::string_view pack);
+std::string var_path(std::string_view pack, std::string_view measurement);
+std::string layer_path(std::string_view pack, std::string_view measurement, std::string_view layer);
+
+/// Row files are opened when the source is first asked for.
+std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
+                                                 const std::string& folder,
+                                                 const PackedLayerContents& layer,
+                                                 const DataFrame& obs, unsigned threads);
+
+}  // namespace penstock::format::pack

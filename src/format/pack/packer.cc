@@ -1,0 +1,223 @@
+#include <penstock/error.h>
+#include <penstock/pack.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "format/pack/layer_writer.h"
+#include "format/pack/open_pack.h"
+#include "format/pack/pack_contents.h"
+#include "format/pack/pack_folder.h"
+#include "format/soma/data_frame.h"
+#include "format/soma/matrix.h"
+#include "format/tiledb/array_content.h"
+#include "io/storage_options.h"
+#include "io/store.h"
+
+namespace penstock {
+namespace {
+
+using namespace format::pack;
+
+constexpr int64_t kMostColumns = std::numeric_limits<int32_t>::max();
+
+template <typename Names>
+bool among(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+struct PlannedLayer {
+  std::string measurement, name;
+  Matrix matrix;
+  uint64_t stored_columns = 0;
+};
+
+/// All columns; of an array whose domain has no end (older releases) those that var knows.
+uint64_t columns_of(const Matrix& matrix, const DataFrame& var) {
+  const int64_t end = matrix.shape().second;
+  if (end <= kMostColumns) return static_cast<uint64_t>(end);
+  const RowSelection known = var.select("");
+  if (known.empty()) return 0;
+  const int64_t last = known.at(known.size() - 1);
+  if (last >= kMostColumns) {
+    throw Unsupported("too many columns to pack: " + std::to_string(last) + ", " + matrix.uri());
+  }
+  return static_cast<uint64_t>(last) + 1;
+}
+
+std::vector<PlannedLayer> plan_layers(const Experiment& source, const PackOptions& options) {
+  std::vector<PlannedLayer> layers;
+  std::vector<std::string> seen;
+  for (const std::string& measurement : options.measurements) source.var(measurement);  // NotFound
+  for (const std::string& measurement : source.measurements()) {
+    if (!options.measurements.empty() && !among(options.measurements, measurement)) continue;
+    for (const std::string& name : source.layers(measurement)) {
+      seen.push_back(name);
+      if (!options.layers.empty() && !among(options.layers, name)) continue;
+      if (!plain_name(measurement) || !plain_name(name)) {
+        throw Unsupported("names that no folder can have: measurement '" + measurement +
+                          "', layer '" + name + "', " + source.uri());
+      }
+      const Matrix matrix = source.x(measurement, name);
+      layers.push_back({measurement, name, matrix, columns_of(matrix, source.var(measurement))});
+    }
+  }
+  for (const std::string& wanted : options.layers) {
+    if (among(seen, wanted)) continue;
+    std::string names;
+    for (const std::string& name : seen) names += (names.empty() ? "" : ", ") + name;
+    throw NotFound("there is no layer '" + wanted + "'" +
+                   (names.empty() ? " nor any other" : "; there are " + names) + ", in " +
+                   source.uri());
+  }
+  if (layers.empty()) throw InvalidArgument("there is no layer of X to pack, in " + source.uri());
+  return layers;
+}
+
+}  // namespace
+
+class Packer::Impl {
+ public:
+  Impl(const Experiment& source, std::string destination, PackOptions options)
+      : source_(source),
+        options_(std::move(options)),
+        store_(io::store_for(source.uri(), source.options().storage)) {
+    layers_ = plan_layers(source_, options_);
+    const RowSelection all = source_.obs().select("");
+    rows_ = options_.rows ? *options_.rows & all : all;
+    if (options_.rows && rows_.size() != options_.rows->size()) {
+      throw InvalidArgument(std::to_string(options_.rows->size() - rows_.size()) +
+                            " of the rows to pack are not in obs, " + source_.uri());
+    }
+    if (rows_.empty()) throw InvalidArgument("no cell is selected to pack, of " + source_.uri());
+    if (rows_.size() != stored_obs().row_count()) contents_.rows = rows_;
+    if (options_.threads == 0) options_.threads = source_.options().threads;
+    contents_.source = source_.uri();
+    contents_.timestamp_ms = source_.options().timestamp_ms;
+    contents_.metadata = source_.metadata();
+    contents_.key = hex(content_key(content()));
+    progress_.rows_total = rows_.size() * layers_.size();
+    folder_ =
+        std::make_unique<PackFolder>(std::move(destination), contents_.key, options_.overwrite);
+    if (folder_->complete()) {
+      progress_.rows_done = progress_.rows_kept = progress_.rows_total;
+    }
+  }
+
+  bool advance(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    do {
+      if (folder_->complete()) return false;
+      step();
+    } while (Clock::now() < end);
+    return !folder_->complete();
+  }
+
+  PackProgress progress() const {
+    PackProgress now = progress_;
+    if (writer_ != nullptr) {
+      now.rows_done += writer_->rows_done();
+      now.rows_kept += writer_->rows_kept();
+      now.bytes_written += writer_->bytes_written();
+    }
+    return now;
+  }
+
+ private:
+  format::tiledb::TimeRange time_range() const {
+    format::tiledb::TimeRange range;
+    if (source_.options().timestamp_ms) range.end = *source_.options().timestamp_ms;
+    return range;
+  }
+
+  std::string array_text(const DataFrame& frame) const {
+    return content_text(format::tiledb::ArrayDirectory::load(store_, frame.uri(), time_range()),
+                        false);
+  }
+
+  /// The table that is copied: a pack may show fewer rows of it.
+  DataFrame stored_obs() const {
+    return DataFrame(std::make_shared<const DataFrame::State>(
+        store_, source_.obs().uri(), time_range(), source_.options().threads));
+  }
+
+  std::string content() const {
+    std::string text = "penstock pack " + std::to_string(kPackVersion) + "\nrows " +
+                       std::to_string(rows_.fingerprint()) + " of " + std::to_string(rows_.size()) +
+                       ", " + std::to_string(options_.rows_per_file) + " a file\ntimestamp " +
+                       (contents_.timestamp_ms ? std::to_string(*contents_.timestamp_ms) : "none") +
+                       "\nobs " + array_text(source_.obs());
+    for (const PlannedLayer& layer : layers_) {
+      text += "layer " + layer.measurement + " " + layer.name + "\nvar " +
+              array_text(source_.var(layer.measurement)) + layer.matrix.source()->content();
+    }
+    return text;
+  }
+
+  void step() {
+    if (writer_ == nullptr) {
+      if (layer_ == layers_.size()) return finish();
+      begin_layer();
+    }
+    if (writer_->step()) return;
+    const PackProgress now = progress();
+    contents_of(layers_[layer_].measurement)
+        .layers.push_back(writer_->contents(layers_[layer_].name));
+    writer_.reset();
+    progress_ = now;
+    ++layer_;
+  }
+
+  void begin_layer() {
+    const PlannedLayer& layer = layers_[layer_];
+    progress_.layer = layer.measurement + "/X/" + layer.name;
+    const std::string folder = layer_path(folder_->path(), layer.measurement, layer.name);
+    make_folder(folder);
+    const auto key = content_key(contents_.key + " " + progress_.layer);
+    writer_ = std::make_unique<LayerWriter>(layer.matrix.source(), rows_, layer.stored_columns, key,
+                                            folder, options_.rows_per_file, options_.threads);
+  }
+
+  PackedMeasurement& contents_of(const std::string& name) {
+    for (PackedMeasurement& measurement : contents_.measurements) {
+      if (measurement.name == name) return measurement;
+    }
+    return contents_.measurements.emplace_back(PackedMeasurement{name, {}});
+  }
+
+  void finish() {
+    copy_tree(*store_, source_.obs().uri(), obs_path(folder_->path()));
+    for (const PackedMeasurement& measurement : contents_.measurements) {
+      copy_tree(*store_, source_.var(measurement.name).uri(),
+                var_path(folder_->path(), measurement.name));
+    }
+    write_file(io::join(folder_->path(), kContentsName), contents_.to_json());
+    folder_->finish();
+  }
+
+  Experiment source_;
+  PackOptions options_;
+  io::StorePtr store_;
+  std::vector<PlannedLayer> layers_;
+  RowSelection rows_;
+  PackContents contents_;
+  std::unique_ptr<PackFolder> folder_;
+  PackProgress progress_;  ///< of the layers that are done
+  size_t layer_ = 0;
+  std::unique_ptr<LayerWriter> writer_;
+};
+
+Packer::Packer(const Experiment& source, std::string destination, PackOptions options)
+    : impl_(std::make_unique<Impl>(source, std::move(destination), std::move(options))) {}
+
+Packer::~Packer() = default;
+
+bool Packer::advance(double seconds) { return impl_->advance(seconds); }
+
+PackProgress Packer::progress() const { return impl_->progress(); }
+
+}  // namespace penstock

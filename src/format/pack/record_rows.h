@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "format/pack/packed_layer.h"
+#include "format/pack/record_unpacker.h"
+
+// Some rows of row files on their way to packed rows: located, read, checked and unpacked. What the
+// units of packs and of caches share; driven as a UnitDecode is, with one phase.
+//
+// Where columns are chosen, rows are unpacked by the tasks; with all columns when they are packed,
+// straight to their place.
+
+namespace penstock::format::pack {
+
+class RecordRows {
+ public:
+  /// Of `files`, `stored` are those of the rows, ascending; all must live until the last call.
+  void start(std::span<const int64_t> rows, std::span<const StoredRow> stored,
+             std::span<const std::shared_ptr<const RowFile>> files, const RecordUnpacker& unpacker);
+
+  void fetch();
+  size_t task_count() const noexcept;
+  void run(size_t task);
+
+  uint32_t nnz(uint32_t row) const { return shapes_[row].nnz; }
+  uint32_t wide_count(uint32_t row) const { return shapes_[row].wide_count; }
+  size_t packed_bytes(uint32_t row) const {
+    return unpacker_->layout().record_bytes(shapes_[row].nnz, shapes_[row].wide_count);
+  }
+  void pack(uint32_t row, std::byte* destination) const;
+  uint64_t bytes_read() const noexcept { return bytes_read_; }
+
+ private:
+  std::span<const std::byte> record(size_t row) const;
+  std::string place(size_t row) const;
+
+  std::span<const int64_t> rows_;
+  std::span<const StoredRow> stored_;
+  std::span<const std::shared_ptr<const RowFile>> files_;
+  const RecordUnpacker* unpacker_ = nullptr;
+  std::vector<const std::byte*> records_;  // of the rows, once fetched
+  std::vector<Buffer> reads_;
+  std::vector<RowShape> shapes_;
+  std::vector<std::vector<std::byte>> staged_;  // of the tasks, when columns are chosen
+  std::vector<size_t> staged_at_;               // of the rows, in their task's
+  uint64_t bytes_read_ = 0;
+};
+
+/// "row 7 at offset 120 of file …", for error messages.
+std::string record_place(int64_t row, const StoredRow& stored, const RowFile& file);
+
+}  // namespace penstock::format::pack

@@ -1,0 +1,151 @@
+#include "io/descriptor_cache.h"
+
+#include <fcntl.h>
+#include <penstock/error.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+namespace penstock::io {
+namespace {
+
+[[noreturn]] void fail(const char* action, const std::string& path, int error) {
+  const std::string message =
+      std::string("cannot ") + action + ": " + std::generic_category().message(error) + ": " + path;
+  if (error == ENOENT || error == ENOTDIR) throw NotFound(message);
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) throw ResourceExhausted(message);
+  throw IoError(message);
+}
+
+/// Open files by path, the one used last in front.
+class DescriptorCache {
+ public:
+  std::shared_ptr<const OpenFile> open(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = by_path_.find(path); found != by_path_.end()) {
+      files_.splice(files_.begin(), files_, found->second);
+      return found->second->second;
+    }
+    while (files_.size() >= descriptor_limit()) drop_last();
+    std::shared_ptr<const OpenFile> file;
+    try {
+      file = std::make_shared<const OpenFile>(path);
+    } catch (const ResourceExhausted&) {
+      // The rest of the process needs more than we thought.
+      if (files_.empty()) throw;
+      while (files_.size() > 1) drop_last();
+      drop_last();
+      file = std::make_shared<const OpenFile>(path);
+    }
+    files_.emplace_front(path, file);
+    by_path_.emplace(path, files_.begin());
+    return file;
+  }
+
+  void forget(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_path_.find(path);
+    if (found == by_path_.end()) return;
+    files_.erase(found->second);
+    by_path_.erase(found);
+  }
+
+ private:
+  using Files = std::list<std::pair<std::string, std::shared_ptr<const OpenFile>>>;
+
+  void drop_last() {
+    by_path_.erase(files_.back().first);
+    files_.pop_back();
+  }
+
+  std::mutex mutex_;
+  Files files_;
+  std::unordered_map<std::string, Files::iterator> by_path_;
+};
+
+DescriptorCache* process_cache = nullptr;
+
+/// A child has a cache of its own: its parent's may have been locked when it was forked. That one
+/// is never destroyed, nor are its descriptors closed, which readers may hold.
+void renew() { process_cache = new DescriptorCache; }
+
+DescriptorCache& cache() {
+  static const bool once = [] {
+    renew();
+    ::pthread_atfork(nullptr, nullptr, renew);
+    return true;
+  }();
+  static_cast<void>(once);
+  return *process_cache;
+}
+
+}  // namespace
+
+OpenFile::OpenFile(const std::string& path) : path_(path) {
+  do {
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  } while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) fail("open", path, errno);
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) {
+    const int error = errno;
+    ::close(fd_);
+    fail("look at", path, error);
+  }
+  device_ = static_cast<uint64_t>(info.st_dev);
+  number_ = static_cast<uint64_t>(info.st_ino);
+  size_bytes_ = static_cast<uint64_t>(info.st_size);
+}
+
+OpenFile::~OpenFile() { ::close(fd_); }
+
+void OpenFile::read(uint64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const uint64_t position = offset + done;
+    if (position > static_cast<uint64_t>(INT64_MAX)) {
+      throw CorruptData("offset is out of range: " + std::to_string(position) + ", in " + path_);
+    }
+    const ssize_t count =
+        ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(position));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail("read", path_, errno);
+    }
+    if (count == 0) {
+      throw CorruptData("truncated: wanted " + std::to_string(out.size()) + " bytes at offset " +
+                        std::to_string(offset) + ", ends at " + std::to_string(position) + ", in " +
+                        path_);
+    }
+    done += static_cast<size_t>(count);
+  }
+}
+
+void OpenFile::will_need(uint64_t offset, uint64_t length) const noexcept {
+  static_cast<void>(::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length),
+                                    POSIX_FADV_WILLNEED));
+}
+
+std::shared_ptr<const OpenFile> open_descriptor(const std::string& path) {
+  return cache().open(path);
+}
+
+void forget_descriptor(const std::string& path) { cache().forget(path); }
+
+size_t descriptor_limit() {
+  constexpr size_t kMost = 4096;
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMost;
+  return std::clamp<size_t>(static_cast<size_t>(limit.rlim_cur) / 4, 1, kMost);
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,249 @@
+"""cache_dir: what is read once is not read again, whatever happens to the folder."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+from conftest import Oracle
+
+tiledbsoma = pytest.importorskip("tiledbsoma")
+pa = pytest.importorskip("pyarrow")
+
+
+def epoch(ds: Iterable, X: sp.csr_matrix) -> np.ndarray:
+    """joinids in the order of an epoch, each cell compared with what it should be."""
+    joinids = []
+    for cells, obs in ds:
+        assert (cells != X[obs["soma_joinid"]]).nnz == 0
+        joinids.append(obs["soma_joinid"])
+    return np.concatenate(joinids)
+
+
+def dataset(source, cache: Path, **settings) -> ps.Dataset:
+    return ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, **settings)
+
+
+def test_read_once(census_like: Oracle, tmp_path: Path) -> None:
+    ds = dataset(census_like.path, tmp_path / "cache")
+    first = epoch(ds, census_like.X)
+    assert ds.stats.bytes_read > 0
+    assert ds.stats.cached_units == ds.stats.cached_bytes == 0
+    for again in (
+        ds,
+        dataset(census_like.path, tmp_path / "cache"),
+        pickle.loads(pickle.dumps(ds)),
+    ):
+        assert sorted(epoch(again, census_like.X)) == sorted(first)
+        assert again.stats.bytes_read == 0
+        assert again.stats.cached_units == again.stats.units > 0
+        assert 0 < again.stats.cached_bytes < census_like.X.nnz * 2
+    # The order is that of the first epoch, wherever cells come from.
+    assert (epoch(dataset(census_like.path, tmp_path / "cache"), census_like.X) == first).all()
+    assert (epoch(dataset(census_like.path, tmp_path / "other"), census_like.X) == first).all()
+
+
+def test_other_genes_and_cells(census_like: Oracle, tmp_path: Path) -> None:
+    half = dataset(census_like.path, tmp_path / "cache", obs_query="soma_joinid < 3000")
+    epoch(half, census_like.X)
+    genes = "soma_joinid >= 7 and soma_joinid < 600"
+    some = dataset(
+        census_like.path, tmp_path / "cache", obs_query="soma_joinid < 2000", var_query=genes,
+        memory_budget="64MiB",
+    )  # fmt: skip
+    for X, obs in some:
+        assert (census_like.X[obs["soma_joinid"], 7:600] != X).nnz == 0
+    assert some.stats.bytes_read == 0
+    whole = dataset(census_like.path, tmp_path / "cache")
+    assert len(epoch(whole, census_like.X)) == 6_000
+    assert whole.stats.bytes_read > 0
+    epoch(whole, census_like.X)
+    assert whole.stats.bytes_read == 0
+    train, val = whole.random_split(0.7, 0.3, seed=1)
+    assert len(epoch(train, census_like.X)) + len(epoch(val, census_like.X)) == 6_000
+    assert train.stats.bytes_read == val.stats.bytes_read == 0
+
+
+def test_workers_and_ranks(census_like: Oracle, tmp_path: Path) -> None:
+    settings = {"uneven": "exact", "memory_budget": "256MiB"}
+    ranks = [
+        dataset(census_like.path, tmp_path / "cache", rank=rank, world_size=2, **settings)
+        for rank in range(2)
+    ]
+    seen = np.concatenate([epoch(ds, census_like.X) for ds in ranks])
+    assert sorted(seen) == list(range(6_000))
+    loaded = dataset(census_like.path, tmp_path / "cache", format="torch", uneven="exact")
+    cells = sum(X.shape[0] for X, _ in ps.dataloader(loaded, num_workers=2))
+    assert cells == 6_000
+    ds = dataset(census_like.path, tmp_path / "cache")
+    epoch(ds, census_like.X)
+    epoch(ds, census_like.X)
+    assert ds.stats.bytes_read == 0
+
+
+def test_joined(pbmc3k: Oracle, census_like: Oracle, tmp_path: Path) -> None:
+    joined = ps.join({"a": census_like.path, "b": census_like.path})
+    ds = dataset(joined, tmp_path / "cache")
+    assert sum(X.shape[0] for X, _ in ds) == 12_000
+    assert ds.stats.bytes_read > 0
+    assert sum(X.shape[0] for X, _ in ds) == 12_000
+    assert ds.stats.bytes_read == 0
+
+
+def test_what_is_written_later_is_read(pbmc3k: Oracle, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(pbmc3k.path, source)
+    epoch(dataset(source, tmp_path / "cache"), pbmc3k.X)
+    ds = dataset(source, tmp_path / "cache")
+    epoch(ds, pbmc3k.X)
+    assert ds.stats.bytes_read == 0
+    changed = pbmc3k.X.tolil()
+    changed[100, 7] = 99
+    with tiledbsoma.open(str(source), "w") as experiment:
+        layer = experiment.ms["RNA"].X["raw"]
+        more = sp.coo_matrix(([99], ([100], [7])), shape=layer.shape, dtype=pbmc3k.X.dtype)
+        layer.write(pa.SparseCOOTensor.from_scipy(more))
+    ds = dataset(source, tmp_path / "cache")
+    epoch(ds, changed.tocsr())
+    assert ds.stats.bytes_read > 0
+    # A copy elsewhere is the same content.
+    shutil.copytree(source, tmp_path / "copy")
+    ds = dataset(tmp_path / "copy", tmp_path / "cache")
+    epoch(ds, changed.tocsr())
+    assert ds.stats.bytes_read == 0
+
+
+def kept(cache: Path) -> list[Path]:
+    return sorted(path for path in cache.rglob("*") if path.is_file())
+
+
+def test_damage_and_loss(census_like: Oracle, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    epoch(dataset(census_like.path, cache), census_like.X)
+    rng = random.Random(1)
+    for round in range(12):
+        file = rng.choice(kept(cache))
+        whole = bytearray(file.read_bytes())
+        if round % 3 == 0:
+            file.unlink()
+        elif round % 3 == 1:
+            whole[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+            file.write_bytes(whole)
+        else:
+            file.write_bytes(whole[: rng.randrange(len(whole))])
+        ds = dataset(census_like.path, cache, memory_budget=rng.choice(["64MiB", "1GiB"]))
+        assert len(epoch(ds, census_like.X)) == 6_000
+        epoch(ds, census_like.X)
+        assert ds.stats.bytes_read == 0
+
+
+READ = """
+import sys
+import penstock as ps
+ds = ps.Dataset(sys.argv[1], cache_dir=sys.argv[2], sparse=True, seed=int(sys.argv[3]))
+print("ready", flush=True)
+total = 0
+for _ in range(int(sys.argv[4])):
+    for X, obs in ds:
+        total += float(X.sum())
+print(total, ds.stats.bytes_read)
+"""
+
+
+def reader(source: Path, cache: Path, seed: int, epochs: int = 1, **kwargs):
+    return subprocess.Popen(
+        [sys.executable, "-c", READ, str(source), str(cache), str(seed), str(epochs)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
+    )  # fmt: skip
+
+
+def test_killed_at_any_point(census_like: Oracle, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    rng = random.Random(2)
+    for seed in range(8):
+        process = reader(census_like.path, cache, seed)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(rng.random() * 0.3)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    ds = dataset(census_like.path, cache)
+    assert len(epoch(ds, census_like.X)) == 6_000
+    epoch(ds, census_like.X)
+    assert ds.stats.bytes_read == 0
+
+
+def test_two_processes_at_once(census_like: Oracle, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    processes = [reader(census_like.path, cache, seed, epochs=2) for seed in range(2)]
+    for process in processes:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        total, bytes_read = out.split()[1:]
+        assert float(total) == pytest.approx(2 * census_like.X.sum())
+        assert int(bytes_read) == 0
+    units = {path.parent for path in kept(cache)}
+    assert len(kept(cache)) == len(units)
+
+
+def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    epoch(dataset(census_like.path, cache), census_like.X)
+    whole = sum(path.stat().st_size for path in kept(cache))
+    shutil.rmtree(cache)
+    limit = int(whole * 0.6)
+    ds = dataset(census_like.path, cache, cache_bytes=limit)
+    for _ in range(3):
+        assert len(epoch(ds, census_like.X)) == 6_000
+        assert sum(path.stat().st_size for path in kept(cache)) <= limit
+    assert ds.stats.bytes_read > 0 or whole <= limit
+
+
+def test_a_folder_that_cannot_be_written(census_like: Oracle, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    ds = dataset(census_like.path, tmp_path / "cache")
+    with pytest.warns(RuntimeWarning, match="not kept in cache_dir any more") as caught:
+        seen = [len(epoch(ds, census_like.X)) for _ in range(2)]
+    assert seen == [6_000, 6_000]
+    assert len(caught) == 1
+
+
+def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    process = reader(census_like.path, tmp_path / "cache", 1, preexec_fn=limit)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert float(out.split()[1]) == pytest.approx(census_like.X.sum())
+    assert err.count("RuntimeWarning: cells are not kept in cache_dir any more") == 1
+    assert not [path for path in kept(tmp_path / "cache") if path.suffix == ".tmp"]
+
+
+def test_arguments(census_like: Oracle, tmp_path: Path) -> None:
+    for settings, match in (
+        ({"cache_bytes": "1GiB"}, "give its cache_dir"),
+        ({"cache_dir": ""}, "cache_dir"),
+        ({"cache_dir": "s3://bucket/cache"}, "local disk"),
+        ({"cache_dir": 7}, "cache_dir"),
+        ({"cache_dir": tmp_path, "cache_bytes": "much"}, "cache_bytes"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=match):
+            ps.Dataset(census_like.path, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(epoch(dataset(str(census_like.path), tmp_path), census_like.X)) == 6_000
