@@ -27,7 +27,8 @@ enum class Purpose : uint64_t {
   kSplit,
   kUnitDraws,
   kRowDraws,
-  kRowKeys
+  kRowKeys,
+  kGlobalOrder
 };
 
 constexpr uint64_t random_key(uint64_t seed, uint64_t epoch, Purpose purpose) noexcept {
