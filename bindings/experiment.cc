@@ -94,6 +94,8 @@ void register_experiment(nb::module_& module) {
       .def_prop_ro("stored_bytes", &Matrix::stored_bytes)
       .def_prop_ro("fragment_count", &Matrix::fragment_count)
       .def_prop_ro("layout", &Matrix::layout)
+      .def_prop_ro("addresses_rows", &Matrix::addresses_rows,
+                   "Whether any row can be read by itself, as in a pack.")
       .def(
           "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },
           nb::sig("def __repr__(self) -> str"))

@@ -61,6 +61,7 @@ void register_loader(nb::module_& module) {
       .def_rw("shuffle", &LoaderOptions::shuffle)
       .def_rw("chunks", &LoaderOptions::chunks, nb::arg("value").none())
       .def_rw("sampling", &LoaderOptions::sampling, nb::arg("value").none())
+      .def_rw("global_shuffle", &LoaderOptions::global_shuffle)
       .def_rw("seed", &LoaderOptions::seed)
       .def_rw("epoch", &LoaderOptions::epoch)
       .def_rw("first_batch", &LoaderOptions::first_batch)

@@ -66,7 +66,9 @@ class Matrix {
   const std::string& uri() const;
   uint64_t stored_bytes() const;
   uint32_t fragment_count() const;
-  const std::string& layout() const;                                  ///< for people
+  const std::string& layout() const;  ///< for people
+  /// Whether any row can be read by itself, always: of a pack. Not of a cache, which comes to it.
+  bool addresses_rows() const;
   const std::shared_ptr<const format::MatrixSource>& source() const;  ///< loads tile metadata, once
   /// joinids of the experiment's obs, read once when there are gaps among them; null for a matrix
   /// without an experiment.

@@ -42,6 +42,11 @@ struct LoaderOptions {
   bool shuffle = true;
   std::optional<RowSampling> sampling;  ///< only with shuffle, not with chunks
   std::optional<ChunkShuffle> chunks;   ///< only with shuffle; absent: the scatter shuffle
+  /// One uniform permutation of all selected rows, of every rank and worker, whatever the memory
+  /// and the store; only with shuffle, without chunks and sampling. Rows are read one by one where
+  /// the store can (Matrix::addresses_rows); elsewhere units are read again for every block of rows
+  /// that fits in memory.
+  bool global_shuffle = false;
   uint64_t seed = 0;
   uint64_t epoch = 0;
   /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows

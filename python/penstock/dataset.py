@@ -23,7 +23,8 @@ from .epoch_position import Position, check_selection
 from .epoch_state import EpochState, check_enough_cells
 from .errors import InvalidArgument
 from .experiment import Experiment
-from .loader_settings import LoaderSettings
+from .global_shuffle import warn_of_cost
+from .loader_settings import GLOBAL, LoaderSettings
 from .loader_stats import LoaderStats, from_core
 from .local_cache import LocalCache
 from .obs_batches import ObsBatches
@@ -50,9 +51,9 @@ class Dataset:
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
     in another order. The same holds for a ``for`` over a DataLoader with workers, forked or
     spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on
-    the selection, `seed`, the epoch, the world, the workers and `memory_budget` (how many cells are
-    mixed at a time; what fits is mixed as a whole, and its first batch comes when all is read),
-    never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
+    the selection, `seed`, the epoch, the world, the workers and, but for a global shuffle,
+    `memory_budget` (how many cells are mixed at a time; what fits is mixed as a whole, and its first
+    batch comes when all is read), never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
     processes that fork.
 
     Parameters
@@ -81,11 +82,16 @@ class Dataset:
         take names; by default the first of var's usual name columns.
     batch_size : int, default 128
         Cells in a batch; the last one may have fewer (or more: `min_batch`, `uneven`).
-    shuffle : bool or "chunks", default True
+    shuffle : bool, "scatter", "global" or "chunks", default True
         False gives cells in ascending joinid order; with DataLoader workers, in that order within
-        the stretch that each worker reads. "chunks" is the shuffle of the Census's loaders, to
-        compare with: chunks of cells in random order, shuffled in blocks of some chunks. It reads
-        and decodes everything around a chunk, tens of times the cells.
+        the stretch that each worker reads. "scatter" reads everything once and mixes as many cells
+        at a time as memory holds. "global" is one uniform permutation of all cells, of all ranks,
+        whatever the memory: from a pack, whose cells can be read one by one, at full speed;
+        elsewhere all is read again for every part of the cells that fits in memory, with a warning.
+        True is "global" on a pack (without `weights` and the like), "scatter" elsewhere; `shuffle`
+        says which. "chunks" is the shuffle of the Census's loaders, to compare with: chunks of
+        cells in random order, shuffled in blocks of some chunks. It reads and decodes everything
+        around a chunk, tens of times the cells. docs/shuffle.md has more.
     seed : int, default 0
         Of the shuffle. All ranks must have the same one, as they do where none is given.
     memory_budget : int or str, default "2GiB"
@@ -270,6 +276,7 @@ class Dataset:
         self._lengths: dict[tuple[int, int], int] = {}
         self._worker_total = WorkerTotal()
         self._progress = EpochProgress()
+        self._warned_of_cost = False
 
     # What it holds
 
@@ -321,6 +328,11 @@ class Dataset:
         return {encoder.name: encoder for encoder in self._encoders}
 
     @property
+    def shuffle(self) -> str | None:
+        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not."""
+        return self._selection.shuffle(self._settings)
+
+    @property
     def batch_size(self) -> int:
         """Cells in a full batch."""
         return self._settings.batch_size
@@ -337,6 +349,9 @@ class Dataset:
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
+        if self.shuffle == GLOBAL and not self._warned_of_cost:
+            self._warned_of_cost = True
+            warn_of_cost(loader, self.experiment.uri, self._settings.memory_budget)
         self._progress = self._epochs.progress(course)
         self._progress.cache = self._selection.cache
         return loader, obs

@@ -174,7 +174,9 @@ def _dataset_title(dataset: Dataset) -> str:
 
 def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
     settings, selection = dataset._settings, dataset._selection
-    order = f"shuffled, seed {settings.seed}" if settings.shuffle else "in joinid order"
+    order = "in joinid order"
+    if settings.shuffle:
+        order = f"{dataset.shuffle} shuffle, seed {settings.seed}"
     library = {
         ("numpy", None): "numpy.ndarray",
         ("numpy", "csr"): "scipy.sparse.csr_matrix",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .arguments import described
 from .errors import InvalidArgument
-from .loader_settings import LoaderSettings
+from .loader_settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings
 from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 _VERSION = 1
-_NEW_FIELDS = ("sampling", "chunk_size", "chunks_per_block")  # states from before have none
+#: States from before have none.
+_NEW_FIELDS = {"sampling": 0, "chunk_size": 0, "chunks_per_block": 0, "global_shuffle": False}
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,19 @@ class Shape:
     sampling: int = 0  # fingerprint of what is drawn and how
     chunk_size: int = 0
     chunks_per_block: int = 0
+    global_shuffle: bool = False
 
     @classmethod
     def of(cls, settings: LoaderSettings, share: Share, selection: Selection) -> Shape:
         """Shape of the epochs that these settings make."""
+        is_global = selection.shuffle(settings) == GLOBAL
         return cls(
             share.world_size,
             share.num_workers,
             settings.batch_size,
             bool(settings.shuffle),
             settings.seed,
-            settings.memory_budget,
+            0 if is_global else settings.memory_budget,  # a global order is the same with any
             selection.engine_makes_csr(settings),
             settings.engine_dtype,
             settings.drop_last,
@@ -58,18 +61,25 @@ class Shape:
             selection.sampling_fingerprint(settings),
             settings.chunk_size,
             settings.chunks_per_block,
+            is_global,
         )
+
+    @property
+    def _shuffle(self) -> bool | str:
+        if not self.shuffle:
+            return False
+        return GLOBAL if self.global_shuffle else CHUNKS if self.chunk_size else SCATTER
 
     def settings(self, now: LoaderSettings) -> LoaderSettings:
         """The settings that made epochs of this shape, for the rest as `now`."""
         return replace(
             now,
             batch_size=self.batch_size,
-            shuffle="chunks" if self.chunk_size else self.shuffle,
+            shuffle=self._shuffle,
             chunk_size=self.chunk_size,
             chunks_per_block=self.chunks_per_block,
             seed=self.seed,
-            memory_budget=self.memory_budget,
+            memory_budget=now.memory_budget if self.global_shuffle else self.memory_budget,
             sparse="csr" if self.sparse else None,
             dtype=self.dtype,
             device=None,
@@ -151,7 +161,8 @@ class Position:
 def _segment(fields: Mapping[str, Any]) -> Segment:
     shape: dict[str, Any] = {}
     for each in dataclass_fields(Shape):
-        value = fields.get(each.name, 0) if each.name in _NEW_FIELDS else fields[each.name]
+        old = _NEW_FIELDS
+        value = fields.get(each.name, old[each.name]) if each.name in old else fields[each.name]
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value

@@ -36,7 +36,10 @@ _NOT_OF_DEVICES = ("uint16", "uint32", "uint64")
 #: Torch's alone: the engine makes what they are made of.
 HALF_DTYPES = ("float16", "bfloat16")
 SPARSE_LAYOUTS = ("csr", "coo")
+SCATTER = "scatter"
+GLOBAL = "global"
 CHUNKS = "chunks"
+SHUFFLES = (SCATTER, GLOBAL, CHUNKS)
 CHUNK_SIZE = 64
 CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
@@ -52,7 +55,7 @@ class LoaderSettings:
     """Everything but the selection: arguments of `penstock.Dataset`."""
 
     batch_size: int
-    shuffle: bool | str  # "chunks"
+    shuffle: bool | str  # one of SHUFFLES; True: "scatter" or "global", as Selection.shuffle says
     seed: int
     memory_budget: int
     threads: int | None
@@ -136,10 +139,11 @@ class LoaderSettings:
     def with_sampling(self, arguments: Mapping[str, Any], selection: Selection) -> LoaderSettings:
         """Check the arguments that say what is drawn, as `Sampling.checked`."""
         sampling = Sampling.checked(arguments, selection)
-        if sampling is not None and self.shuffle is not True:
+        if sampling is not None and self.shuffle not in (True, SCATTER):
             raise InvalidArgument(
                 "cells that are drawn by weights, balance, replacement or num_samples come in random "
-                f"order: shuffle must be True, got {self.shuffle!r}"
+                "order, drawn unit by unit: shuffle must be True or 'scatter', got "
+                f"{self.shuffle!r}"
             )
         return replace(self, sampling=sampling)
 
@@ -225,12 +229,14 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
     shuffle = arguments["shuffle"]
     sizes = {name: arguments.get(name) for name in ("chunk_size", "chunks_per_block")}
     if not isinstance(shuffle, str) or shuffle != CHUNKS:
-        try:
-            shuffle = checked_bool("shuffle", shuffle)
-        except InvalidArgument:
-            raise InvalidArgument(
-                f"shuffle must be True, False or 'chunks', got {described(shuffle)}"
-            ) from None
+        if not isinstance(shuffle, str) or shuffle not in SHUFFLES:
+            try:
+                shuffle = checked_bool("shuffle", shuffle)
+            except InvalidArgument:
+                raise InvalidArgument(
+                    "shuffle must be True, False, 'scatter', 'global' or 'chunks', got "
+                    + described(shuffle)
+                ) from None
         for name, size in sizes.items():
             if size:
                 raise InvalidArgument(f"{name} is only of shuffle='chunks', got {name}={size!r}")

@@ -24,7 +24,7 @@ class LoaderStats:
     requests : int
         Reads that the store was asked for; of a remote store ranges, retries and metadata apart.
     units : int
-        Fetch units read.
+        Fetch units read; 0 where cells are read one by one (a global shuffle of a pack).
     units_in_shuffle : int
         How many units feed a batch at any time; the more, the better mixed.
     consumer_wait_seconds : float

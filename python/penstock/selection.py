@@ -13,7 +13,7 @@ from . import _core
 from .arguments import checked_text
 from .errors import InvalidArgument, ResourceExhausted
 from .experiment import Experiment
-from .loader_settings import LoaderSettings, of_all_workers
+from .loader_settings import GLOBAL, SCATTER, LoaderSettings, of_all_workers
 from .local_cache import LocalCache
 from .sampling import Sampling
 from .sharding import Share
@@ -163,6 +163,17 @@ class Selection:
         drawn = None if settings.sampling is None else settings.sampling.for_cells(self)
         return 0 if drawn is None else drawn.fingerprint()
 
+    def shuffle(self, settings: LoaderSettings) -> str | None:
+        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
+
+        A function of the settings and of what the source is, not of what a cache holds at the
+        moment: all ranks and workers must find the same.
+        """
+        if settings.shuffle is not True:
+            return settings.shuffle or None
+        by_rows = self.matrix.addresses_rows and settings.sampling is None
+        return GLOBAL if by_rows else SCATTER
+
     def loader_options(
         self, settings: LoaderSettings, share: Share, epoch: int
     ) -> _core.LoaderOptions:
@@ -170,6 +181,7 @@ class Selection:
         genes = self.genes if self.transforms is None else self.transforms.genes
         columns = None if self._is_every_gene(genes) else genes.to_numpy().tolist()
         options = settings.loader_options(share, epoch, self.rows, columns)
+        options.global_shuffle = self.shuffle(settings) == GLOBAL
         options.transforms = self.engine_transforms
         if not self.engine_makes_csr(settings):
             options.layout, options.narrow_values = _core.BatchLayout.dense, False

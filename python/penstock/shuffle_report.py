@@ -39,7 +39,8 @@ class ShuffleReport:
     uniform_entropy : float
         What a uniform shuffle of the same cells would have in a full batch, in bits, on average.
     units, units_in_shuffle : int
-        Fetch units that the epoch reads, and how many of them feed a batch at any time.
+        Fetch units that the epoch reads, and how many of them feed a batch at any time; 0 where it
+        reads cells one by one.
     read_amplification : float
         Stored bytes that the epoch will read, over those of the distinct tiles that its cells touch.
     memory_budget, planned_bytes : int
@@ -149,14 +150,19 @@ class ShuffleReport:
             xlabel="batch",
             ylabel=f"entropy of {self.column} (bits)",
             ylim=(0, None),
-            title=f"{self.share:.1%} of a uniform shuffle, {self.units_in_shuffle} of {self.units} "
-            f"units in the shuffle, {self.memory_budget / 2**20:,.0f} MiB",
+            title=f"{self.share:.1%} of a uniform shuffle, units: {self._units()}, "
+            f"{self.memory_budget / 2**20:,.0f} MiB",
         )
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="lower right")
         figure.savefig(path, dpi=150)
         plt.close(figure)
+
+    def _units(self) -> str:
+        if not self.units:
+            return "none, cells are read one by one"
+        return f"{self.units_in_shuffle:,} in the shuffle of {self.units:,} read"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_again": None}  # which holds the dataset
@@ -172,7 +178,7 @@ class ShuffleReport:
             if len(self.batch_entropy)
             else "  batches       none",
             f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
-            f"  units         {self.units_in_shuffle:,} in the shuffle of {self.units:,} read",
+            f"  units         {self._units()}",
             f"  amplification {self.read_amplification:.2f} bytes read for each one needed",
             f"  memory        {self.planned_bytes / 2**20:,.0f} MiB planned of "
             f"{self.memory_budget / 2**20:,.0f} MiB",
@@ -203,7 +209,7 @@ def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | Non
             uniform_entropy(known, settings.batch_size),
             stats.planned_units,
             stats.units_in_shuffle,
-            stats.planned_bytes_read / needed if needed else 1.0,
+            stats.planned_bytes_read / needed if needed and stats.planned_units else 1.0,
             budget,
             stats.planned_bytes,
             report,

@@ -41,9 +41,6 @@ struct MatrixInfo {
   uint64_t stored_bytes = 0;
   uint64_t tile_count = 0;
   uint32_t fragment_count = 0;
-  /// Rows can be read one by one, all of them and always (MatrixReader::row_reader): a pack, not a
-  /// cache, which comes to it.
-  bool addresses_rows = false;
   std::string layout;  ///< for people: "row-major, tiles 2048 x 2048, capacity 65536"
 };
 

@@ -24,9 +24,14 @@ class RowBuffer {
   /// What a reader keeps from one read to the next; its own business.
   struct Scratch {
     virtual ~Scratch() = default;
+    virtual size_t memory_bytes() const noexcept { return 0; }
   };
 
   size_t row_count() const noexcept { return records.size(); }
+  size_t memory_bytes() const noexcept {
+    return bytes.capacity() + records.capacity() * sizeof(const std::byte*) +
+           nnz.capacity() * sizeof(uint32_t) + (scratch != nullptr ? scratch->memory_bytes() : 0);
+  }
 
   std::vector<const std::byte*> records;  ///< kernel/packed_row.h, in the layout of the reader
   std::vector<uint32_t> nnz;

@@ -10,7 +10,7 @@
 
 #include "kernel/unpack_row.h"
 #include "pipeline/batch_pool.h"
-#include "pipeline/bucket_store.h"
+#include "pipeline/stored_row.h"
 #include "pipeline/transformed_rows.h"
 
 // Packed rows to one batch, CSR, dense or tokens. Immutable; batches are made by any threads at

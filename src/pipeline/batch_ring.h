@@ -21,12 +21,17 @@ class BatchRing {
         delivered_(first),
         slots_(depth) {}
 
+  /// Before anything is claimed; not less than `first`.
+  void set_batch_count(uint64_t batches) noexcept { batch_count_ = batches; }
+  uint64_t batch_count() const noexcept { return batch_count_; }
+
   /// Next batch that nobody makes yet, when the ring has a place for it.
   bool can_claim() const noexcept {
     return claimed_ < batch_count_ && claimed_ - delivered_ < slots_.size();
   }
   uint64_t next_to_claim() const noexcept { return claimed_; }
   uint64_t claim() noexcept { return claimed_++; }
+  bool all_claimed() const noexcept { return claimed_ == batch_count_; }
   bool all_made() const noexcept { return made_ == batch_count_; }
 
   /// Puts a finished batch in its place. True when it is the one that the consumer waits for.

@@ -9,6 +9,7 @@
 
 #include "pipeline/memory_meter.h"
 #include "pipeline/page_pool.h"
+#include "pipeline/stored_row.h"
 #include "plan/epoch_plan.h"
 
 // Where the rows of an epoch wait for their batch: by bucket, a table of slots and the pages that
@@ -23,14 +24,6 @@
 // Which visits are done, and that rows are read only then, is the scheduler's business.
 
 namespace penstock::pipeline {
-
-/// A row in its slot.
-struct StoredRow {
-  const std::byte* record = nullptr;
-  int64_t position = 0;  ///< in the selection
-  int64_t joinid = 0;
-  uint32_t nnz = 0;
-};
 
 /// A row that is about to come.
 struct ArrivingRow {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
 
 #include "pipeline/batch_pool.h"
+#include "plan/global_visits.h"
 #include "plan/least_memory.h"
 #include "plan/rank_cut.h"
 
@@ -37,6 +39,18 @@ struct Sizes {
   uint64_t fixed_bytes = 0;  ///< the plan itself
 };
 
+/// A batch of rows of so many non-zeros, as a block of the pool.
+uint64_t batch_block(const BudgetRequest& request, uint64_t rows, double nnz) {
+  uint64_t bytes = rows * 2 * sizeof(int64_t) + 512;
+  if (request.layout == BatchLayout::kDense) {
+    bytes += rows * request.columns * request.value_bytes;
+  } else {
+    bytes += rows * sizeof(int32_t) + static_cast<uint64_t>(static_cast<double>(rows) * nnz) *
+                                          (sizeof(int32_t) + request.value_bytes);
+  }
+  return BatchPool::block_bytes(bytes);
+}
+
 Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
               std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   Sizes sizes;
@@ -49,17 +63,9 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
   }
   sizes.row_bytes = static_cast<uint64_t>(densest) + 1;
   const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
-  uint64_t batch = batch_rows * 2 * sizeof(int64_t) + 512;
-  if (request.layout == BatchLayout::kDense) {
-    batch += batch_rows * request.columns * request.value_bytes;
-  } else {
-    // Stores keep a dataset's cells together: at a small spread a batch may be of the densest unit.
-    const double nnz = densest / static_cast<double>(request.packed_entry_bytes);
-    batch += batch_rows * sizeof(int32_t) +
-             static_cast<uint64_t>(static_cast<double>(batch_rows) * nnz) *
-                 (sizeof(int32_t) + request.value_bytes);
-  }
-  sizes.batch_bytes = BatchPool::block_bytes(batch);
+  // Stores keep a dataset's cells together: at a small spread a batch may be of the densest unit.
+  sizes.batch_bytes =
+      batch_block(request, batch_rows, densest / static_cast<double>(request.packed_entry_bytes));
   sizes.fixed_bytes = units.size() * (sizeof(plan::UnitRows) + sizeof(plan::Visit) + 24);
   return sizes;
 }
@@ -84,6 +90,33 @@ uint64_t least_budget(const Sizes& sizes, std::span<const plan::UnitRows> units,
   return reserve_of(sizes, last) + ((rows + page - 1) / page + 1) * page;
 }
 
+/// How a level's rows may be laid out.
+struct Rows {
+  uint32_t spread = 0;  ///< 0: they do not fit
+  uint64_t block_rows = 0;
+};
+
+/// Blocks of a global order are as large as fits: the fewer there are, the less is read. At least
+/// one of a batch is wanted; of smaller ones many would be open at a time.
+Rows fit_blocks(std::span<const plan::UnitRows> units, plan::EpochOptions epoch,
+                uint64_t budget_bytes, const Level& level, uint64_t page_bytes) {
+  const uint64_t least = plan::most_batch_rows(epoch);
+  epoch.block_rows =
+      std::max(least, plan::global_block_rows(units, budget_bytes, level.units, page_bytes));
+  for (;;) {
+    const uint32_t spread =
+        plan::EpochPlan::choose_spread(units, epoch, budget_bytes, level.units, page_bytes);
+    if (spread != 0 || epoch.block_rows == least) return {spread, epoch.block_rows};
+    epoch.block_rows = std::max(least, epoch.block_rows * 7 / 8);
+  }
+}
+
+Rows fit_rows(std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch,
+              uint64_t budget_bytes, const Level& level, uint64_t page_bytes) {
+  if (epoch.global_order) return fit_blocks(units, epoch, budget_bytes, level, page_bytes);
+  return {plan::EpochPlan::choose_spread(units, epoch, budget_bytes, level.units, page_bytes), 0};
+}
+
 /// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
 std::string bytes_and_mebibytes(uint64_t bytes) {
   const uint64_t tenths = (bytes >> 20) * 10 + (((bytes & 0xFFFFF) * 10 + 0xFFFFF) >> 20);
@@ -105,18 +138,19 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
   split.units_ahead = static_cast<uint32_t>(std::min(bytes / fetched_bytes, kMostAhead));
 }
 
+[[noreturn]] void refuse(uint64_t budget_bytes, uint64_t least) {
+  throw ResourceExhausted("memory_budget is too small: " + bytes_and_mebibytes(budget_bytes) +
+                          ", needed at least " + bytes_and_mebibytes(least) +
+                          " for this matrix, selection and batch_size");
+}
+
 }  // namespace
 
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   const Sizes sizes = measure(request, reader, units, epoch);
   const uint64_t least = least_budget(sizes, units, epoch);
-  if (request.memory_budget < least) {
-    throw ResourceExhausted(
-        "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) +
-        ", needed at least " + bytes_and_mebibytes(least) +
-        " for this matrix, selection and batch_size");
-  }
+  if (request.memory_budget < least) refuse(request.memory_budget, least);
   BudgetSplit split;
   split.page_bytes = page_size(sizes.row_bytes);
   for (const Level& level : kLevels) {
@@ -126,18 +160,43 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
     // Whole pages, and one that is lost where the tables of rows end within it.
     const uint64_t pages = left / split.page_bytes;
-    const uint32_t spread = plan::EpochPlan::choose_spread(
-        units, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level.units,
-        split.page_bytes);
-    if (spread == 0 && !is_last) continue;
+    const Rows rows =
+        fit_rows(units, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
+                 split.page_bytes);
+    if (rows.spread == 0 && !is_last) continue;
     split.row_bytes = left;
     split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
     split.units_in_flight = level.units;
     split.batches_ahead = level.batches;
-    split.spread = std::max(spread, 1U);
+    split.spread = std::max(rows.spread, 1U);
+    split.block_rows = rows.block_rows;
     reach_ahead(reader, units, sizes.unit_bytes, split);
     break;
   }
+  return split;
+}
+
+RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowReader& reader,
+                                uint64_t rows, const plan::EpochOptions& epoch, unsigned threads) {
+  const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
+  // Rows differ by about their mean; a batch of many, drawn from all, by less.
+  const double margin = 1 + 3 / std::sqrt(static_cast<double>(batch_rows));
+  const double row_bytes = reader.buffer_bytes_per_row();
+  const double nnz = row_bytes * margin / static_cast<double>(request.packed_entry_bytes);
+  const uint64_t batch = batch_block(request, batch_rows, nnz);
+  RowBudgetSplit split;
+  split.reader_bytes =
+      static_cast<uint64_t>(static_cast<double>(batch_rows) * row_bytes * margin) + 4096;
+  const uint64_t least = split.reader_bytes + 2 * batch;
+  if (request.memory_budget < least) refuse(request.memory_budget, least);
+  // Readers first, up to half; then batches, as many as keep readers and consumer from waiting for
+  // each other.
+  split.readers = static_cast<uint32_t>(std::clamp<uint64_t>(
+      request.memory_budget / 2 / (split.reader_bytes + batch), 1, std::max(threads, 1U)));
+  const uint64_t left = request.memory_budget - split.readers * split.reader_bytes;
+  const uint64_t wanted = std::max<uint64_t>(16, uint64_t{split.readers} * 3);
+  split.batches_ahead = static_cast<uint32_t>(std::clamp<uint64_t>(left / batch - 1, 1, wanted));
+  split.batch_bytes = batch * (uint64_t{split.batches_ahead} + 1);
   return split;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "format/matrix_source.h"
+#include "format/row_reader.h"
 #include "plan/epoch_plan.h"
 
 // How a loader's memory is split. Everything that the pipeline holds has a share:
@@ -32,6 +33,7 @@ struct BudgetSplit {
   uint32_t units_ahead = 0;      ///< more that only wait for the network, in the others' memory
   uint32_t batches_ahead = 1;    ///< finished or being made
   uint32_t spread = 1;           ///< K
+  uint64_t block_rows = 0;       ///< of a global order: rows whose units are read together
 };
 
 struct BudgetRequest {
@@ -46,5 +48,19 @@ struct BudgetRequest {
 /// epoch, rank and worker: an epoch that began is not followed by one that is refused.
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch);
+
+/// The same where rows are read one by one, each thread a batch at a time. How it is split does not
+/// change the order.
+struct RowBudgetSplit {
+  uint64_t batch_bytes = 0;    ///< all batches together
+  uint64_t reader_bytes = 0;   ///< expected, of one thread's rows
+  uint32_t batches_ahead = 1;  ///< finished or being made
+  uint32_t readers = 1;        ///< threads that read
+};
+
+/// Throws ResourceExhausted with the least budget that works: one reader, a batch and one in the
+/// consumer's hands.
+RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowReader& reader,
+                                uint64_t rows, const plan::EpochOptions& epoch, unsigned threads);
 
 }  // namespace penstock::pipeline

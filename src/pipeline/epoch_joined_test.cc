@@ -9,6 +9,8 @@
 
 #include "format/joined/source.h"
 #include "pipeline/epoch_stream.h"
+#include "pipeline/make_stream.h"
+#include "pipeline/row_stream.h"
 #include "pipeline/testing/memory_matrix.h"
 
 // Epochs over several matrices as one: every row once with its columns in their joined places,
@@ -29,7 +31,7 @@ struct Joined {
   format::MatrixSourcePtr source() const { return format::join_sources(parts, columns); }
 };
 
-Joined random_join(uint64_t seed) {
+Joined random_join(uint64_t seed, bool addresses_rows = false) {
   std::mt19937_64 random(seed);
   Joined joined;
   // More than 65,536 columns want wider indices than the parts have.
@@ -43,6 +45,7 @@ Joined random_join(uint64_t seed) {
     options.max_unit_rows = 1 + static_cast<int64_t>(random() % 64);
     options.rare_values = random() % 3 == 0 ? 0.9 : 0.05;
     options.seed = random();
+    options.addresses_rows = addresses_rows;
     joined.matrices.push_back(std::make_shared<MemoryMatrix>(options));
     std::vector<uint32_t> places(static_cast<size_t>(joined.columns));
     std::iota(places.begin(), places.end(), 0U);
@@ -88,9 +91,9 @@ std::vector<std::pair<int32_t, float>> expected_row(const Joined& joined, int64_
 /// Row ids in the order they came; every value is checked.
 std::vector<int64_t> read(const Joined& joined, const LoaderOptions& options,
                           LoaderStats* stats = nullptr) {
-  EpochStream stream(joined.source(), options);
+  const auto stream = make_stream(joined.source(), options);
   std::vector<int64_t> order;
-  while (auto batch = stream.next(-1, nullptr)) {
+  while (auto batch = stream->next(-1, nullptr)) {
     const auto csr = batch->csr();
     for (uint32_t i = 0; i < batch->rows(); ++i) {
       order.push_back(batch->joinids()[i]);
@@ -105,7 +108,7 @@ std::vector<int64_t> read(const Joined& joined, const LoaderOptions& options,
       if (::testing::Test::HasFailure()) return order;
     }
   }
-  if (stats != nullptr) *stats = stream.stats();
+  if (stats != nullptr) *stats = stream->stats();
   return order;
 }
 
@@ -204,6 +207,23 @@ TEST(EpochJoined, ReaderTellsWhatThePartsTell) {
     EXPECT_EQ(reader->bytes_needed(joined.rows), bytes);
     EXPECT_DOUBLE_EQ(reader->packed_bytes_per_cell(), most);
     EXPECT_THROW(reader->in_flight_bytes(unit), InvalidArgument);
+  }
+}
+
+TEST(EpochJoined, RowsOneByOneComeInTheOrderOfUnits) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Joined by_rows = random_join(seed, true), by_units = random_join(seed, false);
+    LoaderOptions options = random_options(by_rows, seed);
+    options.global_shuffle = true;
+    EXPECT_NO_THROW(RowStream(by_rows.source(), options));
+    EXPECT_THROW(RowStream(by_units.source(), options), InvalidArgument);
+    LoaderStats stats;
+    const auto order = read(by_rows, options, &stats);
+    ASSERT_EQ(read(by_units, options), order);
+    ASSERT_EQ(order.size(), by_rows.rows.size());
+    ASSERT_EQ(stats.bytes_read, stats.bytes_needed);
+    if (::testing::Test::HasFailure()) return;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "pipeline/selected_units.h"
 #include "pipeline/transformed_rows.h"
@@ -35,6 +36,9 @@ void check(const LoaderOptions& options) {
   }
   if (options.chunks && (!options.shuffle || options.sampling)) {
     throw InvalidArgument("shuffled chunks need shuffle, and no rows that are drawn");
+  }
+  if (options.global_shuffle && (!options.shuffle || options.chunks || options.sampling)) {
+    throw InvalidArgument("a global shuffle needs shuffle, no chunks, and no rows that are drawn");
   }
   if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
     throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
@@ -87,6 +91,7 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
     epoch.chunk_rows = options.chunks->chunk_rows;
     epoch.chunks_per_block = options.chunks->chunks_per_block;
   }
+  epoch.global_order = options.global_shuffle;
   return epoch;
 }
 
@@ -109,9 +114,9 @@ void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
 
 }  // namespace
 
-EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options) {
+StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options) {
   check(options);
-  EpochSetup setup;
+  StreamSetup setup;
   const format::MatrixInfo& info = source.info();
   setup.rows = options.rows ? *options.rows : RowSelection::range(0, info.row_domain_end);
   if (options.columns) {
@@ -122,27 +127,34 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOpti
     setup.reader = source.reader(every_column(info.column_domain_end));
     setup.columns = static_cast<uint32_t>(info.column_domain_end);
   }
-  setup.units = selected_units(source, *setup.reader, setup.rows,
-                               options.stored_rows ? &*options.stored_rows : nullptr);
   setup.epoch = epoch_options(options);
-  if (options.sampling) {
-    setup.sampler = std::make_shared<const plan::RowSampler>(setup.units, *options.sampling,
-                                                             options.seed, options.epoch);
-    setup.units = setup.sampler->units();
-  }
   setup.first_batch = options.first_batch;
   check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(),
                       setup.epoch);
   check_totals(options, setup.rows.size());
 
-  BudgetRequest request;
-  request.memory_budget = options.memory_budget;
-  request.layout = options.layout;
+  setup.request.memory_budget = options.memory_budget;
+  setup.request.layout = options.layout;
   const BatchShape shape = batch_shape(options.transforms.get(), setup.columns, options.dtype);
-  request.value_bytes = size_of(shape.dtype);
-  request.columns = shape.columns;
-  request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
-  setup.budget = split_budget(request, *setup.reader, setup.units, setup.epoch);
+  setup.request.value_bytes = size_of(shape.dtype);
+  setup.request.columns = shape.columns;
+  setup.request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
+  return setup;
+}
+
+EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chosen,
+                            const LoaderOptions& options) {
+  EpochSetup setup;
+  static_cast<StreamSetup&>(setup) = std::move(chosen);
+  setup.units = selected_units(source, *setup.reader, setup.rows,
+                               options.stored_rows ? &*options.stored_rows : nullptr);
+  if (options.sampling) {
+    setup.sampler = std::make_shared<const plan::RowSampler>(setup.units, *options.sampling,
+                                                             options.seed, options.epoch);
+    setup.units = setup.sampler->units();
+  }
+  setup.budget = split_budget(setup.request, *setup.reader, setup.units, setup.epoch);
+  setup.epoch.block_rows = setup.budget.block_rows;
   return setup;
 }
 

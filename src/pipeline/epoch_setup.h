@@ -14,23 +14,35 @@
 
 namespace penstock::pipeline {
 
-/// What an epoch's plan is made from: options checked, columns chosen, units selected, memory
-/// split.
-struct EpochSetup {
+/// What every epoch is made from: options checked, columns and rows chosen.
+struct StreamSetup {
   std::shared_ptr<const format::MatrixReader> reader;
   std::shared_ptr<const std::vector<int64_t>> column_ids;  ///< null: every column
   uint32_t columns = 0;
   RowSelection rows;
+  plan::EpochOptions epoch;
+  uint64_t first_batch = 0;
+  BudgetRequest request;
+};
+
+/// What the plan of an epoch is made from that is read unit by unit: units selected, memory split.
+struct EpochSetup : StreamSetup {
   std::vector<plan::UnitRows>
       units;  ///< what the plan is made of: the sampler's where there is one
   std::shared_ptr<const plan::RowSampler> sampler;
-  plan::EpochOptions epoch;
-  uint64_t first_batch = 0;
   BudgetSplit budget;
 };
 
-/// Throws InvalidArgument for options that make no sense, and as split_budget does.
-EpochSetup make_epoch_setup(const format::MatrixSource& source, const LoaderOptions& options);
+/// Throws InvalidArgument for options that make no sense.
+StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options);
+
+/// Throws as split_budget does.
+EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup setup,
+                            const LoaderOptions& options);
+inline EpochSetup make_epoch_setup(const format::MatrixSource& source,
+                                   const LoaderOptions& options) {
+  return make_epoch_setup(source, make_stream_setup(source, options), options);
+}
 
 /// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);

@@ -1,20 +1,8 @@
 #include "pipeline/epoch_stream.h"
 
-#include <penstock/error.h>
-#include <unistd.h>
-
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 #include <algorithm>
-#include <chrono>
 #include <optional>
-#include <string>
-#include <system_error>
 #include <utility>
-
-#include "base/cancellation.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -26,11 +14,6 @@ uint32_t fetcher_count(const BudgetSplit& budget) {
   return (budget.units_decoding + 1) / 2;
 }
 
-unsigned thread_count(unsigned wanted) {
-  if (wanted != 0) return wanted;
-  return std::max(1U, std::thread::hardware_concurrency());
-}
-
 /// Pages get what the tables of rows leave of the rows' share.
 uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
@@ -39,121 +22,43 @@ uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   return std::max<uint64_t>(pages, budget.page_bytes);
 }
 
-/// Rows, units in flight and batches at their most.
-uint64_t planned_bytes(const EpochSetup& setup, const plan::EpochPlan& plan) {
-  uint64_t largest_unit = 0;
-  for (const auto& unit : setup.units) {
-    largest_unit = std::max(largest_unit, setup.reader->in_flight_bytes(unit.unit));
-  }
-  const auto occupancy = plan.occupancy(setup.budget.units_in_flight, setup.budget.page_bytes);
-  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(StoredRow) * occupancy.peak_rows;
-  const uint64_t in_flight = std::min<uint64_t>(setup.budget.units_in_flight, plan.visit_count());
-  return std::min(rows, setup.budget.row_bytes) + in_flight * largest_unit +
-         setup.budget.batch_bytes;
-}
-
 }  // namespace
 
 EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
-    : EpochStream(*source, make_epoch_setup(*source, options), options,
-                  thread_count(options.threads)) {}
+    : EpochStream(*source, make_epoch_setup(*source, options), options) {}
 
 EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
-                         const LoaderOptions& options, unsigned threads)
-    : setup_(std::move(setup)),
-      threads_(threads),
+                         const LoaderOptions& options)
+    : BatchStream({setup.budget.batch_bytes, setup.budget.batches_ahead, setup.first_batch}),
+      setup_(std::move(setup)),
+      threads_(thread_count(options.threads)),
       plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
-      batches_(std::make_shared<BatchPool>(setup_.budget.batch_bytes, meter_)),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
                  setup_.column_ids, batches_, options.narrow_values, options.transforms),
-      ring_(plan_.batch_count(), setup_.budget.batches_ahead, setup_.first_batch),
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
-  if (setup_.first_batch > plan_.batch_count()) {
-    throw InvalidArgument("first_batch is beyond the epoch: " + std::to_string(setup_.first_batch) +
-                          " of " + std::to_string(plan_.batch_count()) + " batches");
-  }
+  set_batch_count(plan_.batch_count());
   for (size_t i = plan_.earliest_visit(setup_.first_batch); i < plan_.visit_count(); ++i) {
     planned_bytes_read_ += source.units()[plan_.visit(i).unit].stored_bytes;
   }
-  // Under the lock: a worker that has just found no room must be asleep before it is woken.
-  batches_->set_on_release([this] {
-    { const std::lock_guard lock(mutex_); }
-    work_.notify_one();
-  });
 }
 
-EpochStream::~EpochStream() {
-  cancel();
-  join();
-  free_memory();
-}
-
-bool EpochStream::in_other_process() const noexcept {
-  const int process = process_id_;
-  return process != 0 && process != ::getpid();
-}
+EpochStream::~EpochStream() { end(); }
 
 void EpochStream::start() {
-  process_id_ = ::getpid();
   store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
                                          setup_.budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
                                            setup_.budget.units_decoding, setup_.budget.units_ahead,
                                            setup_.first_batch, *meter_);
   update_gate();
-  started_ = true;
-  try {
-    const uint32_t fetchers = fetcher_count(setup_.budget);
-    for (uint32_t i = 0; i < fetchers; ++i) {
-      running_.emplace_back([this] { run_thread([this] { fetch(); }); });
-    }
-    for (unsigned i = 0; i < threads_; ++i) {
-      running_.emplace_back([this] { run_thread([this] { work(); }); });
-    }
-  } catch (const std::system_error& error) {
-    stop_ = true;
-    throw ResourceExhausted("cannot start threads: " + std::string(error.what()) + ", " +
-                            std::to_string(threads_) + " wanted, " +
-                            std::to_string(running_.size()) + " started");
-  }
+  start_threads(fetcher_count(setup_.budget), [this] { fetch(); });
+  start_threads(threads_, [this] { work(); });
 }
 
-void EpochStream::join() noexcept {
-  for (std::thread& thread : running_) thread.join();
-  running_.clear();
-}
-
-template <typename Loop>
-void EpochStream::run_thread(Loop&& loop) noexcept {
-  const CancelScope scope(&cancel_reads_);
-  try {
-    loop();
-  } catch (...) {
-    fail(std::current_exception());
-  }
-}
-
-void EpochStream::fail(std::exception_ptr error) noexcept {
-  cancel_reads_ = true;
-  const std::lock_guard lock(mutex_);
-  // Reads that cancel() ended are no errors.
-  if (error_ == nullptr && !cancelled_) error_ = std::move(error);
-  stop_ = true;
-  work_.notify_all();
+void EpochStream::wake_all() noexcept {
+  BatchStream::wake_all();
   fetch_.notify_all();
-  ready_.notify_all();
-}
-
-void EpochStream::cancel() noexcept {
-  if (in_other_process()) return;
-  cancel_reads_ = true;
-  const std::lock_guard lock(mutex_);
-  stop_ = true;
-  cancelled_ = true;
-  work_.notify_all();
-  fetch_.notify_all();
-  ready_.notify_all();
 }
 
 // ---- workers ------------------------------------------------------------------------------------
@@ -276,84 +181,14 @@ void EpochStream::fetch() {
   }
 }
 
-// ---- the consumer -------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
-void EpochStream::throw_error_once() {
-  if (error_ == nullptr || error_thrown_) return;
-  error_thrown_ = true;
-  std::rethrow_exception(error_);
-}
-
-std::shared_ptr<const Batch> EpochStream::next(double timeout_seconds, bool* timed_out) {
-  using Clock = std::chrono::steady_clock;
-  if (timed_out != nullptr) *timed_out = false;
-  if (in_other_process()) {
-    throw InvalidArgument(
-        "a Loader cannot be used in a forked process once it has started; make a "
-        "new one there: started in process " +
-        std::to_string(process_id_) + ", used in " + std::to_string(::getpid()));
-  }
-  std::unique_lock lock(mutex_);
-  throw_error_once();
-  if (stop_) return nullptr;
-  if (ring_.at_end()) {
-    lock.unlock();
-    join();
-    free_memory();
-    return nullptr;
-  }
-  if (!started_) start();
-  if (!ring_.ready()) {
-    const auto begin = Clock::now();
-    const auto came = [this] { return stop_ || ring_.ready(); };
-    consumer_waits_ = true;
-    work_.notify_one();
-    if (timeout_seconds < 0) {
-      ready_.wait(lock, came);
-    } else {
-      const auto wait = std::chrono::duration<double>(std::min(timeout_seconds, 1e6));
-      ready_.wait_until(lock, begin + std::chrono::duration_cast<Clock::duration>(wait), came);
-    }
-    consumer_waits_ = false;
-    wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  }
-  throw_error_once();
-  if (stop_) return nullptr;
-  if (!ring_.ready()) {
-    if (timed_out != nullptr) *timed_out = true;
-    return nullptr;
-  }
-  auto batch = ring_.take();
-  cells_ += batch->rows();
-  nonzeros_ += batch->nnz();
-  work_.notify_one();
-  return batch;
-}
-
-bool EpochStream::ready() const {
-  if (in_other_process()) return false;
-  const std::lock_guard lock(mutex_);
-  return started_ && (stop_ || error_ != nullptr || ring_.ready() || ring_.at_end());
-}
-
-// The threads have ended. What decoders allocated goes back to the system too: glibc would keep it
-// in the arenas of threads that are gone, 10 to 50 MB more in each of the first epochs.
-void EpochStream::free_memory() {
-  batches_->close();
-  std::vector<std::shared_ptr<const Batch>> left;
-  {
-    const std::lock_guard lock(mutex_);
-    left = ring_.take_all();
-    if (store_ == nullptr) return;
-    stats_at_end_ = {units_->units_finished(), units_->bytes_read(),   units_->read_count(),
-                     store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes()};
-    units_.reset();
-    store_.reset();
-  }
-  left.clear();
-#if defined(__GLIBC__)
-  ::malloc_trim(0);
-#endif
+void EpochStream::free_parts() noexcept {
+  if (store_ == nullptr || units_ == nullptr) return;
+  stats_at_end_ = {units_->units_finished(), units_->bytes_read(),   units_->read_count(),
+                   store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes()};
+  units_.reset();
+  store_.reset();
 }
 
 uint64_t EpochStream::row_count_before() const {
@@ -363,34 +198,29 @@ uint64_t EpochStream::row_count_before() const {
 
 RowSelection EpochStream::rows_before() const { return pipeline::rows_before(setup_, plan_); }
 
-LoaderStats EpochStream::stats() const {
-  if (in_other_process()) return {};
-  std::call_once(needed_once_, [&] { bytes_needed_ = bytes_needed(setup_, plan_); });
-  LoaderStats stats = counts();
-  stats.bytes_needed = bytes_needed_;
-  stats.planned_bytes = planned_bytes(setup_, plan_);
-  return stats;
+/// Rows, units in flight and batches at their most.
+uint64_t EpochStream::planned_bytes() const {
+  uint64_t largest_unit = 0;
+  for (const auto& unit : setup_.units) {
+    largest_unit = std::max(largest_unit, setup_.reader->in_flight_bytes(unit.unit));
+  }
+  const auto occupancy = plan_.occupancy(setup_.budget.units_in_flight, setup_.budget.page_bytes);
+  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(StoredRow) * occupancy.peak_rows;
+  const uint64_t in_flight = std::min<uint64_t>(setup_.budget.units_in_flight, plan_.visit_count());
+  return std::min(rows, setup_.budget.row_bytes) + in_flight * largest_unit +
+         setup_.budget.batch_bytes;
 }
 
-LoaderStats EpochStream::counts() const {
-  if (in_other_process()) return {};
-  const std::lock_guard lock(mutex_);
-  LoaderStats stats;
-  stats.cells = cells_;
-  stats.nonzeros = nonzeros_;
-  stats.batches = ring_.delivered() - setup_.first_batch;
+void EpochStream::add_counts(LoaderStats& stats) const {
   stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
   stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
   stats.requests = units_ != nullptr ? units_->read_count() : stats_at_end_.requests;
   stats.cached_units = units_ != nullptr ? units_->cached_units() : stats_at_end_.cached_units;
   stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
   stats.units_in_shuffle = plan_.spread();
-  stats.consumer_wait_seconds = wait_seconds_;
-  stats.peak_buffered_bytes = meter_->peak();
   stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
   stats.planned_bytes_read = planned_bytes_read_;
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
-  return stats;
 }
 
 }  // namespace penstock::pipeline

@@ -4,13 +4,18 @@
 
 #include <utility>
 
-#include "pipeline/epoch_stream.h"
+#include "pipeline/make_stream.h"
 
 namespace penstock {
 
-class Loader::Impl : public pipeline::EpochStream {
+class Loader::Impl {
  public:
-  using EpochStream::EpochStream;
+  explicit Impl(std::unique_ptr<pipeline::BatchStream> stream) : stream_(std::move(stream)) {}
+  pipeline::BatchStream* operator->() const noexcept { return stream_.get(); }
+  void leak() noexcept { static_cast<void>(stream_.release()); }
+
+ private:
+  std::unique_ptr<pipeline::BatchStream> stream_;
 };
 
 namespace {
@@ -28,12 +33,12 @@ LoaderOptions with_stored_rows(const Matrix& matrix, LoaderOptions options) {
 }  // namespace
 
 Loader::Loader(const Matrix& matrix, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(matrix.source(), with_stored_rows(matrix, std::move(options)))) {
-}
+    : impl_(std::make_unique<Impl>(
+          pipeline::make_stream(matrix.source(), with_stored_rows(matrix, std::move(options))))) {}
 
 Loader::~Loader() {
   // In a forked child the threads do not exist and their locks may be held: nothing can be freed.
-  if (impl_ != nullptr && impl_->in_other_process()) static_cast<void>(impl_.release());
+  if (impl_ != nullptr && (*impl_)->in_other_process()) impl_->leak();
 }
 
 Loader::Loader(Loader&&) noexcept = default;
@@ -46,28 +51,28 @@ Loader& Loader::operator=(Loader&& other) noexcept {
   return *this;
 }
 
-uint64_t Loader::size() const { return impl_->size(); }
-uint64_t Loader::row_count() const { return impl_->row_count(); }
-uint64_t Loader::fingerprint() const { return impl_->fingerprint(); }
-RowSelection Loader::rows_before() const { return impl_->rows_before(); }
-uint64_t Loader::row_count_before() const { return impl_->row_count_before(); }
+uint64_t Loader::size() const { return (*impl_)->size(); }
+uint64_t Loader::row_count() const { return (*impl_)->row_count(); }
+uint64_t Loader::fingerprint() const { return (*impl_)->fingerprint(); }
+RowSelection Loader::rows_before() const { return (*impl_)->rows_before(); }
+uint64_t Loader::row_count_before() const { return (*impl_)->row_count_before(); }
 
 Loader::LabelEntropy Loader::label_entropy(std::span<const uint32_t> labels) const {
-  auto entropy = impl_->batch_entropy(labels);
+  auto entropy = (*impl_)->batch_entropy(labels);
   return {std::move(entropy.bits), std::move(entropy.label_rows)};
 }
 
-std::shared_ptr<const Batch> Loader::next() { return impl_->next(-1, nullptr); }
+std::shared_ptr<const Batch> Loader::next() { return (*impl_)->next(-1, nullptr); }
 
 std::shared_ptr<const Batch> Loader::next_for(double timeout_seconds, bool* timed_out) {
-  return impl_->next(timeout_seconds < 0 ? 0 : timeout_seconds, timed_out);
+  return (*impl_)->next(timeout_seconds < 0 ? 0 : timeout_seconds, timed_out);
 }
 
-bool Loader::ready() const { return impl_->ready(); }
+bool Loader::ready() const { return (*impl_)->ready(); }
 
-void Loader::cancel() noexcept { impl_->cancel(); }
+void Loader::cancel() noexcept { (*impl_)->cancel(); }
 
-LoaderStats Loader::stats() const { return impl_->stats(); }
-LoaderStats Loader::counts() const { return impl_->counts(); }
+LoaderStats Loader::stats() const { return (*impl_)->stats(); }
+LoaderStats Loader::counts() const { return (*impl_)->counts(); }
 
 }  // namespace penstock

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "pipeline/bucket_store.h"
+#include "pipeline/stored_row.h"
 
 namespace penstock::pipeline {
 namespace {

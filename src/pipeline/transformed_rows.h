@@ -9,7 +9,7 @@
 #include <span>
 
 #include "kernel/packed_row.h"
-#include "pipeline/bucket_store.h"
+#include "pipeline/stored_row.h"
 
 // Packed rows through a TransformPlan into the memory of a batch: what BatchAssembler does when
 // there are transforms. Immutable; any threads at once.

@@ -23,23 +23,17 @@ double entropy_of(std::span<const uint32_t> labels, std::vector<uint64_t>& count
   return std::max(0.0, std::log2(rows) - sum / rows);
 }
 
-}  // namespace
+uint32_t label_of(std::span<const uint32_t> labels, uint64_t position) {
+  if (position < labels.size()) return labels[position];
+  throw InvalidArgument(
+      "there must be a label for each selected row: " + std::to_string(labels.size()) +
+      " labels, and row " + std::to_string(position));
+}
 
-BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labels) {
-  std::vector<uint32_t> by_slot(plan.row_count());
-  std::vector<Placement> placements;
-  for (size_t i = 0; i < plan.visit_count(); ++i) {
-    plan.place(i, placements);
-    const uint64_t first = plan.visit(i).first_position;
-    for (const Placement& each : placements) {
-      if (first + each.row >= labels.size()) {
-        throw InvalidArgument(
-            "there must be a label for each selected row: " + std::to_string(labels.size()) +
-            " labels, and row " + std::to_string(first + each.row));
-      }
-      by_slot[each.slot] = labels[first + each.row];
-    }
-  }
+/// `by_slot`: the labels in the order of the epoch.
+template <typename Plan>
+BatchEntropy entropy_of_batches(const Plan& plan, std::span<const uint32_t> labels,
+                                std::span<const uint32_t> by_slot) {
   const uint32_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
   if (!labels.empty() && most >= labels.size()) {
     throw InvalidArgument("labels must be numbers below that of the rows: " + std::to_string(most) +
@@ -52,9 +46,31 @@ BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labe
   result.bits.reserve(plan.batch_count());
   for (uint64_t batch = 0; batch < plan.batch_count(); ++batch) {
     const uint64_t begin = plan.batch_begin(batch), end = plan.batch_begin(batch + 1);
-    result.bits.push_back(entropy_of(std::span(by_slot).subspan(begin, end - begin), counts));
+    result.bits.push_back(entropy_of(by_slot.subspan(begin, end - begin), counts));
   }
   return result;
+}
+
+}  // namespace
+
+BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labels) {
+  std::vector<uint32_t> by_slot(plan.row_count());
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < plan.visit_count(); ++i) {
+    plan.place(i, placements);
+    const uint64_t first = plan.visit(i).first_position;
+    for (const Placement& each : placements)
+      by_slot[each.slot] = label_of(labels, first + each.row);
+  }
+  return entropy_of_batches(plan, labels, by_slot);
+}
+
+BatchEntropy batch_entropy(const GlobalOrder& order, std::span<const uint32_t> labels) {
+  std::vector<uint32_t> by_slot(order.row_count());
+  for (uint64_t slot = 0; slot < by_slot.size(); ++slot) {
+    by_slot[slot] = label_of(labels, order.position(slot));
+  }
+  return entropy_of_batches(order, labels, by_slot);
 }
 
 }  // namespace penstock::plan

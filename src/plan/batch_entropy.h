@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/epoch_plan.h"
+#include "plan/global_order.h"
 
 // How well an epoch is mixed, told from its plan without reading anything: the entropy of a label
 // (the dataset of a row, say) in each batch.
@@ -19,5 +20,6 @@ struct BatchEntropy {
 /// `labels`: a number for each row, by position in the selection, below the number of rows. Takes 4
 /// bytes a row of the epoch. Throws InvalidArgument for too few labels or one that is too large.
 BatchEntropy batch_entropy(const EpochPlan& plan, std::span<const uint32_t> labels);
+BatchEntropy batch_entropy(const GlobalOrder& order, std::span<const uint32_t> labels);
 
 }  // namespace penstock::plan

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "plan/chunk_visits.h"
+#include "plan/global_order.h"
+#include "plan/global_visits.h"
 #include "plan/occupancy.h"
 #include "plan/random.h"
 #include "plan/rank_cut.h"
@@ -21,6 +23,10 @@ void check_units(std::span<const UnitRows> units, const EpochOptions& options) {
   if (options.chunk_rows != 0 && (!options.shuffle || options.chunks_per_block == 0)) {
     throw InvalidArgument("shuffled chunks need shuffle and one or more chunks in a block");
   }
+  if (options.global_order &&
+      (!options.shuffle || options.chunk_rows != 0 || options.block_rows == 0)) {
+    throw InvalidArgument("a global order needs shuffle, no chunks, and rows in a block");
+  }
   for (const UnitRows& unit : units) {
     if (unit.row_count == 0 || unit.row_count == UINT32_MAX) {
       throw InvalidArgument("a unit to plan must have selected rows, fewer than 2^32 - 1: " +
@@ -28,6 +34,24 @@ void check_units(std::span<const UnitRows> units, const EpochOptions& options) {
                             std::to_string(unit.unit));
     }
   }
+}
+
+bool reads_blocks(const EpochOptions& options) {
+  return options.chunk_rows != 0 || options.global_order;
+}
+
+ChunkVisits block_visits(std::span<const UnitRows> units, const EpochOptions& options,
+                         const GlobalOrder* global) {
+  return global != nullptr ? global_visits(units, *global, options.block_rows)
+                           : chunk_visits(units, options);
+}
+
+std::shared_ptr<const GlobalOrder> global_order(std::span<const UnitRows> units,
+                                                const EpochOptions& options) {
+  if (!options.global_order) return nullptr;
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  return std::make_shared<const GlobalOrder>(rows, options);
 }
 
 std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
@@ -146,12 +170,13 @@ bool by_row(const Placement& a, const Placement& b) {
 EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
                      const RowSampler* sampler)
     : options_(options), sampler_(sampler) {
-  if (sampler_ != nullptr && (!options_.shuffle || options_.chunk_rows != 0)) {
+  if (sampler_ != nullptr && (!options_.shuffle || reads_blocks(options_))) {
     throw InvalidArgument("rows can only be drawn in an epoch of the scatter shuffle");
   }
   check_units(units, options_);
-  if (options_.chunk_rows != 0) {
-    chunks_ = std::make_shared<const ChunkVisits>(chunk_visits(units, options_));
+  global_ = global_order(units, options_);
+  if (reads_blocks(options_)) {
+    chunks_ = std::make_shared<const ChunkVisits>(block_visits(units, options_, global_.get()));
     visits_ = chunks_->visits;
     spread_ = most_visits(*chunks_);
     layout_ = chunk_layout(*chunks_);
@@ -164,16 +189,17 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
     batches_ = batch_cut(units, layout_.row_count(), options_);
     reach_ = batch_reach(layout_, batches_);
   }
-  repeated_slot_ = find_repeated_slot();
-  fingerprint_ = fingerprint_of(units, options_, sampler_);
+  repeated_slot_ = global_ != nullptr ? global_->repeated_slot() : find_repeated_slot();
+  fingerprint_ =
+      global_ != nullptr ? global_->fingerprint() : fingerprint_of(units, options_, sampler_);
 }
 
 uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
                                   uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
                                   uint64_t* least_bytes) {
   check_units(units, options);
-  if (options.chunk_rows != 0) {
-    const ChunkVisits chunks = chunk_visits(units, options);
+  if (reads_blocks(options)) {
+    const ChunkVisits chunks = block_visits(units, options, global_order(units, options).get());
     const BucketLayout layout = chunk_layout(chunks);
     const auto reach = block_reach(layout, batch_cut(units, layout.row_count(), options));
     const uint64_t needed =
@@ -202,6 +228,7 @@ uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOp
 }
 
 void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
+  if (global_ != nullptr) return place_global(visit_index, out);
   const Visit& visit = visits_[visit_index];
   out.resize(visit.row_count());
   if (!options_.shuffle) {
@@ -222,6 +249,26 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
     out[static_cast<size_t>(whole_unit ? rows[row] : index)] = {rows[row], slot};
   });
   if (!whole_unit) std::sort(out.begin(), out.end(), by_row);
+}
+
+// The rows of the unit whose turn comes in the visit's block.
+void EpochPlan::place_global(size_t visit_index, std::vector<Placement>& out) const {
+  const Visit& visit = visits_[visit_index];
+  const auto& blocks = chunks_->block_begin;
+  const auto after = std::upper_bound(blocks.begin(), blocks.end(), visit_index);
+  const uint64_t begin = layout_.rows_before(*std::prev(after));
+  const uint64_t end = layout_.rows_before(*after);
+  out.clear();
+  out.reserve(visit.row_count());
+  for (uint32_t row = 0; row < visit.selected_rows; ++row) {
+    const uint64_t slot = global_->slot(visit.first_position + row);
+    if (begin <= slot && slot < end) out.push_back({row, slot});
+  }
+  if (visit.repeats_row) {
+    const uint64_t slot = *global_->repeated_slot();
+    out.push_back({static_cast<uint32_t>(global_->position(slot) - visit.first_position), slot});
+    std::sort(out.begin(), out.end(), by_row);
+  }
 }
 
 template <typename Row>

@@ -66,6 +66,10 @@ struct EpochOptions {
   /// Not 0: shuffled chunks of so many rows (chunk_visits.h) instead of the scatter shuffle.
   uint32_t chunk_rows = 0;
   uint32_t chunks_per_block = 0;
+  /// The order is one permutation of all rows (global_order.h), whatever is read how.
+  bool global_order = false;
+  /// Of a global order where units are read: rows whose units are read together (global_visits.h).
+  uint64_t block_rows = 0;
 };
 
 /// One reading of a unit: the rows of it that this rank and worker keeps.
@@ -97,6 +101,7 @@ struct Occupancy {
   uint64_t peak_rows = 0;   ///< exact
 };
 
+class GlobalOrder;
 class RowSampler;
 struct ChunkVisits;
 
@@ -162,12 +167,14 @@ class EpochPlan {
   template <typename Row>
   void for_each_slot(size_t visit_index, Row&& row) const;
   std::optional<uint64_t> find_repeated_slot() const;
+  void place_global(size_t visit_index, std::vector<Placement>& out) const;
   /// What the visit's unit has in its order: rows, or draws of them.
   std::vector<uint32_t> unit_order(size_t visit_index) const;
 
   EpochOptions options_;
   const RowSampler* sampler_ = nullptr;
-  std::shared_ptr<const ChunkVisits> chunks_;  ///< of shuffled chunks, else null
+  std::shared_ptr<const GlobalOrder> global_;  ///< of a global order, else null
+  std::shared_ptr<const ChunkVisits> chunks_;  ///< where blocks are read as a whole, else null
   uint32_t spread_ = 1;
   std::vector<Visit> visits_;
   BucketLayout layout_;

@@ -48,6 +48,13 @@ double density(const UnitRows& unit) {
 uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& options,
                          uint32_t units_ahead, uint64_t page_bytes) {
   if (units.empty()) return 0;
+  if (options.global_order) {  // blocks of a batch
+    EpochOptions rows = options;
+    rows.chunk_rows = 1;
+    rows.chunks_per_block =
+        static_cast<uint32_t>(std::min<uint64_t>(most_batch_rows(options), UINT32_MAX));
+    return least_chunk_bytes(units, rows, units_ahead, page_bytes);
+  }
   if (options.chunk_rows != 0) return least_chunk_bytes(units, options, units_ahead, page_bytes);
   std::vector<UnitRows> by_rows(units.begin(), units.end());
   std::vector<UnitRows> by_density = by_rows;

@@ -17,7 +17,7 @@ from conftest import Oracle
         ({"batch_size": -5}, ps.InvalidArgument, "got -5"),
         ({"batch_size": 2.5}, ps.InvalidArgument, "integer, got 2.5"),
         ({"batch_size": True}, ps.InvalidArgument, "integer, got True"),
-        ({"shuffle": "yes"}, ps.InvalidArgument, "True, False or 'chunks', got 'yes'"),
+        ({"shuffle": "yes"}, ps.InvalidArgument, "'global' or 'chunks', got 'yes'"),
         ({"seed": -1}, ps.InvalidArgument, "seed must be 0 or more, got -1"),
         ({"seed": None}, ps.InvalidArgument, "seed must be an integer, got None"),
         (

@@ -130,13 +130,16 @@ def test_blocks_must_fit(stored: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"shuffle": "blocks"}, "True, False or 'chunks', got 'blocks'"),
-        ({"shuffle": 2}, r"True, False or 'chunks', got 2 \(int\)"),
+        ({"shuffle": "blocks"}, "'scatter', 'global' or 'chunks', got 'blocks'"),
+        ({"shuffle": 2}, r"'global' or 'chunks', got 2 \(int\)"),
         ({"shuffle": True, "chunk_size": 64}, "chunk_size is only of shuffle='chunks'"),
         ({"shuffle": False, "chunks_per_block": 64}, "chunks_per_block is only of"),
         ({"shuffle": "chunks", "chunk_size": 0}, "chunk_size must be 1 or more"),
         ({"shuffle": "chunks", "chunks_per_block": 1.5}, "chunks_per_block must be an integer"),
-        ({"shuffle": "chunks", "num_samples": 10}, "shuffle must be True, got 'chunks'"),
+        (
+            {"shuffle": "chunks", "num_samples": 10},
+            "shuffle must be True or 'scatter', got 'chunks'",
+        ),
     ],
 )
 def test_bad_arguments(stored: Path, arguments: dict[str, Any], message: str) -> None:

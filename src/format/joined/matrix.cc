@@ -44,9 +44,11 @@ Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
       Matrix::State::Origin{[held, column_count] { return open_parts(held, column_count); },
                             [held] { return stored_rows(held); }});
   state->value_type = held->front().matrix.value_type();
+  state->addresses_rows = true;
   for (const JoinPart& part : *held) {
     state->value_type = kernel::common_value_type(state->value_type, part.matrix.value_type());
     state->shape = {part.row_offset + part.row_end, column_count};
+    state->addresses_rows = state->addresses_rows && part.matrix.addresses_rows();
     state->stored_bytes += part.matrix.stored_bytes();
     state->fragment_count += part.matrix.fragment_count();
     state->path += (state->path.empty() ? "" : " + ") + part.matrix.uri();

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "format/joined/row_reader.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
@@ -118,6 +119,18 @@ uint64_t JoinedReader::bytes_needed(const RowSelection& rows) const {
     bytes += parts_[i].reader->bytes_needed(own.shifted(-part.row_offset));
   }
   return bytes;
+}
+
+RowReaderPtr JoinedReader::row_reader(const RowSelection& rows) const {
+  std::vector<RowReaderPtr> readers(parts_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const JoinedPart& part = matrix_->parts[i];
+    const auto own = rows & RowSelection::range(part.row_offset, part.row_offset + part.row_end);
+    if (own.empty()) continue;
+    readers[i] = parts_[i].reader->row_reader(own.shifted(-part.row_offset));
+    if (readers[i] == nullptr) return nullptr;
+  }
+  return std::make_shared<JoinedRowReader>(matrix_, shared_from_this(), std::move(readers));
 }
 
 size_t JoinedDecode::packed_bytes(uint32_t row) const {

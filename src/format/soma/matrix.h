@@ -43,6 +43,7 @@ struct Matrix::State {
   uint64_t stored_bytes = 0;
   uint32_t fragment_count = 0;
   std::string layout;
+  bool addresses_rows = false;
   std::optional<DataFrame> rows;
   Origin origin;
 

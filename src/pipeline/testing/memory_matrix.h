@@ -26,7 +26,7 @@
 namespace penstock::pipeline::testing {
 
 /// Where an error is thrown, once, counted over the whole run.
-enum class Fault { kNone, kStart, kFetch, kTask, kPack, kNnz };
+enum class Fault { kNone, kStart, kFetch, kTask, kPack, kNnz, kRead };
 
 struct MemoryMatrixOptions {
   int64_t rows = 1000;
@@ -42,6 +42,7 @@ struct MemoryMatrixOptions {
   int fault_after = 0;  ///< calls that go well before
   uint32_t fetch_microseconds = 0;
   uint32_t task_microseconds = 0;
+  bool addresses_rows = false;  ///< gives a row_reader()
   uint64_t seed = 1;
 };
 
@@ -123,6 +124,23 @@ class MemoryMatrix : public format::MatrixSource,
 
 class MemoryReader;
 
+/// The cells of a row in the reader's columns.
+struct ChosenCells {
+  std::vector<uint32_t> columns;
+  std::vector<float> values;
+  uint32_t wide = 0;
+
+  ChosenCells() = default;
+  ChosenCells(const MemoryReader& reader, int64_t joinid);
+  size_t packed_bytes(const kernel::PackedRowLayout& layout) const {
+    return layout.record_bytes(static_cast<uint32_t>(columns.size()), wide);
+  }
+  void pack(const kernel::PackedRowLayout& layout, std::byte* destination) const {
+    kernel::pack_row(layout, std::span<const uint32_t>(columns),
+                     reinterpret_cast<const std::byte*>(values.data()), wide, destination);
+  }
+};
+
 class MemoryDecode : public format::UnitDecode {
  public:
   const MemoryReader* reader() const { return reader_.get(); }
@@ -144,11 +162,6 @@ class MemoryDecode : public format::UnitDecode {
   uint64_t bytes_read() const override;
 
  private:
-  struct Staged {
-    std::vector<uint32_t> columns;
-    std::vector<float> values;
-    uint32_t wide = 0;
-  };
   void require(bool condition, const char* what) const {
     if (!condition) throw Internal(std::string("test source: ") + what);
   }
@@ -156,7 +169,7 @@ class MemoryDecode : public format::UnitDecode {
   std::shared_ptr<const MemoryReader> reader_;
   uint32_t unit_;
   std::vector<int64_t> rows_;
-  std::vector<Staged> staged_;
+  std::vector<ChosenCells> staged_;
   std::atomic<bool> fetched_{false};
   std::atomic<size_t> first_phase_done_{0};
   std::atomic<size_t> last_phase_done_{0};
@@ -206,11 +219,17 @@ class MemoryReader : public format::MatrixReader,
   }
   uint64_t bytes_needed(const RowSelection& rows) const override {
     uint64_t bytes = 0;
+    if (matrix_->options().addresses_rows) {
+      for (const int64_t row : rows.to_vector()) bytes += 2 * matrix_->row(row).columns.size();
+      return bytes;
+    }
     for (const auto& unit : matrix_->units()) {
       if (rows.rank(unit.row_end) > rows.rank(unit.row_begin)) bytes += unit.stored_bytes;
     }
     return bytes;
   }
+
+  format::RowReaderPtr row_reader(const RowSelection& rows) const override;
 
   const MemoryMatrix& matrix() const { return *matrix_; }
   const std::vector<int64_t>& columns() const { return columns_; }
@@ -237,6 +256,73 @@ inline void MemoryDecode::fetch() {
   require(!fetched_.exchange(true), "fetched twice");
 }
 
+inline ChosenCells::ChosenCells(const MemoryReader& reader, int64_t joinid) {
+  const MemoryRow& row = reader.matrix().row(joinid);
+  const auto& chosen = reader.columns();
+  for (size_t k = 0; k < row.columns.size(); ++k) {
+    const auto at = std::lower_bound(chosen.begin(), chosen.end(), row.columns[k]);
+    if (at == chosen.end() || *at != row.columns[k]) continue;
+    columns.push_back(static_cast<uint32_t>(at - chosen.begin()));
+    values.push_back(row.values[k]);
+  }
+  wide = kernel::choose_wide_count(reader.row_layout(),
+                                   reinterpret_cast<const std::byte*>(values.data()),
+                                   static_cast<uint32_t>(columns.size()));
+}
+
+/// Rows one by one; counts what was announced by prefetch().
+class MemoryRowReader : public format::RowReader {
+ public:
+  explicit MemoryRowReader(std::shared_ptr<const MemoryReader> reader)
+      : reader_(std::move(reader)) {}
+
+  const kernel::PackedRowLayout& row_layout() const override { return reader_->row_layout(); }
+  void read(std::span<const int64_t> rows, format::RowBuffer& out) const override {
+    lose_time(reader_->matrix().options().fetch_microseconds);
+    reader_->matrix().maybe_fail(Fault::kRead);
+    std::vector<ChosenCells> cells;
+    size_t bytes = 0;
+    for (const int64_t row : rows) {
+      if (row < 0 || row >= reader_->matrix().options().rows) throw InvalidArgument("no such row");
+      cells.emplace_back(*reader_, row);
+      bytes += cells.back().packed_bytes(row_layout());
+    }
+    out.bytes.resize_discard(bytes);
+    out.records.clear();
+    out.nnz.clear();
+    std::byte* at = out.bytes.data();
+    for (const ChosenCells& each : cells) {
+      each.pack(row_layout(), at);
+      out.records.push_back(at);
+      out.nnz.push_back(static_cast<uint32_t>(each.columns.size()));
+      at += each.packed_bytes(row_layout());
+    }
+    out.bytes_read = bytes_needed(rows);
+  }
+  void prefetch(std::span<const int64_t> rows) const noexcept override {
+    announced_ += rows.size();
+  }
+  double buffer_bytes_per_row() const override {
+    return sizeof(kernel::PackedRowHeader) + 8 +
+           reader_->matrix().options().max_nnz * reader_->packed_bytes_per_cell();
+  }
+  uint64_t bytes_needed(std::span<const int64_t> rows) const override {
+    uint64_t bytes = 0;
+    for (const int64_t row : rows) bytes += 2 * reader_->matrix().row(row).columns.size();
+    return bytes;
+  }
+  uint64_t announced() const noexcept { return announced_; }
+
+ private:
+  std::shared_ptr<const MemoryReader> reader_;
+  mutable std::atomic<uint64_t> announced_{0};
+};
+
+inline format::RowReaderPtr MemoryReader::row_reader(const RowSelection&) const {
+  if (!matrix_->options().addresses_rows) return nullptr;
+  return std::make_shared<MemoryRowReader>(shared_from_this());
+}
+
 inline void MemoryDecode::run(size_t phase, size_t task) {
   lose_time(reader_->matrix().options().task_microseconds);
   reader_->matrix().maybe_fail(Fault::kTask);
@@ -247,18 +333,7 @@ inline void MemoryDecode::run(size_t phase, size_t task) {
   }
   require(first_phase_done_ == 2, "a phase began before the one before ended");
   for (size_t i = task * 7; i < std::min(rows_.size(), task * 7 + 7); ++i) {
-    const MemoryRow& row = reader_->matrix().row(rows_[i]);
-    Staged& staged = staged_[i];
-    const auto& columns = reader_->columns();
-    for (size_t k = 0; k < row.columns.size(); ++k) {
-      const auto at = std::lower_bound(columns.begin(), columns.end(), row.columns[k]);
-      if (at == columns.end() || *at != row.columns[k]) continue;
-      staged.columns.push_back(static_cast<uint32_t>(at - columns.begin()));
-      staged.values.push_back(row.values[k]);
-    }
-    staged.wide = kernel::choose_wide_count(
-        reader_->row_layout(), reinterpret_cast<const std::byte*>(staged.values.data()),
-        static_cast<uint32_t>(staged.columns.size()));
+    staged_[i] = ChosenCells(*reader_, rows_[i]);
   }
   ++last_phase_done_;
 }
@@ -270,17 +345,12 @@ inline uint32_t MemoryDecode::nnz(uint32_t row) const {
 }
 
 inline size_t MemoryDecode::packed_bytes(uint32_t row) const {
-  const Staged& staged = staged_.at(row);
-  return reader_->row_layout().record_bytes(static_cast<uint32_t>(staged.columns.size()),
-                                            staged.wide);
+  return staged_.at(row).packed_bytes(reader_->row_layout());
 }
 
 inline void MemoryDecode::pack(uint32_t row, std::byte* destination) const {
   reader_->matrix().maybe_fail(Fault::kPack);
-  const Staged& staged = staged_.at(row);
-  kernel::pack_row(reader_->row_layout(), std::span<const uint32_t>(staged.columns),
-                   reinterpret_cast<const std::byte*>(staged.values.data()), staged.wide,
-                   destination);
+  staged_.at(row).pack(reader_->row_layout(), destination);
 }
 
 inline uint64_t MemoryDecode::bytes_read() const {

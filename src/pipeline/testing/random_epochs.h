@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/epoch_stream.h"
+#include "pipeline/make_stream.h"
 #include "pipeline/testing/memory_matrix.h"
 
 // Random epochs over a MemoryMatrix, and a reader that checks every value of them.
@@ -22,7 +22,7 @@ inline constexpr uint64_t kAmple = 64_MiB;
 inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matrix,
                                        const LoaderOptions& options, LoaderStats* stats = nullptr,
                                        std::vector<size_t>* repeated = nullptr) {
-  EpochStream stream(matrix, options);
+  const auto stream = make_stream(matrix, options);
   const RowSelection rows =
       options.rows ? *options.rows : RowSelection::range(0, matrix->options().rows);
   std::vector<int64_t> column_of(static_cast<size_t>(matrix->options().columns), -1);
@@ -35,7 +35,7 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
   }
   std::vector<int64_t> order;
   uint64_t batches = 0;
-  while (auto batch = stream.next(-1, nullptr)) {
+  while (auto batch = stream->next(-1, nullptr)) {
     ++batches;
     if (repeated != nullptr && batch->repeated_row()) {
       repeated->push_back(order.size() + *batch->repeated_row());
@@ -89,13 +89,13 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
       }
     }
   }
-  EXPECT_EQ(batches, stream.size() - options.first_batch);
+  EXPECT_EQ(batches, stream->size() - options.first_batch);
   if (options.first_batch == 0) {
-    EXPECT_EQ(order.size(), stream.row_count());
+    EXPECT_EQ(order.size(), stream->row_count());
   }
-  EXPECT_EQ(stream.next(-1, nullptr), nullptr);
-  EXPECT_EQ(stream.next(0.01, nullptr), nullptr);
-  const LoaderStats seen = stream.stats();
+  EXPECT_EQ(stream->next(-1, nullptr), nullptr);
+  EXPECT_EQ(stream->next(0.01, nullptr), nullptr);
+  const LoaderStats seen = stream->stats();
   EXPECT_EQ(seen.cells, order.size());
   EXPECT_EQ(seen.batches, batches);
   if (stats != nullptr) *stats = seen;
@@ -185,7 +185,7 @@ inline Case tiny_case(uint64_t seed) {
 inline uint64_t least_budget(Case test) {
   test.options.memory_budget = 1;
   try {
-    EpochStream stream(test.matrix, test.options);
+    make_stream(test.matrix, test.options);
     return 1;
   } catch (const ResourceExhausted& error) {
     const std::string text = error.what();
