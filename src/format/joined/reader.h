@@ -73,6 +73,7 @@ class JoinedDecode final : public UnitDecode {
   void pack(uint32_t row, std::byte* destination) const override;
   uint64_t bytes_read() const override { return decode_->bytes_read(); }
   uint64_t read_count() const override { return decode_->read_count(); }
+  uint64_t cached_bytes() const override { return decode_->cached_bytes(); }
   void take_buffers(UnitDecode& finished) override {
     auto* const other = dynamic_cast<JoinedDecode*>(&finished);
     if (other != nullptr && other->part_ == part_) decode_->take_buffers(*other->decode_);
