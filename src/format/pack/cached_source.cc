@@ -24,9 +24,7 @@ constexpr double kRecordBytes = 1.5;
 class CachedSource final : public MatrixSource {
  public:
   CachedSource(MatrixSourcePtr source, std::shared_ptr<CacheFolder> folder)
-      : source_(std::move(source)), folder_(std::move(folder)), info_(source_->info()) {
-    info_.addresses_rows = false;
-  }
+      : source_(std::move(source)), folder_(std::move(folder)), info_(source_->info()) {}
 
   const MatrixInfo& info() const override { return info_; }
   std::span<const plan::FetchUnit> units() const override { return source_->units(); }

@@ -211,7 +211,6 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
   const auto cached = source(folder());
   const auto reader = cached->reader(columns);
   const auto all = RowSelection::range(0, 2000);
-  EXPECT_FALSE(cached->info().addresses_rows);
   EXPECT_EQ(reader->row_reader(all), nullptr);
   read(*cached, 2, 0);
   EXPECT_EQ(reader->row_reader(all), nullptr);

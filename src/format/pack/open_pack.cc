@@ -61,6 +61,7 @@ std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
   auto state = std::make_shared<Matrix::State>(
       Matrix::State::Origin{[=] { return open_source(store, folder, layer, threads); },
                             [obs] { return std::optional<RowSelection>(obs.select("")); }});
+  state->addresses_rows = true;
   state->store = store;
   state->path = folder;
   state->shape = {layer.rows, layer.columns};

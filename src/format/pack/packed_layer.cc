@@ -113,7 +113,6 @@ std::shared_ptr<const PackedLayer> make_layer(std::vector<std::shared_ptr<const 
   for (size_t i = 1; i < units.size(); ++i) units[i - 1].row_end = units[i].row_begin;
   units.back().row_end = layer->info.row_domain_end;
   layer->info.tile_count = units.size();
-  layer->info.addresses_rows = true;
   return layer;
 }
 
