@@ -138,6 +138,31 @@ def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) ->
         torch.testing.assert_close(model.module.state_dict()[name], each, rtol=1e-5, atol=1e-6)
 
 
+def test_accuracy_is_that_of_all_ranks(cells: Oracle, tmp_path: Path) -> None:
+    """Of a SCANVI, whose metrics scvi-tools does not sum; the best model is chosen by it."""
+    data = pscvi.DataModule(
+        cells.path, "SCANVI", labels_key="kind", unlabeled_category="Unknown", batch_size=1_000,
+        train_size=0.5,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = data.create_model(n_latent=4)
+    pscvi.train(
+        model, data, devices=2, accelerator="cpu", max_epochs=2, seed=0, progress=False,
+        checkpoint=tmp_path, checkpoint_monitor="validation_accuracy", callbacks=[FixedNoise(tmp_path)],
+    )  # fmt: skip
+    best = json.loads((tmp_path / "best.json").read_text())
+    found = model.history["validation_accuracy"]["validation_accuracy"].astype(float).tolist()
+    assert (best["score"], best["epoch"]) == (pytest.approx(max(found)), int(np.argmax(found)))
+    kinds = cells.obs["kind"].to_numpy()
+    held_out = data.val_idx[kinds[data.val_idx] != "Unknown"]
+    for epoch, accuracy in enumerate(found):
+        model.module.load_state_dict(torch.load(tmp_path / f"{epoch}.pt"))
+        said = pscvi.predict(model, data).values
+        # A rank has its share of the labelled cells in one batch. scvi-tools weighs it by all cells of
+        # the batch, 83 and 82.
+        assert accuracy == pytest.approx((said == kinds)[held_out].mean(), abs=0.01)
+
+
 def rank_that_fails(rank_to_fail: int) -> int:
     import os
     import time

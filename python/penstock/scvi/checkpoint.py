@@ -95,7 +95,8 @@ class Checkpoints(Callback):
             raise RuntimeError(f"no metric {self.monitor!r} was logged; there are {known}")
         score = float(trainer.callback_metrics[self.monitor])
         best = math.inf if self.best_score is None else self._sign * self.best_score
-        if self._sign * score < best:
+        # Rank 0 decides: a metric that is not summed over ranks must not part them.
+        if trainer.strategy.broadcast(self._sign * score < best):
             self._keep(trainer, score)
 
     def _keep(self, trainer: Any, score: float | None) -> None:

@@ -55,7 +55,7 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
     rank, world_size = find_rank()
     torch.manual_seed(run.seed)
     callbacks, checkpoints = _callbacks(run)
-    with _without_false_warning(world_size):
+    with _without_false_warning(world_size), _summed_metrics(model, world_size):
         model.train(
             max_epochs=run.max_epochs,
             accelerator=run.accelerator,
@@ -128,6 +128,30 @@ def _without_false_warning(world_size: int) -> Iterator[None]:
         # A Dataset divides its cells among workers by itself.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         yield
+
+
+@contextlib.contextmanager
+def _summed_metrics(model: Any, world_size: int) -> Iterator[None]:
+    """Have every metric of an epoch be that of all ranks.
+
+    scvi-tools sums those of the ELBO; accuracy and the like of SCANVI are each rank's own.
+    """
+    if world_size == 1:
+        yield
+        return
+    plan: Any = type(model)._training_plan_cls
+
+    class SummedPlan(plan):  # type: ignore[misc]
+        def log(self, name: str, value: Any, *arguments: Any, **options: Any) -> None:
+            if options.get("on_epoch"):
+                options.setdefault("sync_dist", True)
+            super().log(name, value, *arguments, **options)
+
+    model._training_plan_cls = SummedPlan
+    try:
+        yield
+    finally:
+        del model._training_plan_cls
 
 
 def last_checkpoint(folder: Path) -> Path | None:
