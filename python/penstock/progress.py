@@ -121,5 +121,11 @@ def _cells(batch: Any) -> int:
 def _stream(file: TextIO | None) -> TextIO | None:
     if file is not None:
         return file
-    seen = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    seen = sys.stderr is not None and (sys.stderr.isatty() or _in_notebook())
     return sys.stderr if seen else None
+
+
+def _in_notebook() -> bool:
+    """Whether this process is a Jupyter kernel, and not one that has only imported such things."""
+    ipython: Any = sys.modules.get("IPython")
+    return hasattr(ipython.get_ipython(), "kernel") if ipython is not None else False

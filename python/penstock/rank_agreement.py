@@ -210,7 +210,10 @@ def _default_store() -> Any:
         return None
     # Not public, but the only way to what init_process_group made; MPI has none.
     find = getattr(distributed.distributed_c10d, "_get_default_store", None)
-    return None if find is None else find()
+    try:
+        return None if find is None else find()
+    except ValueError:  # no default process group after all
+        return None
 
 
 def _after_fork() -> None:

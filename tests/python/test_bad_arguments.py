@@ -189,7 +189,7 @@ def test_bad_sources(tmp_path, soma_small: Oracle) -> None:
         with pytest.raises(ps.InvalidArgument) as error:
             ps.open(path)
         assert str(error.value) == f"not a SOMA experiment: {what}, {path}"
-    with pytest.raises(ps.Unsupported, match="s3"):
-        ps.open("s3://bucket/experiment")
+    with pytest.raises(ps.Unsupported, match="gs"):
+        ps.open("gs://bucket/experiment")
     with pytest.raises(ps.InvalidArgument, match=r"made from a path or URI, .*, got 5"):
         ps.Dataset(5)

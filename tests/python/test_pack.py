@@ -88,17 +88,18 @@ def test_filters_shuffles_and_genes(census_like: Oracle, tmp_path: Path) -> None
     some = source.obs.to_pandas(value_filter=query)["soma_joinid"]
     assert packed.obs.to_pandas(value_filter=query)["soma_joinid"].tolist() == some.tolist()
     genes = "soma_joinid >= 100 and soma_joinid < 1700"
-    for budget in ("64MiB", "2GiB"):
+    for budget, shuffle in (("64MiB", "scatter"), ("2GiB", "scatter"), ("64MiB", True)):
         seen = []
         ds = ps.Dataset(
-            packed, obs_query=query or None, var_query=genes, sparse=True, batch_size=64,
-            memory_budget=budget,
+            packed, obs_query=query, var_query=genes, sparse=True, batch_size=64,
+            memory_budget=budget, shuffle=shuffle,
         )  # fmt: skip
         for X, obs in ds:
             assert (census_like.X[obs["soma_joinid"], 100:1700] != X).nnz == 0
             seen.append(obs["soma_joinid"])
         assert sorted(np.concatenate(seen)) == sorted(some)
-        assert ds.stats.read_amplification <= 1.01
+        if shuffle == "scatter":  # else what lies between rows on a page of the disk is read, too
+            assert ds.stats.read_amplification <= 1.01
     assert packed.x().stored_bytes < source.x().stored_bytes
 
 
