@@ -1,4 +1,4 @@
-"""Ranks compare what they are about to read; docs/design/0008-ranks-compare.md."""
+"""Ranks compare what they are about to read; docs/design/0012-ranks-compare.md."""
 
 from __future__ import annotations
 
