@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,20 @@ from .storage_options import storage_texts
 RELEASE_DIRECTORY = "https://census.cellxgene.cziscience.com/cellxgene-census/v1/release.json"
 
 _TIMEOUT_SECONDS = 30
+_MOST_BYTES = 16 << 20  # the Census's own directory has some 10 KB
+
+
+@dataclass(frozen=True)
+class CensusRelease:
+    """Where a release lies; `region` is that of its bucket."""
+
+    version: str
+    uri: str
+    region: str | None = None
+
+    def experiment(self, organism: str) -> str:
+        """Address of an organism's experiment."""
+        return f"{self.uri.rstrip('/')}/census_data/{organism}"
 
 
 def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
@@ -43,7 +58,8 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            listed = json.load(answer)
+            text = answer.read(_MOST_BYTES + 1)
+        listed = json.loads(text) if len(text) <= _MOST_BYTES else None
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise IoError(f"the Census's release directory does not answer ({reason}): {url}") from None
@@ -60,6 +76,34 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
         if isinstance(entry, dict):
             releases[name] = entry
     return releases
+
+
+def find_release(version: str, directory: str | None = None) -> CensusRelease:
+    """Look a release up by its name or alias.
+
+    Raises
+    ------
+    NotFound
+        No such release; the message lists what there is.
+    CorruptData
+        It has no address of its SOMA.
+    IoError
+        See `census_releases`.
+    """
+    releases = census_releases(directory)
+    release = releases.get(version)
+    if release is None:
+        raise NotFound(
+            f"there is no Census release {version!r}; there are {', '.join(sorted(releases))}"
+        )
+    place = release.get("soma")
+    uri = place.get("uri") if isinstance(place, dict) else None
+    if not isinstance(place, dict) or not isinstance(uri, str):
+        raise CorruptData(f"release {version!r} of the Census has no soma uri")
+    region = place.get("s3_region")
+    return CensusRelease(
+        str(release.get("release_build", version)), uri, str(region) if region else None
+    )
 
 
 def open_census(
@@ -100,23 +144,12 @@ def open_census(
     """
     checked_text("organism", organism)
     checked_text("version", version)
-    releases = census_releases(directory)
-    release = releases.get(version)
-    if release is None:
-        raise NotFound(
-            f"there is no Census release {version!r}; there are {', '.join(sorted(releases))}"
-        )
-    place = release.get("soma")
-    uri = place.get("uri") if isinstance(place, dict) else None
-    if not isinstance(place, dict) or not isinstance(uri, str):
-        raise CorruptData(f"release {version!r} of the Census has no soma uri")
+    release = find_release(version, directory)
     options = dict(storage_texts(storage_options))
-    if uri.startswith("s3://"):
+    if release.uri.startswith("s3://"):
         if not {"access_key_id", "profile"} & options.keys():
             options.setdefault("anonymous", "true")
-        if place.get("s3_region") and "endpoint" not in options:
-            options.setdefault("region", str(place["s3_region"]))
+        if release.region and "endpoint" not in options:
+            options.setdefault("region", release.region)
     name = organism.strip().lower().replace(" ", "_")
-    return open(
-        f"{uri.rstrip('/')}/census_data/{name}", timestamp, threads, storage_options=options
-    )
+    return open(release.experiment(name), timestamp, threads, storage_options=options)

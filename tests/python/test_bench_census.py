@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 import tiledbsoma
 from conftest import Oracle
-from penstock import InvalidArgument, IoError
-from penstock.bench.census_release import COLLECTION, resolve
+from penstock import CorruptData, IoError, NotFound, census
+from penstock.bench.target import COLLECTION
+from penstock.census import find_release
 from penstock.cli import main
 
 
@@ -50,7 +51,7 @@ def test_releases(served: tuple[str, dict]) -> None:
         "soma": {"uri": "s3://bucket/2023-12-15/soma/", "s3_region": "us-west-2"},
     }
     for name in ("2023-12-15", "stable", "latest"):
-        release = resolve(name, address)
+        release = find_release(name, address)
         assert (release.version, release.region) == ("2023-12-15", "us-west-2")
         assert release.experiment("mus_musculus") == (
             "s3://bucket/2023-12-15/soma/census_data/mus_musculus"
@@ -61,16 +62,23 @@ def test_releases_that_are_none(served: tuple[str, dict], monkeypatch: pytest.Mo
     address, entries = served
     entries["broken"] = {"h5ads": {}}
     monkeypatch.setenv("PENSTOCK_CENSUS_DIRECTORY", address)
-    for name, words in (("1999", "no release '1999'; it has .*stable"), ("loop", "no release 'loop'"),
-                        ("broken", "no address of its SOMA")):  # fmt: skip
-        with pytest.raises(InvalidArgument, match=words):
-            resolve(name)
-    with pytest.raises(IoError, match="cannot read"):
-        resolve("stable", address.replace("release.json", "none"))
-    with pytest.raises(IoError, match="no JSON"):
-        resolve("stable", address.replace("release.json", "html"))
-    with pytest.raises(IoError, match="cannot read"):
-        resolve("stable", "http://127.0.0.1:9/release.json")
+    for name, error, words in (
+        ("1999", NotFound, "no Census release '1999'; there are broken"),
+        ("loop", NotFound, "no Census release 'loop'"),
+        ("broken", CorruptData, "'broken' of the Census has no soma uri"),
+    ):
+        with pytest.raises(error, match=words):
+            find_release(name)
+    with pytest.raises(IoError, match=r"does not answer.*/none"):
+        find_release("stable", address.replace("release.json", "none"))
+    with pytest.raises(CorruptData, match=r"not a release directory: .*/html"):
+        find_release("stable", address.replace("release.json", "html"))
+    monkeypatch.setattr(census, "_MOST_BYTES", 100)
+    with pytest.raises(CorruptData, match="not a release directory"):
+        find_release("stable")
+    monkeypatch.undo()
+    with pytest.raises(IoError, match="does not answer"):
+        find_release("stable", "http://127.0.0.1:9/release.json")
 
 
 def test_a_slice_of_a_collection(

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..census import find_release
 from ..errors import InvalidArgument, NotFound
-from .census_release import COLLECTION, resolve
 from .dataset_slice import DatasetSlice, value_filter
+
+COLLECTION = "283d65eb-dd53-496d-adb7-7570c7caa443"  # what alb slices, 138 human datasets
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def make_target(
     if uri is None:
         if census_uri is None:
             assert census is not None
-            release = resolve(census, directory)
+            release = find_release(census, directory)
             census_uri, region = release.uri, region or release.region
         uri = f"{census_uri.rstrip('/')}/census_data/{organism}"
     if datasets is not None:
