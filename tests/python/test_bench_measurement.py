@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -217,9 +218,11 @@ def test_memory_of_a_tree_counts_children() -> None:
 def test_peaks_begin_again() -> None:
     memory = tree_memory.TreeMemory(os.getpid())
     try:
-        block = bytearray(os.urandom(1)) * (96 << 20)
+        block = mmap.mmap(-1, 96 << 20)  # goes back to the kernel whatever malloc keeps
+        for page in range(0, len(block), mmap.PAGESIZE):
+            block[page] = 1
         high = memory.take()
-        del block
+        block.close()
         memory.take()
         assert memory.take().uss < high.uss - (64 << 20)
     finally:
