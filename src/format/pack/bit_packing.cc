@@ -23,7 +23,60 @@ void unpack_scalar(const std::byte* in, size_t begin, size_t count, unsigned wid
   }
 }
 
+template <typename T>
+void pack_scalar(const T* values, size_t count, unsigned width, std::byte* out) noexcept {
+  const uint64_t mask = (uint64_t{1} << width) - 1;
+  uint64_t bits = 0;
+  unsigned held = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bits |= (values[i] & mask) << held;
+    held += width;
+    if (held >= 32) {
+      const auto low = static_cast<uint32_t>(bits);
+      std::memcpy(out, &low, sizeof(low));
+      out += sizeof(low);
+      bits >>= 32;
+      held -= 32;
+    }
+  }
+  if (held != 0) std::memcpy(out, &bits, (held + 7) / 8);
+}
+
 #if PENSTOCK_X86_PATHS
+
+#define PENSTOCK_TARGET_BMI2 __attribute__((target("bmi2")))
+
+bool has_bmi2() noexcept {
+  static const bool has = __builtin_cpu_supports("bmi2");
+  return has;
+}
+
+uint64_t load_word(const void* from) noexcept {
+  uint64_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+PENSTOCK_TARGET_BMI2 void pack_bmi2(const uint8_t* values, size_t count, unsigned width,
+                                    std::byte* out) noexcept {
+  const uint64_t mask = 0x0101010101010101U * ((uint64_t{1} << width) - 1);
+  for (size_t i = 0; i < count; i += 8, out += width) {
+    const uint64_t bits = _pext_u64(load_word(values + i), mask);
+    std::memcpy(out, &bits, sizeof(bits));
+  }
+}
+
+PENSTOCK_TARGET_BMI2 void pack_bmi2(const uint16_t* values, size_t count, unsigned width,
+                                    std::byte* out) noexcept {
+  const uint64_t mask = 0x0001000100010001U * ((uint64_t{1} << width) - 1);
+  for (size_t i = 0; i < count; i += 8, out += width) {
+    // Eight values are up to 128 bits: the second four begin in the middle of a byte, maybe.
+    const uint64_t first = _pext_u64(load_word(values + i), mask);
+    const uint64_t second = _pext_u64(load_word(values + i + 4), mask);
+    const unsigned __int128 bits = first | static_cast<unsigned __int128>(second) << (4 * width);
+    std::memcpy(out, &bits, sizeof(bits));
+  }
+}
 
 /// Where four values of a width are, for the first and the second four of eight: bytes of each to
 /// its lane, then how far it is shifted down.
@@ -150,21 +203,27 @@ PENSTOCK_TARGET_AVX2 size_t unpack_counts_avx2(const std::byte* in, size_t count
 
 }  // namespace
 
-void pack_bits(const uint32_t* values, size_t count, unsigned width, std::byte* out) noexcept {
-  uint64_t bits = 0;
-  unsigned held = 0;
-  for (size_t i = 0; i < count; ++i) {
-    bits |= uint64_t{values[i]} << held;
-    held += width;
-    if (held >= 32) {
-      const auto low = static_cast<uint32_t>(bits);
-      std::memcpy(out, &low, sizeof(low));
-      out += sizeof(low);
-      bits >>= 32;
-      held -= 32;
-    }
-  }
-  if (held != 0) std::memcpy(out, &bits, (held + 7) / 8);
+void pack_bits(const uint8_t* values, size_t count, unsigned width, std::byte* out,
+               VectorPath path) noexcept {
+#if PENSTOCK_X86_PATHS
+  if (path == VectorPath::kAvx2 && has_bmi2()) return pack_bmi2(values, count, width, out);
+#endif
+  static_cast<void>(path);
+  pack_scalar(values, count, width, out);
+}
+
+void pack_bits(const uint16_t* values, size_t count, unsigned width, std::byte* out,
+               VectorPath path) noexcept {
+#if PENSTOCK_X86_PATHS
+  if (path == VectorPath::kAvx2 && has_bmi2()) return pack_bmi2(values, count, width, out);
+#endif
+  static_cast<void>(path);
+  pack_scalar(values, count, width, out);
+}
+
+void pack_bits(const uint32_t* values, size_t count, unsigned width, std::byte* out,
+               VectorPath /*path*/) noexcept {
+  pack_scalar(values, count, width, out);
 }
 
 void unpack_bits(const std::byte* in, size_t count, unsigned width, uint16_t* out,

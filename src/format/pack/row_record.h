@@ -9,6 +9,7 @@
 #include "base/byte_reader.h"
 #include "base/vector_path.h"
 #include "format/pack/bit_packing.h"
+#include "format/pack/block_writer.h"
 #include "kernel/packed_row.h"
 
 // A row as it is stored: about 1.2 bytes a non-zero of real counts. docs/pack-format.md has the
@@ -46,23 +47,25 @@ struct RowShape {
 class RowEncoder {
  public:
   /// `layout`: of the rows that come, with all `column_count` columns.
-  RowEncoder(const kernel::PackedRowLayout& layout, uint64_t column_count);
+  RowEncoder(const kernel::PackedRowLayout& layout, uint64_t column_count,
+             VectorPath path = best_vector_path());
 
   /// Appends the record of a packed row. Returns its length.
   size_t append(const std::byte* packed_row, std::vector<std::byte>& out);
 
  private:
-  struct Block;
-  void append_gaps(const kernel::PackedRowView& row, bool repeats);
+  template <typename Index>
+  bool append_columns(const kernel::PackedRowView& row);
+  template <typename Index>
+  bool append_gaps(const kernel::PackedRowView& row, Index step);
   bool append_counts(const kernel::PackedRowView& row, uint32_t& wide_count);
-  void append_block(const uint32_t* numbers, const bool* escaped, size_t count);
   void append_raw(const kernel::PackedRowView& row);
 
   kernel::PackedRowLayout layout_;
   std::vector<std::byte> body_;     // of the record that is made
   std::vector<std::byte> escapes_;  // exact values
-  std::vector<std::byte> blocks_;   // where append_block writes
-  std::vector<std::byte> values_;   // blocks of the values
+  BlockWriter gaps_;
+  BlockWriter counts_;
 };
 
 class RowDecoder {

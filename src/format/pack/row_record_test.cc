@@ -70,12 +70,14 @@ TEST(RowRecord, RoundTripOfEveryKind) {
     for (const uint32_t columns : {1U, 50U, 3000U, 65536U, 65537U, 100000U}) {
       const auto layout = make_row_layout(columns, type);
       RowEncoder encoder(layout, columns);
+      RowEncoder scalar(layout, columns, VectorPath::kScalar);
       for (const RowKind kind : kRowKinds) {
         for (const uint32_t wanted : {0U, 1U, 15U, 127U, 128U, 129U, 700U, 3000U}) {
           const uint32_t nnz = std::min(wanted, columns);
           const bool repeats = nnz > 1 && random() % 4 == 0;
           const auto row = random_packed_row(random, layout, kind, nnz, columns, repeats);
           const auto bytes = stored(encoder, row);
+          ASSERT_EQ(stored(scalar, row), bytes);
           for (const VectorPath path : kPaths) {
             if (!runs_here(path)) continue;
             const RowDecoder decoder(layout, columns, path);
