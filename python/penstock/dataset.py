@@ -10,33 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from . import _core, display, matrix_batches
+from . import display
 from .arguments import checked_int
 from .batch_format import BatchFormat
 from .changed_settings import with_settings
-from .device.checks import check_main_process
+from .dataset_epochs import DatasetEpochs
 from .encoders import Encoder, checked_encoders
-from .epoch_counts import WorkerTotal
-from .epoch_course import Course
-from .epoch_iterator import EpochIterator, EpochProgress
-from .epoch_position import Position, check_selection
-from .epoch_state import EpochState, check_enough_cells
+from .epoch_iterator import EpochProgress
+from .epoch_state import EpochState
 from .errors import InvalidArgument
 from .experiment import Experiment
-from .global_shuffle import warn_of_cost
-from .loader_settings import GLOBAL, LoaderSettings
-from .loader_stats import LoaderStats, from_core
+from .loader_settings import LoaderSettings
 from .local_cache import LocalCache
-from .obs_batches import ObsBatches
 from .random_split import part_sizes, split
-from .running_epoch import RunningEpoch
 from .sampling import Balance
-from .selection import Selection
 from .sharding import Share
 from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, shuffle_report
 from .sources import resolve_source
-from .table import DataFrame
 from .to_anndata import to_anndata
 from .torch_adapter import register_with_torch
 from .transforms import Transform
@@ -45,7 +36,7 @@ if TYPE_CHECKING:
     from .axis_query import AxisQuery
 
 
-class Dataset:
+class Dataset(DatasetEpochs):
     """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
@@ -270,234 +261,6 @@ class Dataset:
         self._epochs = EpochState()
         self._forget()
 
-    def _forget(self) -> None:
-        """Drop what depends on the rows and is made again when needed."""
-        self._obs_batches: ObsBatches | None = None
-        self._lengths: dict[tuple[int, int], int] = {}
-        self._worker_total = WorkerTotal()
-        self._progress = EpochProgress()
-        self._warned_of_cost = False
-
-    # What it holds
-
-    @property
-    def n_obs(self) -> int:
-        """Number of cells selected, over all ranks."""
-        return len(self._selection.rows)
-
-    @property
-    def n_vars(self) -> int:
-        """Number of genes selected: the columns of X, those of `SelectGenes` where there is one."""
-        return self._selection.n_columns
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(cells, genes)."""
-        return self.n_obs, self.n_vars
-
-    @property
-    def obs(self) -> DataFrame:
-        """The selected cells, ascending by joinid, with all stored columns."""
-        return self._selection.obs
-
-    @property
-    def var(self) -> DataFrame:
-        """The selected genes, in the order of the columns of X, with all stored columns."""
-        return self._selection.var
-
-    @property
-    def var_names(self) -> npt.NDArray[Any]:
-        """Names of X's columns: from the argument `var_names`, var's usual ones, else joinids."""
-        return self._selection.var_names
-
-    @property
-    def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
-        """What is done to X, as it was given."""
-        chain = self._selection.transforms
-        return () if chain is None else chain.steps
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment that it reads."""
-        return self._selection.experiment
-
-    @property
-    def encoders(self) -> dict[str, Encoder]:
-        """Name to encoder, fitted on the selected cells."""
-        self._fitted_obs()
-        return {encoder.name: encoder for encoder in self._encoders}
-
-    @property
-    def shuffle(self) -> str | None:
-        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not."""
-        return self._selection.shuffle(self._settings)
-
-    @property
-    def batch_size(self) -> int:
-        """Cells in a full batch."""
-        return self._settings.batch_size
-
-    # Iteration
-
-    def __iter__(self) -> EpochIterator:
-        course = self._epochs.begin(self._selection, self._settings)
-        loader, obs = self._planned(course)
-        iterator = self._iterate(loader, obs, self._progress, course.count)
-        return iterator.of(RunningEpoch(self, course))
-
-    def _planned(self, course: Course) -> tuple[_core.Loader, ObsBatches]:
-        part = self if course.rows is None else self._part(course.cells(self._selection))
-        obs = part._fitted_obs()
-        loader = course.loader(part._selection, self._settings)
-        if self.shuffle == GLOBAL and not self._warned_of_cost:
-            self._warned_of_cost = True
-            warn_of_cost(loader, self.experiment.uri, self._settings.memory_budget)
-        self._progress = self._epochs.progress(course)
-        self._progress.cache = self._selection.cache
-        return loader, obs
-
-    def _iterate(
-        self,
-        loader: _core.Loader,
-        obs: ObsBatches,
-        progress: EpochProgress,
-        count: Callable[[], None] | None = None,
-    ) -> EpochIterator:
-        settings = self._settings
-        if settings.is_placed:
-            check_main_process(settings.device)
-            from .device.copier import DeviceCopier
-            from .device.iterator import DeviceIterator
-
-            copier = DeviceCopier(settings)
-            chain = self._selection.transforms
-            return DeviceIterator(loader, copier, obs.take, progress, count, chain)
-        take_x = matrix_batches.transformed(
-            self._batch_format.format, settings.sparse, self._selection.transforms
-        )
-        return EpochIterator(loader, take_x, obs.take, progress, count)
-
-    @property
-    def epoch(self) -> int:
-        """Number of the epoch that the next iterator begins."""
-        return self._epochs.next
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins, also in DataLoader workers; 0 is the first.
-
-        An iterator that was made last and has given no batch yet begins it, too: Lightning makes
-        the first one before it says which epoch it is.
-
-        Raises
-        ------
-        InvalidArgument
-            It is negative or no integer.
-        """
-        self._epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
-
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
-        return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)
-
-    # Saving and going on
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where training is: the epoch, and how many of its batches were handed over.
-
-        Small, of numbers and strings, and the same on every rank, so that one rank's is enough.
-        Batches that were made and not taken do not count.
-
-        Raises
-        ------
-        InvalidArgument
-            A plain DataLoader had workers read the epoch, so that it is not known here how far it
-            is: use `penstock.dataloader`.
-        """
-        return self._epochs.position(self._selection).state()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state: the next iterator gives the batches that were left.
-
-        So does one that was made last and has given no batch yet.
-
-        They are the same, bit for bit, where the world, the workers and the arguments that the
-        order depends on are the same. Otherwise every cell that was left comes once, in a new order
-        and in the new batches. Nothing is read to find the place; of fetch units that also hold
-        cells of batches handed over before, all is read again: few of them in a large selection,
-        all of them where the memory budget holds the whole selection.
-
-        Raises
-        ------
-        InvalidArgument
-            It is no state, or one of other cells, genes, layer, transforms or joined experiments,
-            which the message names, or the stored data are not what they were.
-        """
-        self._epochs.load(self._checked_position(state), self._settings)
-
-    def _checked_position(self, state: dict[str, Any]) -> Position:
-        position = Position.from_state(state)
-        check_selection(position, self._selection)
-        return position
-
-    @property
-    def stats(self) -> LoaderStats:
-        """Counts of the epoch that is running, else of the last one.
-
-        Those of DataLoader workers are added up, a quarter of a second late while they read;
-        `bytes_needed` and `planned_bytes` come when they have ended. `units_in_shuffle` is the least
-        of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
-        """
-        total = self._worker_total
-        if total.began_after(self._progress.serial, self._epochs.counter):
-            return total.stats(self._epochs.counter, self._selection, self._settings)
-        return self._progress.stats
-
-    def __len__(self) -> int:
-        """Batches of an epoch for this rank, over all of its DataLoader workers."""
-        share = self._share_with_cells()
-        key = share.rank, share.world_size
-        if key not in self._lengths:
-            self._lengths[key] = self._count_batches(*key)
-        return self._lengths[key]
-
-    def _count_batches(self, rank: int, world_size: int) -> int:
-        size = self._settings.batch_size
-        simple = self._settings.uneven != "exact" and self._settings.min_batch == 1
-        if world_size == 1 and simple:
-            cells = self._selection.epoch_cells(self._settings)
-            return cells // size if self._settings.drop_last else -(-cells // size)
-        return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
-
-    def _share_with_cells(self) -> Share:
-        share = self._settings.share()
-        check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
-        return share
-
-    def _fitted_obs(self) -> ObsBatches:
-        if self._obs_batches is None:
-            fit = not self._encoders_fitted
-            if fit:
-                for encoder in self._encoders:
-                    encoder.claim(self._identity)
-            form = self._batch_format
-            self._obs_batches = ObsBatches(
-                self.obs, form.obs_columns, self._encoders, form.obs_format, form.pad_column, fit
-            )
-            self._encoders_fitted = True
-        return self._obs_batches
-
-    def plan(self) -> LoaderStats:
-        """Plan the next epoch without reading cells: `planned_bytes` and `units_in_shuffle`.
-
-        Raises
-        ------
-        InvalidArgument
-            There are fewer cells than ranks, with `uneven` "exact".
-        ResourceExhausted
-            The memory budget is too small; the message says the least that works.
-        """
-        loader = self._selection.loader(self._settings, self._share_with_cells(), self.epoch)
-        return from_core(loader.stats())
-
     def shuffle_report(
         self, column: str, *, memory_budget: int | str | None = None
     ) -> ShuffleReport:
@@ -634,14 +397,6 @@ class Dataset:
             One that makes no sense, or says what is read.
         """
         return with_settings(self, changes)
-
-    def _part(self, selection: Selection) -> Dataset:
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part._selection = selection
-        part._epochs = EpochState()
-        part._forget()
-        return part
 
     # Python and torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .dataset import Dataset
+    from .dataset_epochs import DatasetEpochs
     from .epoch_course import Course
     from .epoch_iterator import EpochIterator
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class RunningEpoch:
     """The epoch that an iterator reads, which `set_epoch` and a state may change after it was made."""
 
-    def __init__(self, dataset: Dataset, course: Course) -> None:
+    def __init__(self, dataset: DatasetEpochs, course: Course) -> None:
         self._dataset = dataset
         self._course = course
 
