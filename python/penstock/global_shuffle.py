@@ -24,7 +24,7 @@ def warn_of_cost(loader: _core.Loader, uri: str, memory_budget: int) -> None:
     if not loader.counts().planned_units:
         return
     stats = from_core(loader.stats())
-    if stats.planned_bytes_read <= _MUCH * stats.bytes_needed:
+    if not stats.bytes_needed or stats.planned_bytes_read <= _MUCH * stats.bytes_needed:
         return
     times = stats.planned_bytes_read / stats.bytes_needed
     warnings.warn(

@@ -82,7 +82,7 @@ def write_small_tiles(
     n_vars: int,
     filters: list[str] | None = None,
     obs: pd.DataFrame | None = None,
-    per_cell: int = 8,
+    per_cell: float = 8,
 ) -> Path:
     """An experiment of many fetch units: about `per_cell` counts a cell in tiles of 16 rows."""
     import anndata

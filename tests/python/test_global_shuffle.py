@@ -71,6 +71,15 @@ def test_every_cell_with_its_values(pbmc3k: Oracle) -> None:
     assert joinids_of(ds) == joinids.tolist()
 
 
+def test_cells_without_a_stored_value(tmp_path: Path) -> None:
+    path = write_small_tiles(tmp_path / "experiment", 200, 64, per_cell=0)
+    joinids, X = collect(dataset(path))
+    assert sorted(joinids) == list(range(200))
+    assert not X.any()
+    some = write_small_tiles(tmp_path / "some", 200, 200, per_cell=0.02)
+    assert sorted(joinids_of(dataset(some, var_query="soma_joinid == 3"))) == list(range(200))
+
+
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_the_order_is_not_of_memory_threads_or_layout(tiled: Path, data: st.DataObject) -> None:
