@@ -15,7 +15,8 @@ namespace penstock::format::soma {
 namespace {
 
 // A cell of the row under the merge. Runs come in the fragments' order, which is the order of their
-// age, so `position` alone settles duplicates unless cells have timestamps of their own.
+// age, so `position` alone settles duplicates unless cells have timestamps of their own. Of cells of
+// one fragment and one time the first wins, as in format/tiledb/array_reader_overlap.h.
 struct Cell {
   uint64_t place = 0;  ///< column << 32 | position in the row's runs
   uint64_t timestamp = 0;
@@ -26,8 +27,8 @@ struct Cell {
 };
 
 bool by_age(const Cell& a, const Cell& b) noexcept {
-  return std::tuple(a.column(), a.timestamp, a.fragment, a.position()) <
-         std::tuple(b.column(), b.timestamp, b.fragment, b.position());
+  return std::tuple(a.column(), a.timestamp, a.fragment, b.position()) <
+         std::tuple(b.column(), b.timestamp, b.fragment, a.position());
 }
 
 uint32_t index_at(const XTileStage& stage, uint8_t index_bytes, uint32_t cell) noexcept {
