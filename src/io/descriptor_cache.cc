@@ -11,20 +11,13 @@
 #include <cerrno>
 #include <list>
 #include <mutex>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "io/file_error.h"
+
 namespace penstock::io {
 namespace {
-
-[[noreturn]] void fail(const char* action, const std::string& path, int error) {
-  const std::string message =
-      std::string("cannot ") + action + ": " + std::generic_category().message(error) + ": " + path;
-  if (error == ENOENT || error == ENOTDIR) throw NotFound(message);
-  if (error == EMFILE || error == ENFILE || error == ENOMEM) throw ResourceExhausted(message);
-  throw IoError(message);
-}
 
 /// Open files by path, the one used last in front.
 class DescriptorCache {
@@ -94,12 +87,12 @@ OpenFile::OpenFile(const std::string& path) : path_(path) {
   do {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) fail("open", path, errno);
+  if (fd_ < 0) throw_file_error("open", path, errno);
   struct stat info;
   if (::fstat(fd_, &info) != 0) {
     const int error = errno;
     ::close(fd_);
-    fail("look at", path, error);
+    throw_file_error("look at", path, error);
   }
   device_ = static_cast<uint64_t>(info.st_dev);
   number_ = static_cast<uint64_t>(info.st_ino);
@@ -119,7 +112,7 @@ void OpenFile::read(uint64_t offset, std::span<std::byte> out) const {
         ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(position));
     if (count < 0) {
       if (errno == EINTR) continue;
-      fail("read", path_, errno);
+      throw_file_error("read", path_, errno);
     }
     if (count == 0) {
       throw CorruptData("truncated: wanted " + std::to_string(out.size()) + " bytes at offset " +
