@@ -1,15 +1,11 @@
 #include "pipeline/row_stream.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "pipeline/epoch_stream.h"
@@ -19,7 +15,6 @@ namespace penstock::pipeline {
 namespace {
 
 using testing::Case;
-using testing::Fault;
 using testing::kAmple;
 using testing::least_budget;
 using testing::MemoryMatrix;
@@ -88,29 +83,6 @@ TEST(RowStream, OneOrderHoweverRowsAreReadForRandomShapes) {
   }
 }
 
-TEST(RowStream, RanksAndWorkersShareTheRows) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Case test = global_case(tiny_case(seed * 104729), true);
-    if (seed % 10 == 0) test.options.rows = RowSelection::range(0, 1);  // most ranks have none
-    test.options.drop_last = false;
-    test.options.uneven = UnevenRows::kExact;
-    test.options.world_size = 1 + static_cast<uint32_t>(seed % 4);
-    test.options.num_workers = 1 + static_cast<uint32_t>(seed % 3);
-    test.options.threads = 2;
-    std::vector<int64_t> all;
-    for (uint32_t rank = 0; rank < test.options.world_size; ++rank) {
-      for (uint32_t worker = 0; worker < test.options.num_workers; ++worker) {
-        test.options.rank = rank;
-        test.options.worker = worker;
-        const auto part = read_epoch(test.matrix, test.options);
-        all.insert(all.end(), part.begin(), part.end());
-      }
-    }
-    ASSERT_EQ(sorted(all), test.options.rows->to_vector());
-  }
-}
-
 TEST(RowStream, GoesOnWhereItWasForRandomShapes) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -175,199 +147,19 @@ TEST(RowStream, KeepsToItsBudget) {
   }
 }
 
-TEST(RowStream, BadOptionsAreInvalidArguments) {
+TEST(RowStream, AGlobalOrderIsShuffledAndNotOfChunks) {
   MemoryMatrixOptions rows;
   rows.addresses_rows = true;
   auto matrix = std::make_shared<MemoryMatrix>(rows);
-  const auto with = [&](auto change) {
-    LoaderOptions options;
-    options.global_shuffle = true;
-    change(options);
-    return make_stream(matrix, options);
-  };
-  EXPECT_NO_THROW(with([](auto&) {}));
-  EXPECT_THROW(with([](auto& o) { o.batch_size = 0; }), InvalidArgument);
-  EXPECT_THROW(with([](auto& o) { o.rank = 1; }), InvalidArgument);
-  EXPECT_THROW(with([](auto& o) { o.shuffle = false; }), InvalidArgument);
-  EXPECT_THROW(with([](auto& o) { o.chunks = ChunkShuffle{}; }), InvalidArgument);
-  EXPECT_THROW(with([](auto& o) { o.rows = RowSelection::range(0, 1001); }), InvalidArgument);
-  EXPECT_THROW(with([](auto& o) { o.memory_budget = 100; }), ResourceExhausted);
+  LoaderOptions options;
+  options.global_shuffle = true;
+  options.shuffle = false;
+  EXPECT_THROW(make_stream(matrix, options), InvalidArgument);
+  options.shuffle = true;
+  options.chunks = ChunkShuffle{};
+  EXPECT_THROW(make_stream(matrix, options), InvalidArgument);
   EXPECT_THROW(RowStream(std::make_shared<MemoryMatrix>(MemoryMatrixOptions{}), LoaderOptions{}),
                InvalidArgument);  // rows cannot be addressed
-}
-
-TEST(RowStream, AnEmptySelectionEndsAtOnce) {
-  MemoryMatrixOptions matrix;
-  matrix.addresses_rows = true;
-  LoaderOptions options;
-  options.global_shuffle = true;
-  options.rows = RowSelection();
-  RowStream stream(std::make_shared<MemoryMatrix>(matrix), options);
-  EXPECT_EQ(stream.size(), 0U);
-  EXPECT_EQ(stream.next(-1, nullptr), nullptr);
-  EXPECT_EQ(stream.next(-1, nullptr), nullptr);
-  EXPECT_EQ(stream.stats().cells, 0U);
-}
-
-TEST(RowStream, AFaultAnywhereSurfacesOnceAndNothingHangs) {
-  for (int round = 0; round < 120; ++round) {
-    SCOPED_TRACE("round " + std::to_string(round));
-    MemoryMatrixOptions matrix;
-    matrix.rows = 400;
-    matrix.addresses_rows = true;
-    matrix.fault = Fault::kRead;
-    matrix.fault_after = round % 30;
-    matrix.fetch_microseconds = round % 4 == 0 ? 100 : 0;
-    LoaderOptions options;
-    options.global_shuffle = true;
-    options.batch_size = 16;
-    options.threads = std::array{1U, 2U, 8U}[static_cast<size_t>(round % 3)];
-    RowStream stream(std::make_shared<MemoryMatrix>(matrix), options);
-    int errors = 0;
-    uint64_t batches = 0;
-    for (bool going = true; going;) {
-      try {
-        going = stream.next(-1, nullptr) != nullptr;
-        batches += going;
-      } catch (const IoError& error) {
-        EXPECT_STREQ(error.what(), "injected fault");
-        ++errors;
-      }
-    }
-    EXPECT_EQ(stream.next(-1, nullptr), nullptr);
-    EXPECT_EQ(errors, matrix.fault_after < 25 ? 1 : 0);
-    if (errors == 0) {
-      EXPECT_EQ(batches, stream.size());
-    }
-  }
-}
-
-TEST(RowStream, AValueThatDoesNotFitNamesCellAndGene) {
-  MemoryMatrixOptions matrix;
-  matrix.rows = 50;
-  matrix.rare_values = 0.3;
-  matrix.addresses_rows = true;
-  LoaderOptions options;
-  options.global_shuffle = true;
-  options.dtype = DataType::kUInt8;
-  options.threads = 2;
-  RowStream stream(std::make_shared<MemoryMatrix>(matrix), options);
-  EXPECT_THROW(
-      {
-        while (stream.next(-1, nullptr) != nullptr) {
-        }
-      },
-      InvalidArgument);
-  EXPECT_EQ(stream.next(-1, nullptr), nullptr);
-}
-
-TEST(RowStream, CancelAndDestructionAtAnyMoment) {
-  std::mt19937_64 random(3);
-  for (int round = 0; round < 200; ++round) {
-    MemoryMatrixOptions matrix;
-    matrix.rows = 500;
-    matrix.addresses_rows = true;
-    matrix.fetch_microseconds = round % 3 == 0 ? 300 : 0;
-    LoaderOptions options;
-    options.global_shuffle = true;
-    options.batch_size = 8;
-    options.threads = std::array{1U, 2U, 8U}[static_cast<size_t>(random() % 3)];
-    auto stream = std::make_unique<RowStream>(std::make_shared<MemoryMatrix>(matrix), options);
-    std::shared_ptr<const Batch> kept;
-    const uint64_t taken = random() % 40;
-    const auto delay = std::chrono::microseconds(random() % 2000);
-    if (round % 2 == 0) {
-      std::thread canceller([&, delay] {
-        std::this_thread::sleep_for(delay);
-        stream->cancel();
-        stream->cancel();
-      });
-      while (auto batch = stream->next(-1, nullptr)) kept = batch;
-      canceller.join();
-      EXPECT_EQ(stream->next(-1, nullptr), nullptr);
-    } else {
-      for (uint64_t i = 0; i < taken; ++i) kept = stream->next(-1, nullptr);
-    }
-    stream.reset();
-    // A batch outlives its loader.
-    if (kept == nullptr) continue;
-    EXPECT_EQ(kept->csr().indptr.size(), kept->rows() + 1);
-  }
-}
-
-TEST(RowStream, AConsumerThatKeepsEveryBatchGetsThemAll) {
-  for (const unsigned threads : {1U, 2U, 8U}) {
-    MemoryMatrixOptions matrix;
-    matrix.rows = 2000;
-    matrix.addresses_rows = true;
-    Case test{std::make_shared<MemoryMatrix>(matrix), {}};
-    test.options.global_shuffle = true;
-    test.options.batch_size = 16;
-    test.options.threads = threads;
-    test.options.memory_budget = 2 * least_budget(test);
-    std::vector<std::shared_ptr<const Batch>> kept;
-    {
-      RowStream stream(test.matrix, test.options);
-      while (auto batch = stream.next(-1, nullptr)) kept.push_back(batch);
-    }
-    uint64_t rows = 0;
-    for (const auto& batch : kept) rows += batch->rows();
-    EXPECT_EQ(rows, 2000U);
-  }
-}
-
-TEST(RowStream, TheTimeoutGivesUpAndLosesNothing) {
-  MemoryMatrixOptions matrix;
-  matrix.rows = 60;
-  matrix.addresses_rows = true;
-  matrix.fetch_microseconds = 20000;
-  LoaderOptions options;
-  options.global_shuffle = true;
-  options.batch_size = 7;
-  options.threads = 1;
-  RowStream stream(std::make_shared<MemoryMatrix>(matrix), options);
-  int timeouts = 0;
-  uint64_t rows = 0;
-  for (;;) {
-    bool timed_out = false;
-    const auto batch = stream.next(0.001, &timed_out);
-    if (batch == nullptr && !timed_out) break;
-    timeouts += timed_out;
-    if (batch != nullptr) rows += batch->rows();
-  }
-  EXPECT_GT(timeouts, 0);
-  EXPECT_EQ(rows, 60U);
-}
-
-TEST(RowStream, AForkedChildIsRefusedAndUnharmed) {
-  MemoryMatrixOptions matrix;
-  matrix.rows = 500;
-  matrix.addresses_rows = true;
-  LoaderOptions options;
-  options.global_shuffle = true;
-  options.batch_size = 10;
-  options.threads = 2;
-  auto* const stream = new RowStream(std::make_shared<MemoryMatrix>(matrix), options);
-  auto batch = stream->next(-1, nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    int status = 1;
-    try {
-      stream->next(-1, nullptr);
-    } catch (const InvalidArgument&) {
-      status = 0;
-    }
-    stream->cancel();
-    batch.reset();
-    ::_exit(status);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  uint64_t rows = batch->rows();
-  while (const auto next = stream->next(-1, nullptr)) rows += next->rows();
-  EXPECT_EQ(rows, 500U);
-  delete stream;
 }
 
 // Of units, an epoch reads the store once for every block that memory has room for.
