@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import penstock as ps
 import pytest
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
 from penstock.cli import main
 
 
@@ -243,6 +243,24 @@ def test_the_classifier_leaves_cells_without_a_label_out() -> None:
     assert len(history.batch_losses) == 1
     assert epoch.loss == pytest.approx(history.batch_losses[0])
     assert 0 <= epoch.train_accuracy <= 1
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+def test_the_classifier_refuses_what_is_no_count(value: float) -> None:
+    import torch
+    from penstock.demo.classifier import Classifier, History
+
+    X = torch.ones(10, 5)
+    X[3, 2] = value
+    batch = X, {"label": torch.tensor([0, 1] * 5)}
+    with pytest.raises(ps.InvalidArgument, match="negative or no numbers"):
+        Classifier(5, 2, "label").train_epoch([batch], History(), lambda cells: None)
+
+
+def test_a_demo_on_few_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = write_small_tiles(tmp_path / "few", 3, 20)
+    assert main(["demo", "--data", str(few), "--label", "obs_id", "--output", str(tmp_path)]) == 1
+    assert "10 cells or more, 3 are in obs" in capsys.readouterr().err
 
 
 def test_train_scvi(

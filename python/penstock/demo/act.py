@@ -75,9 +75,8 @@ def check_label(job: Job) -> None:
     """
     labels = job.experiment.obs.read([job.label], job.obs_query)[job.label]
     if len(labels) < 10:
-        raise InvalidArgument(
-            f"a classifier needs 10 cells or more, {len(labels)} are selected by {job.obs_query!r}"
-        )
+        where = "in obs" if job.obs_query is None else f"selected by {job.obs_query!r}"
+        raise InvalidArgument(f"a classifier needs 10 cells or more, {len(labels)} are {where}")
     distinct = labels.distinct()
     column = f"obs column {job.label!r}"
     if distinct.dtype.kind == "f":

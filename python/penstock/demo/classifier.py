@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from ..dataset import Dataset
+from ..errors import InvalidArgument
 
 _COUNTS_A_CELL = 10_000.0
 
@@ -68,7 +70,13 @@ class Classifier:
         self._optimizer = torch.optim.Adam(self._layer.parameters(), lr=learning_rate, fused=True)
 
     def train_epoch(self, cells: Dataset, history: History, advance: Callable[[int], Any]) -> Epoch:
-        """Train on one epoch of `cells`; `advance` is called with the cells of each batch."""
+        """Train on one epoch of `cells`; `advance` is called with the cells of each batch.
+
+        Raises
+        ------
+        InvalidArgument
+            The loss is no number, as with values that are no counts.
+        """
         epoch = Epoch()
         correct, labelled, total_loss = 0, 0, 0.0
         start = time.perf_counter()
@@ -85,6 +93,11 @@ class Classifier:
             loss.backward()
             self._optimizer.step()
             history.batch_losses.append(float(loss.detach()))
+            if not math.isfinite(history.batch_losses[-1]):
+                raise InvalidArgument(
+                    "the classifier is for counts, and its loss is no number: X has values that are "
+                    "negative or no numbers; choose a layer of counts with --layer"
+                )
             correct += int((logits.detach().argmax(dim=1) == labels).sum())
             total_loss += history.batch_losses[-1] * known
             labelled += known
