@@ -336,8 +336,8 @@ def test_a_delete_at_the_time_of_a_write(
     )
     tiledb.Array.create(uri, schema)
     write, delete = times
-    for time, value in ((write - 5, 5), (write, 0), (write + 5, 1)):
-        with tiledb.open(uri, "w", timestamp=time) as array:
+    for when, value in ((write - 5, 5), (write, 0), (write + 5, 1)):
+        with tiledb.open(uri, "w", timestamp=when) as array:
             array[np.arange(value, 50)] = np.arange(50 - value, dtype=np.int32)
     with tiledb.open(uri, "d", timestamp=delete) as array:
         array.query(cond="v >= 20").submit()
