@@ -15,8 +15,8 @@ namespace penstock::format::soma {
 namespace {
 
 // A cell of the row under the merge. Runs come in the fragments' order, which is the order of their
-// age, so `position` alone settles duplicates unless cells have timestamps of their own. Of cells of
-// one fragment and one time the first wins, as in format/tiledb/array_reader_overlap.h.
+// age, so `position` alone settles duplicates unless cells have timestamps of their own. Of cells
+// of one fragment and one time the first wins, as in format/tiledb/array_reader_overlap.h.
 struct Cell {
   uint64_t place = 0;  ///< column << 32 | position in the row's runs
   uint64_t timestamp = 0;
