@@ -35,6 +35,7 @@ class Course:
     selected: tuple[int, int] = (0, 0)  # number of cells, and fingerprint
     rank_plan: int = 0  # fingerprint of the plan of all of the rank's workers
     first: int = 0  # batches that were handed over before its iterator was made
+    left_before: int | None = None  # batches of the epoch before, where this one only follows on it
     moved_to: int | None = None  # epoch chosen since, before a batch was taken
 
     @property

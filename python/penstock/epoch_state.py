@@ -133,7 +133,9 @@ class EpochState:
             check_enough_cells(selection.epoch_cells(settings), settings, share)
             resumed = Position(epoch, SelectionFingerprint.of(selection))
         self._known_next = epoch + 1
+        before = self._course  # none where the epoch was chosen
         self._course = begin_course(resumed, selection, settings, share)
+        self._course.left_before = None if before is None else before.batches
         self._course.first = self._course.batches
         self._course.is_compared = settings.is_compared and share.world_size > 1
         self._course.selected = len(selection.rows), selection.rows.fingerprint()

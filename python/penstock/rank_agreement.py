@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import warnings
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,7 @@ class RankAgreement:
             keys.insert(0, f"penstock/{self.site}/first")
         was_here = place in self._begun
         self._begun.add(place)
+        first: dict[str, Any] = {}
         for number, key in enumerate(keys):
             keys[number], first = _entry(store, key, own)
             difference = differences(first, own)
@@ -93,6 +95,7 @@ class RankAgreement:
                 for each in keys[: number + 1]:
                     store.set(f"{each}/outcome", difference)
                 return difference
+        _warn_of_an_epoch_too_many(first, own)
         if was_here:
             return None
         if store.add(f"{keys[-1]}/ranks", 1) == own["world_size"]:
@@ -169,6 +172,7 @@ def announcement(course: Course) -> dict[str, Any]:
         "min_batch": shape.min_batch,
         "sampling": shape.sampling,
         "plan": course.rank_plan,
+        "left_before": course.left_before,
     }
 
 
@@ -191,6 +195,24 @@ def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
         + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
         "and go on from the same state; one of a rank's own takes shard=False "
         "(compare_ranks=False switches this comparison off)"
+    )
+
+
+def _warn_of_an_epoch_too_many(first: dict[str, Any], own: dict[str, Any]) -> None:
+    """Warn where ranks took unlike numbers of batches of the epoch before, and none was told this one.
+
+    It is no error: ranks that take no steps together may leave an epoch where they like.
+    """
+    there, here = first["left_before"], own["left_before"]
+    if there is None or here is None or there == here:
+        return
+    warnings.warn(
+        f"ranks begin epoch {own['epoch']} after unlike numbers of batches of the epoch before: {there} "
+        f"on rank {first['rank']}, {here} on rank {own['rank']}. Each iterator begins another epoch: a "
+        "rank that alone looks at a batch by next(iter(…)) reads other epochs than the rest from then "
+        "on, so that cells are left out and repeated. Look by head(), or call set_epoch before each "
+        "epoch on every rank",
+        stacklevel=2,
     )
 
 

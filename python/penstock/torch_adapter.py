@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .arguments import checked_int, described
@@ -31,6 +32,21 @@ def register_with_torch(dataset_class: type) -> None:
         iterable.register(dataset_class)
 
 
+def check_in_order(arguments: Mapping[str, Any]) -> None:
+    """Refuse ``in_order=False``: which worker's batches were taken could not be told from their number.
+
+    Raises
+    ------
+    InvalidArgument
+        It is given.
+    """
+    if not arguments.get("in_order", True):
+        raise InvalidArgument(
+            "in_order=False gives batches in the order that workers happen to make them, so that no "
+            "seed gives the same order again and no state can go on from a batch: leave it out"
+        )
+
+
 def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     """Make a torch DataLoader with the right arguments.
 
@@ -52,7 +68,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     Raises
     ------
     InvalidArgument
-        An argument that the Dataset has in its stead, such as ``batch_size``.
+        An argument that the Dataset has in its stead, such as ``batch_size``; ``in_order=False``.
     """
     from .dataset import Dataset
 
@@ -61,6 +77,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     for name in arguments:
         if name in _OURS:
             raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")
+    check_in_order(arguments)
     if "num_workers" in arguments:
         checked_int("num_workers", arguments["num_workers"], least=0)
 

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -141,6 +142,20 @@ def looks_at_a_batch() -> list:
     return got
 
 
+def looks_at_a_batch_and_goes_on() -> list:
+    """As the one before, but nobody says which epoch comes: rank 0 is one ahead from then on."""
+    ds = dataset()
+    if RANK == 0:
+        next(iter(ds))
+    return [joinids(ds), joinids(ds)]
+
+
+def all_leave_early() -> list:
+    ds = dataset()
+    next(iter(ds))
+    return [joinids(ds), joinids(ds)]
+
+
 def comes_late() -> list:
     """Too late for the other to hear of it."""
     time.sleep(RANK)
@@ -197,7 +212,10 @@ CASES = {
             seed_of_compat, number_of_cells, other_cells, batch_size, epoch, later_epoch,
             state_of_rank_0_alone, split, of_its_own, of_different_machines, in_a_forked_process,
         ],
-        0.2: [iterates_alone, has_one_more, looks_at_a_batch, comes_late],
+        0.2: [
+            iterates_alone, has_one_more, looks_at_a_batch, looks_at_a_batch_and_goes_on,
+            all_leave_early, comes_late,
+        ],
     }.items()
     for each in functions
 }  # fmt: skip
@@ -209,10 +227,13 @@ def main() -> None:
     for name, (call, wait) in CASES.items():
         rank_agreement.WAIT_SECONDS = wait
         dist.barrier()
-        try:
-            mine = {"got": call()}
-        except ps.InvalidArgument as error:
-            mine = {"error": str(error)}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                mine = {"got": call()}
+            except ps.InvalidArgument as error:
+                mine = {"error": str(error)}
+        mine["warned"] = [text for each in caught if "epoch" in (text := str(each.message))]
         everybody: list = [None] * dist.get_world_size()
         dist.all_gather_object(everybody, mine)
         results[name] = everybody

@@ -339,6 +339,11 @@ def test_dataloader_refuses_what_the_pipe_does(argument: str) -> None:
         experiment_dataloader(object(), **{argument: 3})
 
 
+def test_dataloader_refuses_an_order_of_nobody(cells) -> None:
+    with pytest.raises(ValueError, match="in_order"):
+        experiment_dataloader(make(cells), num_workers=2, in_order=False)
+
+
 def test_no_batch_by_number(cells) -> None:
     with pytest.raises(NotImplementedError):
         make(cells)[0]

@@ -9,7 +9,7 @@ import pytest
 from conftest import write_small_tiles
 from torchrun import finish, torchrun
 
-pytest.importorskip("transformers", reason="transformers is too large for the test environment")
+pytest.importorskip("transformers")
 
 SCRIPT = Path(__file__).with_name("hf_trainer_script.py")
 BATCH = 8

@@ -57,7 +57,7 @@ def test_what_differs_is_an_error_on_every_rank(results, case: str, what: str) -
     "case",
     [
         "equal", "equal_with_workers", "has_one_more", "looks_at_a_batch", "of_different_machines",
-        "in_a_forked_process",
+        "in_a_forked_process", "all_leave_early",
     ],
 )  # fmt: skip
 def test_ranks_that_agree_read_on(results, case: str) -> None:
@@ -68,6 +68,22 @@ def test_ranks_that_agree_read_on(results, case: str) -> None:
 def test_a_rank_that_iterates_alone_waits_for_nobody(results) -> None:
     for epochs in zip(*(each["got"] for each in results["iterates_alone"]), strict=True):
         assert len(set(sum(epochs, []))) == 210
+
+
+def test_an_epoch_too_many_on_one_rank_is_a_warning(results) -> None:
+    """Whoever comes second to the next epoch has it; nothing else that works is warned of."""
+    for case, of_ranks in results.items():
+        warned = sum((each["warned"] for each in of_ranks), [])
+        if case != "looks_at_a_batch_and_goes_on":
+            assert warned == [], case
+            continue
+        (text,) = warned
+        assert "begin epoch 1 after unlike numbers of batches of the epoch before" in text
+        assert "1 on rank 0" in text
+        assert "8 on rank 1" in text
+        assert "set_epoch" in text
+        first = [set(each["got"][0]) for each in of_ranks]
+        assert first[0] & first[1], "what it is about: cells come twice"
 
 
 def test_what_is_not_divided_is_not_compared(results) -> None:
@@ -109,7 +125,7 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
         )  # fmt: skip
         course = SimpleNamespace(
             share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,
-            selected=(10, 1), rank_plan=1,
+            selected=(10, 1), rank_plan=1, left_before=None,
         )  # fmt: skip
         return agreement._exchange(store, course)
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from ..errors import InvalidArgument
+from ..torch_adapter import check_in_order
 from ..torch_dataloader import EpochDataLoader
 from .block_dataset import BlockEpochs
 
@@ -22,7 +23,7 @@ def block_loader(
     Raises
     ------
     InvalidArgument
-        An argument that the dataset has in its stead.
+        An argument that the dataset has in its stead; ``in_order=False``.
     """
     refused = [name for name in not_supported if name in arguments]
     if refused:
@@ -31,6 +32,8 @@ def block_loader(
             "batches and their order"
         )
     of_ours = isinstance(dataset, BlockEpochs)
+    if of_ours:
+        check_in_order(arguments)
     loader: type[DataLoader[Any]] = EpochDataLoader if of_ours else DataLoader
     return loader(dataset, **{"collate_fn": same, **arguments}, batch_size=None, shuffle=False)
 
