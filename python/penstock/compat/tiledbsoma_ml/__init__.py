@@ -1,4 +1,4 @@
-"""The names of tiledbsoma_ml 0.1 over Penstock.
+"""The names of tiledbsoma_ml 0.1 over Penstock, and SCVIDataModule, which came to it after.
 
     from penstock.compat.tiledbsoma_ml import ExperimentDataset, experiment_dataloader
 
@@ -6,8 +6,21 @@ Signatures, defaults and what batches are made of are tiledbsoma_ml's; docs/comp
 differs.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .dataloader import experiment_dataloader
 from .dataset import ExperimentDataset
 from .query_ids import SamplingMethod
 
-__all__ = ["ExperimentDataset", "SamplingMethod", "experiment_dataloader"]
+if TYPE_CHECKING:
+    from .scvi import SCVIDataModule
+
+__all__ = ["ExperimentDataset", "SCVIDataModule", "SamplingMethod", "experiment_dataloader"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SCVIDataModule":  # which needs lightning
+        from .scvi import SCVIDataModule
+
+        return SCVIDataModule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
