@@ -38,15 +38,16 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
         counts = [size for size in sizes if size is not None]
         if any(count < 0 for count in counts) or sum(counts) != total:
             raise InvalidArgument(
-                f"sizes must be 0 or more and sum to the {total} cells selected, got {counts}"
+                f"sizes must be 0 or more and sum to the {total} cells selected, got {counts}; or give "
+                "fractions, such as 0.8 and 0.2"
             )
         return counts
     fractions = [_fraction(part) for part in parts]
     if abs(math.fsum(fractions) - 1) > 1e-6:
-        total_given = math.fsum(fractions)
+        given = math.fsum(fractions)
+        more = "; the rest must be a part, too" if given < 1 else ""
         raise InvalidArgument(
-            f"fractions must sum to 1, got {fractions}, which sum to {total_given:.6g}; the rest "
-            "must be a part, too"
+            f"fractions must sum to 1, got {fractions}, which sum to {given:.6g}{more}"
         )
     ends = [round(total * math.fsum(fractions[: i + 1])) for i in range(len(fractions))]
     ends[-1] = total

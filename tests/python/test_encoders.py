@@ -213,6 +213,12 @@ def test_labels_that_are_no_classes() -> None:
         ps.InvalidArgument, match=r"no classes of the encoder 'a': 'T cell', 'NK'; add"
     ):
         encode(ps.LabelEncoder("a", classes=["B cell"]), column)
+    for encoder, hint in [
+        (ps.LabelEncoder("a", classes=["B cell"]), "unseen=-1, or leave"),
+        (ps.OneHotEncoder("a", classes=["B cell"]), 'zeros by unseen="zeros", or leave'),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=hint):
+            encode(encoder, column)
     some = ps.LabelEncoder("a", classes=["NK", "B cell"], unseen=9, missing=4)
     assert encode(some, column).tolist() == [1, 9, 0, 9, 4]
     assert some.inverse_transform([1, 9, 0, 4]).tolist() == ["B cell", None, "NK", None]

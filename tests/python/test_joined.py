@@ -17,6 +17,7 @@ import pytest
 import scanpy as sc
 import scipy.sparse as sp
 import tiledbsoma.io
+from compat_experiments import counts, write_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock import _core
@@ -714,6 +715,43 @@ def test_genes_are_matched_by_name(tables, data) -> None:
             }
             assert all(stored == name for stored, name in found.items())
             assert set(found) == set(table) & set(match.names)
+
+
+def test_genes_without_a_name_match_none() -> None:
+    names = {"a": objects(["x", None, None, "y"]), "b": objects([None, "y", "x", float("nan")])}
+    ids = [np.arange(4), np.arange(10, 14)]
+    match = match_genes(names, ids, "outer", "name")
+    assert match.names.tolist() == ["x", "y"]
+    assert [each.tolist() for each in match.joinids] == [[0, 3], [11, 12]]
+    assert [each.tolist() for each in match.places] == [[0, 1], [1, 0]]
+
+
+def test_joinids_beyond_32_bits_and_coords_that_only_some_have(tmp_path) -> None:
+    joinids = {"far": 2**33 + 3 * np.arange(40), "near": np.arange(30), "last": np.arange(20)}
+    for name, own in joinids.items():
+        write_cells(tmp_path / name, own).close()
+
+    def dataset(coords) -> ps.Dataset:
+        query = ps.AxisQuery(coords=(coords,))
+        joined = ps.join({name: tmp_path / name for name in joinids})
+        return ps.Dataset(joined, obs_query=query, batch_size=16)
+
+    for coords in [
+        slice(0, 2**40), slice(10, 24), slice(2**33, None), [2, 25, 2**32 + 1, 2**33 + 6], [2**32 + 5],
+    ]:  # fmt: skip
+        if isinstance(coords, slice):
+            last = 2**62 if coords.stop is None else coords.stop
+            wanted = {n: own[(own >= coords.start) & (own <= last)] for n, own in joinids.items()}
+        else:
+            wanted = {name: np.intersect1d(own, coords) for name, own in joinids.items()}
+        found: dict[str, list[int]] = {name: [] for name in joinids}
+        for X, obs in dataset(coords):
+            np.testing.assert_array_equal(X, counts(obs["soma_joinid"]))
+            for name, joinid in zip(obs["source"], obs["soma_joinid"].tolist(), strict=True):
+                found[name].append(joinid)
+        assert {name: sorted(own) for name, own in found.items()} == {
+            name: own.tolist() for name, own in wanted.items()
+        }
 
 
 def test_rows_are_moved_by_words() -> None:

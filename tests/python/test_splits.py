@@ -222,6 +222,8 @@ def test_bad_splits(census_like: Oracle) -> None:
     ds = ps.Dataset(census_like.path)
     for call, message in [
         (lambda: ds.random_split(0.5, 0.4), r"which sum to 0\.9; the rest must be a part"),
+        (lambda: ds.random_split(0.8, 0.8), r"\[0\.8, 0\.8\], which sum to 1\.6$"),
+        (lambda: ds.random_split(80, 20), r"sum to the 6000 cells .* give fractions"),
         (lambda: ds.random_split(0.5, 0.5, stratify="sex", group="sex"), "cannot both be kept"),
         (lambda: ds.random_split(0.5, 0.5, stratify=[]), "stratify must name a column"),
         (lambda: ds.random_split(0.5, 0.5, group="soma_joinid"), "which no two cells share"),

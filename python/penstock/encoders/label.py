@@ -53,6 +53,9 @@ class LabelEncoder(Encoder):
     is_elementwise = True
     separator = "//"
 
+    #: What errors say of labels that are no classes.
+    _unseen_hint = "give them a code of their own by unseen=-1"
+
     def __init__(
         self,
         columns: str | Sequence[str],
@@ -157,8 +160,8 @@ class LabelEncoder(Encoder):
         more = f" and {len(found) - _NAMED_IN_ERRORS} more" if len(found) > _NAMED_IN_ERRORS else ""
         raise InvalidArgument(
             f"labels are no classes of the encoder {self.name!r}: {named}{more}; add them to its "
-            f"classes ({len(self.classes_)} now), give them a code of their own by unseen=-1, or "
-            "leave their cells out by obs_query"
+            f"classes ({len(self.classes_)} now), {self._unseen_hint}, or leave their cells out by "
+            "obs_query"
         )
 
     def __repr__(self) -> str:

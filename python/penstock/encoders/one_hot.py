@@ -74,6 +74,8 @@ class OneHotEncoder(Encoder):
             LabelEncoder(column, self.name, own, unseen=code)
             for column, own in zip(self.columns, given, strict=True)
         ]
+        for each in self._labels:
+            each._unseen_hint = 'make them zeros by unseen="zeros"'
         self.dtype = np.dtype(dtype)
 
     @property
