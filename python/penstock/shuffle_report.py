@@ -42,7 +42,8 @@ class ShuffleReport:
         Fetch units that the epoch reads, and how many of them feed a batch at any time; 0 where it
         reads cells one by one.
     read_amplification : float
-        Stored bytes that the epoch will read, over those of the distinct tiles that its cells touch.
+        Stored bytes that the epoch will read, over those of the distinct tiles that its cells touch. At
+        most: a visit counts as a whole unit, of which chunks, draws and filters may read less.
     memory_budget, planned_bytes : int
         Bytes allowed, and set aside for the epoch.
     """

@@ -115,7 +115,7 @@ def test_it_reads_units_again(stored: Path) -> None:
     joinids(ds)
     stats = ds.stats
     assert stats.units == report.units > 50
-    assert stats.read_amplification > 3
+    assert report.read_amplification >= stats.read_amplification > 3  # whole units are planned for
     scatter = ds.with_settings(shuffle=True)
     joinids(scatter)
     assert scatter.stats.read_amplification < 1.1

@@ -98,6 +98,42 @@ def test_uniform_entropy_is_that_of_random_batches(counts, size: int, seed: int)
     assert uniform_entropy(np.array(counts), size) == pytest.approx(bits.mean(), abs=error)
 
 
+@pytest.mark.parametrize(
+    ("counts", "size"),
+    [([3, 5, 9], 4), ([1, 1, 1], 3), ([10**6, 1, 40_000], 128), ([2_000] * 30, 4_096), ([7], 5)],
+)
+def test_uniform_entropy_is_the_sum_over_the_hypergeometric(counts, size: int) -> None:
+    total, expected = sum(counts), 0.0
+    for own in counts:
+        x = np.arange(1, min(size, own) + 1)
+        chance = scipy.stats.hypergeom.pmf(x, total, own, size)
+        expected -= (chance * x / size * np.log2(x / size)).sum()
+    assert uniform_entropy(np.array(counts), size) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_uniform_shuffle_of_what_is_drawn(stored: Path) -> None:
+    """Cells of two datasets alone, equally often: a bit, and not what all cells have."""
+    labels = ps.Dataset(stored).obs.to_pandas(columns=["dataset_id"])["dataset_id"]
+    sizes = labels.value_counts()
+    weights = labels.map({"d3": 1 / sizes["d3"], "d9": 1 / sizes["d9"]}).fillna(0).astype(float)
+    ds = dataset(stored, weights=weights.to_numpy(), num_samples=64 * 40)
+    report = ds.shuffle_report("dataset_id")
+    assert report.uniform_entropy == pytest.approx(1, abs=0.02)
+    assert 0.8 < report.share < 1.02
+    alone = dataset(stored, balance=ps.Balance("dataset_id", shares={"d3": 1}))
+    assert (alone.shuffle_report("dataset_id").uniform_entropy, alone.n_obs) == (0, 6000)
+
+
+def test_all_in_memory_is_enough_for_any_share(stored: Path) -> None:
+    """A uniform shuffle's own batches are now above their mean and now below it."""
+    for seed in range(50):
+        report = dataset(stored, seed=seed, memory_budget="1GiB").shuffle_report("dataset_id")
+        if report.share < 1:
+            break
+    assert report.share < 1
+    assert report.budget_for(1) <= 2**30
+
+
 def test_uniform_entropy_of_a_batch_of_everything() -> None:
     """However large the batch, in little memory."""
     counts = np.array([10**8, 3 * 10**8])

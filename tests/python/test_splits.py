@@ -112,6 +112,22 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
             assert (np.abs(np.bincount(groups[part], minlength=len(whole)) - exact) < 1).all()
 
 
+def test_fractions_that_nearly_sum_to_one_leave_no_cell_out() -> None:
+    sizes = part_sizes([0.5, 0.3, 0.1999995], 10**8)
+    assert (sum(sizes), sizes[:2]) == (10**8, [50_000_000, 30_000_000])
+    with pytest.raises(ps.InvalidArgument, match="must sum to 1"):
+        part_sizes([0.5, 0.3, 0.19999], 10**8)
+
+
+@pytest.mark.parametrize("count", [255, 256, 257, 400])
+def test_codes_of_as_many_values_as_a_byte_holds(count: int) -> None:
+    column = ColumnValues("n", np.repeat(np.arange(count), 2))
+    codes, counts = row_codes({"n": column})
+    assert codes.tolist() == np.repeat(np.arange(count), 2).tolist()
+    assert counts.tolist() == [2] * count
+    assert codes.dtype == (np.uint8 if count <= 256 else np.uint16)
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=1, max_size=50), st.integers(1, 9))
 @pytest.mark.parametrize("largest_table", [0, 2**22])

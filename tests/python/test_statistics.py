@@ -70,6 +70,8 @@ def test_of_a_selection(census_like: Oracle) -> None:
         shuffle=True,
         batch_size=3,
         drop_last=True,
+        rank=1,  # they are of the cells of all ranks
+        world_size=2,
     )
     rows = ds.obs.read(["soma_joinid"])["soma_joinid"].to_numpy()
     X = census_like.X[rows][:, 5:701].toarray().astype(np.float64)

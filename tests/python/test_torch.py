@@ -356,6 +356,7 @@ def test_fork_in_the_middle_of_an_epoch(census_like: Oracle) -> None:
 INTERRUPTED = """
     import os, signal, sys, threading, time
     import penstock as ps
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for jobs in the background
     ds = ps.Dataset(sys.argv[1], batch_size=64, threads=2, memory_budget="256MiB")
     sent = []
     def interrupt():

@@ -11,7 +11,8 @@ import penstock as ps
 import pytest
 import scanpy as sc
 import scipy.sparse as sp
-from conftest import Oracle, collect
+import tiledbsoma.io
+from conftest import Oracle, collect, write_small_tiles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import binarize
@@ -388,6 +389,8 @@ def test_a_state_goes_on_with_the_same_transforms_alone(census_like: Oracle) -> 
         [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([4, 9, 2])],
         [ps.NormalizeTotal(1e3), ps.Log1p(), ps.SelectGenes([9, 4, 2])],
         [ps.NormalizeTotal(), ps.Log1p(), ps.SelectGenes([9, 4, 2]), halve],
+        [ps.NormalizeTotal(totals="raw_sum"), ps.Log1p(), ps.SelectGenes([9, 4, 2])],
+        [ps.NormalizeTotal(), ps.Log1p(2), ps.SelectGenes([9, 4, 2])],
     ):
         with pytest.raises(ps.InvalidArgument, match="transforms"):
             dataset(*steps).load_state_dict(state)
@@ -472,6 +475,10 @@ def test_random_chains(soma_small: Oracle, chain, sparse, shuffle) -> None:
         ([ps.Scale("x")], "std must be numbers"),
         ([ps.Scale(np.ones(400), np.ones(400)), ps.NormalizeTotal()], "centring"),
         ([ps.Scale(np.ones(400), np.ones(400)), ps.SelectGenes([1])], "before a Scale with mean"),
+        (
+            [ps.Scale(np.ones(400), np.ones(400)), ps.Scale(np.ones(400)), ps.NormalizeTotal()],
+            "centring",
+        ),
         ([ps.SelectGenes("abc")], "a list of names or joinids"),
         ([ps.SelectGenes([1, 1])], "joinid 1 twice"),
         ([ps.SelectGenes([1, 4000])], "1 of 2 genes are not there, the first is 4000"),
@@ -486,6 +493,32 @@ def test_random_chains(soma_small: Oracle, chain, sparse, shuffle) -> None:
 def test_bad_steps_are_refused(soma_small: Oracle, steps, says: str) -> None:
     with pytest.raises(ps.PenstockError, match=says):
         ps.Dataset(soma_small.path, transforms=steps)
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_totals_that_are_none(tmp_path, bad: float) -> None:
+    totals = pd.DataFrame({"total": np.arange(40.0)}, index=[f"cell{i}" for i in range(40)])
+    totals.iloc[7] = bad
+    path = write_small_tiles(tmp_path / "experiment", 40, 20, obs=totals)
+    ds = ps.Dataset(path, transforms=[ps.NormalizeTotal(totals="total")])
+    with pytest.raises(ps.InvalidArgument, match=f"0 or more, got {bad}, of cell 7 in .*'total'"):
+        next(iter(ds))
+    others = ps.Dataset(path, obs_query="soma_joinid != 7", transforms=ds.transforms)
+    assert sum(len(X) for X, _ in others) == 39
+
+
+def test_a_name_of_several_genes(tmp_path) -> None:
+    names = pd.DataFrame({"symbol": ["A", "B", "A", "C"]}, index=["g0", "g1", "g2", "g3"])
+    data = anndata.AnnData(sp.csr_matrix(np.ones((3, 4), np.float32)), var=names)
+    tiledbsoma.io.from_anndata(str(tmp_path / "experiment"), data, "RNA", X_layer_name="raw")
+
+    def dataset(*genes: str) -> ps.Dataset:
+        step = ps.SelectGenes(list(genes), column="symbol")
+        return ps.Dataset(tmp_path / "experiment", transforms=[step])
+
+    with pytest.raises(ps.InvalidArgument, match="several genes have the name 'A'; choose"):
+        dataset("C", "A")
+    assert dataset("C", "B").var_names.tolist() == ["g3", "g1"]
 
 
 def test_layouts_that_cannot_hold_the_result(soma_small: Oracle) -> None:
