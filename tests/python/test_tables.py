@@ -380,6 +380,33 @@ def test_extended_enumeration(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+def test_filters_before_an_enumeration_was_extended(tmp_path: Path, nulls: bool) -> None:
+    """Consolidated fragments have cells of later times, too, with codes of later categories."""
+    cells = pa.array(np.arange(40))
+    first = ["a", None if nulls else "b"] * 20
+
+    def part(values: list, categories: list, rows: slice) -> pa.Table:
+        labels = dictionary(values, categories, pa.large_string(), False)
+        field = pa.field("label", labels.type, nullable=nulls)
+        return pa.table([cells, labels], schema=pa.schema([("soma_joinid", pa.int64()), field]))[
+            rows
+        ]
+
+    uri = write_experiment(tmp_path / "e", part(first, ["a", "b"], slice(0, 40)))
+    before = tick()
+    with tiledbsoma.DataFrame.open(f"{uri}/obs", "w") as obs:
+        obs.write(part(["c", "a"] * 20, ["a", "b", "c"], slice(10, 30)))
+    after = tick()
+    tiledb.consolidate(f"{uri}/obs")
+    tiledb.vacuum(f"{uri}/obs")
+    for timestamp in (before, after, None):
+        frame = assert_reads_alike(uri, timestamp)
+        for label in ("a", "b", "c"):
+            rows = ps.open(uri, timestamp=timestamp).obs.select(f"label == '{label}'")
+            assert rows.to_numpy().tolist() == np.flatnonzero(frame["label"] == label).tolist()
+
+
 def test_what_is_not_there(tmp_path: Path) -> None:
     uri = write_experiment(tmp_path / "e", random_table(1, 10))
     experiment = ps.open(uri)

@@ -160,7 +160,8 @@ class ArrayReader::RunCells {
       const Column& raw = cells(name);
       const auto attribute = reader_.schema_->find_attribute(name);
       if (attribute && (is_absent(name) || !raw.is_variable())) {
-        made.push_back(reader_.finish(Column(raw), reader_.schema_->attributes[*attribute]));
+        made.push_back(
+            reader_.finish(without_dropped(raw), reader_.schema_->attributes[*attribute]));
         // As in TileDB, no comparison is true of a cell whose fragment lacks the field.
         if (is_absent(name)) made.back().validity.assign(run_.cells, 0);
         columns.push_back(&made.back());
@@ -201,6 +202,18 @@ class ArrayReader::RunCells {
  private:
   std::span<const uint64_t> timestamps() {
     return cells(std::string(kTimestampsField)).values<uint64_t>();
+  }
+
+  /// Cells that are not kept as missing ones: those of later times may have codes of categories
+  /// that came later, too, and are not looked at.
+  Column without_dropped(const Column& raw) const {
+    Column column(raw);
+    for (uint64_t i = 0; i < run_.cells; ++i) {
+      if (keep_[i] != 0) continue;
+      if (column.validity.empty()) column.validity.assign(run_.cells, 1);
+      column.validity[i] = 0;
+    }
+    return column;
   }
 
   /// An attribute may have been dropped and added again as something else.
