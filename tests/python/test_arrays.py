@@ -321,12 +321,13 @@ def test_deletes_of_many_kinds(tmp_path: Path) -> None:
                     assert_same_cells(uri, end=end)
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize("times", [(10, 10), (10, 11), (11, 10)])
 def test_a_delete_at_the_time_of_a_write(
-    tmp_path: Path, times: tuple[int, int], duplicates: bool
+    tmp_path: Path, times: tuple[int, int], duplicates: bool, late: bool
 ) -> None:
-    """It goes for cells of its own time too, consolidated or not."""
+    """It goes for cells of its own time too; `late`: it comes when they are consolidated."""
     uri = str(tmp_path / "a")
     schema = tiledb.ArraySchema(
         domain=tiledb.Domain(tiledb.Dim("d", domain=(0, 99), tile=10, dtype=np.int64)),
@@ -336,16 +337,17 @@ def test_a_delete_at_the_time_of_a_write(
     )
     tiledb.Array.create(uri, schema)
     write, delete = times
-    for when, value in ((write - 5, 5), (write, 0), (write + 5, 1)):
+    for when, first in ((write - 5, 5), (write, 0), (write + 5, 1)):
         with tiledb.open(uri, "w", timestamp=when) as array:
-            array[np.arange(value, 50)] = np.arange(50 - value, dtype=np.int32)
+            array[np.arange(first, 50)] = np.arange(50 - first, dtype=np.int32)
+    if late:
+        tiledb.consolidate(uri)
     with tiledb.open(uri, "d", timestamp=delete) as array:
         array.query(cond="v >= 20").submit()
-    ends = [*range(write - 6, write + 7)]
     for step in (None, tiledb.consolidate, tiledb.vacuum):
         if step is not None:
             step(uri)
-        for end in ends:
+        for end in range(write - 6, write + 7):
             assert_same_cells(uri, end=end)
 
 
