@@ -78,13 +78,11 @@ void run_step(FilterStep& step) {
           std::string(name_of(step.type)));
     case FilterType::kAes256Gcm:
       throw Unsupported(
-          "encrypted arrays (AES-256-GCM) are not read; write a copy without a key, for instance "
-          "with "
-          "tiledb.consolidate or a plain read and write through tiledb with the key");
+          "encrypted arrays (AES-256-GCM) are not read; write a copy without encryption through "
+          "tiledb, with the key");
     case FilterType::kWebp:
       throw Unsupported(
-          "the WebP filter is not read; write a copy of the array with another filter, for "
-          "instance "
+          "the WebP filter is not read; write a copy of the array with another filter, such as "
           "zstd");
     default:
       throw Unsupported("filter " + std::string(name_of(step.config.type)) + " (code " +
