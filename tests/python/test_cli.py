@@ -97,6 +97,24 @@ def test_info_shows_numbers_of_the_metadata_as_they_are(
     assert facts["integer"] == "7"
 
 
+def test_info_goes_on_where_a_part_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow as pa
+    import tiledbsoma
+
+    path = write_small_tiles(tmp_path / "e", 20, 30)
+    with tiledbsoma.open(str(path / "ms"), "w") as measurements:
+        measurements.add_new_collection("ADT", tiledbsoma.Measurement).close()
+    with tiledbsoma.open(str(path / "ms/RNA/X"), "w") as layers:
+        layers.add_new_sparse_ndarray("flat", type=pa.int8(), shape=(20,)).close()
+    assert main(["info", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "measurement ADT: cannot be read: there is no table 'var'" in text
+    assert "layer RNA/X/flat: cannot be read: " in text
+    assert "layer RNA/X/raw: float32" in text
+
+
 def test_info_of_something_else(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
         done = penstock("info", path)

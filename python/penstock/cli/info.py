@@ -58,16 +58,24 @@ def lines(experiment: Experiment) -> Iterator[str]:
     yield f"obs: {display.plural(len(obs), 'cell')}"
     yield from _columns(obs.schema)
     for name in experiment.measurements:
-        var = experiment.var(name)
         yield ""
-        yield f"measurement {name}: {display.plural(len(var), 'gene')}"
-        yield from _columns(var.schema)
+        try:
+            yield from list(_measurement(experiment, name))
+        except PenstockError as error:
+            yield f"measurement {name}: cannot be read: {error}"
+            continue
         for layer in experiment.layers(name):
             yield ""
             try:
                 yield from list(_layer(experiment, name, layer))
             except PenstockError as error:
                 yield f"layer {name}/X/{layer}: cannot be read: {error}"
+
+
+def _measurement(experiment: Experiment, name: str) -> Iterator[str]:
+    var = experiment.var(name)
+    yield f"measurement {name}: {display.plural(len(var), 'gene')}"
+    yield from _columns(var.schema)
 
 
 def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:
