@@ -95,7 +95,9 @@ void register_experiment(nb::module_& module) {
       .def_prop_ro("fragment_count", &Matrix::fragment_count)
       .def_prop_ro("layout", &Matrix::layout)
       .def_prop_ro("addresses_rows", &Matrix::addresses_rows,
-                   "Whether any row can be read by itself, as in a pack.")
+                   "Whether any row can be read by itself at little cost, as in a pack on a disk.")
+      .def("keeps", &Matrix::keeps, nb::arg("rows"), Release(),
+           "Whether a cache that it is read through has each of these rows now.")
       .def(
           "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },
           nb::sig("def __repr__(self) -> str"))

@@ -25,7 +25,8 @@ class Cache {
   explicit Cache(CacheOptions options);
   ~Cache();
 
-  /// The same matrix, read through the cache. Unsupported where the content is not known.
+  /// The same matrix, read through the cache; itself where it addresses rows already. Unsupported
+  /// where the content is not known.
   Matrix through(const Matrix& matrix);
 
   /// Why nothing is kept any more; empty while it is.

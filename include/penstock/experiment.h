@@ -67,8 +67,11 @@ class Matrix {
   uint64_t stored_bytes() const;
   uint32_t fragment_count() const;
   const std::string& layout() const;  ///< for people
-  /// Whether any row can be read by itself, always: of a pack. Not of a cache, which comes to it.
+  /// Whether any row can be read by itself, always and at little cost: of a pack on a disk. Not of
+  /// a cache, which comes to it, nor where a row is a request.
   bool addresses_rows() const;
+  /// Whether a cache that this is read through has each of these rows now.
+  bool keeps(const RowSelection& rows) const;
   const std::shared_ptr<const format::MatrixSource>& source() const;  ///< loads tile metadata, once
   /// joinids of the experiment's obs, read once when there are gaps among them; null for a matrix
   /// without an experiment.

@@ -172,7 +172,12 @@ class Matrix:
     def layout(self) -> str: ...
     @property
     def addresses_rows(self) -> bool:
-        """Whether any row can be read by itself, as in a pack."""
+        """
+        Whether any row can be read by itself at little cost, as in a pack on a disk.
+        """
+
+    def keeps(self, rows: RowSelection) -> bool:
+        """Whether a cache that it is read through has each of these rows now."""
 
     def __repr__(self) -> str: ...
     def stored_cells(self) -> int: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -81,8 +82,13 @@ class SelectedCells:
 
     @property
     def shuffle(self) -> str | None:
-        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not."""
-        return self._selection.shuffle(self._settings)
+        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
+
+        With `cache_dir` that of the epoch that was begun last, "scatter" before there is one.
+        """
+        begun = self._epochs.shuffle
+        settings = self._settings if begun is None else replace(self._settings, shuffle=begun)
+        return self._selection.shuffle(settings)
 
     @property
     def batch_size(self) -> int:

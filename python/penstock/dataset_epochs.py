@@ -14,11 +14,11 @@ from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, check_selection
 from .epoch_state import check_enough_cells
 from .global_shuffle import warn_of_cost
-from .loader_settings import GLOBAL
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
 from .running_epoch import RunningEpoch
 from .sharding import Share
+from .shuffle_choice import expected
 
 
 class DatasetEpochs(SelectedCells):
@@ -36,7 +36,7 @@ class DatasetEpochs(SelectedCells):
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
-        if self.shuffle == GLOBAL and not self._warned_of_cost:
+        if course.shape.global_shuffle and not self._warned_of_cost:
             self._warned_of_cost = True
             warn_of_cost(loader, self.experiment.uri, self._settings.memory_budget)
         self._progress = self._epochs.progress(course)
@@ -81,6 +81,11 @@ class DatasetEpochs(SelectedCells):
             It is negative or no integer.
         """
         self._epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
+
+    def _choose_shuffle_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
+        self._epochs.choose_for_workers(
+            epoch, ticket, round_number, self._selection, self._settings
+        )
 
     def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
         return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)
@@ -169,5 +174,6 @@ class DatasetEpochs(SelectedCells):
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """
-        loader = self._selection.loader(self._settings, self._share_with_cells(), self.epoch)
+        settings = expected(self._selection, self._settings)
+        loader = self._selection.loader(settings, self._share_with_cells(), self.epoch)
         return from_core(loader.stats())

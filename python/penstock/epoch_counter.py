@@ -21,7 +21,7 @@ _NEXT, _TURN, _SERIAL, _COUNTED, _COUNTS = 0, 1, 2, 3, 4
 COUNT_WORDS = 24
 _HEADER = _COUNTS + COUNT_WORDS
 _KEY = 4  # ticket, seed, number of workers, round
-_EPOCH, _OWN_SERIAL, _JOINED = 4, 5, 6
+_EPOCH, _OWN_SERIAL, _SHUFFLE, _JOINED = 4, 5, 6, 7
 _JOINED_WORDS = 8
 _SLOT = _JOINED + _JOINED_WORDS
 _SLOTS = 16
@@ -90,6 +90,22 @@ class EpochCounter:
         with self._words().changing() as words:
             self._ticket = ticket
             return words[_fill(words, (ticket, 0, 0, round_number)) + _EPOCH]
+
+    def choose_for_workers(self, ticket: int, round_number: int, word: int) -> None:
+        """Say which shuffle that epoch has, before workers begin it."""
+        with self._words().changing() as words:
+            for slot in range(_HEADER, _WORDS, _SLOT):
+                if tuple(words[slot : slot + _KEY]) == (ticket, 0, 0, round_number):
+                    words[slot + _SHUFFLE] = word
+
+    def chosen_shuffle(self, serial: int, word: int) -> int:
+        """Word of the shuffle that the workers of an iterator have, set to `word` where it is 0."""
+        with self._words().changing() as words:
+            for slot in range(_HEADER, _WORDS, _SLOT):
+                if serial and words[slot + _OWN_SERIAL] == serial:
+                    words[slot + _SHUFFLE] = words[slot + _SHUFFLE] or word
+                    return words[slot + _SHUFFLE]
+        return word
 
     def end_of_start(self) -> None:
         """Processes that start from now on have no ticket."""

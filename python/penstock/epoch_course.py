@@ -26,6 +26,7 @@ class Course:
     worker: int | None  # number of the DataLoader worker that it is
     rows: _core.RowSelection | None  # None: every selected cell
     batches: int  # handed over in this shape
+    shuffle: bool | str  # what the argument came to, where it depends on a cache
     sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
     plan: int = 0
     size: int = -1  # batches in this shape; -1: not known
@@ -64,6 +65,7 @@ class Course:
         self.batches += 1
 
     def _own(self, settings: LoaderSettings) -> LoaderSettings:
+        settings = replace(settings, shuffle=self.shuffle)
         return replace(settings, sampling=self.sampling) if self.earlier else settings
 
     def loader(self, selection: Selection, settings: LoaderSettings) -> _core.Loader:
@@ -115,7 +117,16 @@ def begin_course(
         sampling = left_settings.sampling
     worker = share.worker if share.num_workers > 1 and in_worker() else None
     course = Course(
-        position.epoch, position.selection, earlier, shape, share, worker, rows, 0, sampling
+        position.epoch,
+        position.selection,
+        earlier,
+        shape,
+        share,
+        worker,
+        rows,
+        0,
+        settings.shuffle,
+        sampling,
     )
     if here is None:
         return course

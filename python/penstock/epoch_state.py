@@ -17,6 +17,7 @@ from .selection import Selection
 from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share, in_worker
 from .shared_words import is_spawning
+from .shuffle_choice import ShuffleChoice
 
 
 class EpochState:
@@ -32,6 +33,12 @@ class EpochState:
         self._course: Course | None = None
         self._resumed: Position | None = None
         self._agreement = RankAgreement()
+        self._choice = ShuffleChoice()
+
+    @property
+    def shuffle(self) -> bool | str | None:
+        """That of the epoch that was begun last, None before: the argument, or what it came to."""
+        return None if self._course is None else self._course.shuffle
 
     @property
     def next(self) -> int:
@@ -87,7 +94,7 @@ class EpochState:
     def begin(self, selection: Selection, settings: LoaderSettings) -> Course:
         """Begin the next epoch, or what a state left of it."""
         epoch, serial = self.counter.begin()
-        course = self._begin(epoch, selection, settings, settings.share())
+        course = self._begin(epoch, selection, settings, settings.share(), serial)
         course.serial = serial
         return course
 
@@ -123,8 +130,30 @@ class EpochState:
         course.plan_for_workers(course.cells(selection), settings)
         return course
 
+    def choose_for_workers(
+        self,
+        epoch: int,
+        ticket: int,
+        round_number: int,
+        selection: Selection,
+        settings: LoaderSettings,
+    ) -> None:
+        """Decide which shuffle an epoch has, before workers with this ticket begin it."""
+        if self._resumed is not None and self._resumed.epoch == epoch:
+            return  # the state says it, to them as well
+        word = self._choice.for_workers(
+            epoch, selection, settings, settings.share(), self._agreement
+        )
+        if word:
+            self.counter.choose_for_workers(ticket, round_number, word)
+
     def _begin(
-        self, epoch: int, selection: Selection, settings: LoaderSettings, share: Share
+        self,
+        epoch: int,
+        selection: Selection,
+        settings: LoaderSettings,
+        share: Share,
+        serial: int = 0,
     ) -> Course:
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
@@ -134,6 +163,14 @@ class EpochState:
             resumed = Position(epoch, SelectionFingerprint.of(selection))
         self._known_next = epoch + 1
         before = self._course  # none where the epoch was chosen
+        settings = self._choice.settled(
+            resumed,
+            selection,
+            settings,
+            share,
+            self._agreement,
+            lambda word: self.counter.chosen_shuffle(serial, word),
+        )
         self._course = begin_course(resumed, selection, settings, share)
         self._course.left_before = None if before is None else before.batches
         self._course.first = self._course.batches
@@ -194,7 +231,7 @@ class EpochState:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _course=None)
+        self.__dict__.update(state, _course=None, _choice=ShuffleChoice())
         if "_agreement" not in state:
             self._agreement = RankAgreement()
 

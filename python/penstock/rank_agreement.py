@@ -25,6 +25,9 @@ WAIT_SECONDS = 5.0
 SWITCH = "PENSTOCK_COMPARE_RANKS"
 _MOST_PAUSE_SECONDS = 0.25
 _AGREED = b"agreed"
+_YES, _NO = b"yes", b"no"
+#: How often in a row a rank that says yes waits for others that do not come.
+_PATIENCE = 3
 
 #: What is compared, and its name in a message.
 _FIELDS = {
@@ -55,6 +58,7 @@ class RankAgreement:
         self.site = call_site()
         self._begun: set[tuple[int, int]] = set()
         self._waits = True
+        self._patience = _PATIENCE
         self._has_failed = False
 
     def check(self, course: Course) -> None:
@@ -76,6 +80,33 @@ class RankAgreement:
             return
         if difference is not None:
             raise InvalidArgument(difference)
+
+    def holds_for_all(self, epoch: int, world_size: int, holds: bool) -> bool:
+        """Whether what holds for this rank, at the begin of an epoch, does so for every rank.
+
+        The same on all of them, and the same again later: the first to know decides. A rank for
+        which it does not hold knows at once; the others wait for the last one, as in `check`.
+
+        Raises
+        ------
+        RuntimeError
+            The store failed after this rank had said yes: what the others decided is not known.
+        """
+        store = None if in_worker() else _store()
+        if store is None or self._has_failed or os.environ.get(SWITCH) == "0":
+            return False
+        try:
+            key, _ = _entry(store, f"penstock/{self.site}/{epoch}/holds", {})
+            if not holds:
+                return _decided(store, key, _NO)
+        except (RuntimeError, ValueError, KeyError):
+            self._has_failed = True
+            return False
+        if store.add(f"{key}/ranks", 1) == world_size:
+            return _decided(store, key, _YES)
+        came = _wait(store, [f"{key}/outcome"], WAIT_SECONDS if self._patience else 0)
+        self._patience = _PATIENCE if came else max(0, self._patience - 1)
+        return _decided(store, key, _NO)  # or as it was decided in the meantime
 
     def _exchange(self, store: Any, course: Course) -> str | None:
         own = announcement(course)
@@ -103,19 +134,29 @@ class RankAgreement:
         return self._outcome(store, [f"{key}/outcome" for key in keys])
 
     def _outcome(self, store: Any, keys: list[str]) -> str | None:
-        end = time.monotonic() + WAIT_SECONDS
-        pause = 0.001
-        while True:
-            for key in keys:
-                if store.check([key]):
-                    outcome = store.get(key)
-                    self._waits = True
-                    return None if outcome == _AGREED else outcome.decode()
-            if not self._waits or time.monotonic() > end:
-                self._waits = False
-                return None
-            time.sleep(pause)
-            pause = min(1.5 * pause, _MOST_PAUSE_SECONDS)
+        outcome = _wait(store, keys, WAIT_SECONDS if self._waits else 0)
+        self._waits = outcome is not None
+        return None if outcome is None or outcome == _AGREED else outcome.decode()
+
+
+def _wait(store: Any, keys: list[str], seconds: float) -> bytes | None:
+    """Value of the first of the keys that is there; None where none comes in time."""
+    end = time.monotonic() + seconds
+    pause = 0.001
+    while True:
+        for key in keys:
+            if store.check([key]):
+                return bytes(store.get(key))
+        if time.monotonic() >= end:
+            return None
+        time.sleep(pause)
+        pause = min(1.5 * pause, _MOST_PAUSE_SECONDS)
+
+
+def _decided(store: Any, key: str, answer: bytes) -> bool:
+    """What the first who knew has written; the answer where nobody has."""
+    there = bytes(store.compare_set(f"{key}/outcome", "", answer.decode()))
+    return there == _YES
 
 
 def _entry(store: Any, key: str, own: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -155,6 +196,8 @@ def announcement(course: Course) -> dict[str, Any]:
     """What all ranks must have in common, and the rank."""
     shape = course.shape
     shuffle: Any = shape.shuffle
+    if shape.global_shuffle:
+        shuffle = "global"
     if shape.chunk_size:
         shuffle = f"chunks of {shape.chunk_size}, {shape.chunks_per_block} to a block"
     return {

@@ -167,7 +167,8 @@ class Selection:
         """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
 
         A function of the settings and of what the source is, not of what a cache holds at the
-        moment: all ranks and workers must find the same.
+        moment: all ranks and workers must find the same. Where that matters the settings come
+        from shuffle_choice.py.
         """
         if settings.shuffle is not True:
             return settings.shuffle or None

@@ -15,6 +15,7 @@ from .arguments import parse_memory_size
 from .errors import InvalidArgument, ResourceExhausted
 from .loader_stats import from_core
 from .row_combinations import row_codes
+from .shuffle_choice import expected
 from .uniform_entropy import uniform_entropy
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class ShuffleReport:
 
 def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | None) -> ShuffleReport:
     """See `Dataset.shuffle_report`."""
-    selection, settings = dataset._selection, dataset._settings
+    selection = dataset._selection
+    settings = expected(selection, dataset._settings)
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = row_codes(selection.obs.read([name]))
     labels = codes.astype(np.uint32)

@@ -79,6 +79,8 @@ class EpochDataLoader(DataLoader[Any]):
         self._round += 1
         epoch = epochs.counter.begin_for_workers(self._ticket, self._round)
         try:
+            if isinstance(dataset, Dataset):
+                dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
             batches = super().__iter__()  # workers start here, or go on
         finally:
             epochs.counter.end_of_start()

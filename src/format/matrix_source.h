@@ -116,6 +116,10 @@ class MatrixSource {
   /// not known. What is written later changes it.
   virtual std::string content() const { return {}; }
 
+  /// Whether each of these rows lies where it can be read by itself at this moment, of a source
+  /// that cannot address rows by nature: a cache that has them. Asks no network.
+  virtual bool keeps(const RowSelection& /*rows*/) const { return false; }
+
   /// `columns`: strictly ascending column ids; output column i is columns[i]. Ids outside the
   /// domain are InvalidArgument.
   virtual std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const = 0;

@@ -35,8 +35,10 @@ class RowBuffer {
 
   std::vector<const std::byte*> records;  ///< kernel/packed_row.h, in the layout of the reader
   std::vector<uint32_t> nnz;
-  Buffer bytes;             ///< where the records are
-  uint64_t bytes_read = 0;  ///< from the store, by the last read
+  Buffer bytes;               ///< where the records are
+  uint64_t bytes_read = 0;    ///< from the store, by the last read
+  uint64_t cached_bytes = 0;  ///< from a cache in its stead
+  uint64_t read_count = 0;    ///< reads that the store was asked for
   std::unique_ptr<Scratch> scratch;
 };
 
@@ -57,6 +59,9 @@ class RowReader {
 
   /// Expected memory of a row in a RowBuffer, scratch included.
   virtual double buffer_bytes_per_row() const = 0;
+
+  /// How much could be read in the time that one read more takes; 0 where that is little.
+  virtual uint64_t request_bytes() const { return 0; }
 
   /// Stored size of these rows, and of what has to be read with them.
   virtual uint64_t bytes_needed(std::span<const int64_t> rows) const = 0;

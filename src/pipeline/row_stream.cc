@@ -128,6 +128,8 @@ void RowStream::make_batch(uint64_t batch, Worker& worker, std::unique_lock<std:
   lock.lock();
   ahead_.after_read(worker.from_disk);
   bytes_read_ += worker.buffer.bytes_read;
+  cached_bytes_ += worker.buffer.cached_bytes;
+  read_count_ += worker.buffer.read_count;
   if (!wait_for_room(batch, bytes, lock)) return;
   lock.unlock();
   std::optional<uint32_t> repeated;
@@ -227,6 +229,10 @@ uint64_t RowStream::planned_bytes() const {
   return budget_.reader_bytes * budget_.readers + budget_.batch_bytes;
 }
 
-void RowStream::add_counts(LoaderStats& stats) const { stats.bytes_read = bytes_read_; }
+void RowStream::add_counts(LoaderStats& stats) const {
+  stats.bytes_read = bytes_read_;
+  stats.cached_bytes = cached_bytes_;
+  stats.requests = read_count_;
+}
 
 }  // namespace penstock::pipeline

@@ -74,6 +74,8 @@ class RowStream final : public BatchStream {
   uint64_t next_room_;                ///< the batch that gets memory next
   ReadAhead ahead_;
   uint64_t bytes_read_ = 0;
+  uint64_t cached_bytes_ = 0;
+  uint64_t read_count_ = 0;
 };
 
 }  // namespace penstock::pipeline

@@ -83,6 +83,30 @@ TEST(RowStream, OneOrderHoweverRowsAreReadForRandomShapes) {
   }
 }
 
+TEST(RowStream, OverANetworkTheCheaperWayIsTaken) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Case test = global_case(tiny_case(seed), true);
+    test.options.drop_last = false;
+    test.options.min_batch = 1;
+    const auto order = read_epoch(test.matrix, test.options);
+    if (order.empty()) continue;
+    const auto units_read = [&](uint64_t request_bytes, uint64_t budget) {
+      MemoryMatrixOptions matrix = test.matrix->options();
+      matrix.request_bytes = request_bytes;
+      LoaderOptions options = test.options;
+      options.memory_budget = budget;
+      LoaderStats stats;
+      EXPECT_EQ(read_epoch(std::make_shared<MemoryMatrix>(matrix), options, &stats), order);
+      return stats.units;
+    };
+    EXPECT_EQ(units_read(0, kAmple), 0U) << "a row is no request";
+    EXPECT_GT(units_read(uint64_t{1} << 40, kAmple), 0U) << "units are, and fewer";
+    EXPECT_EQ(units_read(1, least_budget(global_case(tiny_case(seed), true)) + 100), 0U)
+        << "there is no memory for units";
+  }
+}
+
 TEST(RowStream, GoesOnWhereItWasForRandomShapes) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -121,7 +121,7 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
     def begins(agreement: RankAgreement, seed: int) -> str | None:
         shape = SimpleNamespace(
             world_size=2, seed=seed, batch_size=8, shuffle=True, chunk_size=0, uneven="drop",
-            drop_last=False, min_batch=1, sampling=0,
+            drop_last=False, min_batch=1, sampling=0, global_shuffle=False,
         )  # fmt: skip
         course = SimpleNamespace(
             share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,

@@ -65,7 +65,7 @@ void JoinedRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const 
   scratch->offsets.resize(rows.size());
   out.records.resize(rows.size());
   out.nnz.resize(rows.size());
-  out.bytes_read = 0;
+  out.bytes_read = out.cached_bytes = out.read_count = 0;
   size_t bytes = 0;
   for (size_t part = 0; part < parts_.size(); ++part) {
     const Share& share = scratch->shares[part];
@@ -73,6 +73,8 @@ void JoinedRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const 
     RowBuffer& buffer = scratch->buffers[part];
     parts_[part]->read(share.rows, buffer);
     out.bytes_read += buffer.bytes_read;
+    out.cached_bytes += buffer.cached_bytes;
+    out.read_count += buffer.read_count;
     const auto& own = parts_[part]->row_layout();
     for (size_t i = 0; i < share.places.size(); ++i) {
       out.records[share.places[i]] = buffer.records[i];
@@ -117,6 +119,14 @@ double JoinedRowReader::buffer_bytes_per_row() const {
     most = std::max(most, rewrites(part) ? bytes * (1 + std::max(wider, 1.0)) : bytes);
   }
   return most + sizeof(size_t);
+}
+
+uint64_t JoinedRowReader::request_bytes() const {
+  uint64_t most = 0;
+  for (const auto& part : parts_) {
+    if (part != nullptr) most = std::max(most, part->request_bytes());
+  }
+  return most;
 }
 
 uint64_t JoinedRowReader::bytes_needed(std::span<const int64_t> rows) const {

@@ -20,6 +20,7 @@ class JoinedRowReader final : public RowReader {
   void read(std::span<const int64_t> rows, RowBuffer& out) const override;
   void prefetch(std::span<const int64_t> rows) const noexcept override;
   double buffer_bytes_per_row() const override;
+  uint64_t request_bytes() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
 
  private:

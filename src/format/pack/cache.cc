@@ -26,6 +26,7 @@ Cache::Cache(CacheOptions options) : impl_(std::make_shared<Impl>(options)) {
 Cache::~Cache() = default;
 
 Matrix Cache::through(const Matrix& matrix) {
+  if (matrix.addresses_rows()) return matrix;  // it is what a cache would make of it
   auto state = std::make_shared<Matrix::State>(Matrix::State::Origin{
       [matrix, folder = impl_->folder] {
         return format::pack::cached_source(matrix.source(), folder);

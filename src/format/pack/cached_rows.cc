@@ -11,6 +11,9 @@
 namespace penstock::format::pack {
 namespace {
 
+/// Ids, places and shapes of a row in flight.
+constexpr double kRowBytes = 128;
+
 /// Rows of a unit that the cache would not keep, in memory.
 class RowsInMemory final : public RowReader {
  public:
@@ -31,7 +34,7 @@ class RowsInMemory final : public RowReader {
     out.bytes.resize_discard(bytes);
     out.records.clear();
     out.nnz.clear();
-    out.bytes_read = 0;
+    out.bytes_read = out.cached_bytes = out.read_count = 0;
     std::byte* to = out.bytes.data();
     for (const int64_t row : rows) {
       const RowShape shape = unpacker_.unpack(record(row), unpacker_.shape(record(row)), to);
@@ -60,6 +63,15 @@ class RowsInMemory final : public RowReader {
 
 }  // namespace
 
+namespace {
+
+void count_as_cached(RowBuffer& buffer) {
+  buffer.cached_bytes = buffer.bytes_read;
+  buffer.bytes_read = buffer.read_count = 0;
+}
+
+}  // namespace
+
 /// Buffers of a read that has several sources.
 struct CachedRowReader::Parts final : RowBuffer::Scratch {
   std::map<uint32_t, RowBuffer> units;
@@ -72,7 +84,25 @@ CachedRowReader::CachedRowReader(std::shared_ptr<const CachedReader> reader,
     : reader_(std::move(reader)),
       columns_(columns.begin(), columns.end()),
       rows_(std::move(rows)),
-      kept_(open_layer(std::move(layer))->reader(columns_)->row_reader(rows_)) {}
+      layer_(std::move(layer)),
+      kept_(open_layer(layer_)->reader(columns_)->row_reader(rows_)) {}
+
+double CachedRowReader::buffer_bytes_per_row() const {
+  try {
+    return kept_->buffer_bytes_per_row();
+  } catch (const Error&) {
+    // A record of those that are measured is damaged or gone, and will be mended when it is read.
+  }
+  double rows = 1;
+  double bytes = 0;
+  for (const auto& file : layer_->files) {
+    rows += static_cast<double>(file->rows().size());
+    bytes += static_cast<double>(file->record_bytes()) +
+             static_cast<double>(file->nonzeros()) *
+                 static_cast<double>(row_layout().index_bytes + row_layout().value_bytes);
+  }
+  return bytes / rows + kRowBytes;
+}
 
 uint32_t CachedRowReader::unit_of(int64_t row) const {
   const auto units = reader_->source().units();
@@ -89,6 +119,7 @@ void CachedRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const 
   if (!any_mended_) {
     try {
       kept_->read(rows, out);
+      count_as_cached(out);
       return;
     } catch (const InvalidArgument&) {
       throw;
@@ -147,6 +178,8 @@ bool CachedRowReader::read_apart(std::span<const int64_t> rows, RowBuffer& out) 
   out.records.clear();
   out.nnz.clear();
   out.bytes_read = parts->kept.bytes_read;
+  for (const auto& [unit, buffer] : parts->units) out.bytes_read += buffer.bytes_read;
+  count_as_cached(out);
   std::map<uint32_t, size_t> next;
   size_t next_together = 0;
   for (const int64_t row : rows) {

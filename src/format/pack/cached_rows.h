@@ -27,7 +27,7 @@ class CachedRowReader final : public RowReader {
   const kernel::PackedRowLayout& row_layout() const override { return kept_->row_layout(); }
   void read(std::span<const int64_t> rows, RowBuffer& out) const override;
   void prefetch(std::span<const int64_t> rows) const noexcept override { kept_->prefetch(rows); }
-  double buffer_bytes_per_row() const override { return kept_->buffer_bytes_per_row(); }
+  double buffer_bytes_per_row() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override {
     return kept_->bytes_needed(rows);
   }
@@ -43,6 +43,7 @@ class CachedRowReader final : public RowReader {
   std::shared_ptr<const CachedReader> reader_;
   std::vector<int64_t> columns_;
   RowSelection rows_;
+  std::shared_ptr<const PackedLayer> layer_;
   RowReaderPtr kept_;
   mutable std::atomic<bool> any_mended_{false};
   mutable std::mutex mutex_;

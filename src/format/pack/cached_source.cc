@@ -30,17 +30,37 @@ class CachedSource final : public MatrixSource {
   std::span<const plan::FetchUnit> units() const override { return source_->units(); }
   std::string content() const override { return source_->content(); }
 
+  bool keeps(const RowSelection& rows) const override {
+    if (info_.column_domain_end <= kMostColumns) return has_all(*cache_of(info_columns()), rows);
+    std::shared_ptr<UnitCache> cache;
+    {
+      const std::lock_guard lock(mutex_);
+      cache = cache_;
+    }
+    return cache != nullptr && has_all(*cache, rows);
+  }
+
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     const uint64_t stored = stored_columns(columns);
     return std::make_shared<const CachedReader>(source_, cache_of(stored), stored, columns);
   }
 
  private:
+  uint64_t info_columns() const { return static_cast<uint64_t>(info_.column_domain_end); }
+
+  bool has_all(UnitCache& cache, const RowSelection& rows) const {
+    std::vector<int64_t> wanted;
+    for (const plan::FetchUnit& unit : units()) {
+      wanted.clear();
+      rows.copy_range(unit.row_begin, unit.row_end, wanted);
+      if (!wanted.empty() && cache.find(unit, wanted) == nullptr) return false;
+    }
+    return true;
+  }
+
   /// All columns; where their domain has no end, all up to the last one that was ever asked for.
   uint64_t stored_columns(std::span<const int64_t> columns) const {
-    if (info_.column_domain_end <= kMostColumns) {
-      return static_cast<uint64_t>(info_.column_domain_end);
-    }
+    if (info_.column_domain_end <= kMostColumns) return info_columns();
     const int64_t end = columns.empty() ? 0 : columns.back() + 1;
     if (end > kMostColumns) {
       throw Unsupported("columns too high for a cache: " + std::to_string(end - 1));

@@ -212,14 +212,21 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
   const auto reader = cached->reader(columns);
   const auto all = RowSelection::range(0, 2000);
   EXPECT_EQ(reader->row_reader(all), nullptr);
+  EXPECT_FALSE(cached->keeps(all));
   read(*cached, 2, 0);
   EXPECT_EQ(reader->row_reader(all), nullptr);
+  EXPECT_FALSE(cached->keeps(all));
   read(*cached);
+  EXPECT_TRUE(cached->keeps(all));
+  EXPECT_TRUE(source(folder())->keeps(RowSelection::range(700, 900)));
+  EXPECT_FALSE(
+      source(std::make_shared<CacheFolder>(cache_folder.file("other"), 1 << 30))->keeps(all));
   std::mt19937_64 random(3);
   for (const int harm : {0, 1, 2, 3}) {
     const auto rows = reader->row_reader(all);
     ASSERT_NE(rows, nullptr) << harm;
     RowBuffer buffer;
+    uint64_t cached_bytes = 0;
     for (int round = 0; round < 30; ++round) {
       if (round == 10 && harm == 1) {
         for (const auto& path : kept()) {
@@ -243,14 +250,32 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
       rows->prefetch(wanted);
       rows->read(wanted, buffer);
       ASSERT_EQ(buffer.row_count(), wanted.size());
+      ASSERT_EQ(buffer.bytes_read + buffer.read_count, 0U) << "nothing is asked of the source";
+      cached_bytes += buffer.cached_bytes;
       for (size_t i = 0; i < wanted.size(); ++i) {
         ASSERT_EQ(entries_of(buffer.records[i], rows->row_layout()), expected(wanted[i]));
       }
     }
+    EXPECT_GT(cached_bytes, 0U);
     EXPECT_THROW(rows->read(std::vector<int64_t>{-1}, buffer), InvalidArgument);
     if (harm == 3) break;
     read(*source(folder()));
   }
+}
+
+TEST_F(CachedSourceTest, ADamagedRecordDoesNotEndThePlanning) {
+  const auto cached = source(folder());
+  read(*cached);
+  const auto all = RowSelection::range(0, 2000);
+  const double before = cached->reader(columns)->row_reader(all)->buffer_bytes_per_row();
+  for (const auto& path : kept()) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(112);  // the first record, which is among those that are measured
+    file.write("harmharmharm", 12);
+  }
+  const auto rows = cached->reader(columns)->row_reader(all);
+  EXPECT_GT(rows->buffer_bytes_per_row(), before / 8);
+  EXPECT_LT(rows->buffer_bytes_per_row(), before * 8);
 }
 
 TEST_F(CachedSourceTest, ThreadsAndProcessesFillOneFolder) {

@@ -13,9 +13,12 @@ namespace {
 
 MatrixSourcePtr open_source(const io::StorePtr& store, const std::string& folder,
                             const PackedLayerContents& layer, unsigned threads) {
+  std::vector<std::string> paths;
+  for (const std::string& name : layer.files) paths.push_back(io::join(folder, name));
+  RowFile::announce(*store, paths);
   std::vector<std::shared_ptr<const RowFile>> files(layer.files.size());
   parallel_for(files.size(), threads, [&](size_t i) {
-    files[i] = RowFile::open(store, io::join(folder, layer.files[i]));
+    files[i] = RowFile::open(store, paths[i]);
     if (hex(files[i]->facts().key) != layer.key) {
       throw CorruptData("a row file of another pack: " + files[i]->path());
     }
@@ -61,7 +64,7 @@ std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
   auto state = std::make_shared<Matrix::State>(
       Matrix::State::Origin{[=] { return open_source(store, folder, layer, threads); },
                             [obs] { return std::optional<RowSelection>(obs.select("")); }});
-  state->addresses_rows = true;
+  state->addresses_rows = !store->traits().remote;
   state->store = store;
   state->path = folder;
   state->shape = {layer.rows, layer.columns};

@@ -3,12 +3,18 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "format/pack/reader.h"
+#include "format/pack/record_runs.h"
+#include "format/pack/row_record.h"
 
 namespace penstock::format::pack {
 namespace {
+
+constexpr uint64_t kSampleUnits = 8;
+constexpr uint64_t kSampleRows = 32;
 
 class PackSource final : public MatrixSource {
  public:
@@ -84,6 +90,46 @@ StoredRow PackedLayer::find(int64_t row) const {
   stored.file = static_cast<uint32_t>(found - files.begin());
   if (!(*found)->find(row, stored.place)) stored.place = {};
   return stored;
+}
+
+const SampledRows& PackedLayer::sampled_rows() const {
+  std::call_once(sampled_, [&] { sampled_rows_ = sample_rows(); });
+  return sampled_rows_;
+}
+
+SampledRows PackedLayer::sample_rows() const {
+  SampledRows sample;
+  const uint64_t step = std::max<uint64_t>(1, units.size() / kSampleUnits);
+  for (uint64_t unit = 0; unit < units.size() && !files.empty(); unit += step) {
+    const int64_t begin = units[unit].row_begin;
+    const auto in_file =
+        static_cast<uint32_t>(std::min<size_t>(find(begin).file, files.size() - 1));
+    const RowFile& file = *files[in_file];
+    const uint64_t position = file.rows().rank(begin);
+    const uint64_t end = std::min<uint64_t>(file.rows().size(), position + kSampleRows);
+    for (uint64_t i = position; i < end; ++i) {
+      sample.stored.push_back({in_file, file.place(i)});
+      sample.ids.push_back(file.rows().at(i));
+    }
+  }
+  const auto runs = runs_of(sample.stored, files, 0);
+  uint64_t length = 0;
+  for (const RecordRun& run : runs) length += run.length;
+  sample.bytes.resize_discard(length + kRecordSlack);
+  sample.records.resize(sample.ids.size());
+  std::vector<std::byte*> to;
+  std::byte* next = sample.bytes.data();
+  for (const RecordRun& run : runs) {
+    to.push_back(next);
+    for (size_t i = run.begin; i < run.end; ++i) {
+      const RecordPlace& place = sample.stored[i].place;
+      if (place.length != 0) sample.records[i] = {next + (place.offset - run.offset), place.length};
+    }
+    next += run.length;
+  }
+  read_runs(runs, files, to);
+  std::memset(next, 0, kRecordSlack);
+  return sample;
 }
 
 std::shared_ptr<const PackedLayer> make_layer(std::vector<std::shared_ptr<const RowFile>> files,

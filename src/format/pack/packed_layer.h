@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "format/matrix_source.h"
 #include "format/pack/row_file.h"
 
@@ -19,6 +21,15 @@ struct StoredRow {
   RecordPlace place;
 };
 
+/// Some rows spread over a layer, to tell how large rows are under a choice of columns. Read once:
+/// of a remote pack that is a round trip, which later plans must not need.
+struct SampledRows {
+  std::vector<int64_t> ids;
+  std::vector<StoredRow> stored;
+  std::vector<std::span<const std::byte>> records;  ///< kRecordSlack bytes behind each are there
+  Buffer bytes;
+};
+
 struct PackedLayer {
   /// Ascending, no row in two of them.
   std::vector<std::shared_ptr<const RowFile>> files;
@@ -28,6 +39,14 @@ struct PackedLayer {
 
   /// Where the row is; one that is in no file is empty.
   StoredRow find(int64_t row) const;
+
+  /// Any thread.
+  const SampledRows& sampled_rows() const;
+
+ private:
+  SampledRows sample_rows() const;
+  mutable std::once_flag sampled_;
+  mutable SampledRows sampled_rows_;
 };
 
 /// Stretches of rows: few enough for many of them to be mixed at a time, enough for a read to be

@@ -8,13 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "format/pack/record_rows.h"
 #include "format/pack/unit_decode.h"
 
 namespace penstock::format::pack {
 namespace {
 
-constexpr uint64_t kSampleUnits = 8;
-constexpr size_t kSampleRows = 32;
 /// Two records of a page are read together.
 constexpr uint64_t kRowGap = 4096;
 /// Ids, places and shapes of a row in flight.
@@ -25,6 +24,7 @@ struct RowScratch final : RowBuffer::Scratch {
   std::vector<StoredRow> sorted;
   std::vector<uint32_t> order;  ///< number of each of `sorted` among the rows asked for
   std::vector<const std::byte*> stored;
+  std::vector<std::byte*> to;  ///< of the runs
   std::vector<RowShape> shapes;
   Buffer bytes;
 };
@@ -64,23 +64,6 @@ void locate(const PackedLayer& layer, std::span<const int64_t> rows, RowScratch&
 }
 
 }  // namespace
-
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, uint64_t gap) {
-  std::vector<RecordRun> runs;
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    const StoredRow& row = sorted[i];
-    if (row.place.length == 0) continue;
-    if (runs.empty() || runs.back().file != row.file ||
-        row.place.offset > runs.back().offset + runs.back().length + gap) {
-      runs.push_back({row.file, row.place.offset, row.place.length, i, i + 1});
-      continue;
-    }
-    RecordRun& run = runs.back();
-    run.length = std::max(run.length, row.place.offset + row.place.length - run.offset);
-    run.end = i + 1;
-  }
-  return runs;
-}
 
 PackReader::PackReader(std::shared_ptr<const PackedLayer> layer, std::span<const int64_t> columns)
     : layer_(std::move(layer)),
@@ -149,51 +132,37 @@ const PackReader::Sample& PackReader::sample() const {
 }
 
 PackReader::Sample PackReader::take_sample() const {
-  const uint64_t count = layer_->units.size();
-  const uint64_t step = std::max<uint64_t>(1, count / kSampleUnits);
+  const SampledRows& sampled = layer_->sampled_rows();
+  Sample sample;
+  if (sampled.ids.empty()) return sample;
   uint64_t stored_cells = 0;
   uint64_t stored_bytes = 0;
   uint64_t packed_bytes = 0;
-  uint64_t rows = 0;
-  Buffer bytes;
-  std::vector<uint64_t> row;
-  for (uint64_t unit = 0; unit < count; unit += step) {
-    const int64_t begin = layer_->units[unit].row_begin;
-    const StoredRow first = layer_->find(begin);
-    if (layer_->files.empty()) break;
-    const RowFile& file = *layer_->files[std::min<size_t>(first.file, layer_->files.size() - 1)];
-    const uint64_t position = file.rows().rank(begin);
-    const uint64_t end = std::min<uint64_t>(file.rows().size(), position + kSampleRows);
-    for (uint64_t i = position; i < end; ++i) {
-      const RecordPlace place = file.place(i);
-      bytes.resize_discard(place.length + kRecordSlack);
-      file.read(place.offset, bytes.span().first(place.length));
-      std::memset(bytes.data() + place.length, 0, kRecordSlack);
-      const auto stored = std::as_const(bytes).span().first(place.length);
-      with_place(
-          [&] {
-            unpacker_.check(stored);
-            const RowShape shape = unpacker_.shape(stored);
-            row.resize(unpacker_.most_bytes(shape) / sizeof(uint64_t) + 1);
-            const RowShape left =
-                unpacker_.unpack(stored, shape, reinterpret_cast<std::byte*>(row.data()));
-            stored_cells += shape.nnz;
-            packed_bytes += row_layout().record_bytes(left.nnz, left.wide_count);
-          },
-          [&] {
-            return record_place(file.rows().at(i), {first.file, place}, file);
-          });
-      stored_bytes += place.length;
-      ++rows;
-    }
+  std::vector<uint64_t> row;  // aligned
+  for (size_t i = 0; i < sampled.ids.size(); ++i) {
+    const auto record = sampled.records[i];
+    with_place(
+        [&] {
+          unpacker_.check(record);
+          const RowShape shape = unpacker_.shape(record);
+          row.resize(unpacker_.most_bytes(shape) / sizeof(uint64_t) + 1);
+          const RowShape left =
+              unpacker_.unpack(record, shape, reinterpret_cast<std::byte*>(row.data()));
+          stored_cells += shape.nnz;
+          packed_bytes += row_layout().record_bytes(left.nnz, left.wide_count);
+        },
+        [&] {
+          return record_place(sampled.ids[i], sampled.stored[i],
+                              *layer_->files[sampled.stored[i].file]);
+        });
+    stored_bytes += record.size();
   }
-  Sample sample;
-  if (rows == 0) return sample;
   if (stored_cells != 0) {
     sample.packed_bytes = static_cast<double>(packed_bytes) / static_cast<double>(stored_cells);
   }
-  sample.stored_bytes_per_row = static_cast<double>(stored_bytes) / static_cast<double>(rows);
-  sample.packed_bytes_per_row = static_cast<double>(packed_bytes) / static_cast<double>(rows);
+  const auto rows = static_cast<double>(sampled.ids.size());
+  sample.stored_bytes_per_row = static_cast<double>(stored_bytes) / rows;
+  sample.packed_bytes_per_row = static_cast<double>(packed_bytes) / rows;
   return sample;
 }
 
@@ -206,20 +175,24 @@ void PackRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const {
   const RecordUnpacker& unpacker = reader_->unpacker();
   RowScratch& scratch = scratch_of(out);
   locate(layer, rows, scratch);
-  const auto runs = runs_of(scratch.sorted, kRowGap);
+  const auto runs = runs_of(scratch.sorted, layer.files, kRowGap);
   uint64_t stored_bytes = 0;
   for (const RecordRun& run : runs) stored_bytes += run.length;
   scratch.bytes.resize_discard(stored_bytes + kRecordSlack);
   scratch.stored.assign(rows.size(), nullptr);
   out.bytes_read = stored_bytes;
+  out.cached_bytes = 0;
+  out.read_count = runs.size();
   std::byte* next = scratch.bytes.data();
+  scratch.to.clear();
   for (const RecordRun& run : runs) {
-    layer.files[run.file]->read(run.offset, {next, run.length});
+    scratch.to.push_back(next);
     for (size_t i = run.begin; i < run.end; ++i) {
       scratch.stored[i] = next + (scratch.sorted[i].place.offset - run.offset);
     }
     next += run.length;
   }
+  read_runs(runs, layer.files, scratch.to);
   std::memset(next, 0, kRecordSlack);
 
   scratch.shapes.resize(rows.size());
@@ -259,9 +232,10 @@ void PackRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const {
 void PackRowReader::prefetch(std::span<const int64_t> rows) const noexcept {
   try {
     const PackedLayer& layer = reader_->layer();
+    if (reader_->remote()) return;  // a batch is one round trip already
     RowScratch scratch;
     locate(layer, rows, scratch);
-    for (const RecordRun& run : runs_of(scratch.sorted, kRowGap)) {
+    for (const RecordRun& run : runs_of(scratch.sorted, layer.files, kRowGap)) {
       layer.files[run.file]->will_need(run.offset, run.length);
     }
   } catch (...) {
@@ -272,6 +246,11 @@ void PackRowReader::prefetch(std::span<const int64_t> rows) const noexcept {
 double PackRowReader::buffer_bytes_per_row() const {
   const PackReader::Sample& sample = reader_->sample();
   return sample.stored_bytes_per_row + sample.packed_bytes_per_row + 2.0 * kRowBytes;
+}
+
+uint64_t PackRowReader::request_bytes() const {
+  const PackedLayer& layer = reader_->layer();
+  return reader_->remote() ? layer.files.front()->store().traits().coalescing.max_gap_bytes : 0;
 }
 
 uint64_t PackRowReader::bytes_needed(std::span<const int64_t> rows) const {

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "format/matrix_source.h"
 #include "format/pack/packed_layer.h"
+#include "format/pack/record_runs.h"
 #include "format/pack/record_unpacker.h"
 
 // A packed layer under a choice of columns, as units and row by row.
@@ -23,6 +24,7 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  bool remote() const override { return !layer_->files.empty() && layer_->files.front()->remote(); }
   double packed_bytes_per_cell() const override { return sample().packed_bytes; }
   uint64_t bytes_needed(const RowSelection& rows) const override;
   RowReaderPtr row_reader(const RowSelection& rows) const override;
@@ -47,7 +49,8 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   mutable Sample sample_;
 };
 
-/// Rows by themselves: a read for each run of records that lie together.
+/// Rows by themselves: a read for each run of records that lie together, all of a call at once from
+/// a remote store.
 class PackRowReader final : public RowReader {
  public:
   explicit PackRowReader(std::shared_ptr<const PackReader> reader) : reader_(std::move(reader)) {}
@@ -57,22 +60,10 @@ class PackRowReader final : public RowReader {
   void prefetch(std::span<const int64_t> rows) const noexcept override;
   double buffer_bytes_per_row() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
+  uint64_t request_bytes() const override;
 
  private:
   std::shared_ptr<const PackReader> reader_;
 };
-
-/// A read that brings several records: `begin` and `end` are places in the order of the records.
-struct RecordRun {
-  uint32_t file = 0;
-  uint64_t offset = 0;
-  uint64_t length = 0;
-  size_t begin = 0;
-  size_t end = 0;
-};
-
-/// Records in the order of files and offsets to reads; records that are at most `gap` bytes apart
-/// are read together. Empty ones belong to no run.
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, uint64_t gap);
 
 }  // namespace penstock::format::pack

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "format/pack/reader.h"
+#include "format/pack/record_runs.h"
 
 namespace penstock::format::pack {
 namespace {
@@ -33,15 +33,18 @@ void RecordRows::start(std::span<const int64_t> rows, std::span<const StoredRow>
   staged_at_.assign(rows.size(), 0);
   staged_.resize(task_count());
   bytes_read_ = 0;
+  read_count_ = 0;
 }
 
 void RecordRows::fetch() {
-  const auto runs = runs_of(stored_, kUnitGap);
+  const auto runs = runs_of(stored_, files_, kUnitGap);
+  read_count_ = runs.size();
   if (reads_.size() < runs.size()) reads_.resize(runs.size());
+  to_.clear();
   for (size_t i = 0; i < runs.size(); ++i) {
     const RecordRun& run = runs[i];
     reads_[i].resize_discard(run.length + kRecordSlack);
-    files_[run.file]->read(run.offset, reads_[i].span().first(run.length));
+    to_.push_back(reads_[i].data());
     std::memset(reads_[i].data() + run.length, 0, kRecordSlack);
     bytes_read_ += run.length;
     for (size_t row = run.begin; row < run.end; ++row) {
@@ -49,6 +52,7 @@ void RecordRows::fetch() {
       records_[row] = reads_[i].data() + (stored_[row].place.offset - run.offset);
     }
   }
+  read_runs(runs, files_, to_);
 }
 
 std::span<const std::byte> RecordRows::record(size_t row) const {

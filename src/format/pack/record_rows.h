@@ -34,6 +34,7 @@ class RecordRows {
   }
   void pack(uint32_t row, std::byte* destination) const;
   uint64_t bytes_read() const noexcept { return bytes_read_; }
+  uint64_t read_count() const noexcept { return read_count_; }
 
  private:
   std::span<const std::byte> record(size_t row) const;
@@ -45,10 +46,12 @@ class RecordRows {
   const RecordUnpacker* unpacker_ = nullptr;
   std::vector<const std::byte*> records_;  // of the rows, once fetched
   std::vector<Buffer> reads_;
+  std::vector<std::byte*> to_;
   std::vector<RowShape> shapes_;
   std::vector<std::vector<std::byte>> staged_;  // of the tasks, when columns are chosen
   std::vector<size_t> staged_at_;               // of the rows, in their task's
   uint64_t bytes_read_ = 0;
+  uint64_t read_count_ = 0;
 };
 
 /// "row 7 at offset 120 of file …", for error messages.

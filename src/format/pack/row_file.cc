@@ -43,8 +43,26 @@ std::shared_ptr<const RowFile> RowFile::open(const io::StorePtr& store, const st
   return file;
 }
 
+void RowFile::announce(const io::Store& store, std::span<const std::string> paths) {
+  if (!store.traits().remote) return;
+  std::vector<io::ObjectRange> ranges;
+  for (const std::string& path : paths) ranges.push_back({path, {0, sizeof(RowFileHeader)}});
+  store.will_read(ranges);
+  ranges.clear();
+  for (const std::string& path : paths) {
+    RowFileHeader header;
+    if (!store.exists(path) || store.size_bytes(path) < sizeof(header)) continue;  // open() tells
+    store.read(path, 0, std::as_writable_bytes(std::span(&header, 1)));
+    const uint64_t file_bytes = store.size_bytes(path);
+    if (header.index_offset >= file_bytes) continue;
+    ranges.push_back({path, {header.index_offset, file_bytes - header.index_offset}});
+  }
+  store.will_read(ranges);
+}
+
 void RowFile::load() {
   local_ = dynamic_cast<const io::FileStore*>(store_.get()) != nullptr;
+  remote_ = store_->traits().remote;
   if (local_) path_ = io::normalize(path_);
   if (local_) {
     // One that is open already may be of a file that had this name before.

@@ -59,7 +59,13 @@ class RowFile {
   /// NotFound, CorruptData (a checksum, a length), Unsupported for a newer version.
   static std::shared_ptr<const RowFile> open(const io::StorePtr& store, const std::string& path);
 
+  /// All of these will be opened: two round trips, whatever their number.
+  static void announce(const io::Store& store, std::span<const std::string> paths);
+
   const std::string& path() const noexcept { return path_; }
+  const io::Store& store() const noexcept { return *store_; }
+  /// Whether a read is a network's round trip.
+  bool remote() const noexcept { return remote_; }
   const RowFileFacts& facts() const noexcept { return facts_; }
   const RowSelection& rows() const noexcept { return rows_; }
   uint64_t nonzeros() const noexcept { return nonzeros_; }
@@ -88,6 +94,7 @@ class RowFile {
   io::StorePtr store_;
   std::string path_;
   bool local_ = false;
+  bool remote_ = false;
   io::OpenFile::Identity identity_;  ///< of a local file
   RowFileFacts facts_;
   RowSelection rows_;

@@ -37,6 +37,7 @@ class PackUnitDecode final : public UnitDecode {
     records_.pack(row, destination);
   }
   uint64_t bytes_read() const override { return records_.bytes_read(); }
+  uint64_t read_count() const override { return records_.read_count(); }
 
  private:
   std::shared_ptr<const PackReader> reader_;

@@ -98,6 +98,7 @@ uint64_t Matrix::stored_bytes() const { return state_->stored_bytes; }
 uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
 const std::string& Matrix::layout() const { return state_->layout; }
 bool Matrix::addresses_rows() const { return state_->addresses_rows; }
+bool Matrix::keeps(const RowSelection& rows) const { return state_->source()->keeps(rows); }
 const RowSelection* Matrix::stored_rows() const { return state_->stored_rows(); }
 const std::shared_ptr<const format::MatrixSource>& Matrix::source() const {
   return state_->source();

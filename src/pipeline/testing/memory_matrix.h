@@ -43,6 +43,7 @@ struct MemoryMatrixOptions {
   uint32_t fetch_microseconds = 0;
   uint32_t task_microseconds = 0;
   bool addresses_rows = false;  ///< gives a row_reader()
+  uint64_t request_bytes = 0;   ///< of the row_reader()
   uint64_t seed = 1;
 };
 
@@ -311,6 +312,7 @@ class MemoryRowReader : public format::RowReader {
     for (const int64_t row : rows) bytes += 2 * reader_->matrix().row(row).columns.size();
     return bytes;
   }
+  uint64_t request_bytes() const override { return reader_->matrix().options().request_bytes; }
   uint64_t announced() const noexcept { return announced_; }
 
  private:

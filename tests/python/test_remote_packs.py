@@ -1,0 +1,216 @@
+"""Packs in a bucket and behind a web server, and caches in front of remote sources."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from conftest import collect, write_small_tiles
+from penstock.index_manifest import write_index
+
+moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
+from remote_servers import (  # noqa: E402
+    ACCESS,
+    BUCKET,
+    fault_proxy,
+    random_faults,
+    upload,
+)
+
+N_CELLS = 1200
+PATIENT = {"retry_timeout": 30, "max_attempts": 10, "stall_timeout": 3}
+
+pytestmark = pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_credentials_of_this_machine(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("AWS_") or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        nothing = str(tmp_path_factory.mktemp("home") / "none")
+        patch.setenv("AWS_CONFIG_FILE", nothing)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, N_CELLS, 300, per_cell=40)
+
+
+@pytest.fixture(scope="module")
+def packed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packs") / "cells.pack"
+    ps.pack(source, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def s3(source: Path, packed: Path):
+    """A proxy that counts, before a bucket with the experiment and its pack."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    upload(endpoint, source, "tiles")
+    upload(endpoint, packed, "cells.pack")
+    with fault_proxy(endpoint) as proxy:
+        yield proxy
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def web(packed: Path, tmp_path_factory: pytest.TempPathFactory):
+    """A plain web server with the pack and its index."""
+    folder = tmp_path_factory.mktemp("www")
+    shutil.copytree(packed, folder / "cells.pack")
+    write_index(folder)
+    with fault_proxy(folder=folder) as server:
+        yield server
+
+
+def opened(proxy: Any, name: str = "cells.pack", **options: Any) -> ps.Experiment:
+    if proxy._folder is not None:
+        return ps.open(f"{proxy.url}/{name}", storage_options=options or None)
+    given = {"endpoint": proxy.url, "anonymous": True, **options}
+    return ps.open(f"s3://{BUCKET}/{name}", storage_options=given)
+
+
+def batches(source: Any, **arguments: Any) -> list[tuple[bytes, ...]]:
+    """Every array of every batch of an epoch."""
+    ds = arguments.pop("dataset", None)
+    if ds is None:
+        ds = dataset(source, **arguments)
+    return [
+        (X.indptr.tobytes(), X.indices.tobytes(), X.data.tobytes(), obs["soma_joinid"].tobytes())
+        for X, obs in ds
+    ]
+
+
+def dataset(source: Any, **arguments: Any) -> ps.Dataset:
+    return ps.Dataset(source, **{"sparse": True, "batch_size": 32, "seed": 3, **arguments})
+
+
+@pytest.mark.parametrize("place", ["s3", "web"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shuffle": False},
+        {"shuffle": "scatter"},
+        {"shuffle": "scatter", "memory_budget": "4MiB"},
+        {"shuffle": "global"},
+        {"shuffle": "global", "memory_budget": "1MiB"},
+        {"shuffle": "chunks", "chunk_size": 20},
+        {"obs_query": "soma_joinid < 500", "var_query": "soma_joinid >= 100", "shuffle": "global"},
+    ],
+    ids=str,
+)
+def test_batches_are_those_of_the_pack_on_the_disk(
+    place: str, arguments: dict[str, Any], packed: Path, request: pytest.FixtureRequest
+) -> None:
+    proxy = request.getfixturevalue(place)
+    remote = dataset(opened(proxy), **arguments)
+    before = len(proxy.requests)
+    assert batches(None, dataset=remote) == batches(packed, **arguments)
+    stats = remote.stats
+    assert stats.bytes_needed > 0
+    assert stats.bytes_read >= stats.bytes_needed
+    assert 0 < stats.requests <= len(proxy.requests) - before
+    if arguments["shuffle"] != "chunks" and "memory_budget" not in arguments:
+        assert stats.read_amplification <= 1.1
+
+
+def test_tables_are_those_of_the_pack_on_the_disk(s3: Any, web: Any, packed: Path) -> None:
+    local = ps.open(packed)
+    for proxy in (s3, web):
+        remote = opened(proxy)
+        assert remote.obs.to_pandas().equals(local.obs.to_pandas())
+        assert remote.var("RNA").to_pandas().equals(local.var("RNA").to_pandas())
+        assert remote.metadata == local.metadata
+
+
+def test_signed(s3: Any, packed: Path) -> None:
+    assert batches(opened(s3, anonymous=False, **ACCESS)) == batches(packed, shuffle="scatter")
+
+
+def test_rows_are_no_units_over_a_network(s3: Any, packed: Path, tmp_path: Path) -> None:
+    """True means what costs little where the pack lies; a cache brings it to the disk."""
+    assert dataset(packed).shuffle == "global"
+    ds = dataset(opened(s3))
+    assert ds.shuffle == "scatter"
+    assert not opened(s3).x().addresses_rows
+
+
+def test_faults_change_nothing(s3: Any, web: Any, packed: Path) -> None:
+    for proxy, kinds in (
+        (s3, ["reset", "500", "slowdown", "short", "range", "late"]),
+        (web, ["reset", "500", "short", "range", "late"]),
+    ):
+        proxy.fault = random_faults(0.1, kinds, seed=2)
+        try:
+            for shuffle in ("scatter", "global"):
+                remote = opened(proxy, **PATIENT)
+                assert batches(remote, shuffle=shuffle) == batches(packed, shuffle=shuffle)
+        finally:
+            proxy.fault = lambda number, path: None
+
+
+def test_a_damaged_record_names_cell_and_object(packed: Path, tmp_path: Path) -> None:
+    shutil.copytree(packed, tmp_path / "www" / "cells.pack")
+    (rows,) = (tmp_path / "www").rglob("*.rows")
+    harmed = bytearray(rows.read_bytes())
+    harmed[1000] ^= 1
+    rows.write_bytes(harmed)
+    write_index(tmp_path / "www")
+    with fault_proxy(folder=tmp_path / "www") as server:
+        where = re.escape(f"{server.url}/cells.pack/ms/RNA/X/raw/") + r".*\.rows"
+        with pytest.raises(ps.CorruptData, match=r"row \d+ at offset \d+ of " + where):
+            batches(opened(server), shuffle=False)
+
+
+@pytest.mark.parametrize("name", ["tiles", "cells.pack"])
+@pytest.mark.parametrize("shuffle", [True, "scatter", False])
+def test_the_second_epoch_asks_the_network_nothing(
+    s3: Any, source: Path, tmp_path: Path, name: str, shuffle: bool | str
+) -> None:
+    remote = dataset(opened(s3, name), cache_dir=tmp_path, shuffle=shuffle)
+    first, _ = collect(remote)
+    assert remote.stats.requests > 0
+    before = len(s3.requests)
+    for _ in range(2):
+        joinids, X = collect(remote)
+        assert sorted(joinids) == sorted(first)
+        assert remote.stats.requests == remote.stats.bytes_read == 0
+        assert remote.stats.cached_bytes > 0
+    assert remote.shuffle == ("global" if shuffle is True else shuffle or None)
+    train, _ = remote.random_split(0.5, 0.5)
+    collect(train)
+    assert len(s3.requests) == before
+    some = dataset(remote.experiment, cache_dir=tmp_path, var_query="soma_joinid < 100")
+    before = len(s3.requests)  # var was read, too
+    joinids, X = collect(some)
+    assert len(s3.requests) == before
+    _, rows = collect(dataset(source, shuffle=False, var_query="soma_joinid < 100"))
+    np.testing.assert_array_equal(X, rows[joinids])
+
+
+def test_workers_that_read_a_full_cache_ask_little(s3: Any, packed: Path, tmp_path: Path) -> None:
+    ds = dataset(opened(s3), cache_dir=tmp_path, format="torch", sparse=False)
+    collect(ds)
+    loader = ps.dataloader(ds, num_workers=2)
+    cells = [joinid for _, obs in loader for joinid in obs["soma_joinid"].tolist()]
+    assert sorted(cells) == list(range(N_CELLS))
+    assert ds.shuffle == "global"
+    assert ds.stats.bytes_read == 0
