@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +148,9 @@ class Dataset(DatasetEpochs):
     cache_bytes : int or str, optional
         Most that everything in `cache_dir` may take; cells that were used longest ago make place.
         By default a twentieth of the disk stays free.
+    storage_options : dict, optional
+        How a URI is reached that is given as source, or URIs in a list or dict of them, as for
+        `penstock.open`.
 
     Raises
     ------
@@ -207,6 +210,7 @@ class Dataset(DatasetEpochs):
         chunks_per_block: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int | str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         register_with_torch(type(self))
         self._settings = LoaderSettings.checked(
@@ -230,7 +234,13 @@ class Dataset(DatasetEpochs):
         )
         self._encoders = checked_encoders(encoders)
         self._selection = resolve_source(
-            source, measurement, layer, obs_query, var_query, self._settings.threads
+            source,
+            measurement,
+            layer,
+            obs_query,
+            var_query,
+            self._settings.threads,
+            storage_options,
         ).with_var_names(var_names)
         cache = LocalCache.checked(cache_dir, cache_bytes)
         if cache is not None:

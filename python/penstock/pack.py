@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -29,6 +29,7 @@ def pack(
     layers: str | Sequence[str] | None = None,
     overwrite: bool = False,
     threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[_core.PackProgress], Any] | None = None,
 ) -> Experiment:
     """Copy an experiment into a pack, of which any cell can be read by itself.
@@ -52,6 +53,8 @@ def pack(
         Replace a pack of something else. What is no pack is never replaced.
     threads : int, optional
         As many as cores by default.
+    storage_options : dict, optional
+        How a URI that is packed is reached, as for `penstock.open`.
     progress : callable, optional
         Called about ten times a second with what is done: ``rows_done``, ``rows_total`` (cells times
         layers), ``rows_kept`` from an attempt before, ``bytes_written``, ``layer``.
@@ -70,7 +73,7 @@ def pack(
     ResourceExhausted
         The disk is full; what is packed stays, and packing again goes on from there.
     """
-    experiment = open_source(source, threads)
+    experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
     path = os.path.abspath(checked_path("destination", destination))  # noqa: PTH100  (links stay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def resolve_source(
     obs_query: Any,
     var_query: Any,
     threads: int | None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Selection:
     """Open a source and select its rows and genes.
 
@@ -42,12 +44,17 @@ def resolve_source(
     # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
+        _check_for_uri(source, storage_options)
         return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
     name = DEFAULT_MEASUREMENT if measurement is None else measurement
     if isinstance(source, (list, tuple, dict)):
+        if storage_options is not None:
+            parts = source.values() if isinstance(source, dict) else source
+            opened = [_opened(each, threads, storage_options) for each in parts]
+            source = dict(zip(source, opened, strict=True)) if isinstance(source, dict) else opened
         experiment: Experiment = join(source, measurement=name, layer=layer)
     else:
-        experiment = open_source(source, threads)
+        experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         name, layer = _joined_layer(experiment, measurement, layer)
     return Selection(
@@ -59,7 +66,23 @@ def resolve_source(
     )
 
 
-def open_source(source: Any, threads: int | None) -> Experiment:
+def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]) -> Any:
+    """One part of a join: a URI opened with the options, anything else as it is."""
+    if not isinstance(source, (str, os.PathLike)) or "://" not in os.fspath(source):
+        return source
+    return open(source, threads=threads, storage_options=storage_options)
+
+
+def _check_for_uri(source: Any, storage_options: Mapping[str, Any] | None) -> None:
+    if storage_options is not None:
+        raise InvalidArgument(
+            f"storage_options say how a URI is reached; {type(source).__name__} is opened already"
+        )
+
+
+def open_source(
+    source: Any, threads: int | None, storage_options: Mapping[str, Any] | None = None
+) -> Experiment:
     """Open what an experiment can be made from.
 
     Raises
@@ -69,11 +92,13 @@ def open_source(source: Any, threads: int | None) -> Experiment:
     """
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
+        _check_for_uri(source, storage_options)
         return _reopen(source, threads)
     if isinstance(source, Experiment):
+        _check_for_uri(source, storage_options)
         return source
     if isinstance(source, (str, os.PathLike)):
-        return open(source, threads=threads)
+        return open(source, threads=threads, storage_options=storage_options)
     raise InvalidArgument(
         "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
         f"Experiment or ExperimentAxisQuery, or a list of such, got {described(source)}"

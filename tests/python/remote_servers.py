@@ -51,7 +51,7 @@ class FaultProxy:
     """Passes requests on to a server, or to files of a folder, after what `fault` says.
 
     `fault(number, path)` gives the name of a fault or None: "reset", "500", "slowdown", "short",
-    "stall", "range", "forbidden", "late" (0.05 s), "slow" (64 KiB a second).
+    "stall", "range", "forbidden", "expired" (the keys), "late" (0.05 s), "slow" (64 KiB a second).
     """
 
     def __init__(self, upstream: str | None = None, folder: Path | None = None) -> None:
@@ -110,6 +110,9 @@ class FaultProxy:
         if fault == "forbidden":
             body = b"<Error><Code>AccessDenied</Code></Error>"
             return self._answer(handler, 403, {}, body)
+        if fault == "expired":
+            body = b"<Error><Code>ExpiredToken</Code></Error>"
+            return self._answer(handler, 400, {}, body)
         if fault == "late":
             time.sleep(0.05)
         status, fields, body = self._real(handler)

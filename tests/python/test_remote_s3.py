@@ -156,6 +156,22 @@ def test_a_dataset_takes_the_options_by_an_experiment_and_workers_open_it(s3, sm
     assert sorted(joinids) == list(range(1_600))
 
 
+def test_options_beside_a_uri(s3, small_tiles, tmp_path):
+    """A Dataset, a join and a pack reach a URI as ps.open does."""
+    uri, options = f"s3://{BUCKET}/tiles", anonymous(s3)
+    assert batches(uri, storage_options=options) == batches(small_tiles)
+    for many in ([uri, small_tiles], {"there": uri, "here": small_tiles}):
+        joined = ps.Dataset(many, storage_options=options)
+        assert joined.n_obs == 3_200
+        assert sum(X.shape[0] for X, _ in joined) == 3_200
+    packed = ps.pack(uri, tmp_path / "cells.pack", storage_options=options)
+    assert batches(packed, shuffle=False) == batches(small_tiles, shuffle=False)
+    with pytest.raises(ps.InvalidArgument, match="Experiment is opened already"):
+        ps.Dataset(ps.open(uri, storage_options=options), storage_options=options)
+    with pytest.raises(ps.InvalidArgument, match="no storage option 'nonsense'"):
+        ps.Dataset(uri, storage_options={"nonsense": 1})
+
+
 def test_a_filter_reads_its_share_of_the_bytes(s3):
     remote = ps.open(f"s3://{BUCKET}/tiles", storage_options=anonymous(s3))
     units = remote.x("RNA", "raw").units()
@@ -288,6 +304,53 @@ def test_credentials_of_a_process_come_through_botocore(signed, tmp_path, monkey
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     options = {"profile": "p", "endpoint": signed["endpoint"]}
     assert ps.open(f"s3://{BUCKET}/tiles", storage_options=options).n_obs == 1_600
+
+
+def test_keys_that_have_ended_are_fetched_anew_once(signed, small_tiles, tmp_path, monkeypatch):
+    """Before their own time, as when they were revoked; from a process that counts its calls."""
+    calls = tmp_path / "calls"
+    calls.write_text("")
+    keys = {
+        "AccessKeyId": signed["access_key_id"],
+        "SecretAccessKey": signed["secret_access_key"],
+        "Expiration": "2099-01-01T00:00:00Z",
+    }
+    script = tmp_path / "keys.sh"
+    script.write_text(
+        f"echo >> {calls}\n"
+        f"n=$(wc -l < {calls})\n"
+        f"echo '{json.dumps({**keys, 'Version': 1, 'SessionToken': 'TOKEN'})}' | sed s/TOKEN/t$n/\n"
+    )
+    (tmp_path / "config").write_text(
+        f"[profile p]\nregion = us-east-1\ncredential_process = sh {script}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    uri = f"s3://{BUCKET}/tiles"
+
+    def called() -> int:
+        return len(calls.read_text().splitlines())
+
+    with fault_proxy(signed["endpoint"]) as proxy:
+        options = {"profile": "p", "endpoint": proxy.url, "retry_timeout": 30}
+        # Valid from the second call on: the listing is refused, and asked for again with new keys.
+        proxy.fault = lambda number, path: "expired" if called() < 2 else None
+        remote = ps.open(uri, storage_options=options)
+        assert called() == 2
+        # Refused in the midst of an epoch.
+        proxy.fault = lambda number, path: "expired" if called() < 3 else None
+        assert batches(remote) == batches(small_tiles)
+        assert called() == 3
+        # New ones are refused, too: once is enough.
+        proxy.fault = lambda number, path: "expired"
+        with pytest.raises(ps.IoError, match="ExpiredToken; the session token is no longer valid"):
+            ps.open(uri, storage_options=options)
+        assert called() == 5
+        # Keys that were given are the only ones.
+        given = {**signed, "endpoint": proxy.url, "session_token": "t"}
+        before = len(proxy.requests)
+        with pytest.raises(ps.IoError, match="get new credentials"):
+            ps.open(uri, storage_options=given)
+        assert len(proxy.requests) == before + 1
 
 
 def test_credentials_of_a_container_and_of_an_instance(signed, tmp_path, monkeypatch):

@@ -263,6 +263,25 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
   }
 }
 
+TEST_F(CachedSourceTest, RowsThatTwoKeptAtOnceAreTogetherLater) {
+  // What two ranks leave who looked before either had written.
+  read(*source(folder()), 2, 0);
+  const auto other = std::make_shared<CacheFolder>(cache_folder.file("other"), uint64_t{1} << 40);
+  read(*source(other), 2, 1);
+  const fs::path from = cache_folder.file("other");
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    if (!entry.is_regular_file()) continue;
+    const auto to = fs::path(cache_folder.file("cache")) / fs::relative(entry.path(), from);
+    fs::create_directories(to.parent_path());
+    fs::copy_file(entry.path(), to);
+  }
+  const auto cached = source(folder());
+  EXPECT_TRUE(cached->keeps(RowSelection::range(0, 2000)));
+  EXPECT_EQ(read(*cached).from_source, 0U);
+  std::set<fs::path> units;
+  for (const auto& path : kept()) EXPECT_TRUE(units.insert(path.parent_path()).second) << path;
+}
+
 TEST_F(CachedSourceTest, ADamagedRecordDoesNotEndThePlanning) {
   const auto cached = source(folder());
   read(*cached);

@@ -22,6 +22,14 @@ bool has_all(const RowFile& file, std::span<const int64_t> rows) {
   return std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return file.contains(row); });
 }
 
+bool all_have(std::span<const std::shared_ptr<const RowFile>> files,
+              std::span<const int64_t> rows) {
+  return std::all_of(rows.begin(), rows.end(), [&](int64_t row) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const auto& file) { return file->contains(row); });
+  });
+}
+
 /// A name that no other file has had.
 std::string new_name() {
   static std::atomic<uint64_t> count{0};
@@ -102,16 +110,27 @@ std::shared_ptr<const RowFile> UnitCache::find(const plan::FetchUnit& unit,
     if (known != known_.end() && has_all(*known->second, rows)) return known->second;
   }
   try {
-    for (auto& file : files_of(unit)) {
+    const auto files = files_of(unit);
+    for (const auto& file : files) {
       if (!has_all(*file, rows)) continue;
       const std::lock_guard lock(mutex_);
       known_[unit.row_begin] = file;
       return file;
     }
+    if (files.size() > 1 && all_have(files, rows)) return merged(unit, rows);
   } catch (const Error&) {
     // A folder that cannot be listed has nothing.
   }
   return nullptr;
+}
+
+/// Ranks that share a unit and came at the same time have each kept their own rows of it.
+std::shared_ptr<const RowFile> UnitCache::merged(const plan::FetchUnit& unit,
+                                                 std::span<const int64_t> rows) {
+  keep(unit, {});
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(unit.row_begin);
+  return known != known_.end() && has_all(*known->second, rows) ? known->second : nullptr;
 }
 
 void UnitCache::drop(const plan::FetchUnit& unit, const RowFile& file) noexcept {

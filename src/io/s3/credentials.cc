@@ -153,6 +153,20 @@ S3Key S3CredentialChain::get() {
   return held_->key;
 }
 
+bool S3CredentialChain::renew(const S3Key& refused) {
+  const auto same = [&](const S3Key& key) {
+    return key.access_key_id == refused.access_key_id &&
+           key.secret_access_key == refused.secret_access_key &&
+           key.session_token == refused.session_token;
+  };
+  const std::lock_guard lock(mutex_);
+  if (held_ && !same(held_->key)) return true;  // by another thread
+  auto found = find();
+  if (!found || same(found->key)) return false;
+  held_ = std::move(found);
+  return true;
+}
+
 std::optional<S3Credentials> S3CredentialChain::find() {
   const S3Key& given = options_.given;
   if (!given.access_key_id.empty()) return S3Credentials{given, std::nullopt};

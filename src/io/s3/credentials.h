@@ -44,6 +44,9 @@ class S3CredentialChain {
   /// IoError that says what was looked at when there are none.
   S3Key get();
 
+  /// The store says that these are no longer valid: whether there are others by now.
+  bool renew(const S3Key& refused);
+
  private:
   std::optional<S3Credentials> find();
   std::optional<S3Credentials> from_container();

@@ -69,13 +69,22 @@ bool is_about_keys(const std::string& code) {
   return false;
 }
 
+/// Keys that were valid once; others may be found where these came from.
+class KeysEnded : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+bool is_about_their_end(const std::string& code) {
+  return code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired";
+}
+
 std::string advice(const S3Error& error, bool anonymous) {
   if (error.code == "SignatureDoesNotMatch") {
     return "check the secret access key; a proxy or the endpoint may also have changed the request";
   }
   if (error.code == "InvalidAccessKeyId") return "check the access key id and the endpoint";
-  if (error.code == "ExpiredToken" || error.code == "InvalidToken" ||
-      error.code == "TokenRefreshRequired") {
+  if (is_about_their_end(error.code)) {
     return "the session token is no longer valid; get new credentials";
   }
   if (error.code == "RequestTimeTooSkewed") return "check the clock of this machine";
@@ -98,6 +107,10 @@ Verdict refuse(const HttpResponse& response, const std::string& bucket, const st
   if (response.status == 404) return failed(std::make_exception_ptr(NotFound(what + ": " + place)));
   if (response.status == 401 || response.status == 403 || is_about_keys(error.code)) {
     if (listing) what = "the bucket may not be listed: " + what;
+    if (is_about_their_end(error.code)) {
+      return failed(std::make_exception_ptr(
+          KeysEnded(what + "; " + advice(error, anonymous) + ": " + place)));
+    }
     return failed(
         std::make_exception_ptr(IoError(what + "; " + advice(error, anonymous) + ": " + place)));
   }
@@ -236,10 +249,6 @@ class S3List final : public Transfer {
 S3Source::S3Source(const HttpOptions& http, S3Options options)
     : engine_(http), options_(complete(std::move(options))), credentials_(options_.credentials) {}
 
-S3Source::Signer S3Source::signer() const {
-  return {*this, options_.anonymous ? std::nullopt : std::optional(credentials_.get())};
-}
-
 S3Source::Home S3Source::home_of(const std::string& bucket) const {
   const std::lock_guard lock(fork_safe_lock());
   const auto found = homes_.find(bucket);
@@ -273,12 +282,30 @@ bool S3Source::learn(const std::string& bucket, const HttpResponse& response) co
   return true;
 }
 
+/// With the keys that are held; once more with others where those are refused as ended.
+template <typename Work>
+auto S3Source::with_signer(Work&& work) const {
+  if (options_.anonymous) return work(Signer(*this, std::nullopt));
+  const S3Key key = credentials_.get();
+  try {
+    return work(Signer(*this, key));
+  } catch (const KeysEnded&) {
+    if (!credentials_.renew(key)) throw;
+  }
+  return work(Signer(*this, credentials_.get()));
+}
+
 RemoteListing S3Source::list(const std::string& directory, bool one_level,
                              size_t max_objects) const {
+  return with_signer(
+      [&](const Signer& signer) { return list(directory, one_level, max_objects, signer); });
+}
+
+RemoteListing S3Source::list(const std::string& directory, bool one_level, size_t max_objects,
+                             const Signer& signer) const {
   S3Location at = parse_s3_uri(directory);
   const std::string root = std::string(kScheme) + at.bucket + "/";
   if (!at.key.empty() && at.key.back() != '/') at.key += '/';
-  const Signer signer = this->signer();
   S3List pages(at, one_level, signer);
   RemoteListing listing;
   do {
@@ -307,14 +334,15 @@ RemoteListing S3Source::list_folder(const std::string& directory) const {
 }
 
 void S3Source::read(std::span<RemoteRead> reads) const {
-  const Signer signer = this->signer();
-  std::vector<std::unique_ptr<S3Range>> ranges;
-  std::vector<Transfer*> transfers;
-  for (RemoteRead& read : reads) {
-    ranges.push_back(std::make_unique<S3Range>(read, signer));
-    transfers.push_back(ranges.back().get());
-  }
-  engine_.get().run(transfers);
+  with_signer([&](const Signer& signer) {
+    std::vector<std::unique_ptr<S3Range>> ranges;
+    std::vector<Transfer*> transfers;
+    for (RemoteRead& read : reads) {
+      ranges.push_back(std::make_unique<S3Range>(read, signer));
+      transfers.push_back(ranges.back().get());
+    }
+    engine_.get().run(transfers);
+  });
 }
 
 }  // namespace penstock::io

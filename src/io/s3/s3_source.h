@@ -52,7 +52,10 @@ class S3Source final : public ObjectSource {
 
  private:
   RemoteListing list(const std::string& directory, bool one_level, size_t max_objects) const;
-  Signer signer() const;
+  RemoteListing list(const std::string& directory, bool one_level, size_t max_objects,
+                     const Signer& signer) const;
+  template <typename Work>
+  auto with_signer(Work&& work) const;
   Home home_of(const std::string& bucket) const;
   /// Whether what the bucket answered tells another home.
   bool learn(const std::string& bucket, const HttpResponse& response) const;
