@@ -306,13 +306,13 @@ def test_credentials_of_a_process_come_through_botocore(signed, tmp_path, monkey
     assert ps.open(f"s3://{BUCKET}/tiles", storage_options=options).n_obs == 1_600
 
 
-def test_keys_that_have_ended_are_fetched_anew_once(signed, small_tiles, tmp_path, monkeypatch):
+def test_keys_that_have_ended_are_fetched_anew_once(s3, small_tiles, tmp_path, monkeypatch):
     """Before their own time, as when they were revoked; from a process that counts its calls."""
     calls = tmp_path / "calls"
     calls.write_text("")
     keys = {
-        "AccessKeyId": signed["access_key_id"],
-        "SecretAccessKey": signed["secret_access_key"],
+        "AccessKeyId": "testing",
+        "SecretAccessKey": "testing",
         "Expiration": "2099-01-01T00:00:00Z",
     }
     script = tmp_path / "keys.sh"
@@ -330,7 +330,7 @@ def test_keys_that_have_ended_are_fetched_anew_once(signed, small_tiles, tmp_pat
     def called() -> int:
         return len(calls.read_text().splitlines())
 
-    with fault_proxy(signed["endpoint"]) as proxy:
+    with fault_proxy(s3) as proxy:
         options = {"profile": "p", "endpoint": proxy.url, "retry_timeout": 30}
         # Valid from the second call on: the listing is refused, and asked for again with new keys.
         proxy.fault = lambda number, path: "expired" if called() < 2 else None
@@ -346,7 +346,7 @@ def test_keys_that_have_ended_are_fetched_anew_once(signed, small_tiles, tmp_pat
             ps.open(uri, storage_options=options)
         assert called() == 5
         # Keys that were given are the only ones.
-        given = {**signed, "endpoint": proxy.url, "session_token": "t"}
+        given = {**ACCESS, "endpoint": proxy.url, "session_token": "t"}
         before = len(proxy.requests)
         with pytest.raises(ps.IoError, match="get new credentials"):
             ps.open(uri, storage_options=given)
