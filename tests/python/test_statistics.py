@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from penstock.dispersion_genes import _all_batches
 
 
 def of_axis(X: np.ndarray, axis: int) -> pd.DataFrame:
@@ -323,3 +324,13 @@ def test_what_highly_variable_genes_refuse(pbmc3k: Oracle, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "skmisc.loess", None)
     with pytest.raises(ImportError, match="pip install scikit-misc"):
         ps.highly_variable_genes(ds)
+
+
+def test_genes_alike_in_all_batches_go_by_their_names() -> None:
+    """As in scanpy, which groups the batches' tables by name before it sorts them."""
+    table = {
+        "means": np.ones(4), "dispersions": np.ones(4), "dispersions_norm": np.array([2.0, 1, 1, 1]),
+        "highly_variable": np.ones(4, bool),
+    }  # fmt: skip
+    columns = _all_batches([table, table], 3, np.array(["d", "c", "a", "b"], object))
+    assert columns["highly_variable"].tolist() == [True, False, True, True]
