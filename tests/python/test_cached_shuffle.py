@@ -15,6 +15,7 @@ import penstock as ps
 import pytest
 from conftest import Oracle, collect, joinids_of, write_small_tiles
 from penstock import rank_agreement
+from penstock.epoch_counter import EpochCounter
 from penstock.rank_agreement import RankAgreement
 from torchrun import finish, torchrun
 
@@ -304,3 +305,13 @@ def test_a_store_that_fails_is_safe_before_this_rank_has_spoken(monkeypatch) -> 
     monkeypatch.setattr(rank_agreement, "_store", GoneLater)
     with pytest.raises(RuntimeError, match="connection reset"):
         agreement.holds_for_all(0, 2, True)
+
+
+def test_the_first_worker_of_an_iterator_chooses() -> None:
+    counter = EpochCounter()
+    counter.begin_for_workers(ticket=1, round_number=1)
+    of_workers = counter.begin()[1] - 1
+    assert counter.chosen_shuffle(of_workers, 0) == 0  # nobody has yet
+    assert counter.chosen_shuffle(of_workers, 2) == 2
+    assert counter.chosen_shuffle(of_workers, 1) == 2
+    assert counter.chosen_shuffle(of_workers + 1, 1) == 1  # another iterator's
