@@ -93,8 +93,7 @@ StoredRow PackedLayer::find(int64_t row) const {
 }
 
 const SampledRows& PackedLayer::sampled_rows() const {
-  std::call_once(sampled_, [&] { sampled_rows_ = sample_rows(); });
-  return sampled_rows_;
+  return sampled_rows_.get([&] { return sample_rows(); });
 }
 
 SampledRows PackedLayer::sample_rows() const {

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/lazy.h"
 #include "format/matrix_source.h"
 #include "format/pack/row_file.h"
 
@@ -45,8 +45,7 @@ struct PackedLayer {
 
  private:
   SampledRows sample_rows() const;
-  mutable std::once_flag sampled_;
-  mutable SampledRows sampled_rows_;
+  Lazy<SampledRows> sampled_rows_;
 };
 
 /// Stretches of rows: few enough for many of them to be mixed at a time, enough for a read to be

@@ -127,8 +127,7 @@ uint64_t PackReader::bytes_needed(const RowSelection& rows) const {
 }
 
 const PackReader::Sample& PackReader::sample() const {
-  std::call_once(sampled_, [&] { sample_ = take_sample(); });
-  return sample_;
+  return sample_.get([&] { return take_sample(); });
 }
 
 PackReader::Sample PackReader::take_sample() const {

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/lazy.h"
 #include "format/matrix_source.h"
 #include "format/pack/packed_layer.h"
 #include "format/pack/record_runs.h"
@@ -45,8 +45,7 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
 
   std::shared_ptr<const PackedLayer> layer_;
   RecordUnpacker unpacker_;
-  mutable std::once_flag sampled_;
-  mutable Sample sample_;
+  Lazy<Sample> sample_;
 };
 
 /// Rows by themselves: a read for each run of records that lie together, all of a call at once from
