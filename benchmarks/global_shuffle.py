@@ -2,9 +2,9 @@
 
 65,536 cells x 60,664 genes, batch 128, page cache warm unless the line says cold. Every measurement
 is a process of its own, methods take turns. An epoch counts from the first batch asked for to the
-last one handed over; what was opened, imported or loaded into memory before is told apart. An epoch counts only
-if it brought every cell and every non-zero. Needs scipy, annbatch and scvi-tools, which may live in
-interpreters of their own (``--annbatch-python``, ``--scvi-python``).
+last one handed over; what was opened, imported or loaded into memory before is told apart. An epoch
+counts only if it brought every cell and every non-zero. Needs scipy, annbatch and scvi-tools, which
+may live in interpreters of their own (``--annbatch-python``, ``--scvi-python``).
 """
 
 from __future__ import annotations
