@@ -80,9 +80,10 @@ class Dataset(DatasetEpochs):
         whatever the memory: from a pack, whose cells can be read one by one, at full speed;
         elsewhere all is read again for every part of the cells that fits in memory, with a warning.
         True is "global" on a pack on a disk and with a `cache_dir` that has every cell when the epoch
-        begins (without `weights` and the like), "scatter" elsewhere; `shuffle` says which. "chunks" is the shuffle of the Census's loaders, to compare with: chunks of
-        cells in random order, shuffled in blocks of some chunks. It reads and decodes everything
-        around a chunk, tens of times the cells. docs/shuffle.md has more.
+        begins (without `weights` and the like), "scatter" elsewhere; `shuffle` says which. "chunks"
+        is the shuffle of the Census's loaders, to compare with: chunks of cells in random order,
+        shuffled in blocks of some chunks. It reads and decodes everything around a chunk, tens of
+        times the cells. docs/shuffle.md has more.
     seed : int, default 0
         Of the shuffle. All ranks must have the same one, as they do where none is given.
     memory_budget : int or str, default "2GiB"

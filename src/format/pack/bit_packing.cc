@@ -201,10 +201,9 @@ PENSTOCK_TARGET_AVX2 size_t unpack_counts_avx2(const std::byte* in, size_t count
 
 #endif
 
-}  // namespace
-
-void pack_bits(const uint8_t* values, size_t count, unsigned width, std::byte* out,
-               VectorPath path) noexcept {
+template <typename T>
+void pack_narrow(const T* values, size_t count, unsigned width, std::byte* out,
+                 VectorPath path) noexcept {
 #if PENSTOCK_X86_PATHS
   if (path == VectorPath::kAvx2 && has_bmi2()) return pack_bmi2(values, count, width, out);
 #endif
@@ -212,13 +211,16 @@ void pack_bits(const uint8_t* values, size_t count, unsigned width, std::byte* o
   pack_scalar(values, count, width, out);
 }
 
+}  // namespace
+
+void pack_bits(const uint8_t* values, size_t count, unsigned width, std::byte* out,
+               VectorPath path) noexcept {
+  pack_narrow(values, count, width, out, path);
+}
+
 void pack_bits(const uint16_t* values, size_t count, unsigned width, std::byte* out,
                VectorPath path) noexcept {
-#if PENSTOCK_X86_PATHS
-  if (path == VectorPath::kAvx2 && has_bmi2()) return pack_bmi2(values, count, width, out);
-#endif
-  static_cast<void>(path);
-  pack_scalar(values, count, width, out);
+  pack_narrow(values, count, width, out, path);
 }
 
 void pack_bits(const uint32_t* values, size_t count, unsigned width, std::byte* out,
