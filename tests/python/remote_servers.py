@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import http.client
 import http.server
+import json
+import logging
 import random
 import socket
 import struct
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 BUCKET = "cells"
@@ -32,6 +36,30 @@ def client(endpoint: str, service: str = "s3", **keys: str):
     )
 
 
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The endpoint of an empty S3, which moto keeps in this process."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    try:
+        _ask_moto(endpoint, "reset")  # servers of other tests had the same buckets
+        yield endpoint
+    finally:
+        server.stop()
+
+
+def _ask_moto(endpoint: str, what: str, text: str = "") -> None:
+    address, fields = f"{endpoint}/moto-api/{what}", {"Content-Type": "text/plain"}
+    request = urllib.request.Request(address, text.encode(), fields, method="POST")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener.open(request).close()
+
+
 def upload(endpoint: str, folder: Path, prefix: str, bucket: str = BUCKET) -> None:
     """All files below a folder, under their relative names; folders become nothing, as in S3."""
     s3 = client(endpoint)
@@ -47,6 +75,95 @@ def upload(endpoint: str, folder: Path, prefix: str, bucket: str = BUCKET) -> No
             )
 
 
+def new_access_key(iam, user: str) -> dict[str, str]:
+    """Another key of that user, as storage options."""
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    return {"access_key_id": key["AccessKeyId"], "secret_access_key": key["SecretAccessKey"]}
+
+
+@contextmanager
+def authentication(endpoint: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """A user who may read and his keys; moto checks signatures and policies as long as this lasts."""
+    iam = client(endpoint, "iam")
+    user = f"reader{time.time_ns()}"
+    iam.create_user(UserName=user)
+    allowed = ["s3:GetObject", "s3:ListBucket", "iam:CreateAccessKey", "iam:DeleteAccessKey"]
+    statement = {"Action": allowed, "Effect": "Allow", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_user_policy(UserName=user, PolicyName="read", PolicyDocument=policy)
+    keys = new_access_key(iam, user)
+    _ask_moto(endpoint, "reset-auth", "0")
+    try:
+        yield user, keys
+    finally:
+        _ask_moto(endpoint, "reset-auth", "inf")
+
+
+class MetadataService:
+    """Gives keys as the metadata of a container (/keys) and of an instance (IMDSv2) do."""
+
+    def __init__(self, keys: dict[str, str]) -> None:
+        self.tokens: list[str] = []  #: what the requests were allowed by
+        self.answers = 0  #: how often keys were given
+        self.seconds_left = 3600.0
+        self.give(keys)
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *arguments) -> None:
+                pass
+
+            def _answer(self, text: str) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def do_PUT(self) -> None:
+                service.tokens.append(self.headers["X-aws-ec2-metadata-token-ttl-seconds"])
+                self._answer("the-token")
+
+            def do_GET(self) -> None:
+                token = self.headers.get("X-aws-ec2-metadata-token")
+                service.tokens.append(token or self.headers["Authorization"])
+                role = self.path.endswith("security-credentials/")
+                self._answer("reader" if role else service._keys())
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def give(self, keys: dict[str, str]) -> None:
+        self._given = keys
+
+    def _keys(self) -> str:
+        self.answers += 1
+        end = datetime.now(UTC) + timedelta(seconds=self.seconds_left)
+        return json.dumps(
+            {
+                "AccessKeyId": self._given["access_key_id"],
+                "SecretAccessKey": self._given["secret_access_key"],
+                "Token": "",
+                "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            }
+        )
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def metadata_service(keys: dict[str, str]) -> Iterator[MetadataService]:
+    service = MetadataService(keys)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
 class FaultProxy:
     """Passes requests on to a server, or to files of a folder, after what `fault` says.
 
@@ -58,7 +175,7 @@ class FaultProxy:
         self.fault = lambda number, path: None
         self.requests: list[str] = []
         self.etag = '"one"'
-        self._upstream = upstream
+        self.upstream = upstream
         self._folder = folder
         self._stop = threading.Event()
         proxy = self
@@ -137,7 +254,7 @@ class FaultProxy:
     def _real(self, handler) -> tuple[int, dict[str, str], bytes]:
         if self._folder is not None:
             return self._file(handler)
-        connection = http.client.HTTPConnection(self._upstream.removeprefix("http://"), timeout=30)
+        connection = http.client.HTTPConnection(self.upstream.removeprefix("http://"), timeout=30)
         connection.putrequest("GET", handler.path, skip_host=True, skip_accept_encoding=True)
         for name, value in handler.headers.items():
             connection.putheader(name, value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -15,12 +14,13 @@ import pytest
 from conftest import collect, write_small_tiles
 from penstock.index_manifest import write_index
 
-moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
-from remote_servers import (  # noqa: E402
-    ACCESS,
+pytest.importorskip("moto.server", reason="moto[server] is not installed")
+from remote_servers import (
     BUCKET,
+    authentication,
     fault_proxy,
     random_faults,
+    s3_server,
     upload,
 )
 
@@ -59,16 +59,11 @@ def packed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def s3(source: Path, packed: Path):
     """A proxy that counts, before a bucket with the experiment and its pack."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    upload(endpoint, source, "tiles")
-    upload(endpoint, packed, "cells.pack")
-    with fault_proxy(endpoint) as proxy:
-        yield proxy
-    server.stop()
+    with s3_server() as endpoint:
+        upload(endpoint, source, "tiles")
+        upload(endpoint, packed, "cells.pack")
+        with fault_proxy(endpoint) as proxy:
+            yield proxy
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +136,33 @@ def test_tables_are_those_of_the_pack_on_the_disk(s3: Any, web: Any, packed: Pat
         assert remote.metadata == local.metadata
 
 
-def test_signed(s3: Any, packed: Path) -> None:
-    assert batches(opened(s3, anonymous=False, **ACCESS)) == batches(packed, shuffle="scatter")
+@pytest.mark.parametrize("name", ["tiles", "cells.pack"])
+def test_signed(s3: Any, source: Path, packed: Path, tmp_path: Path, name: str) -> None:
+    """The server checks every signature; packs, blocks of a global order and caches are signed."""
+    path = source if name == "tiles" else packed
+    with authentication(s3.upstream) as (_, keys):
+        signed = {"anonymous": False, **keys}
+        remote = opened(s3, name, **signed)
+        assert remote.obs.to_pandas().equals(ps.open(path).obs.to_pandas())
+        for shuffle in (False, "scatter", "global"):
+            assert batches(remote, shuffle=shuffle) == batches(path, shuffle=shuffle)
+        ds = dataset(remote, cache_dir=tmp_path / "cache")
+        assert batches(None, dataset=ds) == batches(path, shuffle="scatter")
+        before = len(s3.requests)
+        ds.set_epoch(1)
+        expected = dataset(path, shuffle="global")
+        expected.set_epoch(1)
+        assert batches(None, dataset=ds) == batches(None, dataset=expected)
+        assert len(s3.requests) == before
+        # Nothing of a cache is shown to those who may not open what it was made of.
+        for options, match in (
+            ({**signed, "secret_access_key": "wrong"}, "SignatureDoesNotMatch"),
+            ({**signed, "access_key_id": "AKIANOBODY"}, "check the access key id"),
+        ):
+            with pytest.raises(ps.IoError, match=match):
+                batches(opened(s3, name, **options), cache_dir=tmp_path / "cache")
+        to_pack = tmp_path / "again.pack"
+        assert batches(ps.pack(remote, to_pack), shuffle=False) == batches(path, shuffle=False)
 
 
 def test_rows_are_no_units_over_a_network(s3: Any, packed: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pickle
 import time
@@ -14,13 +13,17 @@ import pytest
 from conftest import collect, write_small_tiles
 from penstock.cli import main
 
-moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
-from remote_servers import (  # noqa: E402
+pytest.importorskip("moto.server", reason="moto[server] is not installed")
+from remote_servers import (
     ACCESS,
     BUCKET,
+    authentication,
     client,
     fault_proxy,
+    metadata_service,
+    new_access_key,
     random_faults,
+    s3_server,
     upload,
 )
 
@@ -52,50 +55,17 @@ def small_tiles(tmp_path_factory):
 @pytest.fixture(scope="module")
 def s3(soma_small, small_tiles):
     """The endpoint of a server that holds both experiments."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    upload(endpoint, soma_small.path, "small")
-    upload(endpoint, small_tiles, "tiles")
-    yield endpoint
-    server.stop()
+    with s3_server() as endpoint:
+        upload(endpoint, soma_small.path, "small")
+        upload(endpoint, small_tiles, "tiles")
+        yield endpoint
 
 
 @pytest.fixture
 def signed(s3):
     """Keys that are needed: the server checks signatures and policies while the test runs."""
-    iam = client(s3, "iam")
-    name = f"reader{time.time_ns()}"
-    iam.create_user(UserName=name)
-    policy = {"Action": ["s3:GetObject", "s3:ListBucket"], "Effect": "Allow", "Resource": "*"}
-    iam.put_user_policy(
-        UserName=name,
-        PolicyName="read",
-        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [policy]}),
-    )
-    key = iam.create_access_key(UserName=name)["AccessKey"]
-    _set_authentication(s3, "0")
-    yield {
-        "endpoint": s3,
-        "access_key_id": key["AccessKeyId"],
-        "secret_access_key": key["SecretAccessKey"],
-    }
-    _set_authentication(s3, "inf")
-
-
-def _set_authentication(endpoint: str, after: str) -> None:
-    import urllib.request
-
-    request = urllib.request.Request(
-        f"{endpoint}/moto-api/reset-auth",
-        after.encode(),
-        {"Content-Type": "text/plain"},
-        method="POST",
-    )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    opener.open(request).close()
+    with authentication(s3) as (_, keys):
+        yield {"endpoint": s3, **keys}
 
 
 def anonymous(endpoint: str, **more):
@@ -353,56 +323,65 @@ def test_keys_that_have_ended_are_fetched_anew_once(s3, small_tiles, tmp_path, m
         assert len(proxy.requests) == before + 1
 
 
-def test_credentials_of_a_container_and_of_an_instance(signed, tmp_path, monkeypatch):
-    import http.server
-    import threading
-
-    keys = {
-        "AccessKeyId": signed["access_key_id"],
-        "SecretAccessKey": signed["secret_access_key"],
-        "Token": "",
-        "Expiration": "2099-01-01T00:00:00Z",
-    }
-    seen = []
-
-    class Metadata(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-        def answer(self, text):
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def do_PUT(self):
-            seen.append(self.headers["X-aws-ec2-metadata-token-ttl-seconds"])
-            self.answer("the-token")
-
-        def do_GET(self):
-            seen.append(
-                self.headers.get("X-aws-ec2-metadata-token") or self.headers["Authorization"]
-            )
-            role = self.path.endswith("security-credentials/")
-            self.answer("reader" if role else json.dumps(keys))
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_address[1]}"
+def test_credentials_of_a_container_and_of_an_instance(signed, monkeypatch):
     options = {"endpoint": signed["endpoint"]}
     uri = f"s3://{BUCKET}/tiles"
-    with monkeypatch.context() as patch:
-        patch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{address}/keys")
-        patch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container")
+    with metadata_service(signed) as metadata:
+        with monkeypatch.context() as patch:
+            patch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{metadata.url}/keys")
+            patch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container")
+            assert ps.open(uri, storage_options=options).n_obs == 1_600
+        assert metadata.tokens == ["container"]
+        metadata.tokens.clear()
+        monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url)
+        # Not by a proxy, whatever the environment says.
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", "")
+        with pytest.raises(ps.IoError, match=r"127\.0\.0\.1"):
+            ps.open(uri, storage_options={**options, "max_attempts": 1})
+        assert metadata.tokens == ["21600", "the-token", "the-token"]
+        monkeypatch.delenv("http_proxy")
         assert ps.open(uri, storage_options=options).n_obs == 1_600
-    assert seen == ["container"]
-    seen.clear()
-    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
-    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)
-    assert ps.open(uri, storage_options=options).n_obs == 1_600
-    assert seen == ["21600", "the-token", "the-token"]
-    server.shutdown()
-    server.server_close()
+
+
+@pytest.mark.parametrize("place", ["container", "instance"])
+def test_keys_of_metadata_are_renewed(place, s3, small_tiles, monkeypatch):
+    """Before they end, by their own time; and when the store says that they have ended."""
+    with authentication(s3) as (user, first), metadata_service(first) as metadata:
+        iam = client(s3, "iam", **first)
+        others = [new_access_key(iam, user)]
+        with fault_proxy(s3) as proxy:
+            if place == "container":
+                monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{metadata.url}/keys")
+            else:
+                monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+                monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url)
+            options = {"endpoint": proxy.url, "retry_timeout": 30}
+            uri = f"s3://{BUCKET}/tiles"
+
+            metadata.seconds_left = 200  # less than what is renewed ahead
+            remote = ps.open(uri, storage_options=options)
+            # The first keys are refused from here on, as unknown: then none are asked for anew.
+            iam.delete_access_key(UserName=user, AccessKeyId=first["access_key_id"])
+            metadata.give(others[0])
+            metadata.seconds_left = 3600
+            before = metadata.answers
+            assert batches(remote) == batches(small_tiles)
+            assert metadata.answers == before + 1
+            with pytest.raises(ps.IoError, match="InvalidAccessKeyId"):
+                ps.open(uri, storage_options={**options, **first})
+
+            # Long before their time, in the midst of an epoch.
+            metadata.give(new_access_key(client(s3, "iam", **others[0]), user))
+            before = metadata.answers
+            proxy.fault = lambda number, path: "expired" if metadata.answers == before else None
+            assert batches(remote) == batches(small_tiles)
+            assert metadata.answers == before + 1
+            # The service has none that are newer: what the store answers is the error.
+            proxy.fault = lambda number, path: "expired"
+            with pytest.raises(ps.IoError, match="the session token is no longer valid"):
+                batches(remote)
 
 
 def test_an_object_that_changes_is_an_error(s3, small_tiles):
