@@ -9,8 +9,9 @@
 namespace penstock {
 
 struct CacheOptions {
-  std::string folder;                   ///< of any number of experiments, shared by processes
-  uint64_t limit_bytes = ~uint64_t{0};  ///< of everything in the folder
+  std::string folder;  ///< of any number of experiments, shared by processes
+  /// Of everything in the folder. Where none is given a twentieth of the disk stays free.
+  uint64_t limit_bytes = ~uint64_t{0};
 };
 
 /// Rows of slow stores kept on a local disk, as they were read: every fetch unit that is decoded is

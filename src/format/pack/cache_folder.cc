@@ -22,8 +22,10 @@ using namespace std::chrono_literals;
 constexpr auto kAbandonedAfter = 1h;
 /// A folder that is full is looked through again only then.
 constexpr auto kLookAgainAfter = 10s;
-/// What is made room for at once, of the limit.
+/// What is made room for at once, of what is kept.
 constexpr uint64_t kRoomShare = 50;
+/// Of the disk, where there is no limit.
+constexpr uint64_t kFreeShare = 20;
 
 struct CachedFile {
   fs::path path;
@@ -59,41 +61,72 @@ void for_each_file(const std::string& folder, Body&& body) {
   }
 }
 
-/// Whether so much can be written and the disk keeps a twentieth of it free.
-bool disk_has(const std::string& folder, uint64_t bytes) {
+fs::space_info space_where(const std::string& folder) {
   std::error_code error;
   fs::path there = fs::path(folder);
   while (!there.empty() && !fs::exists(there, error) && there != there.parent_path()) {
     there = there.parent_path();
   }
-  const fs::space_info space = fs::space(there.empty() ? fs::path(".") : there, error);
-  return error || space.available > bytes + space.capacity / 20;
+  return fs::space(there.empty() ? fs::path(".") : there, error);  // all bits are set on errors
+}
+
+std::string gibibytes(uint64_t bytes) {
+  const uint64_t tenths = bytes / ((uint64_t{1} << 30) / 10);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
 }  // namespace
 
-CacheFolder::CacheFolder(std::string path, uint64_t limit_bytes)
-    : path_(std::move(path)), limit_bytes_(limit_bytes), begin_(fs::file_time_type::clock::now()) {}
+CacheFolder::CacheFolder(std::string path, uint64_t limit_bytes, SpaceOf space_of)
+    : path_(std::move(path)),
+      limit_bytes_(limit_bytes),
+      space_of_(space_of ? std::move(space_of) : SpaceOf(space_where)),
+      begin_(fs::file_time_type::clock::now()) {}
 
 bool CacheFolder::make_room(uint64_t bytes) {
-  if (off_ || bytes > limit_bytes_ || !disk_has(path_, bytes)) return false;
+  if (off_ || bytes > limit_bytes_) return false;
   const std::lock_guard lock(mutex_);
   if (!measured_) {
-    total_bytes_ = measure(0);
+    evict(0);
     measured_ = true;
   }
-  if (total_bytes_ + bytes <= limit_bytes_) return true;
-  // Others may have removed some: what is really there counts.
+  if (lack(bytes).none()) return true;
   const auto now = std::chrono::steady_clock::now();
   if (now < full_until_) return false;
-  total_bytes_ = measure(bytes + limit_bytes_ / kRoomShare);
-  if (total_bytes_ + bytes <= limit_bytes_) return true;
+  evict(bytes);
+  const Lack left = lack(bytes);
+  if (left.none()) return true;
   full_until_ = now + kLookAgainAfter;
+  if (left.on_disk != 0 && problem_.empty()) {
+    const fs::space_info space = space_of_(path_);
+    problem_ = "the disk has only " + gibibytes(space.available) + " of " +
+               gibibytes(space.capacity) + " free" +
+               (limit_bytes_ == kNoLimit ? ", a twentieth stays free where cache_bytes is not given"
+                                         : "") +
+               ": " + path_;
+    off_ = true;
+  }
   return false;
 }
 
-/// Bytes of all files, once those used longest ago are removed until `wanted_bytes` fit in.
-uint64_t CacheFolder::measure(uint64_t wanted_bytes) {
+/// What keeps so much more from being kept.
+CacheFolder::Lack CacheFolder::lack(uint64_t bytes) const {
+  Lack lack;
+  const uint64_t total = total_bytes_;
+  if (total > limit_bytes_ || bytes > limit_bytes_ - total) {
+    lack.in_limit = total + bytes - limit_bytes_;
+  }
+  const fs::space_info space = space_of_(path_);
+  const uint64_t spare = limit_bytes_ == kNoLimit ? space.capacity / kFreeShare : 0;
+  if (space.capacity != static_cast<std::uintmax_t>(-1) && space.available <= bytes + spare) {
+    lack.on_disk = bytes + spare - space.available + 1;
+  }
+  return lack;
+}
+
+/// Measures what is there, since others write and remove, too; then removes what was used longest
+/// ago until so much fits, and a little more. For 0 it only measures.
+void CacheFolder::evict(uint64_t bytes) {
   std::vector<CachedFile> files;
   uint64_t total = 0;
   const auto now = fs::file_time_type::clock::now();
@@ -105,15 +138,19 @@ uint64_t CacheFolder::measure(uint64_t wanted_bytes) {
     total += file.bytes;
     files.push_back(std::move(file));
   });
-  if (wanted_bytes == 0 || total + wanted_bytes <= limit_bytes_) return total;
+  total_bytes_ = total;
+  if (bytes == 0) return;
+  const Lack lacking = lack(bytes + std::min(limit_bytes_, total) / kRoomShare);
+  const uint64_t goal = std::max(lacking.in_limit, lacking.on_disk);
   std::sort(files.begin(), files.end(),
             [](const CachedFile& a, const CachedFile& b) { return a.used < b.used; });
+  uint64_t gone = 0;
   for (const CachedFile& file : files) {
-    if (total + wanted_bytes <= limit_bytes_ || file.used >= begin_) break;
+    if (gone >= goal || file.used >= begin_) break;
     remove(file.path);
-    total -= file.bytes;
+    gone += file.bytes;
   }
-  return total;
+  total_bytes_ = total - gone;
 }
 
 void CacheFolder::touch(const std::string& file) noexcept {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,12 +22,17 @@ namespace penstock::format::pack {
 
 class CacheFolder {
  public:
-  CacheFolder(std::string path, uint64_t limit_bytes);
+  /// Of the file system that a path is on, or would be.
+  using SpaceOf = std::function<std::filesystem::space_info(const std::string&)>;
+  static constexpr uint64_t kNoLimit = ~uint64_t{0};
+
+  /// Without a limit a twentieth of the disk stays free. Tests say what a disk has.
+  CacheFolder(std::string path, uint64_t limit_bytes, SpaceOf space_of = {});
 
   const std::string& path() const noexcept { return path_; }
 
   /// Whether so much more may be kept; removes other files where that makes room. Files that were
-  /// used since this object was made are not removed.
+  /// used since this object was made are not removed. A disk without room ends the keeping.
   bool make_room(uint64_t bytes);
   void added(uint64_t bytes) noexcept { total_bytes_ += bytes; }
 
@@ -40,10 +46,16 @@ class CacheFolder {
   std::string problem() const;
 
  private:
-  uint64_t measure(uint64_t wanted_bytes);
+  struct Lack {
+    uint64_t in_limit = 0, on_disk = 0;  ///< bytes that must go
+    bool none() const noexcept { return in_limit == 0 && on_disk == 0; }
+  };
+  Lack lack(uint64_t bytes) const;
+  void evict(uint64_t bytes);
 
   std::string path_;
   uint64_t limit_bytes_;
+  SpaceOf space_of_;
   std::filesystem::file_time_type begin_;
   std::atomic<bool> off_{false};
   std::atomic<uint64_t> total_bytes_{0};

@@ -15,6 +15,8 @@
 
 #include "format/pack/testing/packed_rows.h"
 #include "io/descriptor_cache.h"
+#include "io/file_store.h"
+#include "kernel/pack_row.h"
 
 namespace penstock::format::pack {
 namespace {
@@ -179,14 +181,16 @@ TEST_F(CachedSourceTest, StaysWithinItsLimitAndKeepsWhatItUses) {
   }
 }
 
+void make_old(const fs::path& path) {
+  const timespec past[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), past, 0), 0);
+}
+
 TEST_F(CachedSourceTest, WhatWasUsedLongestAgoGoesFirst) {
   read(*source(folder()));
   const uint64_t whole = kept_bytes();
   const auto old_files = kept();
-  for (const auto& path : old_files) {
-    const timespec past[2] = {{1000, 0}, {1000, 0}};
-    ::utimensat(AT_FDCWD, path.c_str(), past, 0);
-  }
+  for (const auto& path : old_files) make_old(path);
   const TemporaryFolder elsewhere;
   made = make_packed_rows(elsewhere, {}, 23);
   const auto cached = source(folder(whole + whole / 2));
@@ -195,6 +199,121 @@ TEST_F(CachedSourceTest, WhatWasUsedLongestAgoGoesFirst) {
   EXPECT_LE(kept_bytes(), whole + whole / 2);
   EXPECT_TRUE(std::any_of(old_files.begin(), old_files.end(),
                           [](const auto& path) { return !fs::exists(path); }));
+}
+
+TEST_F(CachedSourceTest, WhatIsReadCountsAsUsed) {
+  // By units, and by rows, which looks at no file while an epoch lasts.
+  for (const bool by_rows : {false, true}) {
+    const auto cached = source(folder());
+    read(*cached);
+    for (const auto& path : kept()) make_old(path);
+    const auto before = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+    if (by_rows) {
+      ASSERT_NE(cached->reader(columns)->row_reader(RowSelection::range(0, 2000)), nullptr);
+    } else {
+      read(*cached);
+    }
+    for (const auto& path : kept()) EXPECT_GT(fs::last_write_time(path), before) << by_rows;
+  }
+}
+
+TEST_F(CachedSourceTest, OnlyWhatIsItsOwnIsRemoved) {
+  const auto put = [&](const std::string& name, bool old) {
+    const fs::path path = fs::path(cache_folder.file("cache")) / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << std::string(100'000, 'x');
+    if (old) make_old(path);
+    return path;
+  };
+  read(*source(folder()));
+  const fs::path own = kept().front();
+  const fs::path unit = fs::relative(own.parent_path(), cache_folder.file("cache"));
+  const auto killed = put((unit / "1-1-1.rows.1-1.tmp").string(), true);
+  const auto writing = put((unit / "2-2-2.rows.2-2.tmp").string(), false);
+  const std::vector<fs::path> of_others = {put("notes", true), put("photos/7/dog.rows", true),
+                                           put(unit.parent_path() / "photos" / "dog.rows", true)};
+  make_old(own);
+  const TemporaryFolder elsewhere;
+  made = make_packed_rows(elsewhere, {}, 23);
+  read(*source(folder(200'000)));  // less than is there: all that is not used goes
+  EXPECT_FALSE(fs::exists(killed));
+  EXPECT_TRUE(fs::exists(writing));
+  for (const auto& path : of_others) EXPECT_TRUE(fs::exists(path)) << path;
+  EXPECT_FALSE(fs::exists(own));
+}
+
+TEST_F(CachedSourceTest, ADiskWithoutRoom) {
+  constexpr uint64_t kCapacity = uint64_t{1} << 40;
+  uint64_t used_by_others = 0;
+  const auto space_of = [&](const std::string& path) {
+    EXPECT_EQ(path, cache_folder.file("cache"));
+    fs::space_info space{kCapacity, 0, 0};
+    space.free = space.available = kCapacity - used_by_others - kept_bytes();
+    return space;
+  };
+  const auto on_disk = [&](uint64_t limit) {
+    return std::make_shared<CacheFolder>(cache_folder.file("cache"), limit, space_of);
+  };
+  read(*source(folder()));
+  const uint64_t whole = kept_bytes();
+  // Room for half of it beside what stays free: what no run uses makes place, then it ends.
+  for (const auto& path : kept()) make_old(path);
+  const TemporaryFolder elsewhere;
+  made = make_packed_rows(elsewhere, {}, 23);
+  used_by_others = kCapacity - kCapacity / 20 - whole - whole / 10;
+  auto where = on_disk(CacheFolder::kNoLimit);
+  const auto cached = source(where);
+  read(*cached);
+  EXPECT_EQ(read(*cached).from_source, 0U) << "the older content went";
+  EXPECT_TRUE(where->is_on());
+  fs::remove_all(cache_folder.file("cache"));
+  used_by_others = kCapacity - kCapacity / 20 - whole / 2;
+  where = on_disk(CacheFolder::kNoLimit);
+  const auto half = source(where);
+  read(*half);
+  EXPECT_FALSE(where->is_on());
+  EXPECT_NE(where->problem().find("a twentieth stays free"), std::string::npos) << where->problem();
+  EXPECT_LE(kept_bytes(), whole / 2);
+  const Read second = read(*half);
+  EXPECT_GT(second.from_cache, 0U) << "what was kept before is read";
+  EXPECT_GT(second.from_source, 0U);
+  // With a limit of the user's it is the disk that counts.
+  where = on_disk(whole * 2);
+  EXPECT_GT(read(*source(where)).from_source, 0U);
+  EXPECT_EQ(read(*source(where)).from_source, 0U);
+  EXPECT_TRUE(where->is_on());
+  fs::remove_all(cache_folder.file("cache"));
+  used_by_others = kCapacity - whole / 2;
+  where = on_disk(whole * 2);
+  read(*source(where));
+  EXPECT_FALSE(where->is_on());
+  EXPECT_NE(where->problem().find("free"), std::string::npos);
+  EXPECT_LE(kept_bytes(), whole / 2);
+}
+
+TEST_F(CachedSourceTest, ADamagedRecordIsNotCarriedOn) {
+  read(*source(folder()), 2, 0);
+  for (const auto& path : kept()) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(400);
+    file.write("harmharmharm", 12);
+  }
+  const auto harmed = kept();
+  read(*source(folder()), 2, 1);
+  for (const auto& path : kept()) {
+    if (std::count(harmed.begin(), harmed.end(), path) != 0) continue;
+    const auto file = RowFile::open(io::file_store(), path);
+    const RowFileFacts& facts = file->facts();
+    const RowDecoder decoder(kernel::make_row_layout(facts.column_count, facts.value_type),
+                             facts.column_count);
+    for (uint64_t i = 0; i < file->rows().size(); ++i) {
+      std::vector<std::byte> record(file->place(i).length);
+      file->read(file->place(i).offset, record);
+      EXPECT_TRUE(decoder.intact(record)) << path << " " << file->rows().at(i);
+    }
+  }
+  read(*source(folder()));
+  EXPECT_EQ(read(*source(folder())).from_source, 0U);
 }
 
 TEST_F(CachedSourceTest, WithoutAFolderTheSourceIsRead) {
