@@ -8,6 +8,7 @@ import json
 import logging
 import random
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -200,6 +201,13 @@ class FaultProxy:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
+
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Before the first request."""
+        plain = self._server.socket
+        self._server.socket = context.wrap_socket(
+            plain, server_side=True, do_handshake_on_connect=False
+        )
 
     def close(self) -> None:
         self._stop.set()
