@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import shutil
+import tracemalloc
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +15,13 @@ import pytest
 tiledbsoma = pytest.importorskip("tiledbsoma")
 tiledb = pytest.importorskip("tiledb")
 sparse = pytest.importorskip("scipy.sparse")
+pa = pytest.importorskip("pyarrow")
 
 from penstock import synthetic  # noqa: E402
 from penstock.synthetic import counts, experiment, x_writer  # noqa: E402
-from penstock.synthetic.population import invent_population  # noqa: E402
+from penstock.synthetic import population as population_module  # noqa: E402
+from penstock.synthetic.axes import AxisStatistics, obs_tables  # noqa: E402
+from penstock.synthetic.population import Population, invent_population  # noqa: E402
 
 SMALL = {"n_cells": 5_000, "n_genes": 4_500, "mean_genes_per_cell": 150, "seed": 7}
 
@@ -108,6 +113,63 @@ def test_obs_and_var_agree_with_x(made: Path) -> None:
     assert (var.nnz == x.getnnz(axis=0)).all()
     assert var.feature_id.is_unique
     assert (obs.n_measured_vars >= obs.nnz).all()
+
+
+def drawn(n_cells: int, folder: Path | None, rows_at_once: int) -> pa.Table:
+    """obs of a model whose counts are not drawn, gathered from tables of so many rows."""
+    population = invent_population(n_cells, 20, seed=3, folder=folder)
+    model = SimpleNamespace(population=population, measured=np.ones((20, 7), bool))
+    statistics = AxisStatistics(n_cells, 7, folder)
+    statistics.nnz[:] = np.arange(n_cells) % 5
+    statistics.raw_sum[:] = np.arange(n_cells) % 11
+    return pa.concat_tables(obs_tables(model, statistics, 3, rows_at_once))
+
+
+def test_pieces_and_files_do_not_change_the_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = drawn(5_000, None, 5_000)
+    monkeypatch.setattr(population_module.row_slabs, "__defaults__", (333,))
+    pieces = drawn(5_000, tmp_path, 700)
+    assert pieces.combine_chunks().equals(whole.combine_chunks())
+    assert [len(chunk) for chunk in pieces["nnz"].chunks] == [700] * 7 + [100]
+    again = Population.read(tmp_path)
+    assert again.n_cells == 5_000
+    ids = np.array(again.datasets.ids)[again.dataset]
+    assert ids.tolist() == whole["dataset_id"].to_pylist()
+
+
+def test_memory_of_obs_does_not_grow_with_the_cells(tmp_path: Path) -> None:
+    """Labels and sums are in files; of the rest numpy and Arrow have a piece at a time."""
+    peaks = []
+    for number, n_cells in enumerate((300_000, 300_000, 1_200_000)):  # the first brings imports
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        tracemalloc.start()
+        pool = pa.default_memory_pool()
+        before, most = pool.bytes_allocated(), 0
+        population = invent_population(n_cells, 400, seed=3, folder=folder)
+        model = SimpleNamespace(population=population, measured=np.ones((400, 7), bool))
+        statistics = AxisStatistics(n_cells, 7, folder)
+        for table in obs_tables(model, statistics, 3, 10_000):
+            most = max(most, pool.bytes_allocated() - before)
+            del table
+        peaks.append(tracemalloc.get_traced_memory()[1] + most)
+        tracemalloc.stop()
+    # Sums in memory, 24 bytes a cell, would be twice as much.
+    assert peaks[2] < 1.4 * peaks[1]
+
+
+def test_obs_of_several_tables_is_one_fragment_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obs_tables, "__defaults__", (300,))
+    synthetic.make_experiment(tmp_path / "pieces", n_cells=700, n_genes=200, seed=2)
+    monkeypatch.undo()
+    synthetic.make_experiment(tmp_path / "whole", n_cells=700, n_genes=200, seed=2)
+    obs = read_frame(tmp_path / "pieces", "obs")
+    assert obs.equals(read_frame(tmp_path / "whole", "obs"))
+    assert len(tiledb.array_fragments(str(tmp_path / "pieces" / "obs"))) == 1
 
 
 def test_cells_of_a_dataset_are_adjacent_and_sizes_uneven(made: Path) -> None:

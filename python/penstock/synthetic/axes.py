@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from .census_layout import obs_schema, var_schema
 from .counts import Band, CountModel
-from .population import Population
+from .population import Population, array_in, row_slabs
 from .vocabulary import ABUNDANT_GENES, ASSAYS, CELL_TYPES, DISEASES, ETHNICITIES, STAGES, TISSUES
 
 if TYPE_CHECKING:
@@ -22,22 +23,29 @@ _ALPHABET = np.frombuffer(
 )
 
 
-@dataclass
+_PER_CELL: dict[str, Any] = {"nnz": np.int64, "raw_sum": np.float64, "raw_square_sum": np.float64}
+ROWS_PER_TABLE = 1 << 18
+
+
 class AxisStatistics:
-    """Sums over X by cell and by gene, gathered while the bands are drawn: 24 bytes a cell."""
+    """Sums over X by cell and by gene, gathered while the bands are drawn: 24 bytes a cell.
 
-    n_cells: int
-    n_genes: int
-    nnz: npt.NDArray[np.int64] = field(init=False)
-    raw_sum: npt.NDArray[np.float64] = field(init=False)
-    raw_square_sum: npt.NDArray[np.float64] = field(init=False)
-    gene_nnz: npt.NDArray[np.int64] = field(init=False)
+    With a folder those lie in files that several processes may share, each for rows of its own.
+    """
 
-    def __post_init__(self) -> None:
-        self.nnz = np.zeros(self.n_cells, np.int64)
-        self.raw_sum = np.zeros(self.n_cells)
-        self.raw_square_sum = np.zeros(self.n_cells)
-        self.gene_nnz = np.zeros(self.n_genes, np.int64)
+    def __init__(self, n_cells: int, n_genes: int, folder: Path | None = None) -> None:
+        self.nnz, self.raw_sum, self.raw_square_sum = (
+            array_in(folder, name, dtype, n_cells) for name, dtype in _PER_CELL.items()
+        )
+        self.gene_nnz: npt.NDArray[np.int64] = np.zeros(n_genes, np.int64)
+
+    @staticmethod
+    def shared(folder: Path, n_genes: int) -> AxisStatistics:
+        """The sums by cell of another process's folder, to be added to."""
+        made = AxisStatistics(0, n_genes)
+        for name in _PER_CELL:
+            setattr(made, name, np.load(folder / f"{name}.npy", mmap_mode="r+"))
+        return made
 
     def add(self, band: Band) -> None:
         """Count a band; its rows must not have been counted before."""
@@ -48,12 +56,7 @@ class AxisStatistics:
         self.raw_square_sum[rows] = np.bincount(
             row, band.values.astype(np.float64) ** 2, minlength=band.n_rows
         )
-        self.gene_nnz += np.bincount(band.genes, minlength=self.n_genes)
-
-    def merge(self, other: AxisStatistics) -> None:
-        """Add what another process gathered over other rows."""
-        for name in ("nnz", "raw_sum", "raw_square_sum", "gene_nnz"):
-            getattr(self, name).__iadd__(getattr(other, name))
+        self.gene_nnz += np.bincount(band.genes, minlength=len(self.gene_nnz))
 
 
 def _observation_joinids(n: int, rng: np.random.Generator) -> pa.Array:
@@ -65,76 +68,129 @@ def _observation_joinids(n: int, rng: np.random.Generator) -> pa.Array:
     )
 
 
-def _labels(population: Population) -> dict[str, tuple[npt.NDArray[Any], list[str]]]:
-    """Codes and categories of every dictionary column; unused categories are dropped later."""
-    datasets, dataset = population.datasets, population.dataset.astype(np.int64)
-    rng = np.random.default_rng([len(dataset), len(datasets)])
-    general = datasets.general_tissue[dataset]
-    parts = [list(parts.items()) for _, _, parts, _ in TISSUES.values()]
-    first_part = np.cumsum([0, *map(len, parts)])[:-1]
-    tissue = first_part[general] + population.tissue
-    donor = dataset * (int(population.donor.max(initial=0)) + 1) + population.donor
-    n_donors = int(donor.max(initial=0)) + 1
-    assay = datasets.assay[dataset]
-    sick = np.where(rng.random(n_donors) < 0.6, 0, rng.integers(0, len(DISEASES), n_donors))
-    flat = [part for group in parts for part in group]
-    zeros = np.zeros(len(dataset), np.int8)
-    return {
-        "dataset_id": (dataset, datasets.ids),
-        "assay": (assay, list(ASSAYS)),
-        "assay_ontology_term_id": (assay, [a[0] for a in ASSAYS.values()]),
-        "cell_type": (population.cell_type, list(CELL_TYPES)),
-        "cell_type_ontology_term_id": (population.cell_type, list(CELL_TYPES.values())),
-        "development_stage": (rng.integers(0, len(STAGES), n_donors)[donor], list(STAGES)),
-        "disease": (sick[donor], list(DISEASES)),
-        "donor_id": (donor, [f"donor_{i:04d}" for i in range(n_donors)]),
-        "self_reported_ethnicity": (
-            rng.integers(0, len(ETHNICITIES), n_donors)[donor],
-            list(ETHNICITIES),
-        ),
-        "sex": (rng.integers(0, 2, n_donors)[donor], ["female", "male"]),
-        "suspension_type": ((general == 0).astype(np.int8), ["cell", "nucleus"]),
-        "tissue": (tissue, [name for name, _ in flat]),
-        "tissue_ontology_term_id": (tissue, [term for _, term in flat]),
-        "tissue_type": (zeros, ["tissue"]),
-        "tissue_general": (general, list(TISSUES)),
-        "tissue_general_ontology_term_id": (general, [t[0] for t in TISSUES.values()]),
-    }
+class _Labels:
+    """The dictionary columns: categories, of which some are not used, and codes of some rows."""
+
+    def __init__(self, population: Population) -> None:
+        self._population = population
+        datasets = population.datasets
+        parts = [list(parts.items()) for _, _, parts, _ in TISSUES.values()]
+        self._first_part = np.cumsum([0, *map(len, parts)])[:-1]
+        self._donors_per_dataset = int(population.donor.max(initial=0)) + 1
+        last = [int(self._donors(rows).max()) for rows in row_slabs(0, population.n_cells)]
+        n_donors = max(last, default=0) + 1
+        rng = np.random.default_rng([population.n_cells, len(datasets)])
+        healthy = rng.random(n_donors) < 0.6
+        self._disease = np.where(healthy, 0, rng.integers(0, len(DISEASES), n_donors))
+        self._stage = rng.integers(0, len(STAGES), n_donors)
+        self._ethnicity = rng.integers(0, len(ETHNICITIES), n_donors)
+        self._sex = rng.integers(0, 2, n_donors)
+        flat = [part for group in parts for part in group]
+        self.categories: dict[str, list[str]] = {
+            "dataset_id": datasets.ids,
+            "assay": list(ASSAYS),
+            "assay_ontology_term_id": [a[0] for a in ASSAYS.values()],
+            "cell_type": list(CELL_TYPES),
+            "cell_type_ontology_term_id": list(CELL_TYPES.values()),
+            "development_stage": list(STAGES),
+            "disease": list(DISEASES),
+            "donor_id": [f"donor_{i:04d}" for i in range(n_donors)],
+            "self_reported_ethnicity": list(ETHNICITIES),
+            "sex": ["female", "male"],
+            "suspension_type": ["cell", "nucleus"],
+            "tissue": [name for name, _ in flat],
+            "tissue_ontology_term_id": [term for _, term in flat],
+            "tissue_type": ["tissue"],
+            "tissue_general": list(TISSUES),
+            "tissue_general_ontology_term_id": [t[0] for t in TISSUES.values()],
+        }
+        self._dense = {
+            name: np.zeros(len(all_), np.int64) for name, all_ in self.categories.items()
+        }
+        for rows in row_slabs(0, population.n_cells):
+            for name, codes in self._codes(rows).items():
+                self._dense[name][codes] = 1
+        for name, seen in self._dense.items():
+            self.categories[name] = [self.categories[name][i] for i in np.flatnonzero(seen)]
+            self._dense[name] = np.cumsum(seen) - 1
+
+    def codes(self, rows: slice) -> dict[str, npt.NDArray[np.int64]]:
+        """By column, positions in `categories`."""
+        return {name: self._dense[name][codes] for name, codes in self._codes(rows).items()}
+
+    def _donors(self, rows: slice) -> npt.NDArray[np.int64]:
+        people = self._population
+        dataset = people.dataset[rows].astype(np.int64)
+        numbers: npt.NDArray[np.int64] = dataset * self._donors_per_dataset + people.donor[rows]
+        return numbers
+
+    def _codes(self, rows: slice) -> dict[str, npt.NDArray[Any]]:
+        people, datasets = self._population, self._population.datasets
+        dataset, donor = people.dataset[rows], self._donors(rows)
+        general, assay = datasets.general_tissue[dataset], datasets.assay[dataset]
+        cell_type, tissue = people.cell_type[rows], self._first_part[general] + people.tissue[rows]
+        return {
+            "dataset_id": dataset,
+            "assay": assay,
+            "assay_ontology_term_id": assay,
+            "cell_type": cell_type,
+            "cell_type_ontology_term_id": cell_type,
+            "development_stage": self._stage[donor],
+            "disease": self._disease[donor],
+            "donor_id": donor,
+            "self_reported_ethnicity": self._ethnicity[donor],
+            "sex": self._sex[donor],
+            "suspension_type": (general == 0).astype(np.int8),
+            "tissue": tissue,
+            "tissue_ontology_term_id": tissue,
+            "tissue_type": np.zeros(len(dataset), np.int8),
+            "tissue_general": general,
+            "tissue_general_ontology_term_id": general,
+        }
 
 
-def obs_table(model: CountModel, statistics: AxisStatistics, seed: int) -> pa.Table:
-    """One row a cell, columns and types as the Census has them."""
+def obs_tables(
+    model: CountModel,
+    statistics: AxisStatistics,
+    seed: int,
+    rows_per_table: int = ROWS_PER_TABLE,
+) -> Iterator[pa.Table]:
+    """One row a cell, columns and types as the Census has them, some rows at a time.
+
+    All tables have the same schema and the same dictionaries, those of all cells.
+    """
     import pyarrow as pa
 
     population = model.population
-    dataset = population.dataset.astype(np.int64)
-    columns: dict[str, Any] = {"soma_joinid": np.arange(population.n_cells, dtype=np.int64)}
-    sizes: dict[str, int] = {}
-    labels: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
-    for name, (codes, categories) in _labels(population).items():
-        used, dense = np.unique(codes, return_inverse=True)
-        labels[name] = (dense, [categories[i] for i in used])
-        sizes[name] = len(used)
-    schema = obs_schema(sizes)
-    for name, (codes, categories) in labels.items():
-        index_type = schema.field(name).type.index_type
-        columns[name] = pa.DictionaryArray.from_arrays(
-            pa.array(codes.astype(index_type.to_pandas_dtype())),
-            pa.array(categories, pa.large_string()),
-        )
-    rng = np.random.default_rng([seed, 6])
-    mean = statistics.raw_sum / np.maximum(statistics.nnz, 1)
-    squares = statistics.raw_square_sum - statistics.raw_sum * mean
-    columns |= {
-        "is_primary_data": population.datasets.is_primary[dataset],
-        "observation_joinid": _observation_joinids(population.n_cells, rng),
-        "raw_sum": statistics.raw_sum,
-        "nnz": statistics.nnz,
-        "raw_mean_nnz": mean,
-        "raw_variance_nnz": squares / np.maximum(statistics.nnz - 1, 1),
-        "n_measured_vars": model.measured.sum(axis=1)[dataset],
+    labels = _Labels(population)
+    schema = obs_schema({name: len(used) for name, used in labels.categories.items()})
+    dictionaries = {
+        name: pa.array(used, pa.large_string()) for name, used in labels.categories.items()
     }
-    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+    measured = model.measured.sum(axis=1)
+    rng = np.random.default_rng([seed, 6])
+    for rows in row_slabs(0, population.n_cells, rows_per_table):
+        dataset = population.dataset[rows].astype(np.int64)
+        columns: dict[str, Any] = {}
+        for name, codes in labels.codes(rows).items():
+            index_type = schema.field(name).type.index_type
+            columns[name] = pa.DictionaryArray.from_arrays(
+                pa.array(codes.astype(index_type.to_pandas_dtype())), dictionaries[name]
+            )
+        nnz, raw_sum = np.asarray(statistics.nnz[rows]), np.asarray(statistics.raw_sum[rows])
+        mean = raw_sum / np.maximum(nnz, 1)
+        squares = statistics.raw_square_sum[rows] - raw_sum * mean
+        columns |= {
+            "soma_joinid": np.arange(rows.start, rows.stop, dtype=np.int64),
+            "is_primary_data": population.datasets.is_primary[dataset],
+            "observation_joinid": _observation_joinids(len(dataset), rng),
+            "raw_sum": raw_sum,
+            "nnz": nnz,
+            "raw_mean_nnz": mean,
+            "raw_variance_nnz": np.asarray(squares / np.maximum(nnz - 1, 1)),
+            "n_measured_vars": measured[dataset],
+        }
+        yield pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def var_table(model: CountModel, statistics: AxisStatistics, seed: int) -> pa.Table:

@@ -16,16 +16,24 @@ def consolidate_like_census(path: str | Path, *, memory_bytes: int = 1 << 30) ->
     fragment to begin with; this leaves the commit, vacuum and timestamp files that a real
     consolidation leaves.
     """
+    for schema in sorted(Path(path).rglob("__schema")):
+        for mode in _MODES:
+            _consolidate(str(schema.parent), mode, memory_bytes)
+
+
+def consolidate_fragments(uri: str, *, memory_bytes: int) -> None:
+    """Make one fragment of an array's; nothing else is touched. Needs tiledb."""
+    _consolidate(uri, "fragments", memory_bytes)
+
+
+def _consolidate(uri: str, mode: str, memory_bytes: int) -> None:
     import tiledb
 
-    for schema in sorted(Path(path).rglob("__schema")):
-        uri = str(schema.parent)
-        for mode in _MODES:
-            settings = {
-                "sm.consolidation.mode": mode,
-                "sm.vacuum.mode": mode,
-                "sm.mem.total_budget": memory_bytes,
-                "sm.consolidation.total_buffer_size": memory_bytes // 4,
-            }
-            tiledb.consolidate(uri, config=tiledb.Config(settings))
-            tiledb.vacuum(uri, config=tiledb.Config(settings))
+    settings = {
+        "sm.consolidation.mode": mode,
+        "sm.vacuum.mode": mode,
+        "sm.mem.total_budget": memory_bytes,
+        "sm.consolidation.total_buffer_size": memory_bytes // 4,
+    }
+    tiledb.consolidate(uri, config=tiledb.Config(settings))
+    tiledb.vacuum(uri, config=tiledb.Config(settings))

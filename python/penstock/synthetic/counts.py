@@ -25,6 +25,7 @@ _ROW_SHIFT = 11
 _TILE_SHIFT = 22
 _LOW_GENE = GENES_PER_TILE - 1
 _ROWS_PER_DRAW = 128  # rows drawn together: their keys (1 to 2 MB) stay in the cache
+_CALIBRATED_CELLS = 1 << 22
 MIN_GENES = 64
 MAX_GENES = GENES_PER_TILE << (32 - _TILE_SHIFT)
 
@@ -103,11 +104,14 @@ class CountModel:
     def _calibrate(self, mean_genes_per_cell: float) -> float:
         """Molecules of a cell of depth 1 so that the mean number of genes is as asked for."""
         rng = np.random.default_rng([self._seed, 3])
-        n = min(self.population.n_cells, 384)
+        # Of very many cells every k-th stands for all: memory must not grow with them.
+        step = -(-self.population.n_cells // _CALIBRATED_CELLS)
+        depth = np.asarray(self.population.depth[::step])
+        n = min(len(depth), 384)
         # Evenly spaced quantiles of depth, the main cause of the spread, make 384 cells enough.
-        by_depth = np.argsort(self.population.depth + 1e-6 * rng.random(self.population.n_cells))
-        quantiles = (np.arange(n) + 0.5) / n * self.population.n_cells
-        rows = np.sort(by_depth[quantiles.astype(np.int64)])
+        by_depth = np.argsort(depth + 1e-6 * rng.random(len(depth)))
+        quantiles = (np.arange(n) + 0.5) / n * len(depth)
+        rows = np.sort(by_depth[quantiles.astype(np.int64)]) * step
         low, high = 0.05 * mean_genes_per_cell, 200.0 * mean_genes_per_cell
         for _ in range(9):
             middle = float(np.sqrt(low * high))

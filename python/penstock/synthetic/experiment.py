@@ -7,20 +7,25 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .axes import AxisStatistics, obs_table, var_table
+from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
+from .consolidate import consolidate_fragments
 from .counts import MAX_GENES, MIN_GENES
 from .row_slabs import Job, Recipe, write_in_processes, write_slabs
 from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 DEFAULT_GENES = 60_664
 DEFAULT_GENES_PER_CELL = 1_950.0
 _BYTES_PER_NONZERO = 3.2  # measured at 60,664 genes: 2.7 to 2.9
-_BYTES_PER_CELL = 120  # obs
+_BYTES_PER_CELL = 160  # obs, and while it is written labels and sums of cells
 _BYTES_PER_GENE = 60  # var
 
 
@@ -60,7 +65,10 @@ def make_experiment(
     overwrite: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> ExperimentSummary:
-    """Write a Census-like TileDB-SOMA experiment to a local folder.
+    """Write a Census-like TileDB-SOMA experiment to a local folder, as a stream.
+
+    Memory does not grow with the number of cells: X is written band by band of 2,048 cells (with
+    tiledb), ``obs`` by 262,144 cells; what is known of each cell meanwhile lies in files.
 
     Parameters
     ----------
@@ -210,29 +218,40 @@ def _write(
         )
         x_path = str(folder / "experiment" / "ms" / "RNA" / "X" / "raw")
         x.close()
-        model = recipe.model()
-        job = Job(recipe, x_path, slabs, os.cpu_count() or 1, "")
+        population = recipe.population(folder)
+        model = recipe.model(population)
+        statistics = AxisStatistics(recipe.n_cells, recipe.n_genes, folder)
+        job = Job(recipe, x_path, slabs, os.cpu_count() or 1, folder)
         if processes > 1:
-            statistics = write_in_processes(job, processes, folder, on_rows)
+            write_in_processes(job, processes, statistics, on_rows)
         else:
-            statistics = AxisStatistics(recipe.n_cells, recipe.n_genes)
             write_slabs(job, model, statistics, on_rows)
-        obs = obs_table(model, statistics, recipe.seed)
-        var = var_table(model, statistics, recipe.seed)
-        for parent, name, table, config in (
-            (experiment, "obs", obs, OBS_CONFIG),
-            (rna, "var", var, VAR_CONFIG),
-        ):
-            frame = parent.add_new_dataframe(
-                name,
-                schema=table.schema,
-                index_column_names=["soma_joinid"],
-                platform_config=config,
-                domain=[(0, len(table) - 1)],
-            )
-            frame.write(table)
-            frame.close()
+        obs = obs_tables(model, statistics, recipe.seed)
+        _write_axis(experiment, "obs", obs, recipe.n_cells, OBS_CONFIG)
+        var = iter([var_table(model, statistics, recipe.seed)])
+        _write_axis(rna, "var", var, recipe.n_genes, VAR_CONFIG)
     return int(statistics.nnz.sum())
+
+
+def _write_axis(
+    parent: Any, name: str, tables: Iterator[pa.Table], n_rows: int, config: dict[str, Any]
+) -> None:
+    """One fragment; without tiledb, a fragment a table."""
+    first = next(tables)
+    n_tables = 0
+    with parent.add_new_dataframe(
+        name,
+        schema=first.schema,
+        index_column_names=["soma_joinid"],
+        platform_config=config,
+        domain=[(0, n_rows - 1)],
+    ) as frame:
+        for table in itertools.chain([first], tables):
+            frame.write(table)
+            n_tables += 1
+        uri = frame.uri
+    if n_tables > 1 and can_stream():
+        consolidate_fragments(uri, memory_bytes=1 << 28)
 
 
 def _check_space(folder: Path, needed: int) -> None:

@@ -1,13 +1,17 @@
 """Who the invented cells are: datasets, donors, tissues and types, fixed before any count is drawn.
 
-A `Population` is a pure function of (number of cells, number of datasets, seed). It holds a few
-bytes a cell. Cells of one dataset are adjacent, as in the Census, and datasets are of very uneven
+A `Population` is a pure function of (number of cells, number of datasets, seed). It holds nine
+bytes a cell, in files where a folder is given: then memory does not grow with the cells. Cells of one dataset are adjacent, as in the Census, and datasets are of very uneven
 sizes; within a dataset donors follow each other and cell types are mixed.
 """
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +19,11 @@ import numpy.typing as npt
 from .vocabulary import ASSAYS, CELL_TYPES, TISSUES
 
 _DONORS_PER_DATASET = 6
+_ROWS_AT_ONCE = 1 << 18
+_FIELDS: dict[str, Any] = {
+    "dataset": np.int16, "cell_type": np.int8, "tissue": np.int8, "donor": np.int8,
+    "depth": np.float32,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,29 @@ class Population:
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.dataset)
+
+    @staticmethod
+    def read(folder: Path) -> Population:
+        """What `invent_population` left in a folder; the arrays are mapped."""
+        datasets: Datasets = pickle.loads((folder / "datasets.pickle").read_bytes())
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FIELDS}
+        return Population(datasets, **arrays)
+
+
+def array_in(folder: Path | None, name: str, dtype: npt.DTypeLike, length: int) -> npt.NDArray[Any]:
+    """An array of zeros in memory, or in a new file of the folder, from which it is mapped."""
+    if folder is None:
+        return np.zeros(length, dtype)
+    made: npt.NDArray[Any] = np.lib.format.open_memmap(
+        folder / f"{name}.npy", mode="w+", dtype=np.dtype(dtype), shape=(length,)
+    )
+    return made
+
+
+def row_slabs(begin: int, end: int, length: int = _ROWS_AT_ONCE) -> Iterator[slice]:
+    """The rows in pieces of at most `length`."""
+    for first in range(begin, end, length):
+        yield slice(first, min(first + length, end))
 
 
 def _invent_datasets(n_cells: int, n_datasets: int, rng: np.random.Generator) -> Datasets:
@@ -86,27 +118,37 @@ def _uuid(rng: np.random.Generator) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def invent_population(n_cells: int, n_datasets: int, seed: int) -> Population:
-    """Draw the datasets and the labels of every cell."""
+def invent_population(
+    n_cells: int, n_datasets: int, seed: int, folder: Path | None = None
+) -> Population:
+    """Draw the datasets and the labels of every cell; `folder` is there and holds the arrays."""
     rng = np.random.default_rng([seed, 1])
     datasets = _invent_datasets(n_cells, n_datasets, rng)
+    made = {name: array_in(folder, name, dtype, n_cells) for name, dtype in _FIELDS.items()}
     type_names = list(CELL_TYPES)
-    cell_type = np.empty(n_cells, np.int8)
-    tissue = np.empty(n_cells, np.int8)
-    donor = np.empty(n_cells, np.int8)
-    dataset = np.repeat(np.arange(n_datasets, dtype=np.int16), np.diff(datasets.row_begin))
     tissues = list(TISSUES.values())
     for d in range(n_datasets):
-        rows = slice(int(datasets.row_begin[d]), int(datasets.row_begin[d + 1]))
-        n = rows.stop - rows.start
+        first, last = int(datasets.row_begin[d]), int(datasets.row_begin[d + 1])
         _, _, parts, types = tissues[datasets.general_tissue[d]]
         falling = 0.75 ** np.arange(len(types))
         shares = rng.dirichlet(12.0 * falling / falling.sum())
         numbers = np.array([type_names.index(name) for name in types], np.int8)
-        cell_type[rows] = numbers[rng.choice(len(types), n, p=shares)]
-        tissue[rows] = rng.choice(len(parts), n).astype(np.int8)
-        donor[rows] = np.sort(rng.integers(0, _DONORS_PER_DATASET, n, dtype=np.int8))
+        made["dataset"][first:last] = d
+        # Piece by piece the generator gives what it would give at once.
+        for rows in row_slabs(first, last):
+            n = rows.stop - rows.start
+            made["cell_type"][rows] = numbers[rng.choice(len(types), n, p=shares)]
+        for rows in row_slabs(first, last):
+            made["tissue"][rows] = rng.choice(len(parts), rows.stop - rows.start)
+        # But not of bytes, of which it draws four together: one byte a cell of a dataset.
+        donors = rng.integers(0, _DONORS_PER_DATASET, last - first, dtype=np.int8)
+        donors.sort()
+        made["donor"][first:last] = donors
     type_depth = rng.lognormal(0.0, 0.35, len(type_names))
-    depth = datasets.depth[dataset] * type_depth[cell_type] * rng.lognormal(0.0, 0.55, n_cells)
-    depth = np.maximum(depth, 0.08)
-    return Population(datasets, dataset, cell_type, tissue, donor, depth.astype(np.float32))
+    for rows in row_slabs(0, n_cells):
+        depth = datasets.depth[made["dataset"][rows]] * type_depth[made["cell_type"][rows]]
+        depth = depth * rng.lognormal(0.0, 0.55, len(depth))
+        made["depth"][rows] = np.maximum(depth, 0.08)
+    if folder is not None:
+        (folder / "datasets.pickle").write_bytes(pickle.dumps(datasets))
+    return Population(datasets, **made)

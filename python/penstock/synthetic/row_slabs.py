@@ -2,8 +2,9 @@
 
 Workers are started as plain subprocesses, not by multiprocessing: that works from a notebook, from
 standard input and from a script without a ``__main__`` guard. Each draws its own copy of the model
-(1.5 s), since a band depends on the model and its number alone. Lines on standard output report
-progress; statistics come back in a file beside the experiment.
+(1.5 s), since a band depends on the population and the recipe alone. Lines on standard output report
+progress. Labels and sums by cell are in files beside the experiment that all map, so that memory
+does not grow with the cells; sums by gene come back in a file of each.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from .axes import AxisStatistics
 from .counts import CountModel
-from .population import invent_population
+from .population import Population, invent_population
 from .x_writer import write_fragment
 
 # Workers need this sub-package alone: without penstock's own __init__ they start faster.
@@ -43,21 +46,25 @@ class Recipe:
     mean_genes_per_cell: float
     seed: int
 
-    def model(self) -> CountModel:
-        """Draw the population and the count model; a second or two."""
-        population = invent_population(self.n_cells, self.n_datasets, self.seed)
+    def population(self, folder: Path) -> Population:
+        """Draw it into files of the folder."""
+        return invent_population(self.n_cells, self.n_datasets, self.seed, folder)
+
+    def model(self, population: Population) -> CountModel:
+        """Draw the count model; a second or two."""
         return CountModel(population, self.n_genes, self.mean_genes_per_cell, self.seed)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Fragments that one process writes."""
+    """Fragments that one process writes; `folder` has the population and the sums by cell."""
 
     recipe: Recipe
     uri: str
     slabs: tuple[tuple[int, int], ...]
     threads: int
-    statistics_path: str
+    folder: Path
+    gene_sums: Path | None = None
 
 
 def write_slabs(
@@ -69,9 +76,11 @@ def write_slabs(
 
 
 def write_in_processes(
-    job: Job, n_processes: int, scratch: Path, on_rows: Callable[[int], None]
-) -> AxisStatistics:
+    job: Job, n_processes: int, statistics: AxisStatistics, on_rows: Callable[[int], None]
+) -> None:
     """Divide the job's fragments among processes; the first failure ends all of them.
+
+    Sums by cell reach `statistics` by the files of the job's folder, which it must map.
 
     Raises
     ------
@@ -83,18 +92,18 @@ def write_in_processes(
             job,
             slabs=job.slabs[i::n_processes],
             threads=1,
-            statistics_path=str(scratch / f"statistics-{i}.pickle"),
+            gene_sums=job.folder / f"gene-sums-{i}.npy",
         )
         for i in range(n_processes)
     ]
     workers: list[subprocess.Popen[bytes]] = []
     try:
         for i, mine in enumerate(jobs):
-            workers.append(_start(mine, scratch / f"stderr-{i}.txt"))
+            workers.append(_start(mine, job.folder / f"stderr-{i}.txt"))
         _follow(workers, on_rows)
         for i, worker in enumerate(workers):
             if worker.wait() != 0:
-                said = (scratch / f"stderr-{i}.txt").read_text(errors="replace").strip()
+                said = (job.folder / f"stderr-{i}.txt").read_text(errors="replace").strip()
                 raise RuntimeError(
                     f"a worker process ended with {worker.returncode}: {said[-2000:]}"
                 )
@@ -102,10 +111,9 @@ def write_in_processes(
         for worker in workers:
             worker.kill()
             worker.wait()
-    statistics = AxisStatistics(job.recipe.n_cells, job.recipe.n_genes)
     for mine in jobs:
-        statistics.merge(pickle.loads(Path(mine.statistics_path).read_bytes()))
-    return statistics
+        assert mine.gene_sums is not None
+        statistics.gene_nnz += np.load(mine.gene_sums)
 
 
 def _start(job: Job, stderr: Path) -> subprocess.Popen[bytes]:
@@ -142,10 +150,11 @@ def _follow(workers: Sequence[subprocess.Popen[bytes]], on_rows: Callable[[int],
 def run_job() -> None:
     """Do the job that is pickled on standard input."""
     job: Job = pickle.load(sys.stdin.buffer)
-    statistics = AxisStatistics(job.recipe.n_cells, job.recipe.n_genes)
+    statistics = AxisStatistics.shared(job.folder, job.recipe.n_genes)
 
     def report(n_rows: int) -> None:
         print(json.dumps(n_rows), flush=True)
 
-    write_slabs(job, job.recipe.model(), statistics, report)
-    Path(job.statistics_path).write_bytes(pickle.dumps(statistics))
+    write_slabs(job, job.recipe.model(Population.read(job.folder)), statistics, report)
+    assert job.gene_sums is not None
+    np.save(job.gene_sums, statistics.gene_nnz)
