@@ -18,6 +18,11 @@ class DeviceCopy:
             self._torch = torch
             self._device = torch.device(device)
             if self._device.type == "cuda":
+                if not torch.cuda.is_available():
+                    raise RuntimeError(
+                        f"batches cannot be copied to {device!r}, since torch finds no CUDA GPU here: "
+                        "leave the device out, or name another, such as 'cpu'"
+                    )
                 torch.cuda.synchronize()  # so that the first copy is one
 
     def __call__(self, x: Any) -> Any:

@@ -14,7 +14,8 @@ from .measure import measure
 from .request import Request
 
 _OUT_OF_MEMORY = ("can't allocate", "cannot allocate", "unable to allocate", "out of memory",
-                  "bad_alloc", "not enough memory", "allocation failed")  # fmt: skip
+                  "bad_alloc", "not enough memory", "allocation failed",
+                  "failed to map segment")  # fmt: skip
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ class Work:
     py_buffer_size: int | None = None  # of tiledbsoma
     soma_buffer_size: int | None = None
     region: str | None = None  # of S3
+    endpoint: str | None = None  # of an S3 server that takes requests unsigned
 
     @property
     def block_size(self) -> int | None:

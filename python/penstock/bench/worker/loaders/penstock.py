@@ -53,8 +53,10 @@ def open(variant: str, work: Work) -> Opened:
         settings |= {"device": "cuda", "format": "torch"}
     elif work.torch:
         settings["format"] = "torch"
-    if work.region is not None:
+    if work.region is not None and work.source.startswith("s3://"):
         settings["storage_options"] = {"region": work.region}
+    if work.endpoint is not None:
+        settings["storage_options"] = {"endpoint": work.endpoint, "anonymous": True}
     dataset = penstock.Dataset(
         work.source,
         measurement=work.measurement,

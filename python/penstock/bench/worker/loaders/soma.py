@@ -20,6 +20,15 @@ def open_experiment(work: Work) -> Any:
         config["soma.init_buffer_bytes"] = work.soma_buffer_size
     if work.region is not None:
         config["vfs.s3.region"] = work.region
+    if work.endpoint is not None:
+        scheme, _, place = work.endpoint.partition("://")
+        config |= {
+            "vfs.s3.scheme": scheme,
+            "vfs.s3.endpoint_override": place,
+            "vfs.s3.use_virtual_addressing": "false",
+            "vfs.s3.no_sign_request": "true",
+            "vfs.s3.region": "us-east-1",
+        }
     context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
     return tiledbsoma.Experiment.open(work.source, context=context)
 
