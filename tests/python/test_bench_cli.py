@@ -240,6 +240,13 @@ def test_synth_makes_every_format(here: Path) -> None:
         (["bench", "data-loader", "x", "-B", "0"], "-B must be 1 or more"),
         (["bench", "data-loader", "x", "-M", "novalue"], "-M must be given as KEY=VALUE"),
         (["bench", "data-loader", "x", "-M", "gc=1"], "a column of this name is measured"),
+        (["bench", "data-loader", "x", "-P", "lots"], "-P must be a number of bytes or text"),
+        (["bench", "data-loader", "x", "--threads", "0"], "--threads must be 1 or more"),
+        (["bench", "data-loader", "x", "--memory-budget", "much"], "--memory-budget must be"),
+        (["bench", "compare", "x", "--threads", "0"], "--threads must be 1 or more"),
+        (["bench", "remote", "x", "--latency", "-1"], "--latency must be 0 or more, got -1"),
+        (["bench", "remote", "x", "--bandwidth", "inf"], "--bandwidth must be 0 or more"),
+        (["bench", "scale", "cells=5", "--on", "x"], "axes threads, processes, not cells"),
         (["bench", "data-loader", "x", "-S"], "-S sorts the datasets that -s and -e slice"),
         (["bench", "data-loader", "x", "-s", "3", "-e", "2"], "must not be empty"),
         (["bench", "data-loader", "nothing-here"], "nothing-here"),
@@ -274,3 +281,77 @@ def test_a_method_without_its_peer_is_left_out_with_a_line(
     assert rows(here)["method"].tolist() == ["penstock"]
     assert main(["bench", "compare", str(census_like.path), "-m", "scDataset"]) == 1
     assert "no method is left to measure" in capsys.readouterr().err
+
+
+def test_packs_and_uniform_shuffles_bring_every_cell(census_like: Oracle, here: Path) -> None:
+    run("bench", "data-loader", census_like.path, "-m",
+        "penstock:global,penstock:pack,penstock:pack-global", "-g", 0, "--sparse", "-v", 300, "-q",
+        "-P", "1MiB", "-z", 1 << 20, "-r", "us-west-2", "-F")  # fmt: skip
+    found = rows(here)
+    assert found["status"].tolist() == ["ok"] * 3, found["error"].tolist()
+    assert (found["n_nonzeros"] == census_like.X[:, :300].nnz).all()
+    assert (found["n_rows"] == 6_000).all()  # -F: the first batch is one of them
+    assert found["source_kind"].tolist() == ["experiment", "pack", "pack"]
+    assert set(found["py_buffer_size"]) == set(found["soma_buffer_size"]) == {1 << 20}
+
+
+def test_a_run_of_which_nothing_comes_is_an_error(
+    census_like: Oracle, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "data-loader", str(census_like.path), "-B", "9", "--layer", "none"]) == 1
+    assert (
+        "nothing could be measured: NotFound: there is no layer 'none'" in capsys.readouterr().err
+    )
+    assert rows(here)["status"].tolist() == ["failed"]
+    # Out of memory is a result.
+    run("bench", "data-loader", census_like.path, "--memory-limit", "150MiB", "-m", "np.array")
+    assert rows(here)["oom"].tolist()[1:] == [True]
+
+
+def test_sliced_in_advance_and_while_reading(census_like: Oracle, here: Path, capsys) -> None:
+    run("bench", "slicing", census_like.path, "-s", 1, "-e", 3, "-v", 200, "-R", 1, "-m",
+        "penstock,np.array", "-b", "16x64")  # fmt: skip
+    out = capsys.readouterr().out
+    line = "- penstock, sliced in advance against penstock, sliced while reading: "
+    assert line in out
+    assert line.replace("penstock", "np.array 16x64") in out
+    found = rows(here)
+    assert found["status"].tolist() == ["ok"] * 4, found["error"].tolist()
+    assert found["n_nonzeros"].nunique() == found["total_n_rows"].nunique() == 1
+    assert found["place"].tolist() == ["sliced while reading", "sliced in advance"] * 2
+    assert found["source"].nunique() == 2
+    assert main(["bench", "slicing", str(census_like.path), "-m", "penstock"]) == 1
+    assert "nothing is sliced: give -s and -e, -v or --filter" in capsys.readouterr().err
+    assert main(["bench", "slicing", str(census_like.path), "-v", "9", "-m", "AnnLoader"]) == 1
+    assert "AnnLoader reads a h5ad" in capsys.readouterr().err
+
+
+def test_s3_on_loopback_against_local_disk(census_like: Oracle, here: Path, capsys) -> None:
+    """Penstock's own client and TileDB's read the same bucket."""
+    run("bench", "remote", census_like.path, "-R", 1, "-m", "penstock,np.array", "-b", "4x2048",
+        "--latency", 2, "--bandwidth", 4000)  # fmt: skip
+    place = "S3 at 2 ms, 4,000 Mbit/s"
+    assert f"- penstock, {place} against penstock, local disk: " in capsys.readouterr().out
+    found = rows(here)
+    assert found["status"].tolist() == ["ok"] * 4, found["error"].tolist()
+    assert (found["n_nonzeros"] == census_like.X.nnz).all()
+    assert found["place"].tolist() == ["local disk", place] * 2
+    stored = sum(f.stat().st_size for f in census_like.path.rglob("__fragments/*/*.tdb")
+                 if "/X/" in str(f))  # fmt: skip
+    over_the_network = found["bytes_read"][found["place"] == place]
+    assert (over_the_network > 0.9 * stored).all()
+    assert main(["bench", "remote", "s3://elsewhere/x", "-m", "annbatch"]) == 1
+
+
+def test_processes_at_the_same_time(census_like: Oracle, here: Path, capsys) -> None:
+    run("bench", "scale", "processes=1,2", "--on", census_like.path, "-R", 2, "--threads", 1)
+    out = capsys.readouterr().out
+    lines = [line.split("|") for line in out.splitlines() if line.startswith("| processes")]
+    assert [line[2].strip() for line in lines] == ["1", "2"]
+    assert lines[0][7].strip() == ""
+    assert 0 < int(lines[1][7].strip().rstrip("%")) <= 100
+    found = rows(here)
+    assert (found["status"] == "ok").all()
+    assert sorted(zip(found["round"], found["process"], strict=True)) == [
+        (0, "0"), (0, "0"), (0, "1"), (1, "0"), (1, "0"), (1, "1"),
+    ]  # fmt: skip

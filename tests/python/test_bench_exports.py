@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import anndata
@@ -132,6 +133,55 @@ def test_peers_that_no_python_here_can_run(monkeypatch: pytest.MonkeyPatch) -> N
     from penstock.bench import peers
 
     monkeypatch.setattr(peers, "_version", lambda python: (3, 9))
+    monkeypatch.setattr(peers, "_unlisted", list)
     said: list[str] = []
     assert peers.install(peers.PEERS["annbatch"], said.append) is False
-    assert said == ["annbatch: left out, it needs a Python from 3.12 to 3.13 on the PATH"]
+    assert said == [
+        "annbatch: left out, it needs a Python from 3.12 to 3.13, on the PATH or of pyenv or uv"
+    ]
+
+
+def test_interpreters_of_pyenv_are_found_though_none_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.bench import peers
+
+    versions = {"3.9.1": "python3.9", "3.12.1": "python3.12", "3.13.0": "python3.13"}
+    for folder, name in versions.items():
+        (tmp_path / "versions" / folder / "bin").mkdir(parents=True)
+        (tmp_path / "versions" / folder / "bin" / name).touch()
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "none"))
+    monkeypatch.setattr(peers.shutil, "which", lambda name: None)
+    known = {"python3.12": (3, 12), "python3.13": (3, 13)}
+    monkeypatch.setattr(peers, "_version", lambda python: known.get(Path(python).name, (3, 8)))
+    found = peers._base_python(peers.PEERS["annbatch"])
+    assert found == str(tmp_path / "versions/3.13.0/bin/python3.13")
+    found = peers._base_python(peers.PEERS["cellxgene_census"])
+    assert found == str(tmp_path / "versions/3.12.1/bin/python3.12")
+
+
+def test_every_method_has_an_interpreter_or_a_line_that_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a package above the one that is needed is not there at all."""
+    from penstock.bench import peers
+
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith("PENSTOCK_BENCH_PYTHON_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(peers.importlib.util, "find_spec", importlib_find_spec)
+    for method in METHODS.values():
+        if method.peer is None:
+            assert interpreter(method) == sys.executable
+            continue
+        with pytest.raises(
+            ModuleNotFoundError, match=f"'penstock bench peers install {method.peer}'"
+        ):
+            interpreter(method)
+
+
+def importlib_find_spec(name: str) -> None:
+    """Of a machine that has none of the peers; a name below another would be imported."""
+    assert "." not in name

@@ -163,6 +163,32 @@ def test_epochs_before_a_failure_are_kept(variant: str, status: str, words: str,
     assert words in rows[1]["error"]
 
 
+def test_a_device_that_is_not_there_is_a_clear_row(census_like: Oracle) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA GPU")
+    (row,) = measured(census_like, request(census_like, device="cuda"))
+    assert row["status"] == "failed"
+    assert "copied to 'cuda', since torch finds no CUDA GPU here: leave the device" in row["error"]
+    (row,) = measured(census_like, request(census_like, device="cpu", max_batches=5))
+    assert (row["status"], row["device"], row["copy_seconds"] > 0) == ("ok", "cpu", True)
+
+
+def test_a_region_means_nothing_to_a_folder(census_like: Oracle) -> None:
+    asked = request(census_like, max_batches=2)
+    work = dataclasses.replace(asked.work, region="us-west-2")
+    (row,) = measured(census_like, dataclasses.replace(asked, work=work))
+    assert row["status"] == "ok", row["error"]
+
+
+def test_labels_tell_measurements_apart() -> None:
+    work = Work("x", chunk_size=64, chunks_per_block=16, memory_budget="1GiB", threads=2)
+    asked = Request("penstock", "chunks", work)
+    each = Measurement(METHODS["penstock:chunks"], asked, place="local disk")
+    assert each.label == "penstock:chunks 16x64 1GiB, 2 threads, local disk"
+    assert Measurement(METHODS["AnnLoader"], asked).label == "AnnLoader 16x64"
+
+
 def test_no_end_in_time_is_a_row(stubborn) -> None:
     asked = Request("stubborn", "sleep", Work("none"))
     (row,) = measure(Measurement(METHODS["AnnLoader"], asked, timeout=1.0))
@@ -181,6 +207,7 @@ def test_an_interpreter_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [(MemoryError(), True), (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+     (ImportError("libx.so: failed to map segment from shared object"), True),
      (RuntimeError("std::bad_alloc"), True), (RuntimeError("no such column"), False),
      (penstock.ResourceExhausted("the budget is too small"), False)],
 )  # fmt: skip

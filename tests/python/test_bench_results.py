@@ -14,11 +14,11 @@ import pytest
 from penstock import InvalidArgument
 from penstock.bench import plot
 from penstock.bench.columns import ALB_COLUMNS, COLUMNS
-from penstock.bench.comparison import Spread, best_peer, markdown, ratios
+from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
-from penstock.bench.tune import choose
+from penstock.bench.tune import choose, rate
 
 # The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
 ALB = [
@@ -228,8 +228,73 @@ def test_table_in_markdown() -> None:
     assert "failed: a / b c" in lines[4]
     assert {line.count("|") for line in lines[:5]} == {10}
     assert lines[6].startswith("- a against b 8x64: 1.75 (1.50 to 2.00) times the cells/s")
-    assert best_peer(rows, "b") == "b 8x64"
-    assert best_peer(rows, "c") is None
+    assert best_of(rows, "b") == "b 8x64"
+    assert best_of(rows, "c") is None
+    # Medians of 12.5 and, of the one round that was measured, 6.
+    assert lines[-4:-1] == ["", "Each method at its fastest setting:", ""]
+    assert lines[-1] == lines[6]
+    assert "fastest" not in markdown(rounds({"a": [1.0], "b": [2.0]}), "a")
+
+
+def test_epochs_that_were_cut_have_no_figure_for_the_whole() -> None:
+    rows = rounds({"a": [10.0, 30.0], "b": [5.0, 20.0]})
+    for each in rows[2:]:
+        each |= {"whole_epoch": False}
+    lines = markdown(rows, "a").splitlines()
+    assert lines[3].startswith("| b | 12 (5 to 20) | - |")
+    assert "cut after 10 cells" in lines[3]
+    assert lines[5].startswith(
+        "- a against b: 1.75 (1.50 to 2.00) times the cells/s after the first"
+    )
+    # One whose first batch took all of the time has no speed, and says why.
+    for each in rows[2:]:
+        each |= {"cells_per_second": None}
+    text = markdown(rows, "a")
+    assert "2 ended with the first batch, 10 cells: no speed" in text
+    assert "against" not in text
+
+
+def test_pictures_are_of_whole_epochs_where_all_are_whole(tmp_path: Path) -> None:
+    whole = row(whole_epoch=True, epoch_cells_per_second=50.0)
+    append(tmp_path / "a.parquet", [whole, row(whole_epoch=True, epoch_cells_per_second=60.0)])
+    drawn = plot.figure(read_all([tmp_path / "a.parquet"]))
+    assert list(drawn.data[0].y) == [50.0, 60.0]
+    assert drawn.layout.yaxis.title.text == "cells/s, whole epoch"
+    append(tmp_path / "a.parquet", [row(whole_epoch=False, epoch_cells_per_second=1.0)])
+    drawn = plot.figure(read_all([tmp_path / "a.parquet"]))
+    assert list(drawn.data[0].y) == [1000.0] * 3
+    assert drawn.layout.yaxis.title.text == "cells/s after the first batch"
+
+
+def test_a_batch_alone_has_no_speed_in_a_picture(tmp_path: Path) -> None:
+    append(tmp_path / "a.parquet", [row(), row(n_rows=0, cells_per_second=None)])
+    assert len(plot.filtered(read_all([tmp_path / "a.parquet"]))) == 1
+
+
+def test_pictures_have_colour_and_size_by_blocks(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import pyplot
+    from matplotlib.axes import Axes
+    from penstock.bench.picture import write_picture
+
+    drawn: list[dict] = []
+    real = Axes.scatter
+
+    def scatter(self, x, y, **more):
+        if len(x):
+            drawn.append({"x": list(x), **more})
+        return real(self, x, y, **more)
+
+    monkeypatch.setattr(Axes, "scatter", scatter)
+    chosen = plot.filtered(frame)
+    write_picture(chosen, tmp_path / "a.png", "Title")
+    penstock, annbatch, census = drawn
+    assert len({each["marker"] for each in drawn}) == 3
+    assert penstock["c"] == ["silver", "silver"]  # no blocks
+    assert census["c"][0] != census["c"][1]
+    assert census["s"][0] > annbatch["s"][0]
+    assert pyplot.get_fignums() == []
 
 
 def test_slopes_of_power_laws() -> None:
@@ -246,6 +311,12 @@ def test_the_smallest_setting_that_is_as_fast_is_chosen() -> None:
     rows = [of("256MiB", 2, 96.0), of("1GiB", 2, 100.0), of("64MiB", 2, 50.0),
             of("32MiB", 1, 500.0, "failed")]  # fmt: skip
     assert choose(rows, {}, 0.98)["memory_budget"] == "256MiB"
+    # Of a whole epoch opening counts, too: a cut one is judged from its first batch on.
+    small = [{**each, "whole_epoch": True, "epoch_cells_per_second": speed}
+             for each, speed in zip(rows[:3], (96.0, 10.0, 20.0), strict=True)]  # fmt: skip
+    assert choose(small, {}, 0.98)["memory_budget"] == "256MiB"
+    assert rate(small[1]) == 10.0
+    assert rate(rows[1]) == 100.0
     mixed = {"64MiB": 0.5, "256MiB": 0.9, "1GiB": 0.99}
     assert choose(rows, mixed, 0.98)["memory_budget"] == "1GiB"
     assert choose(rows, mixed, 0.999)["memory_budget"] == "1GiB"

@@ -27,9 +27,8 @@ class Spread:
         """``12 (11 to 14)``; the middle alone where there is no spread."""
         form = f",.{digits}f"
         middle = format(self.middle, form)
-        if self.least == self.most:
-            return middle
-        return f"{middle} ({format(self.least, form)} to {format(self.most, form)})"
+        least, most = format(self.least, form), format(self.most, form)
+        return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def contestants(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -56,13 +55,15 @@ def ratios(rows: Sequence[Row], first: str, other: str, column: str) -> Spread |
     return Spread.of([p[first] / p[other] for p in pairs.values() if len(p) == 2 and p[other]])
 
 
-def best_peer(rows: Sequence[Row], peer: str) -> str | None:
-    """The contestant of this method with the highest median speed."""
-    speeds: dict[str, float] = {}
-    for name, mine in contestants(rows).items():
-        measured = good(mine)
-        if measured and measured[0]["method"] == peer:
-            speeds[name] = median(float(row["cells_per_second"]) for row in measured)
+def best_of(rows: Sequence[Row], method: str) -> str | None:
+    """The contestant of this method with the highest median speed, of whole epochs where all are."""
+    mine = [row for row in good(rows) if row["method"] == method]
+    whole = all(row["whole_epoch"] for row in mine)
+    column = "epoch_cells_per_second" if whole else "cells_per_second"
+    speeds = {
+        name: median(float(row[column]) for row in of_name)
+        for name, of_name in contestants(mine).items()
+    }
     return max(speeds, key=lambda name: speeds[name]) if speeds else None
 
 
@@ -71,16 +72,39 @@ _HEADER = (
 )  # fmt: skip
 
 
-def markdown(rows: Sequence[Row], reference: str) -> str:
-    """A table of the contestants, and below it the ratios of the reference to each other one."""
+def table(rows: Sequence[Row]) -> str:
+    """In Markdown, one line a contestant."""
     lines = [f"| {' | '.join(_HEADER)} |", f"| {' | '.join('---' for _ in _HEADER)} |"]
     for name, mine in contestants(rows).items():
         lines.append(f"| {' | '.join(_cells(name, mine))} |")
+    return "\n".join(lines) + "\n"
+
+
+def markdown(rows: Sequence[Row], reference: str) -> str:
+    """A table of the contestants, and below it the ratios of the reference to each other one."""
     compared = []
     for name in contestants(rows):
         if name != reference and (line := ratio_line(rows, reference, name)):
             compared.append(f"- {line}")
-    return "\n".join([*lines, "", *compared]).rstrip() + "\n"
+    best = _best_against_best(rows, reference)
+    return "\n".join([table(rows), *compared, *best]).rstrip() + "\n"
+
+
+def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
+    """The reference's method at its best setting against every other at its; none where each has one."""
+    by_method: dict[str, set[str]] = {}
+    for name, mine in contestants(rows).items():
+        by_method.setdefault(str(mine[0]["method"]), set()).add(name)
+    own = str(contestants(rows)[reference][0]["method"])
+    if len(by_method) < 2 or all(len(names) == 1 for names in by_method.values()):
+        return []
+    best = best_of(rows, own)
+    lines = []
+    for method in by_method:
+        other = best_of(rows, method)
+        if method != own and best and other and (line := ratio_line(rows, best, other)):
+            lines.append(f"- {line}")
+    return ["", "Each method at its fastest setting:", "", *lines] if lines else []
 
 
 def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
@@ -88,23 +112,32 @@ def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
     speed = ratios(rows, first, other, "epoch_cells_per_second")
     after = ratios(rows, first, other, "cells_per_second")
     memory = ratios(rows, first, other, "peak_rss")
-    if speed is None or after is None or memory is None:
+    if after is None or memory is None:
         return None
+    # Opening and the first batch weigh more in an epoch that was cut: no ratio is taken of it.
+    mine = [row for row in rows if row["contestant"] in (first, other)]
+    whole = speed is not None and all(row["whole_epoch"] for row in good(mine))
+    told = f"{speed.text(2)} times the cells/s of a whole epoch, " if speed and whole else ""
     return (
-        f"{first} against {other}: {speed.text(2)} times the cells/s of a whole epoch, {after.text(2)} "
-        f"times after the first batch, {memory.text(2)} of the peak memory"
+        f"{first} against {other}: {told}{after.text(2)} times the cells/s after the first batch, "
+        f"{memory.text(2)} of the peak memory"
     )
 
 
 def _cells(name: str, rows: Sequence[Row]) -> list[str]:
     measured = good(rows)
     failed = [row for row in rows if row["status"] != "ok"]
-    note = f"{len(measured)} runs" if measured else ""
+    note = f"{len(measured)} run{'' if len(measured) == 1 else 's'}" if measured else ""
+    if short := [row for row in rows if row["status"] == "ok" and not row["cells_per_second"]]:
+        cells = max(int(row["total_n_rows"]) for row in short)
+        note += f"{'; ' if note else ''}{len(short)} ended with the first batch, {cells:,} cells: no speed"
     if measured and not all(row["whole_epoch"] for row in measured):
         most = max(int(row["total_n_rows"]) for row in measured)
         note += f", cut after {most:,} cells"
     if failed:
         note = f"{note}; {failed[-1]['status']}: {failed[-1]['error']}".lstrip("; ")
+
+    whole = all(row["whole_epoch"] for row in measured)
 
     def figures(column: str, scale: float, digits: int) -> str:
         values = [float(row[column]) / scale for row in measured if row[column] is not None]
@@ -114,7 +147,7 @@ def _cells(name: str, rows: Sequence[Row]) -> list[str]:
     return [
         name,
         figures("cells_per_second", 1, 0),
-        figures("epoch_cells_per_second", 1, 0),
+        figures("epoch_cells_per_second", 1, 0) if whole else "-",
         figures("first_batch_seconds", 1, 2),
         figures("max_mem", 2**20, 0),
         figures("peak_rss", 2**20, 0),

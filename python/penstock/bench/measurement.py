@@ -29,6 +29,7 @@ class Measurement:
     expected_rows: int | None = None
     expected_joinid_sum: int | None = None
     labels: Mapping[str, Any] = field(default_factory=dict)  # more columns of the rows
+    place: str = ""  # where the cells lie, when that is what is compared
 
     @property
     def label(self) -> str:
@@ -39,7 +40,10 @@ class Measurement:
             parts.append(f"{work.chunks_per_block}x{work.chunk_size}")
         if work.memory_budget is not None and self.method.loader == "penstock":
             parts.append(str(work.memory_budget))
-        return " ".join(parts)
+        label = " ".join(parts)
+        if work.threads is not None and self.method.loader == "penstock":
+            label += f", {work.threads} threads" if work.threads != 1 else ", 1 thread"
+        return f"{label}, {self.place}" if self.place else label
 
 
 def measure(

@@ -31,7 +31,8 @@ _ALL = (
     Peer("tiledbsoma", ("tiledbsoma>=1.15,<2", "scipy"), torch=False),
     Peer("tiledbsoma_ml", ("tiledbsoma-ml==0.1.0",)),
     # The last release with the loader; it imports torchdata's pipes, which 0.10 no longer has.
-    Peer("cellxgene_census", ("cellxgene-census==1.16.2", "torchdata<0.10", "psutil"),
+    Peer("cellxgene_census", ("cellxgene-census==1.16.2", "torchdata<0.10", "psutil", "tiledbsoma<2",
+                              "pyarrow<21"),  # it holds numpy below 2
          most_python=(3, 12)),
     Peer("annbatch", ("annbatch[zarrs]>=0.3", "numba"), torch=False, least_python=(3, 12)),
     Peer("scdataset", ("scDataset>=0.3", "anndata<0.13", "h5py")),
@@ -69,9 +70,9 @@ def interpreter(method: Method) -> str:
         if _can_import(chosen, _needed(peer)):
             return chosen
         raise ModuleNotFoundError(f"{variable} says {chosen}, which cannot import {peer.module}")
-    if all(importlib.util.find_spec(name) for name in _needed(peer)) and _can_import(
-        sys.executable, _needed(peer)
-    ):
+    if all(
+        importlib.util.find_spec(name.partition(".")[0]) for name in _needed(peer)
+    ) and _can_import(sys.executable, _needed(peer)):
         return sys.executable
     own = environment_python(peer)
     if own.exists() and _can_import(str(own), _needed(peer)):
@@ -119,7 +120,9 @@ def install(peer: Peer, say: Callable[[str], object]) -> bool:
     python = _base_python(peer)
     if python is None:
         least, most = (".".join(map(str, v)) for v in (peer.least_python, peer.most_python))
-        say(f"{peer.module}: left out, it needs a Python from {least} to {most} on the PATH")
+        say(
+            f"{peer.module}: left out, it needs a Python from {least} to {most}, on the PATH or of pyenv or uv"
+        )
         return False
     target = environment_python(peer)
     say(f"{peer.module}: installing {', '.join(peer.requirements)} into {target.parents[1]}")
@@ -143,9 +146,9 @@ def install(peer: Peer, say: Callable[[str], object]) -> bool:
 
 
 def _base_python(peer: Peer) -> str | None:
-    """The running interpreter if its version will do, else the first on the PATH that will."""
+    """The running interpreter if its version will do, else the first that will: PATH, then pyenv, uv."""
     names = ["python3", "python3.13", "python3.12", "python3.11"]
-    candidates: Sequence[str | None] = [sys.executable, *map(shutil.which, names)]
+    candidates: Sequence[str | None] = [sys.executable, *map(shutil.which, names), *_unlisted()]
     for python in candidates:
         if python is None:
             continue
@@ -153,6 +156,24 @@ def _base_python(peer: Peer) -> str | None:
         if version is not None and peer.least_python <= version <= peer.most_python:
             return python
     return None
+
+
+def _unlisted() -> list[str]:
+    """Interpreters of pyenv and uv, newest first, whether or not they are chosen at the moment."""
+    home = Path.home()
+    roots = [
+        Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions",
+        Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python"),
+    ]
+    return [
+        str(python)
+        for root in roots
+        for python in sorted(root.glob("*/bin/python3.1[1-9]"), key=_minor, reverse=True)
+    ]
+
+
+def _minor(python: Path) -> int:
+    return int(python.name.rpartition(".")[2])
 
 
 def _version(python: str) -> tuple[int, int] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
+
+from .plot import marker_sizes, speed_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,35 +16,62 @@ _MARKERS = ("o", "s", "D", "P", "X", "^", "*", "h", "p", "v", "<", ">", "d")
 
 
 def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
-    """PNG or SVG by the path's ending; one colour and marker a contestant or method."""
+    """PNG or SVG by the path's ending; symbol by contestant or method, size by cells a block.
+
+    Colour is by chunks a block where they are known, as in the interactive page, else by name.
+    """
     matplotlib.use("agg")
+    import numpy as np
     from matplotlib import pyplot
+    from matplotlib.colors import Normalize
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    chunks = np.log2(frame["chunks_per_block"].astype(float).to_numpy())
+    known = chunks[np.isfinite(chunks)]
+    # With blocks the points of a method differ in colour and size: its name alone is the symbol's.
     names = frame["method"].astype(str)
-    if "contestant" in frame and frame["contestant"].notna().any():
+    if "contestant" in frame and frame["contestant"].notna().any() and not len(known):
         names = frame["contestant"].fillna(names).astype(str)
-    colours = pyplot.get_cmap("tab10")
+    speed, words = speed_column(frame)
+    by_name = pyplot.get_cmap("tab10")
+    by_chunks = pyplot.get_cmap("viridis")
+    scale = Normalize(known.min(), max(known.max(), known.min() + 1)) if len(known) else None
     for number, name in enumerate(dict.fromkeys(names)):
-        mine = frame[names == name]
+        mine = (names == name).to_numpy()
+        marker = _MARKERS[number % len(_MARKERS)]
+        colours: list[Any] = [
+            by_chunks(scale(value)) if scale is not None and np.isfinite(value)
+            else "silver" if scale is not None else by_name(number % 10)
+            for value in chunks[mine]
+        ]  # fmt: skip
         axes.scatter(
-            mine["max_mem"].astype(float) / 2**30,
-            mine["cells_per_second"].astype(float),
-            s=64,
-            color=colours(number % 10),
-            marker=_MARKERS[number % len(_MARKERS)],
+            frame["max_mem"].astype(float)[mine] / 2**30,
+            frame[speed].astype(float)[mine],
+            s=[0.45 * size**2 for size in _sizes(frame[mine], marker)],
+            c=colours,
+            marker=marker,
             edgecolor="white",
-            label=name,
+            linewidth=0.6,
         )
-    axes.set(xscale="log", yscale="log", xlabel="peak memory, USS (GiB)", ylabel="cells/s")
+        colour = "dimgrey" if scale is not None else by_name(number % 10)
+        axes.scatter([], [], s=64, color=colour, marker=marker, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="peak memory, USS (GiB)", ylabel=words)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25, which="both")
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    if scale is not None:
+        bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, by_chunks), ax=axes, pad=0.02)
+        bar.set_label("chunks a block")
+        powers = sorted({int(value) for value in known})
+        bar.set_ticks(powers, labels=[f"{2**power:,}" for power in powers])
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
+    else:
+        place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    axes.legend(fontsize=8, frameon=False, **place)
     figure.savefig(
         path,
         dpi=130,
@@ -50,3 +79,8 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
         metadata={"Date": None} if path.suffix == ".svg" else None,
     )
     pyplot.close(figure)
+
+
+def _sizes(rows: pd.DataFrame, marker: str) -> list[float]:
+    """Stars are small within their box."""
+    return [size * (1.4 if marker == "*" else 1.0) for size in marker_sizes(rows)]

@@ -76,6 +76,17 @@ def filtered(
     return left.reset_index(drop=True)
 
 
+def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
+    """(column, words for the axis): of whole epochs where all are, else from the first batch on.
+
+    A loader that reads a block at once gives the rest of it for nothing after the first batch: where
+    epochs are short that says little.
+    """
+    if frame["whole_epoch"].eq(True).all() and frame["epoch_cells_per_second"].notna().all():
+        return "epoch_cells_per_second", "cells/s, whole epoch"
+    return "cells_per_second", "cells/s after the first batch"
+
+
 def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     """A plotly figure: one trace a method, colour by chunks a block, size by cells a block.
 
@@ -85,12 +96,13 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     import plotly.graph_objects as go
 
     drawn = go.Figure()
+    speed, words = speed_column(frame)
     chunks = frame["chunks_per_block"].astype(float)
     has_chunks = bool(chunks.notna().any())
     for number, (method, mine) in enumerate(frame.groupby("method", sort=False)):
         marker: dict[str, Any] = {
             "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "size": _sizes(mine),
+            "size": marker_sizes(mine),
             "line": {"width": 1, "color": "white"},
         }
         colours = mine["chunks_per_block"].astype(float)
@@ -99,7 +111,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
         drawn.add_trace(
             go.Scatter(
                 x=(mine["max_mem"].astype(float) / 2**30).tolist(),
-                y=mine["cells_per_second"].astype(float).tolist(),
+                y=mine[speed].astype(float).tolist(),
                 mode="markers",
                 name=str(method),
                 marker=marker,
@@ -111,7 +123,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
         "title": title,
         "template": "plotly_white",
         "xaxis": {"title": {"text": "peak memory, USS (GiB)"}, "type": "log"},
-        "yaxis": {"title": {"text": "cells/s"}, "type": "log"},
+        "yaxis": {"title": {"text": words}, "type": "log"},
         "legend": {"title": {"text": "method"}, "orientation": "h", "y": -0.15},
     }
     if has_chunks:
@@ -128,7 +140,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     return drawn
 
 
-def _sizes(rows: pd.DataFrame) -> list[float]:
+def marker_sizes(rows: pd.DataFrame) -> list[float]:
     """12 points; blocks from 9 (a thousand cells) up, 2 points a doubling."""
     sizes = []
     for block in rows["block_size"].astype(float):

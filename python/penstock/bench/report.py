@@ -17,8 +17,9 @@ _METHOD = """\
 Every measurement is a process of its own; methods take turns, in turned order every other round. `cells/s` is from the
 first batch to the last, without opening and the first batch; `whole epoch` is from opening on. Imports are not counted.
 Peak USS is of the whole process tree, sampled; peak RSS is the kernel's own mark of the process. The page cache is
-{cache}. Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch counts
-only if each cell came once.
+{cache}.
+Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch counts only if each
+cell came once; one that was cut has no figure for the whole.
 """
 
 
@@ -48,7 +49,7 @@ def write_report(
         "",
         f"`{command}`, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; not written by hand.",
         "",
-        f"{described()}. Load average before the first measurement: {rows[0]['load_average']:.1f}.",
+        f"{described()}{_commit(rows)}. Load average before the first measurement: {rows[0]['load_average']:.1f}.",
         "",
         *_versions(rows),
         "",
@@ -62,6 +63,11 @@ def write_report(
     page = folder / "README.md"
     page.write_text("\n".join(lines).rstrip() + "\n")
     return page
+
+
+def _commit(rows: Sequence[Mapping[str, Any]]) -> str:
+    sha = rows[0].get("sha")
+    return f"; commit {sha}" if sha else ""
 
 
 def _versions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -80,9 +86,8 @@ def _cache_words(rows: Sequence[Mapping[str, Any]]) -> str:
     words = {"warm": "warm (every file was read once before)", "cold": "dropped before each measurement",
              "as-is": "left as it is"}  # fmt: skip
     resident = [row["cache_resident"] for row in rows if row["cache_resident"] is not None]
-    share = (
-        f"; {min(resident):.0%} to {max(resident):.0%} of the source was resident"
-        if resident
-        else ""
-    )
+    share = ""
+    if resident:
+        least, most = f"{min(resident):.0%}", f"{max(resident):.0%}"
+        share = f"; {least if least == most else f'{least} to {most}'} of the source was resident"
     return words.get(str(rows[0]["cache"]), str(rows[0]["cache"])) + share

@@ -78,7 +78,8 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
             merged[name] = None
     merged["method"] = merged["method"].where(merged["method"].notna(), merged["chunk_method"])
     seconds = merged["elapsed"].astype(float) - merged["gc"].astype(float).fillna(0.0)
-    derived = merged["n_rows"].astype(float) / seconds.where(seconds > 0)
+    counted = merged["n_rows"].astype(float)
+    derived = counted.where(counted > 0) / seconds.where(seconds > 0)
     speed = merged["cells_per_second"].astype(float)
     merged["cells_per_second"] = speed.where(speed.notna(), derived)
     failed = merged["oom"].astype("boolean").fillna(False) | merged["elapsed"].isna()

@@ -1,4 +1,4 @@
-"""How cost and memory grow with cells, genes, density, fragments and threads, and what bounds them."""
+"""How cost and memory grow with cells, genes, density, fragments, threads and processes; what bounds them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -15,26 +16,31 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgument, PenstockError
-from . import decode_bound
-from .measurement import Measurement
+from . import decode_bound, sweep
+from .measurement import Measurement, with_labels
 from .methods import METHODS
 from .peers import cache_folder
 from .target import make_target
 from .worker.request import Request, Work
 
-AXES = ("cells", "genes", "density", "fragments", "threads")
+AXES = ("cells", "genes", "density", "fragments", "threads", "processes")
+_RUNNING = ("threads", "processes")
 _NETWORKS = (1, 10, 25)  # Gbit/s
 
 
 @dataclass(frozen=True)
 class Point:
-    """An experiment and a number of threads. `density` is the mean number of genes in a cell."""
+    """An experiment, and threads of each of some processes that load all of it at the same time.
+
+    `density` is the mean number of genes in a cell.
+    """
 
     cells: int = 32_768
     genes: int = 60_664
     density: float = 1_950.0
     fragments: int = 2
     threads: int = 2
+    processes: int = 1
 
     def along(self, axis: str, value: float) -> Point:
         """The point with another value on one axis."""
@@ -45,7 +51,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a point cost, and what would bound it. Rates are cells a second."""
+    """What a point cost, and what would bound it. Rates are cells a second, of all processes together.
+
+    `fairness` is the speed of the slowest process over that of the fastest.
+    """
 
     axis: str
     point: Point
@@ -56,6 +65,7 @@ class Cost:
     bytes_per_cell: float
     decode: float | None
     memory: float
+    fairness: float = 1.0
 
     @property
     def rate(self) -> float:
@@ -102,7 +112,7 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
     """The point's experiment, made now where it is not kept yet."""
     from ..synthetic import make_experiment
 
-    made_of = {name: value for name, value in asdict(point).items() if name != "threads"}
+    made_of = {name: value for name, value in asdict(point).items() if name not in _RUNNING}
     name = "-".join(f"{key[0]}{value:g}" for key, value in made_of.items())
     path = cache_folder() / "scale" / name
     if not path.exists():
@@ -119,13 +129,26 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
 
 def planned(
     axes: Mapping[str, Sequence[float]], base: Point, *, batch_size: int, memory_budget: str,
-    say: Callable[[str], object],
+    say: Callable[[str], object], given: str | None = None,
 ) -> Iterator[tuple[str, Point, Measurement]]:  # fmt: skip
-    """One measurement a point; the point that is on every axis comes once for each."""
+    """One measurement a point; the point that is on every axis comes once for each.
+
+    Of a `given` experiment only threads and processes can grow.
+
+    Raises
+    ------
+    InvalidArgument
+        Another axis for a given experiment.
+    """
+    for axis in axes:
+        if given is not None and axis not in _RUNNING:
+            raise InvalidArgument(
+                f"--on has cells of its own: axes {', '.join(_RUNNING)}, not {axis}"
+            )
     for axis, values in axes.items():
         for value in values:
             point = base.along(axis, value)
-            path = experiment(point, lambda text: say(text))
+            path = experiment(point, lambda text: say(text)) if given is None else Path(given)
             target = make_target(str(path), say=lambda text: None)
             work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,
                         threads=point.threads)  # fmt: skip
@@ -137,21 +160,39 @@ def planned(
                     Request("penstock", "scatter", work),
                     expected_rows=target.n_obs,
                     expected_joinid_sum=target.joinid_sum,
-                    labels={**target.labels, "n_vars": point.genes},
+                    labels={**target.labels, "n_vars": None if given else point.genes},
                 ),
             )
 
 
+def in_processes(
+    each: Measurement, n: int, results: str | Path | None, command: str,
+    say: Callable[[str], object],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The measurement by n processes at the same time, each all of the cells; n rows."""
+    with ThreadPoolExecutor(n) as pool:
+        runs = [
+            pool.submit(sweep.run, [with_labels(each, process=str(i))], results, command, say)
+            for i in range(n)
+        ]
+        return [row for each in runs for row in each.result()]
+
+
 def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost:
-    """Of a point's rows, which must be good."""
+    """Of a point's rows, which must be good; processes that ran together share a round."""
     good = [row for row in rows if row["status"] == "ok"]
     if not good:
         raise InvalidArgument(f"{point} could not be measured: {rows[-1]['error']}")
     cells = good[0]["total_n_rows"]
-    seconds = median(row["epoch_seconds"] for row in good)
+    together: dict[Any, list[float]] = {}
+    for row in good:
+        together.setdefault(row["round"], []).append(float(row["epoch_seconds"]))
+    seconds = median(max(each) / len(each) for each in together.values())
     nonzeros = good[0]["n_nonzeros"] / cells
     try:
-        decode = decode_bound.measure(path / "ms" / "RNA" / "X" / "raw", cells, point.threads)
+        decode = decode_bound.measure(
+            path / "ms" / "RNA" / "X" / "raw", cells, point.threads * point.processes
+        )
     except PenstockError:
         decode = None
     return Cost(
@@ -160,10 +201,11 @@ def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]])
         1e6 * seconds / cells,
         median(row["first_batch_seconds"] for row in good),
         nonzeros,
-        max(row["max_mem"] for row in good),
+        max(row["max_mem"] for row in good) * point.processes,
         good[0]["bytes_read"] / cells,
         None if decode is None else decode.cells_per_second,
-        memory_bound(nonzeros, point.threads),
+        memory_bound(nonzeros, point.threads * point.processes),
+        median(min(each) / max(each) for each in together.values()),
     )
 
 
@@ -201,8 +243,8 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
 
 def table(costs: Sequence[Cost]) -> str:
     """In Markdown, one line a point, and below how each axis grows."""
-    head = ("axis", "value", "µs a cell", "ns a non-zero", "first batch s", "peak USS MiB", "bound by",
-            "share of it", *(f"at {n} Gbit/s, cells/s" for n in _NETWORKS))  # fmt: skip
+    head = ("axis", "value", "µs a cell", "ns a non-zero", "first batch s", "peak USS MiB",
+            "slowest process over fastest", "bound by", "share of it", *(f"at {n} Gbit/s, cells/s" for n in _NETWORKS))  # fmt: skip
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
     for each in costs:
         name, bound = each.bound
@@ -213,6 +255,7 @@ def table(costs: Sequence[Cost]) -> str:
             f"{1e3 * each.microseconds_per_cell / each.nonzeros_per_cell:.2f}",
             f"{each.first_batch_seconds:.2f}",
             f"{each.peak_uss / 2**20:,.0f}",
+            f"{each.fairness:.0%}" if each.point.processes > 1 else "",
             f"{name}, {bound:,.0f} cells/s",
             f"{each.rate / bound:.0%}",
             *(f"{min(each.network(n), each.rate):,.0f}" for n in _NETWORKS),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import Unsupported
+from ..errors import InvalidArgument, Unsupported
 from .block_spec import BlockSpec
 from .measurement import Measurement, measure, with_labels
 from .methods import Method
@@ -87,13 +87,30 @@ def run(
         labelled = with_labels(each, alb_start_dt=begin, command=command)
         mine = measure(labelled)
         for row in mine:
-            say(f"{each.label:32} {line(row)}")
             if on_row is not None:
                 on_row(each, row)
+            say(f"{each.label:32} {line(row)}")
         if results is not None:
             append(results, mine)
         rows += mine
     return rows
+
+
+def require_some(rows: Sequence[Mapping[str, Any]], results: str | Path | None) -> None:
+    """An error where nothing was measured at all: every row is a failure of the same kind of use.
+
+    Out of memory and out of time are results, not failures.
+
+    Raises
+    ------
+    InvalidArgument
+        With the first failure.
+    """
+    if not rows:
+        raise InvalidArgument("no method is left to measure")
+    if all(row["status"] == "failed" for row in rows):
+        kept = f"; the rows in {results} say so, too" if results is not None else ""
+        raise InvalidArgument(f"nothing could be measured: {rows[0]['error']}{kept}")
 
 
 def line(row: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def choose(
     InvalidArgument
         Nothing could be measured.
     """
-    good = [row for row in rows if row["status"] == "ok" and row["cells_per_second"]]
+    good = [row for row in rows if row["status"] == "ok" and rate(row)]
     if not good:
         raise InvalidArgument(
             f"nothing could be measured: {rows[-1]['error'] if rows else 'no rows'}"
@@ -82,11 +82,21 @@ def choose(
         enough = [row for row in good if shares.get(row["memory_budget"], 0.0) >= least_share]
         most = max(shares.get(row["memory_budget"], 0.0) for row in good)
         good = enough or [row for row in good if shares.get(row["memory_budget"], 0.0) == most]
-    best = max(row["cells_per_second"] for row in good)
-    near = [row for row in good if row["cells_per_second"] >= _NEAR_ENOUGH * best]
+    best = max(map(rate, good))
+    near = [row for row in good if rate(row) >= _NEAR_ENOUGH * best]
     return min(
         near, key=lambda row: (parse_memory_size("budget", row["memory_budget"]), row["threads"])
     )
+
+
+def rate(row: Mapping[str, Any]) -> float:
+    """Cells a second: of the whole epoch where it came to its end within the time.
+
+    A cut epoch is judged from its first batch on, since opening and filling the shuffle would weigh more
+    in it than in a whole one; of a small experiment the first batch is nearly all of the work.
+    """
+    whole = row.get("whole_epoch") and row["epoch_cells_per_second"]
+    return float(row["epoch_cells_per_second"] if whole else row["cells_per_second"] or 0.0)
 
 
 def advice(
@@ -104,7 +114,7 @@ def advice(
             continue
         share = shares.get(row["memory_budget"])
         lines.append(
-            f"| {row['memory_budget']} | {row['threads']} | {row['cells_per_second'] or 0:,.0f} | "
+            f"| {row['memory_budget']} | {row['threads']} | {rate(row):,.0f} | "
             f"{row['max_mem'] / 2**20:,.0f} | {row['first_batch_seconds']:.2f} | "
             f"{'' if share is None else f'{share:.1%}'} |"
         )
@@ -123,7 +133,7 @@ def advice(
             settings.append(f"    {name}={value!r},")
     lines += ["", "Use", "", "ds = penstock.Dataset(", *settings, ")", ""]
     lines.append(
-        f"{chosen['cells_per_second']:,.0f} cells/s in {chosen['max_mem'] / 2**20:,.0f} MiB"
+        f"{rate(chosen):,.0f} cells/s in {chosen['max_mem'] / 2**20:,.0f} MiB"
         + (f"; {shares[chosen['memory_budget']]:.1%} of a uniform shuffle's entropy of {label}"
            if chosen["memory_budget"] in shares else "")
         + "."

@@ -17,11 +17,11 @@ from .annbatch_collection import write_annbatch
 from .cells import Cells
 from .h5ad import write_h5ad
 
-_SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack"}
+_SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack", "slice": ".soma"}
 
 
 def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -> Path:
-    """Path of the export of this kind (h5ad, annbatch, pack), made now where it is missing.
+    """Path of the export of this kind (h5ad, annbatch, pack, slice), made now where it is missing.
 
     An experiment that was written to since is exported again.
     """
@@ -36,6 +36,8 @@ def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -
         write_h5ad(cells, target)
     elif kind == "annbatch":
         write_annbatch(kept_export(cells, "h5ad", say), target)
+    elif kind == "slice":
+        _write_slice(cells, target, say)
     else:
         _write_pack(cells, target)
     n_bytes = sum(file.stat().st_size for file in files_of(target))
@@ -44,6 +46,14 @@ def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -
         f"made {kind} of {cells.source}: {n_bytes / 1e6:,.0f} MB in {seconds:,.0f} s, kept in {folder}"
     )
     return target
+
+
+def _write_slice(cells: Cells, target: Path, say: Callable[[str], object]) -> None:
+    from ..download import download
+    from ..target import Target
+
+    selected = Target(cells.source, cells.measurement, cells.layer, cells.obs_filter, cells.n_vars)
+    download(selected, target, False, say)
 
 
 def _write_pack(cells: Cells, target: Path) -> None:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from . import compare, data_loader, download, peers, plot, read_chunks, scale, shuffle, tune
+from . import (
+    compare,
+    data_loader,
+    download,
+    peers,
+    plot,
+    read_chunks,
+    remote,
+    scale,
+    shuffle,
+    slicing,
+    tune,
+)
 
 
 def add_arguments(commands: Any) -> None:
@@ -17,5 +29,6 @@ def add_arguments(commands: Any) -> None:
         "a process of its own; docs/benchmarks.md. Needs pip install 'penstock[bench]'.",
     )
     below = parser.add_subparsers(dest="bench_command", metavar="COMMAND", required=True)
-    for command in (data_loader, read_chunks, download, plot, compare, shuffle, scale, tune, peers):
+    for command in (data_loader, read_chunks, download, plot, compare, shuffle, slicing, remote, scale,
+                    tune, peers):  # fmt: skip
         command.add_arguments(below)

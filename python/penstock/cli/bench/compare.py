@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
 from . import shared_options
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ def add_arguments(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def add_options(parser: argparse.ArgumentParser, rounds: int = 3) -> None:
-    """What is compared and how; ``shuffle`` has the same."""
+def add_options(
+    parser: argparse.ArgumentParser, rounds: int = 3, methods: str = DEFAULT_METHODS,
+    report: bool = True,
+) -> None:  # fmt: skip
+    """What is compared and how; ``shuffle``, ``slicing`` and ``remote`` have the same."""
     shared_options.add_target(parser)
     group = parser.add_argument_group("the comparison")
-    group.add_argument("-m", "--method", default=DEFAULT_METHODS, metavar="NAMES",
-                       help=f"({DEFAULT_METHODS})")  # fmt: skip
+    group.add_argument("-m", "--method", default=methods, metavar="NAMES", help=f"({methods})")
     group.add_argument("-R", "--rounds", type=int, default=rounds, metavar="N",
                        help=f"({rounds})")  # fmt: skip
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
@@ -51,31 +53,26 @@ def add_options(parser: argparse.ArgumentParser, rounds: int = 3) -> None:
     group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
     group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N", help="(0: never)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
-    group.add_argument("--report", type=Path, metavar="FOLDER",
-                       help="write a page with figures and plots")  # fmt: skip
-    group.add_argument(
-        "--title", default="Loaders side by side", metavar="TEXT", help="of the page"
-    )
-    group.add_argument("--note", default="", metavar="TEXT", help="a paragraph of the page")
+    if report:
+        group.add_argument("--report", type=Path, metavar="FOLDER",
+                           help="write a page with figures and plots")  # fmt: skip
+        group.add_argument(
+            "--title", default="Loaders side by side", metavar="TEXT", help="of the page"
+        )
+        group.add_argument("--note", default="", metavar="TEXT", help="a paragraph of the page")
     shared_options.add_measuring(parser)
 
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, print the table, write the page."""
-    from ...bench.compare import in_rounds
     from ...bench.comparison import markdown
     from ...bench.report import write_report
-    from ...bench.sweep import run as run_sweep
 
-    checked_int("-R", parsed.rounds, least=1)
-    checked_int("-B", parsed.batch_size, least=1)
-    checked_int("-n", parsed.max_batches, least=0)
+    check(parsed)
     say = shared_options.say(parsed)
     command = shared_options.command_line()
     planned = contestants(parsed, say)
-    if not planned:
-        raise InvalidArgument("no method is left to measure")
-    rows = run_sweep(in_rounds(planned, parsed.rounds), parsed.results, command, say)
+    rows = measure(parsed, planned, say)
     reference = planned[0].label
     print()
     print(markdown(rows, reference), end="")
@@ -96,6 +93,29 @@ def run(parsed: argparse.Namespace) -> None:
             note=parsed.note,
         )
         print(f"\nwritten: {page}")
+
+
+def check(parsed: argparse.Namespace) -> None:
+    """The numbers, before anything is opened."""
+    checked_int("-R", parsed.rounds, least=1)
+    checked_int("-B", parsed.batch_size, least=1)
+    checked_int("-n", parsed.max_batches, least=0)
+    if parsed.threads is not None:
+        checked_int("--threads", parsed.threads, least=1)
+
+
+def measure(
+    parsed: argparse.Namespace, planned: Sequence[Measurement], say: Any, on_row: Any = None
+) -> list[dict[str, Any]]:
+    """All of them in turns; an error where nothing came of any."""
+    from ...bench.compare import in_rounds
+    from ...bench.sweep import require_some
+    from ...bench.sweep import run as run_sweep
+
+    turns = in_rounds(planned, parsed.rounds)
+    rows = run_sweep(turns, parsed.results, shared_options.command_line(), say, on_row)
+    require_some(rows, parsed.results)
+    return rows
 
 
 def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...arguments import checked_int
+from ...arguments import checked_int, parse_memory_size
 from . import shared_options
 
 
@@ -34,10 +34,7 @@ def add_arguments(commands: Any) -> None:
                        help="collect garbage every N batches, its seconds apart; 0: never (10)")  # fmt: skip
     group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
                        help="copy each batch to the device, and time it")  # fmt: skip
-    group.add_argument("-P", "--py-buffer-size", type=int, default=1 << 30, metavar="BYTES",
-                       help="of tiledbsoma (1 GiB)")  # fmt: skip
-    group.add_argument("-z", "--soma-buffer-size", type=int, default=1 << 30, metavar="BYTES",
-                       help="of tiledbsoma (1 GiB)")  # fmt: skip
+    shared_options.add_buffer_sizes(group)
     group.add_argument("--sparse", action="store_true", help="CSR batches; dense without")
     group.add_argument("--memory-budget", metavar="SIZE", help="of penstock (2GiB)")
     group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
@@ -51,7 +48,7 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.block_spec import parse_block_specs
     from ...bench.methods import parse_methods
     from ...bench.sources import Sources
-    from ...bench.sweep import DEFAULT_BLOCKS, Settings, measurements
+    from ...bench.sweep import DEFAULT_BLOCKS, Settings, measurements, require_some
     from ...bench.sweep import run as run_sweep
     from ...bench.worker.request import Work
 
@@ -61,6 +58,11 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-E", parsed.num_epochs, least=1)
     checked_int("-g", parsed.gc_freq, least=0)
+    if parsed.threads is not None:
+        checked_int("--threads", parsed.threads, least=1)
+    if parsed.memory_budget is not None:
+        parse_memory_size("--memory-budget", parsed.memory_budget)
+    python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
     say = shared_options.say(parsed)
@@ -75,8 +77,8 @@ def run(parsed: argparse.Namespace) -> None:
         seed=parsed.seed,
         memory_budget=parsed.memory_budget,
         threads=parsed.threads,
-        py_buffer_size=parsed.py_buffer_size,
-        soma_buffer_size=parsed.soma_buffer_size,
+        py_buffer_size=python_buffer,
+        soma_buffer_size=soma_buffer,
         region=target.region,
     )
     request = {
@@ -91,4 +93,5 @@ def run(parsed: argparse.Namespace) -> None:
     sources = Sources(target, shared_options.given_sources(parsed), not parsed.no_export, say)
     planned = measurements(methods, blocks or DEFAULT_BLOCKS, sources, settings, say)
     rows = run_sweep(planned, parsed.results, shared_options.command_line(), say)
-    say(f"{len(rows)} rows appended to {parsed.results}")
+    require_some(rows, parsed.results)
+    say(f"{len(rows)} row{'' if len(rows) == 1 else 's'} appended to {parsed.results}")

@@ -27,8 +27,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-s", "--shuffle", action="count", default=0, help="once or twice")
     parser.add_argument("-R", "--rng-seed", type=int, default=0, metavar="N", help="(0)")
     parser.add_argument("-v", "--n-vars", type=int, metavar="N", help="the first N genes")
-    parser.add_argument("-P", "--py-buffer-size", type=int, default=1 << 30, metavar="BYTES")
-    parser.add_argument("-z", "--soma-buffer-size", type=int, default=1 << 30, metavar="BYTES")
+    shared_options.add_buffer_sizes(parser)
     parser.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
     parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
     parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
@@ -42,7 +41,7 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.block_spec import BlockSpec
     from ...bench.methods import Method
     from ...bench.sources import Sources
-    from ...bench.sweep import Settings, measurements
+    from ...bench.sweep import Settings, measurements, require_some
     from ...bench.sweep import run as run_sweep
     from ...bench.target import make_target
     from ...bench.worker.request import Work
@@ -50,6 +49,7 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("-c", parsed.chunk_size, least=1)
     if parsed.shuffle > 2:
         raise InvalidArgument("-s shuffles chunks, -ss all rows; more there is not")
+    python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
     say = shared_options.say(parsed)
     target = make_target(
         parsed.uri,
@@ -67,8 +67,8 @@ def run(parsed: argparse.Namespace) -> None:
         batch_size=parsed.chunk_size,
         sparse=True,
         seed=parsed.rng_seed,
-        py_buffer_size=parsed.py_buffer_size,
-        soma_buffer_size=parsed.soma_buffer_size,
+        py_buffer_size=python_buffer,
+        soma_buffer_size=soma_buffer,
         region=target.region,
     )
     order = _ORDERS[parsed.shuffle]
@@ -90,6 +90,7 @@ def run(parsed: argparse.Namespace) -> None:
             print(f"{row['method']} elapsed: {row['elapsed']:.2f} s, {row['n_nonzeros']:,} counts")
         else:
             print(f"{row['method']} {row['status']}: {row['error']}")
+    require_some(rows, parsed.results)
     counts = {row["n_nonzeros"] for row in rows if row["status"] == "ok"}
     if len(counts) > 1:
         raise InvalidArgument(f"the forms did not read the same number of counts: {sorted(counts)}")

@@ -14,6 +14,7 @@ _DEFAULTS = (
     "density=500,2000",
     "fragments=1,16",
     "threads=1,2",
+    "processes=1,2",
 )
 
 
@@ -21,10 +22,11 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "scale",
-        help="cost a cell and memory as cells, genes, density, fragments and threads grow",
+        help="cost a cell and memory as cells, genes, density, fragments, threads, processes grow",
         description="Makes Census-like experiments along each axis, measures Penstock on them and "
         "says what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
-        f"Axes by default: {' '.join(_DEFAULTS)}.",
+        f"Axes by default: {' '.join(_DEFAULTS)}. The axis 'processes' lets so many load the same cells "
+        "at the same time.",
     )
     parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…")
     group = parser.add_argument_group("where the axes cross")
@@ -33,10 +35,13 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--density", type=float, default=1_950.0, metavar="N",
                        help="mean genes of a cell (1950)")  # fmt: skip
     group.add_argument("--fragments", type=int, default=2, metavar="N", help="(2)")
-    group.add_argument("--threads", type=int, default=2, metavar="N", help="(2)")
+    group.add_argument("--threads", type=int, default=2, metavar="N", help="of each process (2)")
     parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
     parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N", help="(3)")
     parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE", help="(256MiB)")
+    parser.add_argument(
+        "--on", metavar="URI", help="of this experiment: axes threads and processes"
+    )
     parser.add_argument("--forget", action="store_true", help="remove the experiments afterwards")
     parser.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
                         help="(epochs.parquet)")  # fmt: skip
@@ -51,7 +56,6 @@ def run(parsed: argparse.Namespace) -> None:
 
     from ...bench import scale
     from ...bench.measurement import with_labels
-    from ...bench.sweep import run as run_sweep
 
     axes = dict(scale.parse_axis(text) for text in parsed.axes)
     checked_int("-R", parsed.rounds, least=1)
@@ -61,10 +65,19 @@ def run(parsed: argparse.Namespace) -> None:
     labels = shared_options.labels(parsed)
     costs = []
     for axis, point, measurement in scale.planned(
-        axes, base, batch_size=parsed.batch_size, memory_budget=parsed.memory_budget, say=say
+        axes,
+        base,
+        given=parsed.on,
+        batch_size=parsed.batch_size,
+        memory_budget=parsed.memory_budget,
+        say=say,
     ):
-        rounds = (with_labels(measurement, round=i, **labels) for i in range(parsed.rounds))
-        rows = run_sweep(rounds, parsed.results, shared_options.command_line(), say)
+        rows = []
+        for number in range(parsed.rounds):
+            labelled = with_labels(measurement, round=number, **labels)
+            rows += scale.in_processes(
+                labelled, point.processes, parsed.results, shared_options.command_line(), say
+            )
         costs.append(scale.cost(axis, point, Path(measurement.request.work.source), rows))
     print()
     print(scale.table(costs), end="")

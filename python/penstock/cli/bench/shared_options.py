@@ -86,6 +86,22 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
                        help="do not make what methods read that read no SOMA")  # fmt: skip
 
 
+def add_buffer_sizes(group: Any) -> None:
+    """``-P`` and ``-z``."""
+    group.add_argument("-P", "--py-buffer-size", default="1GiB", metavar="SIZE",
+                       help="py.init_buffer_bytes of tiledbsoma (1GiB)")  # fmt: skip
+    group.add_argument("-z", "--soma-buffer-size", default="1GiB", metavar="SIZE",
+                       help="soma.init_buffer_bytes of tiledbsoma (1GiB)")  # fmt: skip
+
+
+def buffer_sizes(parsed: argparse.Namespace) -> tuple[int, int]:
+    """Bytes of ``-P`` and of ``-z``."""
+    return (
+        parse_memory_size("-P", parsed.py_buffer_size),
+        parse_memory_size("-z", parsed.soma_buffer_size),
+    )
+
+
 def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
     """Paths by kind."""
     kinds = ("h5ad", "annbatch", "pack")

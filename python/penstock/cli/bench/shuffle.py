@@ -58,7 +58,7 @@ def run(parsed: argparse.Namespace) -> None:
             row["shuffle_entropy"] = mixed.entropy
             lines.append(
                 f"| {each.label} | {mixed.share:.1%} | {mixed.entropy:.3f} of {mixed.uniform:.3f} | "
-                f"{row['cells_per_second']:,.0f} | {row['max_mem'] / 2**20:,.0f} |"
+                f"{row['cells_per_second'] or 0:,.0f} | {row['max_mem'] / 2**20:,.0f} |"
             )
 
         run_sweep(

@@ -1,0 +1,49 @@
+"""``penstock bench remote``: S3 with a latency and a bandwidth of your choice against local disk."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...errors import InvalidArgument
+from . import compare, shared_options
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser; options are those of ``compare``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "remote",
+        help="S3 of a set latency and bandwidth against local disk",
+        description="Serves the experiment's folder as an S3 bucket on loopback, every request "
+        "answered after the latency, all bodies at the bandwidth, and measures each method on the "
+        "folder and on the bucket.",
+    )
+    compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
+    parser.add_argument("--latency", type=float, default=50.0, metavar="MS",
+                        help="milliseconds to the first byte (50)")  # fmt: skip
+    parser.add_argument("--bandwidth", type=float, default=1000.0, metavar="MBIT",
+                        help="megabits a second; 0: no bound (1000)")  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Serve, measure, print."""
+    from ...bench import places
+    from ...bench.loopback_s3 import served
+
+    say = shared_options.say(parsed)
+    compare.check(parsed)
+    for name, value in (("--latency", parsed.latency), ("--bandwidth", parsed.bandwidth)):
+        if not 0 <= value < float("inf"):
+            raise InvalidArgument(f"{name} must be 0 or more, got {value:g}")
+    planned = compare.contestants(parsed, say)
+    folder = places.folder_of(planned[0].request.work.source if planned else parsed.uri)
+    limit = f", {parsed.bandwidth:,g} Mbit/s" if parsed.bandwidth else ""
+    place = f"S3 at {parsed.latency:g} ms{limit}"
+    bandwidth = parsed.bandwidth * 1e6 / 8 or None
+    with served(folder.parent, parsed.latency / 1e3, bandwidth) as endpoint:
+        both = places.on_disk_and_in_s3(planned, endpoint, folder.name, place)
+        counted = places.counting_bytes_sent(endpoint)
+        rows = compare.measure(parsed, both, say, counted)
+    print()
+    print(places.report(rows, place, places.DISK), end="")

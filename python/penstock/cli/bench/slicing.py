@@ -1,0 +1,32 @@
+"""``penstock bench slicing``: cells sliced in advance against cells sliced while reading."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from . import compare, shared_options
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the parser; options are those of ``compare``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "slicing",
+        help="sliced in advance against sliced while reading",
+        description="Measures each method on the selected cells and genes of the experiment and on a "
+        "copy that has only those, as 'download' makes it, which is kept in the cache folder.",
+    )
+    compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Slice, measure, print."""
+    from ...bench import places
+
+    say = shared_options.say(parsed)
+    compare.check(parsed)
+    planned = places.sliced_both_ways(compare.contestants(parsed, say), say)
+    rows = compare.measure(parsed, planned, say)
+    print()
+    print(places.report(rows, places.IN_ADVANCE, places.WHILE_READING), end="")
