@@ -3,6 +3,7 @@
 # make test    every test, as .ci/run does
 # make check   formatting, lint, types, layers
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (about 10 minutes)
+# make bench-picture   the pictures of that page again, from its measurements
 # make bench-tiledbsoma   all cases of RESULTS.md beside tiledbsoma_ml (40 minutes)
 # make fuzz    each fuzz target for FUZZ_SECONDS (300)
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
@@ -23,7 +24,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo demo-scvi test check bench bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
+.PHONY: help demo demo-scvi test check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
         test-fuzz test-install test-python format stubs clean
 
 help:
@@ -41,11 +42,16 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 
 # Peers that are not there are left out with a line; `penstock bench peers install` installs them.
 BENCH_DATA := benchmarks/.data/bench-65k
+BENCH_TITLE := "CSR batches of 128 from 65,536 cells in the Census's layout"
 bench: install
 	[ -d $(BENCH_DATA) ] || $(BIN)/penstock synth $(BENCH_DATA) --cells 65536 --datasets 40 --fragments 4 --seed 20250101
 	$(BIN)/penstock bench compare $(BENCH_DATA) -m penstock,annbatch,scDataset,tiledbsoma_ml --memory-budget 256MiB,2GiB \
 	  --rounds 3 --max-seconds 60 --results benchmarks/results/epochs.parquet --report benchmarks/results \
-	  --title "CSR batches of 128 from 65,536 cells in the Census's layout"
+	  --title $(BENCH_TITLE)
+
+bench-picture: install
+	$(BIN)/penstock bench plot benchmarks/results/measurements.parquet --output benchmarks/results/speed_vs_memory \
+	  --format json,png,svg --title $(BENCH_TITLE)
 
 bench-tiledbsoma: install
 	$(BIN)/python benchmarks/run.py
