@@ -242,6 +242,17 @@ def test_memory_of_a_tree_counts_children() -> None:
     assert tree_memory.memory_now(process.pid).processes == 0
 
 
+def test_a_process_that_ends_while_it_is_looked_at_ends_no_sampling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(self: Path, pattern: str) -> list[Path]:
+        raise ProcessLookupError(3, "No such process", str(self))
+
+    monkeypatch.setattr(Path, "glob", ended)
+    assert tree_memory.tree(os.getpid()) == [os.getpid()]
+    assert tree_memory.memory_now(os.getpid()).processes == 1
+
+
 def test_peaks_begin_again() -> None:
     memory = tree_memory.TreeMemory(os.getpid())
     try:

@@ -42,11 +42,11 @@ def tree(pid: int) -> list[int]:
     while waiting:
         process = waiting.pop()
         found.append(process)
-        for children in Path(f"/proc/{process}/task").glob("*/children"):
-            try:
+        try:
+            for children in Path(f"/proc/{process}/task").glob("*/children"):
                 waiting += [int(child) for child in children.read_text().split()]
-            except OSError:  # it has ended since
-                continue
+        except OSError:  # it has ended since, or one of its threads
+            continue
     return found
 
 
