@@ -149,6 +149,24 @@ TEST(GlobalOrder, TheFingerprintIsOfAllThatTheOrderDependsOn) {
   EXPECT_EQ(seen.size(), 10U);
 }
 
+TEST(GlobalOrder, EpochsAndSeedsHaveOrdersOfTheirOwn) {
+  for (const uint64_t rows : {uint64_t{1000}, uint64_t{100'000}}) {  // a table, and a network
+    std::set<std::vector<uint64_t>> orders;
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      for (uint64_t epoch = 0; epoch < 5; ++epoch) {
+        EpochOptions options;
+        options.seed = seed;
+        options.epoch = epoch;
+        const GlobalOrder order(rows, options);
+        std::vector<uint64_t> first;
+        for (uint64_t slot = 0; slot < 20; ++slot) first.push_back(order.position(slot));
+        orders.insert(first);
+      }
+    }
+    EXPECT_EQ(orders.size(), 25U);
+  }
+}
+
 // Any row may be the one that kPad repeats.
 TEST(GlobalOrder, EveryRowIsRepeatedEquallyOften) {
   EpochOptions options;

@@ -219,6 +219,8 @@ def test_the_time_of_the_source(tmp_path: Path) -> None:
     assert entries(new)[2].size >= entries(old)[2].size
     assert not np.array_equal(entries(new)[2], entries(old)[2])
     assert ps.open(tmp_path / "old", timestamp=then).n_obs == old.n_obs
+    with pytest.raises(ps.InvalidArgument, match="other content"):  # though it has the same cells
+        ps.pack(ps.open(path, timestamp=then + 1), tmp_path / "old")
     with pytest.raises(ps.InvalidArgument, match="as of one time"):
         ps.open(tmp_path / "old", timestamp=then + 1)
     with pytest.raises(ps.InvalidArgument, match="as of one time"):
@@ -294,6 +296,29 @@ def test_damage_is_named(unpacked: Callable[[str], Path], tmp_path: Path) -> Non
         contents.write_text(bad)
         with pytest.raises(ps.CorruptData, match=r"pack\.json"):
             ps.open(tmp_path / "pack")
+
+
+def test_row_files_of_other_layers_and_packs_are_refused(
+    unpacked: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Of the same cells, with checksums that fit: told by their keys alone."""
+    source = ps.open(unpacked("pbmc-small"))
+    layers = ["counts", "data"]
+    ps.pack(source, tmp_path / "pack", layers=layers)
+    counts, data = (tmp_path / "pack/ms/RNA/X" / layer for layer in layers)
+    (mine,), (other,) = row_files(counts), row_files(data)
+    assert mine.name == other.name
+    whole = mine.read_bytes()
+    ps.pack(source, tmp_path / "twice", layers="counts")
+    (of_another_pack,) = row_files(tmp_path / "twice")
+    for foreign in (other, of_another_pack):
+        mine.unlink()
+        mine.write_bytes(foreign.read_bytes())
+        with pytest.raises(ps.CorruptData, match="a row file of another pack"):
+            entries(tmp_path / "pack", layer="counts")
+    mine.unlink()
+    mine.write_bytes(whole)
+    entries(tmp_path / "pack", layer="counts")
 
 
 PACK_IN_PIECES = """

@@ -323,7 +323,7 @@ def test_keys_that_have_ended_are_fetched_anew_once(s3, small_tiles, tmp_path, m
         assert len(proxy.requests) == before + 1
 
 
-def test_credentials_of_a_container_and_of_an_instance(signed, monkeypatch):
+def test_credentials_of_a_container_and_of_an_instance(signed, tmp_path, monkeypatch):
     options = {"endpoint": signed["endpoint"]}
     uri = f"s3://{BUCKET}/tiles"
     with metadata_service(signed) as metadata:
@@ -331,7 +331,10 @@ def test_credentials_of_a_container_and_of_an_instance(signed, monkeypatch):
             patch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{metadata.url}/keys")
             patch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container")
             assert ps.open(uri, storage_options=options).n_obs == 1_600
-        assert metadata.tokens == ["container"]
+            (tmp_path / "token").write_text("of a file\n")
+            patch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
+            assert ps.open(uri, storage_options=options).n_obs == 1_600
+        assert metadata.tokens == ["container", "of a file"]
         metadata.tokens.clear()
         monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url)

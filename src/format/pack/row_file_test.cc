@@ -169,6 +169,28 @@ TEST(RowFile, NewerVersionsAreNamed) {
   }
 }
 
+// A pack that was replaced while it is read: the index that is held is not that of the new file.
+TEST(RowFile, AFileThatWasReplacedIsNotRead) {
+  const TemporaryFolder folder;
+  const TemporaryFolder other;
+  make_packed_rows(folder, {.row_count = 100, .rows_per_file = 100}, 1);
+  make_packed_rows(other, {.row_count = 100, .rows_per_file = 100}, 2);
+  const std::string path = folder.file("0.rows");
+  const auto file = RowFile::open(io::file_store(), path);
+  std::vector<std::byte> bytes(16);
+  file->read(200, bytes);
+  std::filesystem::rename(other.file("0.rows"), path);
+  io::forget_descriptor(path);  // others needed its place
+  try {
+    file->read(200, bytes);
+    FAIL();
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find("replaced while it was read: " + path),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(DescriptorCache, FilesStayReadableAndFew) {
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i)

@@ -94,6 +94,7 @@ const std::vector<std::pair<std::string, std::function<Answer(const Request&)>>>
     {"reset", [](const Request&) { return closed(); }},
     {"500", [](const Request&) { return status("500 Internal Server Error"); }},
     {"503", [](const Request&) { return status("503 Slow Down"); }},
+    {"408", [](const Request&) { return status("408 Request Timeout"); }},
     {"429", [](const Request&) { return status("429 Too Many Requests", "\r\nRetry-After: 0"); }},
     {"short", cut_short},
     {"other range", other_range},
@@ -152,8 +153,26 @@ TEST_F(HttpFaults, AChangedObjectIsNeverMixed) {
             std::string::npos);
   server_.put("/d/x", bytes_ + "more");
   EXPECT_THROW(read(*store, 0, 10), IoError);
+  // Also by a server that knows no ETags and answers that there is no such range.
+  fault(1, [](const Request&) { return status("416 Range Not Satisfiable"); });
+  EXPECT_NE(message([&] { read(*store, 0, 10); }).find("the object changed"), std::string::npos);
   server_.put("/d/x", bytes_);
   EXPECT_EQ(read(*store, 0, 10), bytes_.substr(0, 10));
+}
+
+TEST_F(HttpFaults, AskedForIsTheObjectThatWasSeenFirst) {
+  const auto store = open();
+  std::vector<std::string> matches;
+  server_.set_before([&](const Request& request, int) {
+    if (!header(request, "range").empty()) matches.push_back(header(request, "if-match"));
+    return Answer{};
+  });
+  read(*store, 0, 10);
+  read(*store, 500, 10);
+  server_.set_before(nullptr);
+  ASSERT_EQ(matches.size(), 2U);
+  EXPECT_EQ(matches[0], "");
+  EXPECT_EQ(matches[1].front(), '"');
 }
 
 TEST_F(HttpFaults, AStalledTransferIsGivenUp) {

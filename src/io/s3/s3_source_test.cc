@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <cstdlib>
+
 #include "io/s3/xml_answer.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
@@ -117,13 +119,85 @@ TEST(S3Source, RefusalsSayWhatToCheckAndNoSecret) {
 }
 
 TEST(S3Source, SlowDownIsTriedAgain) {
+  for (const auto& [line, code] :
+       {std::pair("503 Slow Down", "SlowDown"), std::pair("400 Bad Request", "RequestTimeout")}) {
+    LoopbackServer server;
+    server.put("/bucket/d/x", "0123456789");
+    server.set_before([line = line, code = code](const Request&, int number) {
+      const std::string body = "<Error><Code>" + std::string(code) + "</Code></Error>";
+      return number == 0 ? xml(line, body) : Answer{};
+    });
+    const auto store = store_for("s3://bucket/d", {signed_options(server)});
+    EXPECT_EQ(store->list("s3://bucket/d").size(), 1u) << code;
+  }
+}
+
+/// What came with each request.
+class Recorded {
+ public:
+  explicit Recorded(LoopbackServer& server,
+                    std::function<Answer(const Request&, int)> answer = {}) {
+    server.set_before([this, answer](const Request& request, int number) {
+      requests.push_back(request);
+      return answer ? answer(request, number) : Answer{};
+    });
+  }
+  std::vector<Request> requests;
+};
+
+TEST(S3Source, WhatOptionsSayIsSentAndSigned) {
   LoopbackServer server;
   server.put("/bucket/d/x", "0123456789");
-  server.set_before([](const Request&, int number) {
-    return number == 0 ? xml("503 Slow Down", "<Error><Code>SlowDown</Code></Error>") : Answer{};
+  const Recorded seen(server);
+  auto options = signed_options(server);
+  options["session_token"] = "the/token==";
+  options["requester_pays"] = "true";
+  options["region"] = "eu-central-2";
+  ::setenv("AWS_REGION", "ap-south-1", 1);  // what is given comes first
+  const auto store = store_for("s3://bucket/d", {options});
+  ::unsetenv("AWS_REGION");
+  std::string out(4, '?');
+  store->read("s3://bucket/d/x", 2, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, "2345");
+  server.set_before(nullptr);
+  ASSERT_EQ(seen.requests.size(), 2u);  // listing and range
+  for (const Request& request : seen.requests) {
+    EXPECT_EQ(header(request, "x-amz-security-token"), "the/token==");
+    EXPECT_EQ(header(request, "x-amz-request-payer"), "requester");
+    const std::string authorization = header(request, "authorization");
+    EXPECT_NE(authorization.find("/eu-central-2/s3/aws4_request"), std::string::npos);
+    for (const char* name : {"host", "x-amz-date", "x-amz-security-token", "x-amz-request-payer"}) {
+      EXPECT_NE(authorization.find(name), std::string::npos) << name << " is signed";
+    }
+  }
+}
+
+// *.localhost is this machine, to curl as well.
+TEST(S3Source, ABucketInTheHost) {
+  LoopbackServer server;
+  server.put("/d/x", "0123456789");
+  const std::string host = "localhost" + server.url().substr(server.url().rfind(':'));
+  const Recorded seen(server, [&](const Request& request, int number) {
+    if (number == 0) {  // to a host that has the bucket's name already
+      return xml("307 Temporary Redirect", "<Error><Code>TemporaryRedirect</Code></Error>",
+                 "\r\nLocation: http://bucket." + host + "/");
+    }
+    if (request.query.find("list-type=2") == std::string::npos) return Answer{};
+    return xml("200 OK",
+               "<ListBucketResult><Contents><Key>d/x</Key><Size>10</Size></Contents>"
+               "<IsTruncated>false</IsTruncated></ListBucketResult>");
   });
-  const auto store = store_for("s3://bucket/d", {signed_options(server)});
-  EXPECT_EQ(store->list("s3://bucket/d").size(), 1u);
+  auto options = signed_options(server);
+  options["endpoint"] = "http://" + host;
+  options["addressing_style"] = "virtual";
+  const auto store = store_for("s3://bucket/d", {options});
+  std::string out(4, '?');
+  store->read("s3://bucket/d/x", 2, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, "2345");
+  server.set_before(nullptr);
+  ASSERT_EQ(seen.requests.size(), 3u);
+  for (const Request& request : seen.requests) EXPECT_EQ(header(request, "host"), "bucket." + host);
+  EXPECT_EQ(seen.requests.back().path, "/d/x");
 }
 
 TEST(XmlAnswer, ListingsAndErrors) {

@@ -1,0 +1,185 @@
+#include "io/http/http_engine.h"
+
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include <chrono>
+#include <vector>
+
+#include "io/http/range_transfer.h"
+#include "io/testing/loopback_server.h"
+
+// What the engine promises of requests: how many at once, how many bytes, when again and how often.
+
+namespace penstock::io {
+namespace {
+
+using Answer = LoopbackServer::Answer;
+using Request = LoopbackServer::Request;
+using Clock = std::chrono::steady_clock;
+
+/// What is under way at once; the engine's thread alone counts.
+struct UnderWay {
+  size_t requests = 0, most_requests = 0;
+  uint64_t bytes = 0, most_bytes = 0;
+};
+
+class Counted final : public Transfer {
+ public:
+  Counted(std::string url, UnderWay& under_way, std::span<std::byte> sink = {})
+      : Transfer(sink), url_(std::move(url)), under_way_(under_way) {}
+
+  HttpRequest prepare() override {
+    ++attempts;
+    under_way_.most_requests = std::max(under_way_.most_requests, ++under_way_.requests);
+    under_way_.bytes += sink().size();
+    under_way_.most_bytes = std::max(under_way_.most_bytes, under_way_.bytes);
+    HttpRequest request;
+    request.url = url_;
+    return request;
+  }
+  Verdict judge(const HttpResponse& response) override {
+    --under_way_.requests;
+    under_way_.bytes -= sink().size();
+    if (redirects_left > 0) {
+      --redirects_left;
+      return {Verdict::Kind::kAgain, "", 0, nullptr};
+    }
+    Verdict verdict;
+    retry_later(response, verdict);
+    return verdict;
+  }
+  std::string place() const override { return url_; }
+
+  int attempts = 0;
+  int redirects_left = 0;
+
+ private:
+  const std::string url_;
+  UnderWay& under_way_;
+};
+
+Answer status(const std::string& line, const std::string& fields = "") {
+  return {"HTTP/1.1 " + line + "\r\nContent-Length: 0" + fields, "", false};
+}
+
+std::string message_of(HttpEngine& engine, Transfer& transfer) {
+  try {
+    engine.run(transfer);
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(HttpEngine, NoMoreRequestsAtOnceThanAreAllowed) {
+  LoopbackServer server;
+  server.put("/x", "0123456789");
+  HttpOptions options;
+  options.max_requests = 3;
+  HttpEngine engine(options);
+  UnderWay under_way;
+  std::vector<Counted> all(40, Counted(server.url() + "/x", under_way));
+  std::vector<Transfer*> transfers;
+  for (Counted& each : all) transfers.push_back(&each);
+  engine.run(transfers);
+  EXPECT_EQ(under_way.most_requests, 3U);
+  EXPECT_EQ(under_way.requests, 0U);
+  EXPECT_EQ(engine.counts().requests, 40U);
+  EXPECT_EQ(engine.counts().bytes, 400U);
+}
+
+TEST(HttpEngine, NoMoreBytesAtOnceThanAreAllowed) {
+  LoopbackServer server;
+  server.put("/x", std::string(400, 'x'));
+  server.put("/large", std::string(5000, 'y'));
+  HttpOptions options;
+  options.max_bytes_in_flight = 1000;
+  HttpEngine engine(options);
+  UnderWay under_way;
+  std::vector<std::vector<std::byte>> sinks(20, std::vector<std::byte>(400));
+  std::vector<Counted> all;
+  for (auto& sink : sinks) all.emplace_back(server.url() + "/x", under_way, sink);
+  std::vector<Transfer*> transfers;
+  for (Counted& each : all) transfers.push_back(&each);
+  engine.run(transfers);
+  EXPECT_EQ(under_way.most_bytes, 800U);
+  for (const auto& sink : sinks) EXPECT_EQ(sink, std::vector<std::byte>(400, std::byte{'x'}));
+  // One that is larger by itself passes, alone.
+  std::vector<std::byte> large(5000);
+  all.emplace_back(server.url() + "/large", under_way, large);
+  transfers.clear();
+  for (Counted& each : all) transfers.push_back(&each);
+  engine.run(transfers);
+  EXPECT_EQ(under_way.most_bytes, 5000U);
+  EXPECT_EQ(large, std::vector<std::byte>(5000, std::byte{'y'}));
+}
+
+TEST(HttpEngine, RetryAfterIsWaitedForWithinReason) {
+  LoopbackServer server;
+  server.put("/x", "0123456789");
+  const auto refuse_once = [&](const std::string& seconds) {
+    auto left = std::make_shared<std::atomic<int>>(1);
+    server.set_before([=](const Request&, int) {
+      if ((*left)-- <= 0) return Answer{};
+      return status("503 Service Unavailable", "\r\nRetry-After: " + seconds);
+    });
+  };
+  HttpOptions options;
+  UnderWay under_way;
+  {
+    HttpEngine engine(options);
+    refuse_once("1");
+    Counted transfer(server.url() + "/x", under_way);
+    const auto begin = Clock::now();
+    engine.run(transfer);
+    EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(950));
+    EXPECT_EQ(transfer.attempts, 2);
+    EXPECT_EQ(engine.counts().retries, 1U);
+    // Longer than it is tried at all: said at once.
+    refuse_once("25");
+    options.retry_timeout_seconds = 20;
+    HttpEngine impatient(options);
+    EXPECT_NE(message_of(impatient, transfer).find("after 1 attempt in"), std::string::npos);
+  }
+  options.longest_retry_after_seconds = 0.1;
+  HttpEngine engine(options);
+  refuse_once("86400");
+  Counted transfer(server.url() + "/x", under_way);
+  engine.run(transfer);
+  EXPECT_EQ(transfer.attempts, 2);
+}
+
+TEST(HttpEngine, AttemptsComeSlowerAndSlowerUntilTheirTimeIsOver) {
+  LoopbackServer server;
+  server.set_before([](const Request&, int) { return status("500 Internal Server Error"); });
+  HttpOptions options;
+  options.retry_timeout_seconds = 0.6;
+  options.max_attempts = 100'000;
+  HttpEngine engine(options);
+  UnderWay under_way;
+  Counted transfer(server.url() + "/x", under_way);
+  const std::string said = message_of(engine, transfer);
+  EXPECT_NE(said.find("500 Internal Server Error, after "), std::string::npos) << said;
+  // Without back-off hundreds. With it a 25th would need delays that are all next to nothing.
+  EXPECT_LT(transfer.attempts, 25);
+}
+
+TEST(HttpEngine, RedirectsAreNoAttempts) {
+  LoopbackServer server;
+  server.set_before([](const Request&, int) { return status("500 Internal Server Error"); });
+  HttpOptions options;
+  options.max_attempts = 1;
+  HttpEngine engine(options);
+  UnderWay under_way;
+  Counted transfer(server.url() + "/x", under_way);
+  transfer.redirects_left = 2;
+  const std::string said = message_of(engine, transfer);
+  EXPECT_NE(said.find("after 1 attempt in"), std::string::npos) << said;
+  EXPECT_EQ(transfer.attempts, 3);
+  transfer.redirects_left = 100;
+  EXPECT_NE(message_of(engine, transfer).find("redirected more than 5 times"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::io
