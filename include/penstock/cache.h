@@ -10,7 +10,8 @@ namespace penstock {
 
 struct CacheOptions {
   std::string folder;  ///< of any number of experiments, shared by processes
-  /// Of everything in the folder. Where none is given a twentieth of the disk stays free.
+  /// Of everything in the folder. Where none is given a twentieth of the disk stays free, 4 GiB at
+  /// most.
   uint64_t limit_bytes = ~uint64_t{0};
 };
 

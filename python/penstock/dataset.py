@@ -148,7 +148,7 @@ class Dataset(DatasetEpochs):
         ranks and runs to come: docs/pack.md. Any number of them may share it.
     cache_bytes : int or str, optional
         Most that everything in `cache_dir` may take; cells that were used longest ago make place.
-        By default a twentieth of the disk stays free.
+        By default a twentieth of the disk stays free, 4 GiB at most.
     storage_options : dict, optional
         How a URI is reached that is given as source, or URIs in a list or dict of them, as for
         `penstock.open`.

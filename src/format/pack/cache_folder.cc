@@ -26,6 +26,7 @@ constexpr auto kLookAgainAfter = 10s;
 constexpr uint64_t kRoomShare = 50;
 /// Of the disk, where there is no limit.
 constexpr uint64_t kFreeShare = 20;
+constexpr uint64_t kMostFreeBytes = uint64_t{4} << 30;
 
 struct CachedFile {
   fs::path path;
@@ -99,11 +100,12 @@ bool CacheFolder::make_room(uint64_t bytes) {
   full_until_ = now + kLookAgainAfter;
   if (left.on_disk != 0 && problem_.empty()) {
     const fs::space_info space = space_of_(path_);
-    problem_ = "the disk has only " + gibibytes(space.available) + " of " +
-               gibibytes(space.capacity) + " free" +
-               (limit_bytes_ == kNoLimit ? ", a twentieth stays free where cache_bytes is not given"
-                                         : "") +
-               ": " + path_;
+    problem_ =
+        "the disk has only " + gibibytes(space.available) + " of " + gibibytes(space.capacity) +
+        " free" +
+        (limit_bytes_ == kNoLimit ? ", of which some stay free where cache_bytes is not given"
+                                  : "") +
+        ": " + path_;
     off_ = true;
   }
   return false;
@@ -117,7 +119,9 @@ CacheFolder::Lack CacheFolder::lack(uint64_t bytes) const {
     lack.in_limit = total + bytes - limit_bytes_;
   }
   const fs::space_info space = space_of_(path_);
-  const uint64_t spare = limit_bytes_ == kNoLimit ? space.capacity / kFreeShare : 0;
+  const uint64_t spare = limit_bytes_ != kNoLimit
+                             ? 0
+                             : std::min<uint64_t>(space.capacity / kFreeShare, kMostFreeBytes);
   if (space.capacity != static_cast<std::uintmax_t>(-1) && space.available <= bytes + spare) {
     lack.on_disk = bytes + spare - space.available + 1;
   }

@@ -26,7 +26,7 @@ class CacheFolder {
   using SpaceOf = std::function<std::filesystem::space_info(const std::string&)>;
   static constexpr uint64_t kNoLimit = ~uint64_t{0};
 
-  /// Without a limit a twentieth of the disk stays free. Tests say what a disk has.
+  /// Without a limit a twentieth of the disk stays free, 4 GiB at most. Tests say what a disk has.
   CacheFolder(std::string path, uint64_t limit_bytes, SpaceOf space_of = {});
 
   const std::string& path() const noexcept { return path_; }

@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "format/pack/testing/packed_rows.h"
@@ -36,7 +37,8 @@ class CachedSourceTest : public ::testing::Test {
     for (int64_t c = 0; c < made.info.column_domain_end; c += 2) columns.push_back(c);
   }
 
-  std::shared_ptr<CacheFolder> folder(uint64_t limit = ~uint64_t{0}) const {
+  /// With a limit it does not matter how full this machine's disk is.
+  std::shared_ptr<CacheFolder> folder(uint64_t limit = uint64_t{1} << 40) const {
     return std::make_shared<CacheFolder>(cache_folder.file("cache"), limit);
   }
   MatrixSourcePtr source(std::shared_ptr<CacheFolder> in) const {
@@ -243,12 +245,12 @@ TEST_F(CachedSourceTest, OnlyWhatIsItsOwnIsRemoved) {
 }
 
 TEST_F(CachedSourceTest, ADiskWithoutRoom) {
-  constexpr uint64_t kCapacity = uint64_t{1} << 40;
+  uint64_t capacity = 0;
   uint64_t used_by_others = 0;
   const auto space_of = [&](const std::string& path) {
     EXPECT_EQ(path, cache_folder.file("cache"));
-    fs::space_info space{kCapacity, 0, 0};
-    space.free = space.available = kCapacity - used_by_others - kept_bytes();
+    fs::space_info space{capacity, 0, 0};
+    space.free = space.available = capacity - used_by_others - kept_bytes();
     return space;
   };
   const auto on_disk = [&](uint64_t limit) {
@@ -256,39 +258,51 @@ TEST_F(CachedSourceTest, ADiskWithoutRoom) {
   };
   read(*source(folder()));
   const uint64_t whole = kept_bytes();
-  // Room for half of it beside what stays free: what no run uses makes place, then it ends.
-  for (const auto& path : kept()) make_old(path);
   const TemporaryFolder elsewhere;
   made = make_packed_rows(elsewhere, {}, 23);
-  used_by_others = kCapacity - kCapacity / 20 - whole - whole / 10;
-  auto where = on_disk(CacheFolder::kNoLimit);
-  const auto cached = source(where);
-  read(*cached);
-  EXPECT_EQ(read(*cached).from_source, 0U) << "the older content went";
-  EXPECT_TRUE(where->is_on());
-  fs::remove_all(cache_folder.file("cache"));
-  used_by_others = kCapacity - kCapacity / 20 - whole / 2;
-  where = on_disk(CacheFolder::kNoLimit);
-  const auto half = source(where);
-  read(*half);
-  EXPECT_FALSE(where->is_on());
-  EXPECT_NE(where->problem().find("a twentieth stays free"), std::string::npos) << where->problem();
-  EXPECT_LE(kept_bytes(), whole / 2);
-  const Read second = read(*half);
-  EXPECT_GT(second.from_cache, 0U) << "what was kept before is read";
-  EXPECT_GT(second.from_source, 0U);
-  // With a limit of the user's it is the disk that counts.
-  where = on_disk(whole * 2);
-  EXPECT_GT(read(*source(where)).from_source, 0U);
-  EXPECT_EQ(read(*source(where)).from_source, 0U);
-  EXPECT_TRUE(where->is_on());
-  fs::remove_all(cache_folder.file("cache"));
-  used_by_others = kCapacity - whole / 2;
-  where = on_disk(whole * 2);
-  read(*source(where));
-  EXPECT_FALSE(where->is_on());
-  EXPECT_NE(where->problem().find("free"), std::string::npos);
-  EXPECT_LE(kept_bytes(), whole / 2);
+  // Of a small disk a twentieth stays free, of a large one 4 GiB.
+  for (const auto& [size, free] :
+       {std::pair(uint64_t{40} << 30, uint64_t{2} << 30), {uint64_t{1} << 40, uint64_t{4} << 30}}) {
+    capacity = size;
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = 0;
+    // What no run uses makes place.
+    const TemporaryFolder older;
+    const auto made_now = std::exchange(made, make_packed_rows(older, {}, 21));
+    read(*source(folder()));
+    for (const auto& path : kept()) make_old(path);
+    made = made_now;
+    used_by_others = capacity - free - whole - whole / 10;
+    auto where = on_disk(CacheFolder::kNoLimit);
+    const auto cached = source(where);
+    read(*cached);
+    EXPECT_EQ(read(*cached).from_source, 0U) << "the older content went";
+    EXPECT_TRUE(where->is_on());
+    // Then it ends, and says why.
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = capacity - free - whole / 2;
+    where = on_disk(CacheFolder::kNoLimit);
+    const auto half = source(where);
+    read(*half);
+    EXPECT_FALSE(where->is_on());
+    EXPECT_NE(where->problem().find("cache_bytes"), std::string::npos) << where->problem();
+    EXPECT_LE(kept_bytes(), whole / 2);
+    const Read second = read(*half);
+    EXPECT_GT(second.from_cache, 0U) << "what was kept before is read";
+    EXPECT_GT(second.from_source, 0U);
+    // With a limit of the user's it is the disk that counts.
+    where = on_disk(whole * 2);
+    read(*source(where));
+    EXPECT_EQ(read(*source(where)).from_source, 0U);
+    EXPECT_TRUE(where->is_on());
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = capacity - whole / 2;
+    where = on_disk(whole * 2);
+    read(*source(where));
+    EXPECT_FALSE(where->is_on());
+    EXPECT_NE(where->problem().find("free"), std::string::npos);
+    EXPECT_LE(kept_bytes(), whole / 2);
+  }
 }
 
 TEST_F(CachedSourceTest, ADamagedRecordIsNotCarriedOn) {
