@@ -134,7 +134,7 @@ Verdict RangeTransfer::judge_body(const HttpResponse& response) {
     }
   } else if (!whole) {
     return again("the server answers " + status_text(response.status) +
-                 " without a range where one was asked for");
+                 " without a range where one was asked for; it must answer range requests");
   }
   if (response.too_long || response.body_bytes != wanted) {
     return again("the body has " + std::string(response.too_long ? "more than " : "") +

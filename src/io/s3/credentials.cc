@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -76,6 +77,18 @@ std::optional<S3Credentials> keys_of(const std::string& id, const std::string& s
   return S3Credentials{{id, secret, token}, std::nullopt};
 }
 
+/// What would break the request apart, and is easily brought along from a file.
+void check_characters(const S3Key& key) {
+  for (const auto& [name, text] : {std::pair("access key id", &key.access_key_id),
+                                   std::pair("secret access key", &key.secret_access_key),
+                                   std::pair("session token", &key.session_token)}) {
+    if (std::all_of(text->begin(), text->end(), [](char c) { return c > ' ' && c < 127; }))
+      continue;
+    throw InvalidArgument("the S3 " + std::string(name) +
+                          " has a blank, a line break or another character that no key has");
+  }
+}
+
 std::string setting(const ConfigSection& profile, const char* name) {
   const auto found = profile.find(name);
   return found == profile.end() ? std::string() : found->second;
@@ -140,6 +153,7 @@ S3Key S3CredentialChain::get() {
   if (held_ && (!held_->end || *held_->end - now > kRefreshBefore)) return held_->key;
   auto found = find();
   if (found) {
+    check_characters(found->key);
     held_ = std::move(found);
   } else if (!held_ || *held_->end <= now) {
     throw IoError(

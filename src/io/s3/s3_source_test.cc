@@ -172,6 +172,24 @@ TEST(S3Source, WhatOptionsSayIsSentAndSigned) {
   }
 }
 
+TEST(S3Source, KeysWithLineBreaksAreRefused) {
+  const LoopbackServer server;
+  for (const char* name : {"access_key_id", "secret_access_key", "session_token"}) {
+    auto options = signed_options(server);
+    options[name] += "hidden\n";
+    const auto store = store_for("s3://bucket/d", {options});
+    try {
+      store->list("s3://bucket/d");
+      FAIL() << name;
+    } catch (const InvalidArgument& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find("line break"), std::string::npos) << said;
+      EXPECT_EQ(said.find("hidden"), std::string::npos) << said;
+    }
+  }
+  EXPECT_EQ(server.requests(), 0);
+}
+
 // *.localhost is this machine, to curl as well.
 TEST(S3Source, ABucketInTheHost) {
   LoopbackServer server;
