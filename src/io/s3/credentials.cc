@@ -1,6 +1,7 @@
 #include "io/s3/credentials.h"
 
 #include <penstock/error.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -9,6 +10,7 @@
 #include <sstream>
 
 #include "io/http/range_transfer.h"
+#include "io/remote/fork_safe_lock.h"
 
 namespace penstock::io {
 namespace {
@@ -145,17 +147,30 @@ std::optional<S3Credentials> parse_credentials_json(std::string_view json) {
 S3CredentialChain::S3CredentialChain(S3CredentialOptions options)
     : options_(std::move(options)), engine_(metadata_patience()) {}
 
-S3CredentialChain::~S3CredentialChain() = default;
+S3CredentialChain::~S3CredentialChain() {
+  if (process_id_ == ::getpid()) delete held_;
+}
+
+S3CredentialChain::Held& S3CredentialChain::held() {
+  const std::lock_guard lock(fork_safe_lock());
+  if (process_id_ != ::getpid()) {
+    held_ = new Held;  // the parent's is left alone
+    process_id_ = ::getpid();
+  }
+  return *held_;
+}
 
 S3Key S3CredentialChain::get() {
-  const std::lock_guard lock(mutex_);
+  Held& held = this->held();
+  const std::lock_guard lock(held.mutex);
+  auto& keys = held.keys;
   const auto now = Clock::now();
-  if (held_ && (!held_->end || *held_->end - now > kRefreshBefore)) return held_->key;
+  if (keys && (!keys->end || *keys->end - now > kRefreshBefore)) return keys->key;
   auto found = find();
   if (found) {
     check_characters(found->key);
-    held_ = std::move(found);
-  } else if (!held_ || *held_->end <= now) {
+    keys = std::move(found);
+  } else if (!keys || *keys->end <= now) {
     throw IoError(
         "no credentials for S3; give storage_options={\"anonymous\": True} for a public bucket, or "
         "access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -164,7 +179,7 @@ S3Key S3CredentialChain::get() {
         "\" of the shared config files, container and instance metadata" +
         (options_.fallback ? ", botocore" : " (SSO, roles and credential_process need botocore)"));
   }
-  return held_->key;
+  return keys->key;
 }
 
 bool S3CredentialChain::renew(const S3Key& refused) {
@@ -173,11 +188,12 @@ bool S3CredentialChain::renew(const S3Key& refused) {
            key.secret_access_key == refused.secret_access_key &&
            key.session_token == refused.session_token;
   };
-  const std::lock_guard lock(mutex_);
-  if (held_ && !same(held_->key)) return true;  // by another thread
+  Held& held = this->held();
+  const std::lock_guard lock(held.mutex);
+  if (held.keys && !same(held.keys->key)) return true;  // by another thread
   auto found = find();
   if (!found || same(found->key)) return false;
-  held_ = std::move(found);
+  held.keys = std::move(found);
   return true;
 }
 

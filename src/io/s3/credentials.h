@@ -53,10 +53,18 @@ class S3CredentialChain {
   std::optional<S3Credentials> from_instance();
   std::optional<S3Credentials> from_fallback();
 
+  struct Held {
+    std::mutex mutex;
+    std::optional<S3Credentials> keys;
+  };
+  Held& held();
+
   const S3CredentialOptions options_;
   HttpEnginePerProcess engine_;  // for metadata services: short patience
-  std::mutex mutex_;
-  std::optional<S3Credentials> held_;
+  // A child of a fork looks for keys of its own: its parent's may be locked by a thread that it
+  // has not, while that one waits for a metadata service.
+  Held* held_ = nullptr;
+  int process_id_ = 0;  // of held_; both under fork_safe_lock()
 };
 
 /// The answer of a metadata service; nothing when it is none.

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <penstock/error.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "io/s3/xml_answer.h"
 #include "io/storage_options.h"
@@ -255,6 +261,41 @@ TEST(S3Credentials, TimesAndAnswers) {
   EXPECT_TRUE(found->end);
   EXPECT_FALSE(parse_credentials_json("{}"));
   EXPECT_FALSE(parse_credentials_json("[1"));
+}
+
+// DataLoader workers are forked while other loaders read.
+TEST(S3Credentials, AChildOfAForkDoesNotWaitForItsParentsThreads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer allows no threads in a forked child";
+#endif
+  std::string config = ::testing::TempDir() + "penstock-config-XXXXXX";
+  ::close(::mkstemp(config.data()));
+  std::ofstream(config) << "[profile p]\ncredential_process = somewhere\n";
+  ::setenv("AWS_CONFIG_FILE", config.c_str(), 1);
+  std::atomic<bool> asked{false}, go_on{false};
+  const pid_t parent = ::getpid();
+  S3CredentialOptions options;
+  options.profile = "p";
+  options.fallback = [&](const std::string&) {
+    asked = true;
+    while (::getpid() == parent && !go_on) std::this_thread::yield();
+    return std::map<std::string, std::string>{{"access_key_id", "a"}, {"secret_access_key", "s"}};
+  };
+  S3CredentialChain chain(options);
+  std::thread thread([&] { EXPECT_EQ(chain.get().access_key_id, "a"); });
+  while (!asked) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // instead of a wait without end
+    ::_exit(chain.get().secret_access_key == "s" ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  go_on = true;
+  thread.join();
+  ::unsetenv("AWS_CONFIG_FILE");
+  std::filesystem::remove(config);
 }
 
 }  // namespace
