@@ -1,0 +1,165 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/pack/cache_folder.h"
+#include "format/pack/testing/cached_source_fixture.h"
+
+// What a cache may take of a disk, and what goes when it has no more.
+
+namespace penstock::format::pack {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::make_packed_rows;
+using testing::TemporaryFolder;
+
+class CacheRoomTest : public testing::CachedSourceTest {};
+
+void make_old(const fs::path& path) {
+  const timespec past[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), past, 0), 0);
+}
+
+TEST_F(CacheRoomTest, StaysWithinItsLimitAndKeepsWhatItUses) {
+  read(*source(folder()));
+  const uint64_t whole = kept_bytes();
+  fs::remove_all(cache_folder.file("cache"));
+  const uint64_t limit = whole / 2;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const auto cached = source(folder(limit));
+    const Read first = read(*cached);
+    EXPECT_LE(kept_bytes(), limit);
+    const Read second = read(*cached);
+    EXPECT_LE(kept_bytes(), limit);
+    EXPECT_GT(second.from_cache, whole / 4) << "what was kept is not pushed out again";
+    EXPECT_GT(first.from_source, 0U);
+  }
+}
+
+TEST_F(CacheRoomTest, WhatWasUsedLongestAgoGoesFirst) {
+  read(*source(folder()));
+  const uint64_t whole = kept_bytes();
+  const auto old_files = kept();
+  for (const auto& path : old_files) make_old(path);
+  const TemporaryFolder elsewhere;
+  made = make_packed_rows(elsewhere, {}, 23);
+  const auto cached = source(folder(whole + whole / 2));
+  read(*cached);
+  EXPECT_EQ(read(*cached).from_source, 0U);
+  EXPECT_LE(kept_bytes(), whole + whole / 2);
+  EXPECT_TRUE(std::any_of(old_files.begin(), old_files.end(),
+                          [](const auto& path) { return !fs::exists(path); }));
+}
+
+TEST_F(CacheRoomTest, WhatIsReadCountsAsUsed) {
+  // By units, and by rows, which looks at no file while an epoch lasts.
+  for (const bool by_rows : {false, true}) {
+    const auto cached = source(folder());
+    read(*cached);
+    for (const auto& path : kept()) make_old(path);
+    const auto before = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+    if (by_rows) {
+      ASSERT_NE(cached->reader(columns)->row_reader(RowSelection::range(0, 2000)), nullptr);
+    } else {
+      read(*cached);
+    }
+    for (const auto& path : kept()) EXPECT_GT(fs::last_write_time(path), before) << by_rows;
+  }
+}
+
+TEST_F(CacheRoomTest, OnlyWhatIsItsOwnIsRemoved) {
+  const auto put = [&](const std::string& name, bool old) {
+    const fs::path path = fs::path(cache_folder.file("cache")) / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << std::string(100'000, 'x');
+    if (old) make_old(path);
+    return path;
+  };
+  read(*source(folder()));
+  const fs::path own = kept().front();
+  const fs::path unit = fs::relative(own.parent_path(), cache_folder.file("cache"));
+  const auto killed = put((unit / "1-1-1.rows.1-1.tmp").string(), true);
+  const auto writing = put((unit / "2-2-2.rows.2-2.tmp").string(), false);
+  const std::vector<fs::path> of_others = {put("notes", true), put("photos/7/dog.rows", true),
+                                           put(unit.parent_path() / "photos" / "dog.rows", true)};
+  make_old(own);
+  const TemporaryFolder elsewhere;
+  made = make_packed_rows(elsewhere, {}, 23);
+  read(*source(folder(200'000)));  // less than is there: all that is not used goes
+  EXPECT_FALSE(fs::exists(killed));
+  EXPECT_TRUE(fs::exists(writing));
+  for (const auto& path : of_others) EXPECT_TRUE(fs::exists(path)) << path;
+  EXPECT_FALSE(fs::exists(own));
+}
+
+TEST_F(CacheRoomTest, ADiskWithoutRoom) {
+  uint64_t capacity = 0;
+  uint64_t used_by_others = 0;
+  const auto space_of = [&](const std::string& path) {
+    EXPECT_EQ(path, cache_folder.file("cache"));
+    fs::space_info space{capacity, 0, 0};
+    space.free = space.available = capacity - used_by_others - kept_bytes();
+    return space;
+  };
+  const auto on_disk = [&](uint64_t limit) {
+    return std::make_shared<CacheFolder>(cache_folder.file("cache"), limit, space_of);
+  };
+  read(*source(folder()));
+  const uint64_t whole = kept_bytes();
+  const TemporaryFolder elsewhere;
+  made = make_packed_rows(elsewhere, {}, 23);
+  // Of a small disk a twentieth stays free, of a large one 4 GiB.
+  for (const auto& [size, free] :
+       {std::pair(uint64_t{40} << 30, uint64_t{2} << 30), {uint64_t{1} << 40, uint64_t{4} << 30}}) {
+    capacity = size;
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = 0;
+    // What no run uses makes place.
+    const TemporaryFolder older;
+    const auto made_now = std::exchange(made, make_packed_rows(older, {}, 21));
+    read(*source(folder()));
+    for (const auto& path : kept()) make_old(path);
+    made = made_now;
+    used_by_others = capacity - free - whole - whole / 10;
+    auto where = on_disk(CacheFolder::kNoLimit);
+    const auto cached = source(where);
+    read(*cached);
+    EXPECT_EQ(read(*cached).from_source, 0U) << "the older content went";
+    EXPECT_TRUE(where->is_on());
+    // Then it ends, and says why.
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = capacity - free - whole / 2;
+    where = on_disk(CacheFolder::kNoLimit);
+    const auto half = source(where);
+    read(*half);
+    EXPECT_FALSE(where->is_on());
+    EXPECT_NE(where->problem().find("cache_bytes"), std::string::npos) << where->problem();
+    EXPECT_LE(kept_bytes(), whole / 2);
+    const Read second = read(*half);
+    EXPECT_GT(second.from_cache, 0U) << "what was kept before is read";
+    EXPECT_GT(second.from_source, 0U);
+    // With a limit of the user's it is the disk that counts.
+    where = on_disk(whole * 2);
+    read(*source(where));
+    EXPECT_EQ(read(*source(where)).from_source, 0U);
+    EXPECT_TRUE(where->is_on());
+    fs::remove_all(cache_folder.file("cache"));
+    used_by_others = capacity - whole / 2;
+    where = on_disk(whole * 2);
+    read(*source(where));
+    EXPECT_FALSE(where->is_on());
+    EXPECT_NE(where->problem().find("free"), std::string::npos);
+    EXPECT_LE(kept_bytes(), whole / 2);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::format::pack
