@@ -1,7 +1,8 @@
-// What decompression alone costs: every Zstandard frame of X/raw's columns, by libzstd, nothing
-// else.
+// What decoding alone costs: every Zstandard frame of X/raw's columns, by libzstd, and where the
+// title says so the un-shuffling of its bytes by our own kernel; nothing else. On x86 with AVX2.
 //
-//   g++ -O2 -std=c++20 -o decode_bound benchmarks/decode_bound.cc -lzstd -pthread
+//   g++ -O2 -std=c++20 -I src -I include -o decode_bound \
+//       benchmarks/decode_bound.cc src/codec/byteshuffle_x86.cc -lzstd -pthread
 //   ./decode_bound EXPERIMENT CELLS [THREADS]
 //
 // The cells/s that come out are what no reader can exceed that decompresses each tile once with
@@ -24,11 +25,14 @@
 #include <thread>
 #include <vector>
 
+#include "codec/byteshuffle.h"
+
 namespace {
 
 struct Frame {
   const char* data;
   uint32_t bytes;
+  size_t element_bytes;  // 0: not shuffled
 };
 
 std::string read_file(const std::filesystem::path& path) {
@@ -37,7 +41,7 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 // Tiles as TileDB's format_spec/tile.md has them: chunks of parts, each part a frame.
-void add_frames(const std::string& column, std::vector<Frame>& frames) {
+void add_frames(const std::string& column, size_t element_bytes, std::vector<Frame>& frames) {
   const char* at = column.data();
   const char* const end = at + column.size();
   const auto take = [&](auto& value) {
@@ -55,7 +59,7 @@ void add_frames(const std::string& column, std::vector<Frame>& frames) {
       for (uint32_t left = metadata_parts + data_parts; left != 0; --left) {
         uint32_t bytes;
         take(original), take(bytes);
-        frames.push_back({part, bytes});
+        frames.push_back({part, bytes, element_bytes});
         part += bytes;
       }
       at = next;
@@ -65,12 +69,17 @@ void add_frames(const std::string& column, std::vector<Frame>& frames) {
 
 void decompress(const std::vector<Frame>& frames) {
   ZSTD_DCtx* const context = ZSTD_createDCtx();
-  std::vector<char> out(size_t{1} << 20);
+  std::vector<std::byte> planes(size_t{1} << 20);
+  std::vector<std::byte> elements(planes.size());
   for (const Frame& frame : frames) {
-    if (ZSTD_isError(
-            ZSTD_decompressDCtx(context, out.data(), out.size(), frame.data, frame.bytes))) {
-      std::abort();
-    }
+    const size_t size =
+        ZSTD_decompressDCtx(context, planes.data(), planes.size(), frame.data, frame.bytes);
+    if (ZSTD_isError(size)) std::abort();
+    if (frame.element_bytes == 0) continue;
+    // Less than a vector is left over, which is not worth counting.
+    const size_t count = size / frame.element_bytes;
+    penstock::codec::unshuffle_avx2(frame.element_bytes, planes.data(), count, count,
+                                    elements.data());
   }
   ZSTD_freeDCtx(context);
 }
@@ -112,17 +121,21 @@ int main(int count, char** arguments) {
   const struct {
     const char* title;
     std::vector<int> columns;
+    bool unshuffled = false;
   } sets[] = {{"rows", {0}},
               {"genes", {1}},
               {"values", {2}},
               {"genes + values", {1, 2}},
+              {"genes + values, un-shuffled", {1, 2}, true},
               {"rows + genes + values", {0, 1, 2}}};
+  constexpr size_t kElementBytes[] = {8, 8, 4};
   for (const auto& set : sets) {
     std::vector<Frame> frames;
     for (const int column : set.columns) {
-      for (const std::string& file : files[column]) add_frames(file, frames);
+      const size_t element_bytes = set.unshuffled ? kElementBytes[column] : 0;
+      for (const std::string& file : files[column]) add_frames(file, element_bytes, frames);
     }
-    std::printf("%-24s %10.0f cells/s by one thread, %10.0f by %d\n", set.title,
+    std::printf("%-28s %10.0f cells/s by one thread, %10.0f by %d\n", set.title,
                 cells / seconds(frames, 1), threads * cells / seconds(frames, threads), threads);
   }
 }

@@ -43,10 +43,14 @@ def tree(pid: int) -> list[int]:
         process = waiting.pop()
         found.append(process)
         try:
-            for children in Path(f"/proc/{process}/task").glob("*/children"):
-                waiting += [int(child) for child in children.read_text().split()]
-        except OSError:  # it has ended since, or one of its threads
+            threads = list(Path(f"/proc/{process}/task").glob("*/children"))
+        except OSError:  # it has ended since
             continue
+        for children in threads:
+            try:
+                waiting += [int(child) for child in children.read_text().split()]
+            except OSError:
+                continue
     return found
 
 
