@@ -82,8 +82,9 @@ def test_releases_that_are_none(served: tuple[str, dict], monkeypatch: pytest.Mo
 
 
 def test_a_slice_of_a_collection(
-    served: tuple[str, dict], census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    served: tuple[str, dict], census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """A Census of one experiment whose datasets are listed in another order than they lie in obs."""
     soma = tmp_path / "soma"
     ids = list(dict.fromkeys(census_like.obs["dataset_id"].astype(str)))
@@ -117,3 +118,7 @@ def test_a_slice_of_a_collection(
     assert row["total_n_rows"] == row["total_rows"] == int(sizes[chosen].sum())
     assert (row["census_version"], row["collection_id"]) == ("stable", COLLECTION)
     assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", "-e", "1"]) == 1
+    assert "no dataset is of collection nobody" in capsys.readouterr().err
+    shutil.rmtree(soma / "census_info")
+    assert main(["bench", "data-loader", "-u", str(soma), "-e", "1"]) == 1
+    assert "tiledbsoma finds nothing that it can open at" in capsys.readouterr().err

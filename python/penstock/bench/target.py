@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..census import find_release
-from ..errors import InvalidArgument, NotFound
+from ..errors import InvalidArgument, IoError, NotFound
 from .dataset_slice import DatasetSlice, value_filter
 
 COLLECTION = "283d65eb-dd53-496d-adb7-7570c7caa443"  # what alb slices, 138 human datasets
@@ -119,7 +119,15 @@ def _obs(uri: str, columns: list[str], obs_filter: str | None, region: str | Non
 
 
 def soma_open(uri: str, region: str | None) -> Any:
-    """A SOMA object by tiledbsoma, to be used in a `with`."""
+    """A SOMA object by tiledbsoma, to be used in a `with`.
+
+    Raises
+    ------
+    NotFound
+        There is nothing that it can open.
+    IoError
+        With its words.
+    """
     import tiledbsoma
 
     if "://" not in uri:  # TileDB's working folder is that of its loading
@@ -127,7 +135,13 @@ def soma_open(uri: str, region: str | None) -> Any:
     config: dict[str, str | float] = {} if region is None else {"vfs.s3.region": region}
     if uri.startswith("s3://cellxgene-"):  # public, and refused when signed by a stranger
         config["vfs.s3.no_sign_request"] = "true"
-    return tiledbsoma.open(uri, context=tiledbsoma.SOMATileDBContext(tiledb_config=config))
+    context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
+    try:
+        return tiledbsoma.open(uri, context=context)
+    except tiledbsoma.DoesNotExistError:
+        raise NotFound(f"tiledbsoma finds nothing that it can open at {uri}") from None
+    except tiledbsoma.SOMAError as error:
+        raise IoError(f"tiledbsoma cannot open {uri}: {error}") from None
 
 
 def _of_experiment(uri: str) -> tuple[list[str], list[int]]:
