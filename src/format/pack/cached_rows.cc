@@ -85,11 +85,7 @@ CachedRowReader::CachedRowReader(std::shared_ptr<const CachedReader> reader,
       columns_(columns.begin(), columns.end()),
       rows_(std::move(rows)),
       layer_(std::move(layer)),
-      kept_(open_layer(layer_)->reader(columns_)->row_reader(rows_)) {
-  // Nothing else tells other processes that these are in use: rows are read without a look at
-  // files.
-  for (const auto& file : layer_->files) CacheFolder::touch(file->path());
-}
+      kept_(open_layer(layer_)->reader(columns_)->row_reader(rows_)) {}
 
 double CachedRowReader::buffer_bytes_per_row() const {
   try {

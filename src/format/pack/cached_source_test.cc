@@ -235,6 +235,7 @@ TEST_F(CachedSourceTest, ThreadsAndProcessesFillOneFolder) {
     EXPECT_EQ(status, 0);
   }
   std::vector<std::thread> threads;
+  threads.reserve(3);
   const auto shared = source(folder());
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] { read(*shared, i + 1, 0); });

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <vector>
 
 #include "io/http/range_transfer.h"
@@ -59,6 +61,13 @@ class Counted final : public Transfer {
   UnderWay& under_way_;
 };
 
+std::vector<Transfer*> pointers_to(std::vector<Counted>& transfers) {
+  std::vector<Transfer*> pointers(transfers.size());
+  std::transform(transfers.begin(), transfers.end(), pointers.begin(),
+                 [](Counted& each) { return &each; });
+  return pointers;
+}
+
 Answer status(const std::string& line, const std::string& fields = "") {
   return {"HTTP/1.1 " + line + "\r\nContent-Length: 0" + fields, "", false};
 }
@@ -80,9 +89,7 @@ TEST(HttpEngine, NoMoreRequestsAtOnceThanAreAllowed) {
   HttpEngine engine(options);
   UnderWay under_way;
   std::vector<Counted> all(40, Counted(server.url() + "/x", under_way));
-  std::vector<Transfer*> transfers;
-  for (Counted& each : all) transfers.push_back(&each);
-  engine.run(transfers);
+  engine.run(pointers_to(all));
   EXPECT_EQ(under_way.most_requests, 3U);
   EXPECT_EQ(under_way.requests, 0U);
   EXPECT_EQ(engine.counts().requests, 40U);
@@ -99,18 +106,15 @@ TEST(HttpEngine, NoMoreBytesAtOnceThanAreAllowed) {
   UnderWay under_way;
   std::vector<std::vector<std::byte>> sinks(20, std::vector<std::byte>(400));
   std::vector<Counted> all;
+  all.reserve(sinks.size() + 1);
   for (auto& sink : sinks) all.emplace_back(server.url() + "/x", under_way, sink);
-  std::vector<Transfer*> transfers;
-  for (Counted& each : all) transfers.push_back(&each);
-  engine.run(transfers);
+  engine.run(pointers_to(all));
   EXPECT_EQ(under_way.most_bytes, 800U);
   for (const auto& sink : sinks) EXPECT_EQ(sink, std::vector<std::byte>(400, std::byte{'x'}));
   // One that is larger by itself passes, alone.
   std::vector<std::byte> large(5000);
   all.emplace_back(server.url() + "/large", under_way, large);
-  transfers.clear();
-  for (Counted& each : all) transfers.push_back(&each);
-  engine.run(transfers);
+  engine.run(pointers_to(all));
   EXPECT_EQ(under_way.most_bytes, 5000U);
   EXPECT_EQ(large, std::vector<std::byte>(5000, std::byte{'y'}));
 }
