@@ -1,8 +1,8 @@
-"""Bytes that DataLoader workers read over those that the cells need.
+"""Bytes that DataLoader workers, and ranks, read over those that the cells need.
 
-python benchmarks/worker_reads.py EXPERIMENT… [--workers 0 1 2 4 8] [--batch-size 100]
+python benchmarks/worker_reads.py EXPERIMENT… [--workers 0 1 2 4 8] [--ranks 2 4 8] [--batch-size 100]
 
-Whole epochs of CSR batches through penstock.dataloader. Needed are the stored bytes of the
+Whole epochs of CSR batches through penstock.dataloader, and of all ranks one after the other. Needed are the stored bytes of the
 distinct tiles that the cells touch; read is what all workers read. With batches of 100 cells shares end within
 fetch units, as they do in general; with 128 they end with units of 2,048 cells.
 """
@@ -19,6 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("experiments", type=Path, nargs="+")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8])
+    parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4, 8])
     parser.add_argument("--batch-size", type=int, default=100)
     options = parser.parse_args()
     for path in options.experiments:
@@ -31,6 +32,19 @@ def main() -> None:
                 f"{path.name}: {cells:,} cells, {ds.plan().planned_units} units, {workers} workers: "
                 f"{stats.bytes_read:,} of {stats.bytes_needed:,} bytes, "
                 f"{stats.read_amplification:.3f} times",
+                flush=True,
+            )
+        for ranks in options.ranks:
+            read, cells = 0, 0
+            for rank in range(ranks):
+                ds = ps.Dataset(
+                    path, sparse=True, batch_size=options.batch_size, rank=rank, world_size=ranks
+                )
+                cells += sum(X.shape[0] for X, _ in ds)
+                read += ds.stats.bytes_read
+            needed = ps.Dataset(path, sparse=True).plan().bytes_needed
+            print(
+                f"{path.name}: {cells:,} cells, {ranks} ranks: {read / needed:.3f} times",
                 flush=True,
             )
 

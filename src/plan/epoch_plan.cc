@@ -129,7 +129,7 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
 
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
                         const RowSampler* sampler) {
-  uint64_t hash = 2;  // version of the plan: change it with anything that changes an order
+  uint64_t hash = 3;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
         uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
@@ -184,6 +184,7 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
     reach_ = block_reach(layout_, batches_);
   } else {
     visits_ = plan_visits(units, options_);
+    stored_parts_ = parts_are_stored_rows(units.size());
     spread_ = clamp_spread(spread, visits_.size(), options_);
     layout_ = layout_of(visits_, spread_, options_);
     batches_ = batch_cut(units, layout_.row_count(), options_);
@@ -239,16 +240,14 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
     if (visit.part_end > visit.unit_rows) std::sort(out.begin(), out.end(), by_row);
     return;
   }
-  // All visits of a unit, by whatever rank, see the same order of its rows.
-  const auto rows = unit_order(visit_index);
-  const bool whole_unit = sampler_ == nullptr && chunks_ == nullptr && visit.part_begin == 0 &&
-                          visit.part_end == visit.unit_rows;
+  const auto rows = dealt_rows(visit_index);
+  const bool one_each = sampler_ == nullptr && chunks_ == nullptr &&
+                        visit.row_count() == visit.unit_rows && !visit.repeats_row;
   for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
-    uint64_t row = visit.part_begin + index;
-    if (row >= visit.unit_rows) row -= visit.unit_rows;
-    out[static_cast<size_t>(whole_unit ? rows[row] : index)] = {rows[row], slot};
+    const uint32_t row = rows[static_cast<size_t>(index)];
+    out[static_cast<size_t>(one_each ? row : index)] = {row, slot};
   });
-  if (!whole_unit) std::sort(out.begin(), out.end(), by_row);
+  if (!one_each) std::sort(out.begin(), out.end(), by_row);
 }
 
 // The rows of the unit whose turn comes in the visit's block.
@@ -305,22 +304,44 @@ std::optional<uint64_t> EpochPlan::find_repeated_slot() const {
   return found;
 }
 
-std::vector<uint32_t> EpochPlan::unit_order(size_t visit_index) const {
-  const Visit& visit = visits_[visit_index];
-  if (sampler_ != nullptr) return sampler_->rows(visit);
-  if (chunks_ != nullptr) {
-    std::vector<uint32_t> rows;
-    rows.reserve(visit.unit_rows);
-    for (size_t i = chunks_->range_begin[visit_index]; i < chunks_->range_begin[visit_index + 1];
-         ++i) {
-      const RowRange& range = chunks_->ranges[i];
-      for (uint32_t row = 0; row < range.count; ++row) rows.push_back(range.begin + row);
-    }
-    return rows;
+std::vector<uint32_t> EpochPlan::chunk_rows(size_t visit_index) const {
+  std::vector<uint32_t> rows;
+  rows.reserve(visits_[visit_index].row_count());
+  for (size_t i = chunks_->range_begin[visit_index]; i < chunks_->range_begin[visit_index + 1];
+       ++i) {
+    const RowRange& range = chunks_->ranges[i];
+    for (uint32_t row = 0; row < range.count; ++row) rows.push_back(range.begin + row);
   }
-  return shuffled_rows(
+  return rows;
+}
+
+// A row that kPad repeats is the last.
+std::vector<uint32_t> EpochPlan::dealt_rows(size_t visit_index) const {
+  const Visit& visit = visits_[visit_index];
+  const uint32_t unit_rows = visit.unit_rows;
+  const uint64_t key = hash_combine(
       hash_combine(random_key(options_.seed, options_.epoch, Purpose::kUnitRows), visit.unit),
-      visit.unit_rows);
+      visit.repeat);
+  std::vector<uint32_t> rows;
+  if (stored_parts_) {
+    rows = shuffled_rows(hash_combine(key, visit.part_begin),
+                         visit.row_count() - (visit.repeats_row ? 1 : 0));
+    if (visit.repeats_row) rows.push_back(visit.row_count() - 1);
+    for (uint32_t& row : rows) {
+      row = static_cast<uint32_t>((uint64_t{visit.part_begin} + row) % unit_rows);
+    }
+  } else {  // whoever has a part of the unit sees the same permutation
+    const auto order = shuffled_rows(key, unit_rows);
+    rows.resize(visit.row_count());
+    for (uint32_t i = 0; i < rows.size(); ++i) {
+      rows[i] = order[(uint64_t{visit.part_begin} + i) % unit_rows];
+    }
+  }
+  if (chunks_ != nullptr || sampler_ != nullptr) {
+    const auto listed = chunks_ != nullptr ? chunk_rows(visit_index) : sampler_->rows(visit);
+    for (uint32_t& row : rows) row = listed[row];
+  }
+  return rows;
 }
 
 uint64_t EpochPlan::row_count() const noexcept { return layout_.row_count(); }

@@ -77,8 +77,8 @@ struct Visit {
   uint32_t unit = 0;
   uint64_t first_position = 0;
   uint32_t unit_rows = 0;  ///< selected rows of the whole unit, or draws from them
-  /// Kept part, in the unit's permuted order (stored order without shuffle). It may reach one past
-  /// unit_rows and then wraps around: the row that kPad repeats.
+  /// Kept part of the unit's rows, or draws by row, as stored or permuted (parts_are_stored_rows).
+  /// It may reach past unit_rows and then goes on with the first.
   uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
@@ -168,14 +168,16 @@ class EpochPlan {
   void for_each_slot(size_t visit_index, Row&& row) const;
   std::optional<uint64_t> find_repeated_slot() const;
   void place_global(size_t visit_index, std::vector<Placement>& out) const;
-  /// What the visit's unit has in its order: rows, or draws of them.
-  std::vector<uint32_t> unit_order(size_t visit_index) const;
+  /// The rows that the visit keeps, in the random order in which they are dealt to buckets.
+  std::vector<uint32_t> dealt_rows(size_t visit_index) const;
+  std::vector<uint32_t> chunk_rows(size_t visit_index) const;
 
   EpochOptions options_;
   const RowSampler* sampler_ = nullptr;
   std::shared_ptr<const GlobalOrder> global_;  ///< of a global order, else null
   std::shared_ptr<const ChunkVisits> chunks_;  ///< where blocks are read as a whole, else null
   uint32_t spread_ = 1;
+  bool stored_parts_ = true;  ///< visits keep rows as they are stored, not permuted
   std::vector<Visit> visits_;
   BucketLayout layout_;
   BatchCut batches_;

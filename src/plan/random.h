@@ -28,7 +28,8 @@ enum class Purpose : uint64_t {
   kUnitDraws,
   kRowDraws,
   kRowKeys,
-  kGlobalOrder
+  kGlobalOrder,
+  kUnitParts
 };
 
 constexpr uint64_t random_key(uint64_t seed, uint64_t epoch, Purpose purpose) noexcept {

@@ -1,6 +1,7 @@
 #include "plan/rank_cut.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "plan/apportion.h"
 #include "plan/random.h"
@@ -21,17 +22,47 @@ Visit visit_part(const UnitRows& unit, uint32_t part_begin, uint32_t part_end) {
           unit.repeat};
 }
 
-// Rows [part_begin, part_end) of units[index].
+// Rows [part_begin, part_end) of units[index], in the unit's order of the epoch (part_begin).
 struct Piece {
   uint32_t index;
   uint32_t part_begin;
   uint32_t part_end;
+  bool leaves_out;  // rows of the unit that nobody takes
 };
 
-std::vector<Piece> whole_units(std::span<const UnitRows> units, std::span<const uint32_t> order) {
+// Rows of the stream between two shares, which nobody takes.
+struct Gap {
+  uint64_t begin;
+  uint64_t end;
+};
+
+std::vector<Gap> gaps_of(uint64_t rows, const EpochOptions& options) {
+  std::vector<Gap> gaps;
+  uint64_t position = 0;
+  for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
+    for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
+      const Share share = share_of(rows, options, rank, worker);
+      if (share.begin > position) gaps.push_back({position, share.begin});
+      position = share.end;
+    }
+  }
+  if (position < rows) gaps.push_back({position, rows});
+  return gaps;
+}
+
+std::vector<Piece> whole_units(std::span<const UnitRows> units, std::span<const uint32_t> order,
+                               std::span<const Gap> gaps) {
   std::vector<Piece> pieces;
   pieces.reserve(order.size());
-  for (const uint32_t index : order) pieces.push_back({index, 0, units[index].row_count});
+  uint64_t begin = 0;
+  size_t gap = 0;
+  for (const uint32_t index : order) {
+    const uint64_t end = begin + units[index].row_count;
+    while (gap < gaps.size() && gaps[gap].end <= begin) ++gap;
+    const bool leaves_out = gap < gaps.size() && gaps[gap].begin < end;
+    pieces.push_back({index, 0, units[index].row_count, leaves_out});
+    begin = end;
+  }
   return pieces;
 }
 
@@ -45,11 +76,35 @@ std::vector<Piece> stretch_of(std::span<const Piece> pieces, uint64_t begin, uin
     const uint64_t first = std::max(begin, row), last = std::min(end, next);
     if (first < last) {
       stretch.push_back({piece.index, static_cast<uint32_t>(piece.part_begin + (first - row)),
-                         static_cast<uint32_t>(piece.part_begin + (last - row))});
+                         static_cast<uint32_t>(piece.part_begin + (last - row)), piece.leaves_out});
     }
     row = next;
   }
   return stretch;
+}
+
+uint64_t part_key(const UnitRows& unit, const EpochOptions& options) {
+  return hash_combine(random_key(options.seed, options.epoch, Purpose::kUnitParts),
+                      (uint64_t{unit.unit} << 32) | unit.repeat);
+}
+
+// Where a piece begins among the unit's rows. Of stored rows, a unit's order of the epoch is that
+// of the store or, by a coin, its reverse: whoever comes first has other rows in other epochs.
+// Where rows are left out it is the store's order from a random row on, around the end, so that
+// each is as likely to be left out.
+uint32_t part_begin(const Piece& piece, std::span<const UnitRows> units,
+                    const EpochOptions& options) {
+  const UnitRows& unit = units[piece.index];
+  const uint32_t rows = unit.row_count;
+  if (!options.shuffle || !parts_are_stored_rows(units.size()) ||
+      piece.part_end - piece.part_begin == rows) {
+    return piece.part_begin;
+  }
+  RandomStream random(part_key(unit, options));
+  if (piece.leaves_out) {
+    return static_cast<uint32_t>((piece.part_begin + random.below(rows)) % rows);
+  }
+  return random.next() % 2 != 0 ? rows - piece.part_end : piece.part_begin;
 }
 
 // Ranks [first_rank, end_rank) visit the same units.
@@ -90,27 +145,42 @@ std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions opt
   return takers;
 }
 
-// The part of every piece that takers[own] keeps.
-std::vector<Piece> dealt(std::span<const Piece> pieces, std::span<const Share> takers, size_t own) {
+// The part of every piece that takers[own] keeps. Whose part comes first in a unit is drawn for
+// each.
+std::vector<Piece> dealt(std::span<const UnitRows> units, std::span<const Piece> pieces,
+                         std::span<const Share> takers, size_t own, const EpochOptions& options) {
   // Rows that nobody takes (drop_last) are dealt, too.
   std::vector<uint64_t> quotas;
+  std::vector<size_t> left_out;
   size_t own_quota = 0;
   uint64_t position = takers.front().begin;
   for (size_t i = 0; i < takers.size(); ++i) {
-    if (takers[i].begin > position) quotas.push_back(takers[i].begin - position);
+    if (takers[i].begin > position) {
+      left_out.push_back(quotas.size());
+      quotas.push_back(takers[i].begin - position);
+    }
     if (i == own) own_quota = quotas.size();
     quotas.push_back(takers[i].end - takers[i].begin);
     position = takers[i].end;
   }
   Apportion apportion(quotas);
   std::vector<Piece> kept;
+  std::vector<size_t> turns(quotas.size());
   for (const Piece& piece : pieces) {
-    const auto counts = apportion.deal(piece.part_end - piece.part_begin);
-    uint64_t part_begin = piece.part_begin;
-    for (size_t i = 0; i < own_quota; ++i) part_begin += counts[i];
+    const uint32_t rows = piece.part_end - piece.part_begin;
+    const auto counts = apportion.deal(rows);
     if (counts[own_quota] == 0) continue;
-    kept.push_back({piece.index, static_cast<uint32_t>(part_begin),
-                    static_cast<uint32_t>(part_begin + counts[own_quota])});
+    std::iota(turns.begin(), turns.end(), size_t{0});
+    RandomStream random(hash_combine(part_key(units[piece.index], options), turns.size()));
+    for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random.below(i)]);
+    uint64_t first = piece.part_begin;
+    for (size_t i = 0; turns[i] != own_quota; ++i) first += counts[turns[i]];
+    // Of a unit that another group has rows of, both must see the same order.
+    const bool is_whole = rows == units[piece.index].row_count;
+    bool leaves_out = piece.leaves_out;
+    for (const size_t i : left_out) leaves_out |= is_whole && counts[i] != 0;
+    kept.push_back({piece.index, static_cast<uint32_t>(first),
+                    static_cast<uint32_t>(first + counts[own_quota]), leaves_out});
   }
   return kept;
 }
@@ -168,13 +238,17 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
   const uint64_t rank = shape.rank - group.first_rank;
   const auto own = static_cast<size_t>(
       group.workers_share_units ? rank * shape.num_workers + shape.worker : rank);
-  auto pieces = stretch_of(whole_units(units, order), takers.front().begin, takers.back().end);
-  if (takers.size() > 1) pieces = dealt(pieces, takers, own);
+  const auto gaps = options.shuffle ? gaps_of(rows, options) : std::vector<Gap>();
+  auto pieces =
+      stretch_of(whole_units(units, order, gaps), takers.front().begin, takers.back().end);
+  if (takers.size() > 1) pieces = dealt(units, pieces, takers, own, options);
   const Share share = share_of(rows, options, shape.rank, shape.worker);
-  const uint64_t begin = takers[own].begin;
+  const uint64_t own_begin = takers[own].begin;
   std::vector<Visit> visits;
-  for (const Piece& piece : stretch_of(pieces, share.begin - begin, share.end - begin)) {
-    visits.push_back(visit_part(units[piece.index], piece.part_begin, piece.part_end));
+  for (const Piece& piece : stretch_of(pieces, share.begin - own_begin, share.end - own_begin)) {
+    const uint32_t begin = part_begin(piece, units, options);
+    visits.push_back(
+        visit_part(units[piece.index], begin, begin + piece.part_end - piece.part_begin));
   }
   if (share.repeats_row) repeat_row(units, options, visits);
   return visits;

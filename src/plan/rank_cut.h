@@ -11,17 +11,26 @@
 //
 // The ordered units are one stream of rows. Ranks take equal stretches of it, workers take
 // stretches of whole batches of their rank's; a unit that a boundary divides is visited by both
-// sides, each keeping a part of the unit's permuted rows. Where a rank's stretch would hold fewer
-// than kLeastUnitsPerRank units, some neighbouring ranks form a group: each visits all units of the
-// group's stretch and keeps its part of every one, in proportion and with exact totals. What it
-// keeps is then its stream, and its workers take stretches of that, so that of one rank only the
-// units at boundaries are read twice. Workers that would get fewer than kLeastUnitsPerWorker units
-// keep a part of every unit of their rank instead: of so few cells reading costs little.
+// sides, each keeping rows that are neighbours in the store, so that it reads few of the others'
+// tiles (of a store of few units, rows drawn from all of it). Where a rank's stretch would hold
+// fewer than kLeastUnitsPerRank units, some neighbouring ranks form a group: each visits all units
+// of the group's stretch and keeps its part of every one, in proportion and with exact totals. What
+// it keeps is then its stream, and its workers take stretches of that. Workers that would get fewer
+// than kLeastUnitsPerWorker units keep a part of every unit of their rank instead: of so few cells
+// reading costs little.
 
 namespace penstock::plan {
 
 inline constexpr uint64_t kLeastUnitsPerRank = 64;
 inline constexpr uint64_t kLeastUnitsPerWorker = 4;
+inline constexpr uint64_t kLeastUnitsCutByRows = 16;
+
+/// Whether the parts of a unit are stretches of its rows as they are stored. Else they are of a
+/// permutation of them, so that also of a store of one unit everybody has cells from everywhere,
+/// and reads all of it.
+constexpr bool parts_are_stored_rows(uint64_t units) noexcept {
+  return units >= kLeastUnitsCutByRows;
+}
 
 /// Which part of every unit a share keeps, but for those at its ends, for all shares that there
 /// are, without repeats; 1 where shares are stretches of whole units.

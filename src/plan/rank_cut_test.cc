@@ -4,6 +4,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -95,28 +96,30 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
   }
 }
 
-struct Part {
-  uint32_t unit, begin, end;
-  bool operator==(const Part&) const = default;
+// Units in the order in which they are visited, and the rows of each, in the store's order; without
+// the rows that kPad repeats, which are chosen for each share.
+struct Visited {
+  std::vector<uint32_t> units;
+  std::map<uint32_t, std::set<uint32_t>> rows;
+  bool operator==(const Visited&) const = default;
 };
 
-// What is visited one after the other, parts that follow each other joined; without the rows that
-// kPad repeats, which are chosen for each share.
-std::vector<Part> joined_parts(const std::vector<std::vector<Visit>>& shares) {
-  std::vector<Part> parts;
+Visited visited_by(const std::vector<std::vector<Visit>>& shares) {
+  Visited visited;
   for (const auto& visits : shares) {
     for (const Visit& visit : visits) {
       const uint32_t end = visit.part_end - (visit.repeats_row ? 1 : 0);
+      for (uint32_t row = visit.part_begin; row < end; ++row) {
+        const bool is_new = visited.rows[visit.unit].insert(row % visit.unit_rows).second;
+        EXPECT_TRUE(is_new) << "row " << row << " of unit " << visit.unit << " comes twice";
+      }
       if (end == visit.part_begin) continue;
-      if (!parts.empty() && parts.back().unit == visit.unit &&
-          parts.back().end == visit.part_begin) {
-        parts.back().end = end;
-      } else {
-        parts.push_back({visit.unit, visit.part_begin, end});
+      if (visited.units.empty() || visited.units.back() != visit.unit) {
+        visited.units.push_back(visit.unit);
       }
     }
   }
-  return parts;
+  return visited;
 }
 
 // Workers have what their rank has without them, in the same order, where each gets a few units.
@@ -141,7 +144,7 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
     std::shuffle(order.begin(), order.end(), rng);
     for (uint32_t rank = 0; rank < world; ++rank) {
       options.shape = {world, rank, 1, 0};
-      const auto alone = joined_parts({cut_visits(units, order, options)});
+      const auto alone = visited_by({cut_visits(units, order, options)});
       std::vector<std::vector<Visit>> shares;
       for (uint32_t worker = 0; worker < workers; ++worker) {
         options.shape = {world, rank, workers, worker};
@@ -150,12 +153,37 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
         for (const Visit& visit : shares.back()) kept += visit.row_count();
         EXPECT_EQ(kept, share_of(rows, options, rank, worker).row_count());
       }
-      if (alone.size() < 5 * workers) continue;
-      EXPECT_EQ(joined_parts(shares), alone);
+      if (alone.units.size() < 5 * workers) continue;
+      EXPECT_EQ(visited_by(shares), alone);
       ++divided;
     }
   }
   EXPECT_GT(divided, 1000);
+}
+
+// Rows of a unit that several take are neighbours in the store, so that each needs few of its
+// tiles; in another epoch they have others.
+TEST(RankCut, PartsAreNeighboursInTheStore) {
+  const auto units = equal_units(40, 100);
+  for (const uint32_t workers : {1u, 7u}) {
+    for (const uint32_t world : {1u, 4u}) {
+      if (workers == 1 && world == 1) continue;
+      std::map<uint32_t, std::set<uint32_t>> firsts;  // of rank 0, worker 0, by unit
+      for (uint64_t epoch = 0; epoch < 60; ++epoch) {
+        EpochOptions options;
+        options.batch_size = 7;
+        options.uneven = Uneven::kExact;
+        options.epoch = epoch;
+        options.shape = {world, 0, workers, 0};
+        for (const Visit& visit : cut_visits(units, in_order(40), options)) {
+          EXPECT_LE(visit.part_end, visit.unit_rows);
+          if (visit.row_count() < 100) firsts[visit.unit].insert(visit.part_begin);
+        }
+      }
+      EXPECT_FALSE(firsts.empty());
+      for (const auto& [unit, begins] : firsts) EXPECT_GE(begins.size(), 2u) << "unit " << unit;
+    }
+  }
 }
 
 // The memory that is planned for before an order is known: no visit is larger than its part, but

@@ -195,16 +195,20 @@ std::vector<uint32_t> RowSampler::rows(const Visit& visit) const {
   std::vector<uint32_t> rows;
   rows.reserve(visit.unit_rows);
   const uint64_t begin = visit.first_position, end = begin + visit.selected_rows;
+  if (!sampling_.replacement) {
+    for_each_key(begin, end, [&](uint64_t position, double row_key) {
+      if (is_drawn(row_key, position)) rows.push_back(static_cast<uint32_t>(position - begin));
+    });
+    return rows;
+  }
   const uint64_t key = hash_combine(
       hash_combine(random_key(seed_, epoch_, Purpose::kRowDraws), visit.unit), visit.repeat);
   RandomStream random(key);
-  if (sampling_.replacement) {
-    if (!sampling_.weights) {
-      for (uint32_t i = 0; i < visit.unit_rows; ++i) {
-        rows.push_back(static_cast<uint32_t>(random.below(visit.selected_rows)));
-      }
-      return rows;
+  if (!sampling_.weights) {
+    for (uint32_t i = 0; i < visit.unit_rows; ++i) {
+      rows.push_back(static_cast<uint32_t>(random.below(visit.selected_rows)));
     }
+  } else {
     std::vector<uint64_t> weights;
     sampling_.weights.copy(begin, end, weights);
     std::vector<uint64_t> sums = {0};
@@ -214,12 +218,8 @@ std::vector<uint32_t> RowSampler::rows(const Visit& visit) const {
     for (uint32_t i = 0; i < visit.unit_rows; ++i) {
       rows.push_back(intervals.find(random.below(intervals.total())));
     }
-    return rows;
   }
-  for_each_key(begin, end, [&](uint64_t position, double row_key) {
-    if (is_drawn(row_key, position)) rows.push_back(static_cast<uint32_t>(position - begin));
-  });
-  for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
+  std::sort(rows.begin(), rows.end());
   return rows;
 }
 

@@ -34,7 +34,7 @@ class RowSampler {
   /// What to plan: units with the number of draws as their row_count, some of them several times.
   const std::vector<UnitRows>& units() const noexcept { return units_; }
 
-  /// The rows drawn from a visit's unit, in random order, each the index among its selected rows.
+  /// The rows drawn from a visit's unit, ascending, each the index among its selected rows.
   std::vector<uint32_t> rows(const Visit& visit) const;
 
   uint64_t fingerprint() const noexcept { return sampling_.fingerprint(); }
