@@ -14,14 +14,14 @@ from ..dataset import Dataset
 from ..encoders import Encoder
 from ..errors import InvalidArgument
 from . import alignment, models
-from .cells import all_codes, checked_cells, encoded, evaluated, part_sizes
+from .cells import checked_cells, encoded, part_sizes
 from .data_facts import DataFacts
-from .loaders import JOINID, LABELS, ModelLoader, PairLoader, to_device
+from .data_loaders import DataLoaders
 from .model_fields import ModelFields
 from .registration import Registration
 
 
-class DataModule(DataFacts, LightningDataModule):
+class DataModule(DataFacts, DataLoaders, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 
     Takes the place of an AnnData and ``setup_anndata``: the registry is the one that scvi-tools
@@ -252,65 +252,3 @@ class DataModule(DataFacts, LightningDataModule):
         has the registry of both.
         """
         return models.load_query(self, reference, arguments)
-
-    # Loaders
-
-    def train_dataloader(self) -> Any:
-        """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
-        return self._loader(self.train.with_settings(min_batch=2), num_workers=self._num_workers)
-
-    def val_dataloader(self) -> Any:
-        """Every validation cell once over all ranks; none where there are none."""
-        return [] if self.val is None else self._loader(evaluated(self.val))
-
-    def test_dataloader(self) -> Any:
-        """Every test cell once over all ranks."""
-        return [] if self.test is None else self._loader(evaluated(self.test))
-
-    def predict_dataloader(self, batch_size: int | None = None) -> ModelLoader:
-        """All cells in stored order, once over all ranks, with ``soma_joinid``; X is dense."""
-        whole = evaluated(self.dataset).with_settings(
-            obs_columns=[JOINID], batch_size=batch_size or self.dataset.batch_size
-        )
-        return ModelLoader(self._placed(whole, dense=True), self._names)
-
-    def _loader(self, part: Dataset, **arguments: Any) -> Any:
-        cells = ModelLoader(self._placed(part), self._names, **arguments)
-        labelled = self._labelled(part)
-        if labelled is None:
-            return cells
-        return PairLoader(cells, ModelLoader(self._placed(labelled), self._names, **arguments))
-
-    def _placed(self, part: Dataset, dense: bool = False) -> Dataset:
-        device = None if self.trainer is None else self.trainer.strategy.root_device
-        if device is not None and device.type == "cuda" and not self._num_workers:
-            return part.with_settings(device=device, format="torch", obs_format="torch")
-        on_cpu = device is None or device.type == "cpu"
-        sparse = (not on_cpu) if self._sparse is None else self._sparse
-        return part.with_settings(sparse=bool(sparse) and not dense)
-
-    def _labelled(self, part: Dataset) -> Dataset | None:
-        """Cells of a part that have a label, if the model is told which."""
-        unlabeled = self._keys.unlabeled_category
-        if not self._keys.is_semi_supervised:
-            return None
-        codes = all_codes(part, LABELS)
-        places = np.flatnonzero(self.registration.labels[codes] != unlabeled)
-        if not len(places):
-            return None
-        rows = part._selection.rows.take(places.astype(np.uint64))
-        labelled = part._part(part._selection.with_rows(rows))
-        shares = part._settings.share().world_size
-        if part._settings.uneven == "exact":
-            # Every rank has all of them where there are too few to be shared.
-            return labelled.with_settings(shard=False) if len(places) < shares else labelled
-        if len(places) < 2 * shares:
-            raise InvalidArgument(
-                f"a rank trains its classifier on two labelled cells or more, got {len(places)} for "
-                f"{shares} ranks"
-            )
-        return labelled
-
-    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
-        """Move a batch; sparse X becomes dense on the device."""
-        return to_device(batch, device)
