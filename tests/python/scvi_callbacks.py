@@ -36,3 +36,40 @@ class Killed(Callback):
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.current_epoch == self.epoch and trainer.global_rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Recorded(Callback):
+    """No noise, and a line for each step of a rank: its epoch, number and sum of counts.
+
+    Also the seed that the first of them has. Rank 1 is killed when the step of `killed_at` begins.
+    """
+
+    def __init__(self, folder: Path, killed_at: tuple[int, int] | None = None) -> None:
+        self.folder = folder
+        self.killed_at = killed_at
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        torch.distributions.Normal.rsample = lambda self, shape=(): self.loc
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, step: int) -> None:
+        at = trainer.current_epoch, step
+        if at == self.killed_at and trainer.global_rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        seed = self.folder / f"seed-{trainer.global_rank}.txt"
+        if not seed.exists():
+            seed.write_text(str(torch.initial_seed()))
+        with (self.folder / f"steps-{trainer.global_rank}.txt").open("a") as file:
+            print(*at, int(batch["X"].sum()), len(batch["X"]), file=file)
+
+
+class RankMetrics(Callback):
+    """What each rank monitors and its learning rate, after each epoch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        told = float(trainer.callback_metrics["elbo_validation"])
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        with (self.folder / f"metrics-{trainer.global_rank}.txt").open("a") as file:
+            print(told, rate, file=file)

@@ -14,16 +14,24 @@ class NoiseSeeds(Callback):
     """Seeds torch with (seed, epoch, rank) when an epoch begins.
 
     Ranks draw different noise, and an epoch draws the same whether the run went on from a
-    checkpoint or not.
+    checkpoint or not. What is left of an epoch that was broken off draws noise of its own.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Seed what goes on within an epoch, whose start is over."""
+        _seed(self._seed, trainer.current_epoch, trainer.global_rank, trainer.global_step)
+
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Seed."""
-        words = np.random.SeedSequence([self._seed, trainer.current_epoch, trainer.global_rank])
-        torch.manual_seed(int(words.generate_state(1, np.uint64)[0]) >> 1)
+        _seed(self._seed, trainer.current_epoch, trainer.global_rank)
+
+
+def _seed(*words: int) -> None:
+    state = np.random.SeedSequence(words).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0]) >> 1)
 
 
 class EarlyStop(EarlyStopping):

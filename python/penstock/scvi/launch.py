@@ -58,7 +58,8 @@ def launch(function: Callable[..., Any], arguments: dict[str, Any], processes: i
 
     with tempfile.TemporaryDirectory(prefix="penstock-run-") as name:
         folder = Path(name)
-        header = {"path": sys.path, "threads": max(1, _cores() // processes)}
+        threads = max(1, _cores() // processes)
+        header = {"path": sys.path, "threads": threads, "parent": os.getpid()}
         (folder / "header.json").write_text(json.dumps(header))
         (folder / "call.pkl").write_bytes(cloudpickle.dumps((function, arguments)))
         config = LaunchConfig(

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -25,8 +26,10 @@ os.dup2(output, 1)
 os.dup2(output, 2)
 sys.path[:] = header["path"]
 from penstock.scvi.worker import main
-main(folder)
+main(folder, header["parent"])
 """
+
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def output_path(folder: Path, rank: Any) -> Path:
@@ -44,8 +47,19 @@ def result_path(folder: Path, rank: Any) -> Path:
     return folder / f"result-{rank}.pkl"
 
 
-def main(name: str) -> None:
-    """Call the function, and leave what it returned or raised in the folder."""
+def _end_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
+
+
+def main(name: str, parent: int) -> None:
+    """Call the function, and leave what it returned or raised in the folder.
+
+    The rank ends when its parent is gone, a kernel that was killed say: nobody would take its
+    result, and it would write into the folder of the run that goes on.
+    """
+    threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
     folder, rank = Path(name), int(os.environ["RANK"])
     try:
         import torch
