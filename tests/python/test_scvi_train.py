@@ -115,7 +115,15 @@ def test_two_ranks(cells: Oracle, two_ranks, tmp_path: Path) -> None:
     _, alone = trained(cells, tmp_path, 1, 40)
     one = alone.history["elbo_validation"]["elbo_validation"].astype(float)
     np.testing.assert_allclose(two, one, rtol=0.05)
-    assert len(alone.history["train_loss"]) == len(model.history["train_loss"])
+    # History as scvi-tools gives it to one process.
+    assert alone.history.keys() == model.history.keys()
+    for name, values in alone.history.items():
+        found = model.history[name]
+        assert found.columns.tolist() == values.columns.tolist() == [name]
+        assert (found.index.name, found.index.tolist()) == (
+            values.index.name,
+            values.index.tolist(),
+        )
 
 
 def test_four_ranks(cells: Oracle, tmp_path: Path) -> None:
@@ -208,6 +216,11 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
         ({"strategy": "ddp"}, "strategy is chosen"),
         ({"devices": 0}, "devices must be 1 or more"),
         ({"accelerator": "tpu"}, "accelerator must be one of"),
+        # What scvi-tools takes, and then does nothing with.
+        ({"batch_size": 1024}, "batch_size is the data module's"),
+        ({"early_stopping_patience": 3}, "early_stopping={'patience': …}"),
+        ({"n_samples_per_label": 9}, "n_samples_per_label is not there: Dataset"),
+        ({"enable_checkpointing": True}, "use checkpoint="),
     ]:
         with pytest.raises(ps.InvalidArgument, match=said):
             pscvi.train(model, data, max_epochs=1, **arguments)

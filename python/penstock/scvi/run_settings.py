@@ -16,6 +16,30 @@ from .fit import Run, last_checkpoint
 #: Defaults of scvi-tools' own early stopping.
 _EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}
 
+#: Arguments of scvi-tools' `train` and Trainer that do nothing here, or harm; and what does.
+_OTHERWISE = {
+    **dict.fromkeys(
+        ("datamodule", "devices", "num_nodes", "strategy"),
+        "is chosen by penstock.scvi.train: leave it out",
+    ),
+    **dict.fromkeys(
+        ("batch_size", "train_size", "validation_size"),
+        "is the data module's: give it to DataModule",
+    ),
+    "shuffle_set_split": "is the data module's: it has split_seed, stratify and group",
+    "datasplitter_kwargs": "is for an AnnData: give DataModule its arguments",
+    "load_sparse_tensor": "is the data module's: give DataModule sparse=",
+    "n_samples_per_label": "is not there: Dataset(balance=) draws labels evenly",
+    "early_stopping_min_delta": "is early_stopping={'min_delta': …}",
+    "early_stopping_mode": "is early_stopping={'mode': …}",
+    "early_stopping_monitor": "is early_stopping={'monitor': …}",
+    "early_stopping_patience": "is early_stopping={'patience': …}",
+    "early_stopping_warmup_epochs": "is early_stopping={'warmup_epochs': …}",
+    "enable_checkpointing": "has each rank write the same file: use checkpoint=",
+    "enable_progress_bar": "is progress=",
+    "ckpt_path": "is checkpoint= with resume=True",
+}
+
 
 def checked_run(
     model: Any,
@@ -46,9 +70,9 @@ def checked_run(
     check_val = given["check_val"]
     if check_val is None and has_val and (stopping or plateau or folder is not None):
         check_val = 1
-    for name in ("strategy", "num_nodes", "datamodule", "devices"):
-        if name in given["trainer"]:
-            raise InvalidArgument(f"{name} is chosen by penstock.scvi.train: leave it out")
+    for name in given["trainer"]:
+        if name in _OTHERWISE:
+            raise InvalidArgument(f"{name} {_OTHERWISE[name]}")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     seed = given["seed"]
