@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -117,6 +118,64 @@ def test_two_processes_write_the_same_rows(theirs, cells: Oracle, tmp_path: Path
     two = pscvi.latent(theirs, cells.path, batch_size=50, devices=2, out=tmp_path / "two.zarr")
     np.testing.assert_allclose(np.asarray(two.values[:]), one.values, rtol=1e-5, atol=1e-6)
     assert two.joinids.tolist() == one.joinids.tolist()
+
+
+def test_elbo_is_that_of_scvi_tools(theirs, cells: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every cell, with the means of the latent variables in place of a draw."""
+    monkeypatch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc)
+    found = pscvi.elbo(theirs, cells.path, batch_size=50).values
+    assert found.mean() == pytest.approx(float(theirs.get_elbo()), rel=1e-5)
+    for place in (0, 57, 330):
+        expected = float(theirs.get_elbo(indices=[place]))
+        assert found[place] == pytest.approx(expected, rel=1e-5)
+
+
+def test_two_processes_give_what_each_part_gives_alone(
+    theirs, cells: Oracle, tmp_path: Path
+) -> None:
+    """Rank r draws from seed + r, and has its stretch of the cells: 166 and 165."""
+    halves = [slice(0, 165), slice(166, 330)]
+    parts = [ps.Dataset(cells.path, obs_query=ps.AxisQuery(coords=(half,))) for half in halves]
+    how = {"genes": ["ENSG040", "ENSG001"], "transform_batch": "donor 1"}
+    two = pscvi.normalized(theirs, cells.path, seed=3, devices=2, out=tmp_path / "two.zarr", **how)
+    ones = [
+        pscvi.normalized(theirs, part, seed=3 + rank, **how).values
+        for rank, part in enumerate(parts)
+    ]
+    np.testing.assert_allclose(np.asarray(two.values[:]), np.vstack(ones), rtol=1e-4)
+    assert two.joinids.tolist() == list(range(331))
+
+    data = pscvi.DataModule(
+        cells.path, "SCANVI", labels_key="kind", unlabeled_category="Unknown", batch_key="donor"
+    )
+    torch.manual_seed(0)
+    model = data.create_model(n_latent=4)
+    model.train(max_epochs=1, datamodule=data, **QUIET)
+    one = pscvi.predict(model, data, soft=True)
+    two = pscvi.predict(model, data, soft=True, devices=2, out=tmp_path / "labels.npy")
+    assert isinstance(two.values, np.memmap)
+    np.testing.assert_allclose(two.values, one.values, rtol=1e-4, atol=1e-6)
+    hard = pscvi.predict(model, data, out=tmp_path / "hard.npy")
+    assert (hard.values.dtype, hard.columns.tolist()) == (np.int32, two.columns.tolist())
+    assert hard.columns[hard.values].tolist() == pscvi.predict(model, data).values.tolist()
+
+
+def test_rows_for_a_file_are_never_in_memory(pbmc3k: Oracle, tmp_path: Path) -> None:
+    """All genes of all cells: a batch of them at a time."""
+    data = pscvi.DataModule(pbmc3k.path, train_size=1.0)
+    model = data.create_model(n_latent=3, n_hidden=4)
+    model.is_trained_ = True
+    whole = data.n_obs * data.n_vars * 4
+    tracemalloc.start()
+    try:
+        rows = pscvi.normalized(model, data, out=tmp_path / "rows.npy", batch_size=64)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < whole / 4
+    assert isinstance(rows.values, np.memmap)
+    assert rows.values.shape == (data.n_obs, data.n_vars)
+    np.testing.assert_allclose(rows.values[::500].sum(axis=1), 1, rtol=1e-4)
 
 
 def test_genes_are_aligned(folder: Path, theirs, cells: Oracle, tmp_path: Path) -> None:

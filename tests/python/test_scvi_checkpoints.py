@@ -1,0 +1,159 @@
+"""What penstock.scvi.train keeps, stops by and begins with, on one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle
+from lightning.pytorch.callbacks import Callback
+
+scvi = pytest.importorskip("scvi")
+
+import penstock.scvi as pscvi  # noqa: E402
+from penstock.scvi import outputs  # noqa: E402
+from penstock.scvi.run_settings import _epochs  # noqa: E402
+from scvi_callbacks import FixedNoise  # noqa: E402
+from scvi_experiments import as_anndata, write_cells  # noqa: E402
+
+HOW: dict[str, Any] = {"accelerator": "cpu", "progress": False, "seed": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
+
+
+def made(cells: Oracle, **arguments: Any) -> tuple[pscvi.DataModule, Any]:
+    data = pscvi.DataModule(cells.path, batch_key="donor", batch_size=64, **arguments)
+    torch.manual_seed(0)
+    return data, data.create_model(n_latent=3, n_hidden=8)
+
+
+class Spoils(Callback):
+    """The weights, before the validation of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.current_epoch == self.epoch:
+            with torch.no_grad():
+                for each in pl_module.module.parameters():
+                    each.mul_(3)
+
+
+@pytest.mark.parametrize("load_best", [False, True])
+def test_the_best_weights_or_the_last(cells: Oracle, tmp_path: Path, load_best: bool) -> None:
+    data, model = made(cells)
+    pscvi.train(
+        model, data, max_epochs=3, checkpoint=tmp_path / "run", load_best=load_best,
+        callbacks=[Spoils(2), FixedNoise(tmp_path)], **HOW,
+    )  # fmt: skip
+    assert model.best_["epoch"] == json.loads((tmp_path / "run" / "best.json").read_text())["epoch"]
+    assert model.best_["epoch"] < 2
+    expected = torch.load(tmp_path / f"{model.best_['epoch'] if load_best else 2}.pt")
+    for name, each in model.module.state_dict().items():
+        torch.testing.assert_close(each, expected[name], msg=name)
+
+
+def test_warm_up_before_early_stopping(cells: Oracle) -> None:
+    for warmup, epochs in ((0, 2), (2, 4)):
+        data, model = made(cells)
+        stopping = {"patience": 1, "min_delta": 1e9, "warmup_epochs": warmup}
+        pscvi.train(model, data, max_epochs=6, early_stopping=stopping, **HOW)
+        assert len(model.history["elbo_validation"]) == epochs
+
+
+def test_without_validation_the_last_model_is_the_best(cells: Oracle, tmp_path: Path) -> None:
+    data, model = made(cells, train_size=1.0)
+    pscvi.train(model, data, max_epochs=1, checkpoint=tmp_path, **HOW)
+    data, model = made(cells, train_size=1.0)
+    pscvi.train(model, data, max_epochs=2, checkpoint=tmp_path, resume=True, **HOW)
+    assert model.best_ == {"epoch": 1, "score": None}
+    kept = scvi.model.SCVI.load(str(tmp_path / "best"), as_anndata(cells), accelerator="cpu")
+    for name, each in kept.module.state_dict().items():
+        torch.testing.assert_close(each, model.module.state_dict()[name], msg=name)
+    _, whole = made(cells, train_size=1.0)
+    pscvi.train(whole, data, max_epochs=2, checkpoint=tmp_path / "whole", **HOW)
+    for name, each in whole.module.state_dict().items():
+        torch.testing.assert_close(model.module.state_dict()[name], each, msg=name)
+
+
+def test_the_number_of_epochs_is_that_of_scvi_tools(cells: Oracle) -> None:
+    """400 for few cells; a third of it, 2 to 10, for a SCANVI made from a SCVI."""
+    data, model = made(cells)
+    assert _epochs(model, data, None) == 400
+    assert _epochs(model, data, 7) == 7
+    model.was_pretrained = True
+    assert _epochs(model, data, None) == 10
+
+
+def test_means_of_a_logistic_normal(cells: Oracle) -> None:
+    data = pscvi.DataModule(cells.path, train_size=1.0)
+    torch.manual_seed(0)
+    model = data.create_model(n_latent=3, latent_distribution="ln")
+    model.module.eval()
+    model.is_trained_ = True
+    found = pscvi.latent(model, data).values
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-4)
+    expected = model.get_latent_representation(
+        dataloader=data.predict_dataloader(), mc_samples=5_000
+    )
+    np.testing.assert_allclose(found, expected, atol=0.03)
+
+
+def test_priors_of_cells_without_counts(tmp_path: Path) -> None:
+    """scvi-tools takes their logarithm for 0."""
+    import anndata
+    import pandas as pd
+    import scipy.sparse as sp
+    import tiledbsoma.io
+
+    X = sp.random(40, 6, 0.6, "csr", np.float32, random_state=0)
+    X.data = np.ceil(X.data * 9)
+    X = sp.vstack([X, sp.csr_matrix((4, 6), dtype=np.float32)], format="csr")
+    obs = pd.DataFrame({"lot": ["a", "b"] * 22}, index=[f"c{i}" for i in range(44)])
+    adata = anndata.AnnData(X, obs, pd.DataFrame(index=[f"g{i}" for i in range(6)]))
+    tiledbsoma.io.from_anndata(str(tmp_path / "e"), adata.copy(), "RNA", X_layer_name="raw")
+    data = pscvi.DataModule(tmp_path / "e", batch_key="lot")
+    with pytest.warns(UserWarning, match="cells have no counts"):
+        ours = data.create_model(use_observed_lib_size=False)
+    scvi.model.SCVI.setup_anndata(adata, batch_key="lot")
+    theirs = scvi.model.SCVI(adata, use_observed_lib_size=False)
+    for name in ("library_log_means", "library_log_vars"):
+        torch.testing.assert_close(
+            getattr(ours.module, name), getattr(theirs.module, name), rtol=1e-5, atol=1e-6
+        )
+
+
+def test_rows_in_several_chunks_of_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "_CHUNK_BYTES", 100)
+    rows = np.random.default_rng(0).random((53, 7)).astype(np.float32)
+    joinids = np.arange(53, dtype=np.int64)[::-1].copy()
+    values = outputs.to_zarr(rows, joinids, tmp_path / "rows.zarr")
+    assert values.chunks == (3, 7)
+    np.testing.assert_array_equal(values[:], rows)
+
+
+def test_inference_within_a_run_is_refused(cells: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rank would write the same rows."""
+    data, model = made(cells)
+    model.is_trained_ = True
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ps.InvalidArgument, match="call it on one rank"):
+        pscvi.latent(model, data)
