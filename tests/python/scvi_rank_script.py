@@ -21,7 +21,7 @@ def train(path: Any, folder: Path, devices: int | str = "auto") -> dict[str, Any
     data = pscvi.DataModule(path, batch_key="donor", labels_key="kind", batch_size=40)
     model = data.create_model(n_latent=4, n_hidden=16)
     pscvi.train(
-        model, data, devices=devices, accelerator="cpu", max_epochs=4, seed=1, progress=False,
+        model, data, devices=devices, accelerator="cpu", max_epochs=4, seed=1, progress=True,
         early_stopping={"patience": 1, "min_delta": 1e9}, checkpoint=folder / "checkpoint",
     )  # fmt: skip
     history = {

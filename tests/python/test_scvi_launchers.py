@@ -107,7 +107,10 @@ def test_slurm(cells: Oracle, started_here: dict, tmp_path: Path, nodes: int) ->
         )
         for task in range(2)
     ]
-    check([finish(task) for task in tasks], tmp_path, started_here)
+    outputs = [finish(task) for task in tasks]
+    check(outputs, tmp_path, started_here)
+    assert "Epoch 2/4" in outputs[0], "rank 0 shows how far it is"
+    assert "Epoch" not in outputs[1]
 
 
 @pytest.mark.parametrize("devices", [1, 2])
