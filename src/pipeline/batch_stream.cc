@@ -190,9 +190,8 @@ void BatchStream::free_memory() {
 
 LoaderStats BatchStream::stats() const {
   if (in_other_process()) return {};
-  std::call_once(needed_once_, [&] { bytes_needed_ = find_bytes_needed(); });
   LoaderStats stats = counts();
-  stats.bytes_needed = bytes_needed_;
+  stats.bytes_needed = bytes_needed_.get([&] { return find_bytes_needed(); });
   stats.planned_bytes = planned_bytes();
   return stats;
 }

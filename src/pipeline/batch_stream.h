@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/lazy.h"
 #include "pipeline/batch_pool.h"
 #include "pipeline/batch_ring.h"
 #include "pipeline/memory_meter.h"
@@ -110,8 +111,7 @@ class BatchStream {
   uint64_t cells_ = 0;
   uint64_t nonzeros_ = 0;
   double wait_seconds_ = 0;
-  mutable std::once_flag needed_once_;
-  mutable uint64_t bytes_needed_ = 0;
+  Lazy<uint64_t> bytes_needed_;
 };
 
 /// As many as were asked for; 0: as many as cores.

@@ -74,7 +74,7 @@ RowSelection join(std::vector<RowSelection> parts) {
 }  // namespace
 
 const ArrayReader& DataFrame::State::reader() const {
-  std::call_once(once_, [&] {
+  return *reader_.get([&] {
     auto opened = ArrayReader::open(store, path, range, threads);
     const auto& schema = opened->schema();
     const auto dimension = schema.find_dimension(kJoinid);
@@ -86,9 +86,8 @@ const ArrayReader& DataFrame::State::reader() const {
       throw InvalidArgument("not a SOMA DataFrame: it has no int64 column soma_joinid, array " +
                             path);
     }
-    reader_ = std::move(opened);
+    return opened;
   });
-  return *reader_;
 }
 
 const std::vector<ColumnInfo>& DataFrame::columns() const { return state_->reader().columns(); }

@@ -3,11 +3,11 @@
 #include <penstock/experiment.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/lazy.h"
 #include "format/tiledb/array_reader.h"
 #include "io/store.h"
 
@@ -34,8 +34,7 @@ struct DataFrame::State {
   const format::tiledb::ArrayReader& reader() const;
 
  private:
-  mutable std::once_flag once_;
-  mutable std::shared_ptr<const format::tiledb::ArrayReader> reader_;
+  Lazy<std::shared_ptr<const format::tiledb::ArrayReader>> reader_;
 };
 
 }  // namespace penstock

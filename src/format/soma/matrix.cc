@@ -73,22 +73,19 @@ Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb:
 }
 
 const std::shared_ptr<const format::MatrixSource>& Matrix::State::source() const {
-  std::call_once(once_, [&] {
-    source_ =
-        origin.source ? origin.source() : format::soma::open_x_source(store, path, range, threads);
+  return source_.get([&] {
+    return origin.source ? origin.source()
+                         : format::soma::open_x_source(store, path, range, threads);
   });
-  return source_;
 }
 
 const RowSelection* Matrix::State::stored_rows() const {
-  std::call_once(rows_once_, [&] {
-    if (origin.stored_rows) {
-      stored_rows_ = origin.stored_rows();
-    } else if (rows) {
-      stored_rows_ = rows->select("");
-    }
+  const auto& stored = stored_rows_.get([&]() -> std::optional<RowSelection> {
+    if (origin.stored_rows) return origin.stored_rows();
+    if (rows) return rows->select("");
+    return std::nullopt;
   });
-  return stored_rows_ ? &*stored_rows_ : nullptr;
+  return stored ? &*stored : nullptr;
 }
 
 std::pair<int64_t, int64_t> Matrix::shape() const { return state_->shape; }

@@ -4,11 +4,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/lazy.h"
 #include "format/matrix_source.h"
 #include "format/tiledb/array_schema.h"
 #include "format/tiledb/timestamped_name.h"
@@ -52,10 +52,8 @@ struct Matrix::State {
   const RowSelection* stored_rows() const;
 
  private:
-  mutable std::once_flag once_;
-  mutable std::shared_ptr<const format::MatrixSource> source_;
-  mutable std::once_flag rows_once_;
-  mutable std::optional<RowSelection> stored_rows_;
+  Lazy<std::shared_ptr<const format::MatrixSource>> source_;
+  Lazy<std::optional<RowSelection>> stored_rows_;
 };
 
 }  // namespace penstock

@@ -49,8 +49,7 @@ uint64_t XDenseReader::in_flight_bytes(uint32_t unit) const {
 }
 
 double XDenseReader::packed_bytes_per_cell() const {
-  std::call_once(sampled_, [&] { packed_bytes_ = sample_packed_bytes(); });
-  return packed_bytes_;
+  return packed_bytes_.get([&] { return sample_packed_bytes(); });
 }
 
 // A few rows of a few units, over the cells that those rows have in the store.

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/lazy.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/column_map.h"
 #include "format/soma/x/dense_array.h"
@@ -41,8 +41,7 @@ class XDenseReader final : public MatrixReader, public std::enable_shared_from_t
   std::vector<int64_t> columns_;
   XColumnMap map_;
   kernel::PackedRowLayout layout_;
-  mutable std::once_flag sampled_;
-  mutable double packed_bytes_ = 0;
+  Lazy<double> packed_bytes_;
 };
 
 class XDenseDecode final : public UnitDecode {

@@ -125,8 +125,7 @@ bool XReader::remote() const { return array_->store().traits().remote; }
 double XReader::packed_bytes_per_cell() const { return sample().packed_bytes; }
 
 const XReader::Sample& XReader::sample() const {
-  std::call_once(sampled_, [&] { sample_ = take_sample(); });
-  return sample_;
+  return sample_.get([&] { return take_sample(); });
 }
 
 XTileBytes XReader::read_tile(XTileId id, std::vector<Buffer>& buffers) const {

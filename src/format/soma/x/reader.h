@@ -3,9 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/lazy.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/array.h"
 #include "format/soma/x/column_map.h"
@@ -48,8 +48,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   kernel::PackedRowLayout layout_;
   XDecodeContext context_;
   mutable XScratchPool scratch_pool_;
-  mutable std::once_flag sampled_;
-  mutable Sample sample_;
+  Lazy<Sample> sample_;
   mutable std::vector<std::atomic<uint64_t>> unit_bytes_;  ///< by unit, 0 until it is asked for
 };
 
