@@ -16,6 +16,7 @@ scvi = pytest.importorskip("scvi")
 
 from penstock.scvi import DataModule, latent  # noqa: E402
 from penstock.scvi.loaders import to_device  # noqa: E402
+from penstock.synthetic import make_experiment  # noqa: E402
 from scvi_experiments import as_anndata, batches_of, same_registry, write_cells  # noqa: E402
 
 
@@ -114,6 +115,31 @@ def test_encoders_and_joined_columns_for_every_key(cells: Oracle, tmp_path: Path
     np.testing.assert_allclose(
         latent(loaded, again).values, loaded.get_latent_representation(), rtol=1e-5
     )
+
+
+def test_a_model_loads_with_categories_in_the_order_of_the_store(tmp_path: Path) -> None:
+    """Enumerations are in no order: an AnnData of the cells has theirs, and so has the registry."""
+    make_experiment(tmp_path / "e", n_cells=400, n_genes=80, n_fragments=2, n_datasets=8)
+    cells = ps.Dataset(tmp_path / "e", batch_size=64)
+    keys = {"batch_key": "dataset_id", "categorical_covariate_keys": ["sex", "assay"]}
+    data = DataModule(cells, **keys)
+    adata = cells.to_anndata()
+    adata.X = adata.X.astype(np.float32)
+    assert not adata.obs["dataset_id"].cat.categories.is_monotonic_increasing
+    model = data.create_model(n_latent=3)
+    model.train(max_epochs=1, datamodule=data, accelerator="cpu", enable_progress_bar=False)
+    model.save(str(tmp_path / "model"))
+    loaded = scvi.model.SCVI.load(str(tmp_path / "model"), adata.copy(), accelerator="cpu")
+    given = loaded.adata_manager.create_torch_dataset()[list(range(adata.n_obs))]
+    (found,) = batches_of(data.predict_dataloader(500))
+    for name, values in given.items():
+        np.testing.assert_array_equal(found[name].numpy(), values, err_msg=name)
+    adata.obs = adata.obs.copy()
+    for name in ("dataset_id", "sex", "assay"):
+        adata.obs[name] = adata.obs[name].cat.remove_unused_categories()
+    scvi.model.SCVI.setup_anndata(adata, **keys)
+    manager = scvi.model.SCVI._setup_adata_manager_store[adata.uns["_scvi_uuid"]]
+    same_registry(data.registry, manager.registry)
 
 
 def test_sparse_batches_train_the_same_model(cells: Oracle) -> None:

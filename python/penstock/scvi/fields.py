@@ -91,7 +91,7 @@ class Field:
         )
 
     def categories(self, dataset: Dataset) -> Array:
-        """Values that occur in the selected cells, sorted.
+        """Values that occur in the selected cells: as an enumeration has them, else sorted.
 
         Raises
         ------
@@ -109,7 +109,10 @@ class Field:
                     "category: leave them out by obs_query, or name one for them by an Encoder"
                 )
         if len(self.columns) == 1:
-            return columns[self.columns[0]].distinct()
+            column = columns[self.columns[0]]
+            found = column.distinct()
+            # As an AnnData of these cells has them, whose Categorical scvi-tools keeps.
+            return column.values[np.isin(column.values, found)] if column.is_enumerated else found
         found = combinations(columns)
         rows = zip(*(found[name].tolist() for name in self.columns), strict=True)
         joined = sorted(BatchEncoder.separator.join(map(str, row)) for row in rows)

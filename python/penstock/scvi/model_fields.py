@@ -132,7 +132,7 @@ class ModelFields:
 
     def register(self, model_class: Any, cells: Dataset) -> Registration:
         """Have scvi-tools write the registry of these cells."""
-        rows = template(cells.var_names, self._categories(cells), self._numbers(cells))
+        rows = template(cells.var_names, self._categories(cells), self._numbers(cells), True)
         return register(model_class, rows, cells.n_obs, self.setup_arguments)
 
     def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:

@@ -62,17 +62,27 @@ class Registration:
         return {name: np.asarray(values) for name, values in state.get("mappings", {}).items()}
 
 
-def template(var_names: Array, categories: Mapping[str, Array], numbers: Sequence[str]) -> Any:
-    """Make an AnnData in which each category occurs, and each number is 1."""
+def template(
+    var_names: Array,
+    categories: Mapping[str, Array],
+    numbers: Sequence[str],
+    keep_order: bool = False,
+) -> Any:
+    """Make an AnnData in which each category occurs, and each number is 1.
+
+    With `keep_order` scvi-tools numbers categories as they are given. It is not for the registry
+    of another model: there scvi-tools takes a Categorical of the same categories in another order
+    for one in the model's order (the codes of covariates are then wrong).
+    """
     import anndata
     import pandas as pd
     import scipy.sparse as sp
 
     rows = _ROWS_OF_A_CATEGORY * max([1, *map(len, categories.values())])
-    obs: dict[str, Any] = {
-        name: pd.Series(np.resize(values, rows), dtype=values.dtype)
-        for name, values in categories.items()
-    }
+    obs: dict[str, Any] = {}
+    for name, values in categories.items():
+        column = pd.Series(np.resize(values, rows), dtype=values.dtype)
+        obs[name] = pd.Categorical(column, categories=values) if keep_order else column
     obs.update({name: np.ones(rows, np.float32) for name in numbers if name not in obs})
     frame = pd.DataFrame(obs, index=pd.RangeIndex(rows))
     frame.index = frame.index.astype(str)
