@@ -193,7 +193,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         ]
         columns = ("case", "method", "needed MB", "needed by stats", "read MB", "opening MB")
         lines += _table((*columns, "read / needed"), reading)
-    for name in ("transforms", "consumer_time"):  # of benchmarks/transforms.py and consumer_time.py
+    # Of scripts of those names, kept by hand but for consumer_time's.
+    for name in ("transforms", "consumer_time", "remote", "uniform_shuffle"):
         other = path.parent / "results" / f"{name}.md"
         if other.exists():
             lines += ["", other.read_text()]

@@ -6,6 +6,7 @@ import http.client
 import http.server
 import json
 import logging
+import os
 import random
 import socket
 import ssl
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 BUCKET = "cells"
 ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
@@ -35,6 +38,19 @@ def client(endpoint: str, service: str = "s3", **keys: str):
         aws_secret_access_key=keys.get("secret_access_key", "testing"),
         config=Config(s3={"addressing_style": "path"}, proxies={}),
     )
+
+
+@contextmanager
+def bare_environment(folder: Path) -> Iterator[None]:
+    """Neither the machine's AWS settings nor its proxies matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("AWS_") or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        patch.setenv("AWS_CONFIG_FILE", str(folder / "none"))
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "none"))
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield
 
 
 @contextmanager
@@ -175,6 +191,7 @@ class FaultProxy:
     def __init__(self, upstream: str | None = None, folder: Path | None = None) -> None:
         self.fault = lambda number, path: None
         self.requests: list[str] = []
+        self.fields: list[dict[str, str]] = []  #: of each request, with names in lower case
         self.etag = '"one"'
         self.upstream = upstream
         self._folder = folder
@@ -219,6 +236,7 @@ class FaultProxy:
         with self._lock:
             number = len(self.requests)
             self.requests.append(handler.path)
+            self.fields.append({name.lower(): text for name, text in handler.headers.items()})
         fault = self.fault(number, handler.path)
         if fault == "reset":
             handler.connection.setsockopt(

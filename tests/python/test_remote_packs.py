@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -18,6 +17,7 @@ pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import (
     BUCKET,
     authentication,
+    bare_environment,
     fault_proxy,
     random_faults,
     s3_server,
@@ -32,14 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAga
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_credentials_of_this_machine(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith("AWS_") or name.lower().endswith("_proxy"):
-                patch.delenv(name)
-        nothing = str(tmp_path_factory.mktemp("home") / "none")
-        patch.setenv("AWS_CONFIG_FILE", nothing)
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with bare_environment(tmp_path_factory.mktemp("home")):
         yield
 
 

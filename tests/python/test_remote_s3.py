@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import time
 
@@ -18,6 +17,7 @@ from remote_servers import (
     ACCESS,
     BUCKET,
     authentication,
+    bare_environment,
     client,
     fault_proxy,
     metadata_service,
@@ -33,15 +33,7 @@ QUICK = {"retry_timeout": 30, "max_attempts": 3, "stall_timeout": 3}
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_credentials_of_this_machine(tmp_path_factory):
-    """Neither the machine's AWS settings nor its proxies matter here."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith("AWS_") or name.lower().endswith("_proxy"):
-                patch.delenv(name)
-        nothing = tmp_path_factory.mktemp("home") / "none"
-        patch.setenv("AWS_CONFIG_FILE", str(nothing))
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nothing))
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with bare_environment(tmp_path_factory.mktemp("home")):
         yield
 
 
