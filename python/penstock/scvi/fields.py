@@ -110,9 +110,11 @@ class Field:
                 )
         if len(self.columns) == 1:
             column = columns[self.columns[0]]
-            found = column.distinct()
+            present = column.distinct()
+            if not column.is_enumerated:
+                return present
             # As an AnnData of these cells has them, whose Categorical scvi-tools keeps.
-            return column.values[np.isin(column.values, found)] if column.is_enumerated else found
+            return column.values[np.isin(column.values, present)]
         found = combinations(columns)
         rows = zip(*(found[name].tolist() for name in self.columns), strict=True)
         joined = sorted(BatchEncoder.separator.join(map(str, row)) for row in rows)
