@@ -132,7 +132,7 @@ struct LoaderStats {
   uint64_t spilled_bytes = 0;
   uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
   uint64_t planned_units = 0;  ///< unit visits of the plan
-  uint64_t planned_bytes_read = 0;  ///< stored size of the units that it visits, each time counted
+  uint64_t planned_bytes_read = 0;  ///< stored size of the units, or parts, that it visits
   uint64_t cached_units = 0;        ///< of `units`, those that a cache had
   uint64_t cached_bytes = 0;        ///< read from it
 };

@@ -164,12 +164,29 @@ constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before 
 /// Of a unit with fewer draws than a row in so many, some tiles may hold none.
 constexpr uint64_t kFewDraws = 16;
 
-/// joinids of the rows that a visit draws, ascending, once each.
-void copy_drawn(const EpochSetup& setup, const plan::Visit& visit, std::vector<int64_t>& ids) {
-  auto rows = setup.sampler->rows(visit);
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  for (const uint32_t row : rows) ids.push_back(setup.rows.at(visit.first_position + row));
+/// Whether a visit may leave out tiles of its unit.
+bool keeps_few_rows(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index) {
+  const plan::Visit& visit = plan.visit(index);
+  return plan.keeps_stored_part(index) ||
+         (setup.sampler != nullptr && visit.unit_rows * kFewDraws < visit.selected_rows);
+}
+
+/// joinids of the rows that a visit keeps, ascending, once each.
+void append_kept(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index,
+                 std::vector<int64_t>& ids) {
+  std::vector<plan::Placement> placements;
+  plan.place(index, placements);
+  const uint64_t first = plan.visit(index).first_position;
+  for (size_t i = 0; i < placements.size(); ++i) {
+    if (i != 0 && placements[i].row == placements[i - 1].row) continue;
+    ids.push_back(setup.rows.at(first + placements[i].row));
+  }
+}
+
+RowSelection selection_of(std::vector<int64_t>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return RowSelection::from_sorted(ids);
 }
 
 }  // namespace
@@ -177,21 +194,19 @@ void copy_drawn(const EpochSetup& setup, const plan::Visit& visit, std::vector<i
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
   if (setup.sampler == nullptr && setup.first_batch == 0 && plan.row_count() == setup.rows.size())
     return setup.reader->bytes_needed(setup.rows);
-  // A part of a shuffled unit touches all its tiles, near enough: count the units as whole.
+  // Rows of a unit in no order touch all its tiles, near enough: count those units as whole.
   std::vector<std::pair<uint64_t, uint32_t>> units;
   std::vector<int64_t> ids;
   for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
-    const plan::Visit& visit = plan.visit(i);
-    if (setup.sampler != nullptr && visit.unit_rows * kFewDraws < visit.selected_rows) {
-      copy_drawn(setup, visit, ids);
-      continue;
+    if (keeps_few_rows(setup, plan, i)) {
+      append_kept(setup, plan, i, ids);
+    } else {
+      units.emplace_back(plan.visit(i).first_position, plan.visit(i).selected_rows);
     }
-    units.emplace_back(visit.first_position, visit.selected_rows);
   }
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
-  std::sort(ids.begin(), ids.end());
-  RowSelection touched = RowSelection::from_sorted(ids);
+  RowSelection touched = selection_of(ids);
   ids.clear();
   for (size_t i = 0; i < units.size(); ++i) {
     setup.rows.copy_positions(units[i].first, units[i].second, ids);
@@ -200,6 +215,20 @@ uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
     ids.clear();
   }
   return setup.reader->bytes_needed(touched);
+}
+
+uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan,
+                       std::span<const plan::FetchUnit> units) {
+  uint64_t bytes = 0;
+  std::vector<int64_t> ids;
+  for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
+    if (plan.keeps_stored_part(i)) {
+      append_kept(setup, plan, i, ids);
+    } else {
+      bytes += units[plan.visit(i).unit].stored_bytes;
+    }
+  }
+  return ids.empty() ? bytes : bytes + setup.reader->bytes_needed(selection_of(ids));
 }
 
 RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {

@@ -38,9 +38,7 @@ EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
   set_batch_count(plan_.batch_count());
-  for (size_t i = plan_.earliest_visit(setup_.first_batch); i < plan_.visit_count(); ++i) {
-    planned_bytes_read_ += source.units()[plan_.visit(i).unit].stored_bytes;
-  }
+  planned_bytes_read_ = bytes_planned(setup_, plan_, source.units());
 }
 
 EpochStream::~EpochStream() { end(); }

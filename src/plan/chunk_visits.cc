@@ -113,9 +113,10 @@ ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& op
     visits.add_block(std::span(pieces).subspan(begin, count));
   }
   if (share.repeats_row && !pieces.empty()) {
-    // A visit's first row again.
+    // One of a visit's rows again.
     auto& all = visits.visits();
     Visit& visit = all[random.below(all.size())];
+    visit.repeated_row = static_cast<uint32_t>(random.below(visit.unit_rows));
     if (!is_empty) ++visit.part_end;
     visit.repeats_row = true;
   }

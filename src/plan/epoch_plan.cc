@@ -148,8 +148,7 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
   return hash;
 }
 
-// A plain shuffle, a quarter of the time of a KeyedPermutation; whoever reads a unit decodes all of
-// its rows anyway.
+// A plain shuffle, a quarter of the time of a KeyedPermutation; all of these rows are wanted.
 std::vector<uint32_t> shuffled_rows(uint64_t key, uint32_t count) {
   std::vector<uint32_t> rows(count);
   RandomStream random(key);
@@ -184,7 +183,7 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
     reach_ = block_reach(layout_, batches_);
   } else {
     visits_ = plan_visits(units, options_);
-    stored_parts_ = parts_are_stored_rows(units.size());
+    stored_parts_ = !options_.shuffle || parts_are_stored_rows(units.size());
     spread_ = clamp_spread(spread, visits_.size(), options_);
     layout_ = layout_of(visits_, spread_, options_);
     batches_ = batch_cut(units, layout_.row_count(), options_);
@@ -234,10 +233,11 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
   out.resize(visit.row_count());
   if (!options_.shuffle) {
     for_each_slot(visit_index, [&](uint64_t index, uint64_t slot) {
-      const uint64_t row = (visit.part_begin + index) % visit.unit_rows;
+      const bool repeats = index == visit.own_rows();
+      const uint64_t row = repeats ? visit.repeated_row : visit.part_begin + index;
       out[static_cast<size_t>(index)] = {static_cast<uint32_t>(row), slot};
     });
-    if (visit.part_end > visit.unit_rows) std::sort(out.begin(), out.end(), by_row);
+    if (visit.repeats_row) std::sort(out.begin(), out.end(), by_row);
     return;
   }
   const auto rows = dealt_rows(visit_index);
@@ -315,7 +315,7 @@ std::vector<uint32_t> EpochPlan::chunk_rows(size_t visit_index) const {
   return rows;
 }
 
-// A row that kPad repeats is the last.
+// The row that kPad repeats is the last.
 std::vector<uint32_t> EpochPlan::dealt_rows(size_t visit_index) const {
   const Visit& visit = visits_[visit_index];
   const uint32_t unit_rows = visit.unit_rows;
@@ -324,18 +324,18 @@ std::vector<uint32_t> EpochPlan::dealt_rows(size_t visit_index) const {
       visit.repeat);
   std::vector<uint32_t> rows;
   if (stored_parts_) {
-    rows = shuffled_rows(hash_combine(key, visit.part_begin),
-                         visit.row_count() - (visit.repeats_row ? 1 : 0));
-    if (visit.repeats_row) rows.push_back(visit.row_count() - 1);
+    rows = shuffled_rows(hash_combine(key, visit.part_begin), visit.own_rows());
     for (uint32_t& row : rows) {
       row = static_cast<uint32_t>((uint64_t{visit.part_begin} + row) % unit_rows);
     }
+    if (visit.repeats_row) rows.push_back(visit.repeated_row);
   } else {  // whoever has a part of the unit sees the same permutation
     const auto order = shuffled_rows(key, unit_rows);
-    rows.resize(visit.row_count());
+    rows.resize(visit.own_rows());
     for (uint32_t i = 0; i < rows.size(); ++i) {
       rows[i] = order[(uint64_t{visit.part_begin} + i) % unit_rows];
     }
+    if (visit.repeats_row) rows.push_back(order[visit.repeated_row]);
   }
   if (chunks_ != nullptr || sampler_ != nullptr) {
     const auto listed = chunks_ != nullptr ? chunk_rows(visit_index) : sampler_->rows(visit);

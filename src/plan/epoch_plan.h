@@ -82,10 +82,13 @@ struct Visit {
   uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
-  bool repeats_row = false;   ///< the last row of the part is the one that kPad repeats
+  /// The part's last row is not that of the part but repeated_row, for kPad.
+  bool repeats_row = false;
+  uint32_t repeated_row = 0;  ///< in the order that the part is of
   uint32_t selected_rows = 0;
   uint32_t repeat = 0;
   uint32_t row_count() const { return part_end - part_begin; }
+  uint32_t own_rows() const { return row_count() - (repeats_row ? 1 : 0); }
 };
 
 /// Where one row of a visit goes.
@@ -126,6 +129,11 @@ class EpochPlan {
   uint32_t spread() const noexcept { return spread_; }
   size_t visit_count() const noexcept { return visits_.size(); }
   const Visit& visit(size_t index) const { return visits_[index]; }
+  /// Whether a visit keeps some of its unit's rows only, neighbours as they are stored.
+  bool keeps_stored_part(size_t index) const {
+    return stored_parts_ && chunks_ == nullptr &&
+           visits_[index].own_rows() < visits_[index].unit_rows;
+  }
 
   /// Placements of a visit's rows, one for each row kept (a padded row may come twice, a drawn one
   /// as often as it was drawn), ascending by row, then slot. Replaces what is in `out`. Safe from

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -198,7 +199,8 @@ TEST(EpochPlan, EveryRowOnceForThousandsOfShapes) {
 
 TEST(EpochPlan, EveryRowOnceForAllSmallShapes) {
   Rng rng(2);
-  for (uint64_t rows = 0; rows <= 9; ++rows) {
+  for (const uint64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 40, 41}) {
+    const uint64_t most = rows < 40 ? 4 : 2;  // rows of a unit: 20 units or more of 40
     for (uint32_t world = 1; world <= 4; ++world) {
       for (uint32_t workers = 1; workers <= 3; ++workers) {
         for (uint32_t batch = 1; batch <= 4; ++batch) {
@@ -206,7 +208,7 @@ TEST(EpochPlan, EveryRowOnceForAllSmallShapes) {
             std::vector<UnitRows> units;
             for (uint64_t first = 0; first < rows;) {
               const auto count =
-                  static_cast<uint32_t>(1 + rng() % std::min<uint64_t>(4, rows - first));
+                  static_cast<uint32_t>(1 + rng() % std::min<uint64_t>(most, rows - first));
               units.push_back({static_cast<uint32_t>(units.size()), first, count, count * 7});
               first += count;
             }
@@ -482,39 +484,53 @@ TEST(EpochPlan, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
 
 // Each as often as another, in the long run: where parts of units are stored rows and where not,
 // with ranks that share units and with workers that do not.
-TEST(EpochPlan, AnyRowMayBeLeftOut) {
+TEST(EpochPlan, AnyRowMayBeLeftOutOrRepeated) {
   for (const uint32_t unit_count : {8u, 20u, 160u}) {
     for (const auto& [world, workers] : {std::pair{3u, 1u}, {7u, 1u}, {1u, 3u}}) {
-      SCOPED_TRACE(std::to_string(unit_count) + " units, world " + std::to_string(world) +
-                   ", workers " + std::to_string(workers));
-      std::vector<UnitRows> units;
-      const uint32_t own = 320 / unit_count;
-      for (uint32_t i = 0; i < unit_count; ++i) units.push_back({i, uint64_t{i} * own, own, 100});
-      std::vector<uint32_t> left_out(320);
-      uint64_t total = 0;
-      for (uint64_t epoch = 0; epoch < 1500; ++epoch) {
-        EpochOptions options;
-        options.epoch = epoch;
-        options.batch_size = 9;
-        options.drop_last = true;
-        std::vector<uint32_t> taken(320);
-        for (uint32_t rank = 0; rank < world; ++rank) {
-          for (uint32_t worker = 0; worker < workers; ++worker) {
-            options.shape = {world, rank, workers, worker};
-            const EpochPlan plan(units, options, 5);
-            for (const uint64_t position : sequence_of(plan)) ++taken[position];
+      for (const Uneven uneven : {Uneven::kDrop, Uneven::kPad}) {
+        if (world == 1 && uneven == Uneven::kPad) continue;  // nothing is repeated
+        SCOPED_TRACE(std::to_string(unit_count) + " units, world " + std::to_string(world) +
+                     ", workers " + std::to_string(workers));
+        std::vector<UnitRows> units;
+        const uint32_t own = 320 / unit_count;
+        for (uint32_t i = 0; i < unit_count; ++i) {
+          units.push_back({i, uint64_t{i} * own, own, 100});
+        }
+        std::vector<uint32_t> times(320);  // left out, or repeated
+        for (uint64_t epoch = 0; epoch < 1500; ++epoch) {
+          EpochOptions options;
+          options.epoch = epoch;
+          options.batch_size = 9;
+          options.uneven = uneven;
+          options.drop_last = uneven == Uneven::kDrop;
+          std::vector<uint32_t> taken(320);
+          for (uint32_t rank = 0; rank < world; ++rank) {
+            for (uint32_t worker = 0; worker < workers; ++worker) {
+              options.shape = {world, rank, workers, worker};
+              const EpochPlan plan(units, options, 5);
+              const auto sequence = sequence_of(plan);
+              const uint64_t repeated = plan.repeated_slot().value_or(UINT64_MAX);
+              for (uint64_t slot = 0; slot < sequence.size(); ++slot) {
+                if (slot != repeated) ++taken[sequence[slot]];
+                if (slot == repeated) ++times[sequence[slot]];
+              }
+            }
+          }
+          for (size_t row = 0; row < taken.size(); ++row) {
+            ASSERT_LE(taken[row], 1u);
+            if (uneven == Uneven::kPad) {
+              ASSERT_EQ(taken[row], 1u);
+            } else {
+              times[row] += 1 - taken[row];
+            }
           }
         }
-        for (size_t row = 0; row < taken.size(); ++row) {
-          ASSERT_LE(taken[row], 1u);
-          left_out[row] += 1 - taken[row];
-          total += 1 - taken[row];
+        const double mean =
+            static_cast<double>(std::accumulate(times.begin(), times.end(), uint64_t{0})) / 320;
+        EXPECT_GT(mean, 4);
+        for (size_t row = 0; row < times.size(); ++row) {
+          EXPECT_NEAR(times[row], mean, 6 * std::sqrt(mean)) << "row " << row;
         }
-      }
-      const double mean = static_cast<double>(total) / 320;
-      EXPECT_GT(mean, 10);
-      for (size_t row = 0; row < left_out.size(); ++row) {
-        EXPECT_NEAR(left_out[row], mean, 6 * std::sqrt(mean)) << "row " << row;
       }
     }
   }

@@ -15,11 +15,14 @@ uint64_t bytes_of_part(const UnitRows& unit, uint64_t rows) {
 }
 
 Visit visit_part(const UnitRows& unit, uint32_t part_begin, uint32_t part_end) {
-  return {unit.unit,      unit.first_position,
-          unit.row_count, part_begin,
-          part_end,       bytes_of_part(unit, part_end - part_begin),
-          false,          unit.selected_rows(),
-          unit.repeat};
+  return {.unit = unit.unit,
+          .first_position = unit.first_position,
+          .unit_rows = unit.row_count,
+          .part_begin = part_begin,
+          .part_end = part_end,
+          .packed_bytes = bytes_of_part(unit, part_end - part_begin),
+          .selected_rows = unit.selected_rows(),
+          .repeat = unit.repeat};
 }
 
 // Rows [part_begin, part_end) of units[index], in the unit's order of the epoch (part_begin).
@@ -30,21 +33,21 @@ struct Piece {
   bool leaves_out;  // rows of the unit that nobody takes
 };
 
-// Rows of the stream between two shares, which nobody takes.
+// Rows of the stream between two ranks, which nobody takes.
 struct Gap {
   uint64_t begin;
   uint64_t end;
 };
 
-std::vector<Gap> gaps_of(uint64_t rows, const EpochOptions& options) {
+std::vector<Gap> gaps_of(uint64_t rows, EpochOptions options) {
   std::vector<Gap> gaps;
+  if (options.uneven == Uneven::kExact) return gaps;
+  options.shape.num_workers = 1;  // there are none between the workers of a rank
   uint64_t position = 0;
   for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
-    for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
-      const Share share = share_of(rows, options, rank, worker);
-      if (share.begin > position) gaps.push_back({position, share.begin});
-      position = share.end;
-    }
+    const Share share = share_of(rows, options, rank, 0);
+    if (share.begin > position) gaps.push_back({position, share.begin});
+    position = share.end;
   }
   if (position < rows) gaps.push_back({position, rows});
   return gaps;
@@ -198,9 +201,12 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
         options.shuffle ? static_cast<uint32_t>(random.below(unit.row_count)) : unit.row_count - 1;
     visits.push_back(visit_part(unit, row, row + 1));
     visits.back().repeats_row = true;
+    visits.back().repeated_row = row;
     return;
   }
   Visit& visit = options.shuffle ? visits[random.below(visits.size())] : visits.back();
+  visit.repeated_row =
+      options.shuffle ? static_cast<uint32_t>(random.below(visit.unit_rows)) : visit.part_end - 1;
   ++visit.part_end;
   visit.repeats_row = true;
   visit.packed_bytes += visit.packed_bytes / (visit.row_count() - 1);

@@ -104,6 +104,32 @@ def test_workers_of_hardly_any_units_share_them(tiled) -> None:
         assert {joinid * 6 // ds.n_obs for joinid in joinids} == set(range(6))
 
 
+@pytest.mark.parametrize("arguments", [{}, {"drop_last": True}, {"shuffle": False}, {"seed": 7}])
+def test_ranks_that_share_units_read_parts_of_them(tmp_path: Path, arguments: dict) -> None:
+    """Each needs the tiles of its own cells, and reads little else."""
+    path = write_small_tiles(tmp_path / "experiment", 1_600, 600, per_cell=96)
+    alone = dataset(path, **arguments)
+    assert 16 <= alone.plan().planned_units < 64  # fewer than a rank has of its own
+    list(alone)
+    for world in (2, 4):
+        read = 0
+        for rank in range(world):
+            ds = dataset(path, rank=rank, world_size=world, **arguments)
+            mine = [obs["soma_joinid"] for _, obs in ds]
+            stats = ds.stats
+            assert 1 <= stats.read_amplification <= 1.2, stats
+            assert stats.bytes_read == pytest.approx(stats.planned_bytes_read, rel=0.2)
+            # What those cells need is what an epoch of them alone says it needs.
+            cells = np.sort(np.concatenate(mine))
+            assert (
+                stats.bytes_needed
+                == dataset(path, obs_query=ps.AxisQuery(coords=(cells,))).plan().bytes_needed
+            )
+            read += stats.bytes_read
+        most = 0.95 if "drop_last" in arguments else 0.85
+        assert read < most * world * alone.stats.bytes_read
+
+
 def bytes_read_by_the_system() -> int:
     """rchar: what this process has read, and its children that have ended."""
     text = Path(f"/proc/{os.getpid()}/io").read_text()

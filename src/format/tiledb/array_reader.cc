@@ -90,7 +90,7 @@ bool has_dictionary_filter(const codec::FilterPipeline& filters) {
 ArrayReader::ArrayReader(ArrayDirectory directory, unsigned threads)
     : directory_(std::move(directory)),
       threads_(thread_count(threads)),
-      lazy_(std::make_unique<Lazy>()) {}
+      lazy_(std::make_unique<OnDemand>()) {}
 
 ArrayReader::~ArrayReader() = default;
 
@@ -186,7 +186,7 @@ void ArrayReader::find_outside_domain() {
 }
 
 const std::vector<ColumnInfo>& ArrayReader::columns() const {
-  std::call_once(lazy_->columns_once, [&] {
+  return lazy_->columns.get([&] {
     std::vector<ColumnInfo> infos;
     const auto add = [&](const std::string& name, DataType type, bool is_index) -> ColumnInfo& {
       ColumnInfo info;
@@ -215,9 +215,8 @@ const std::vector<ColumnInfo>& ArrayReader::columns() const {
       info.ordered = values->ordered;
       info.type = values->type;
     }
-    lazy_->columns = std::move(infos);
+    return infos;
   });
-  return lazy_->columns;
 }
 
 const ColumnInfo& ArrayReader::column(std::string_view name) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "format/tiledb/array_directory.h"
+#include "format/tiledb/array_reader_overlap.h"
 #include "format/tiledb/array_schema.h"
 #include "format/tiledb/condition_evaluation.h"
 #include "format/tiledb/fragment_metadata.h"
@@ -88,12 +89,13 @@ class ArrayReader {
  private:
   struct Run;      // tiles of one fragment that are read together
   class RunCells;  // a run while it is read
-  struct Lazy;
+  struct OnDemand;
 
   ArrayReader(ArrayDirectory directory, unsigned threads);
   void open_fragments(const ArraySchemas& schemas);
   void find_overlaps();
   void find_outside_domain();
+  const ReplacedCells& replaced_cells() const;
 
   std::shared_ptr<const Categories> categories(const Attribute& attribute) const;
   std::vector<std::string> column_names(const ArrayReadRequest& request) const;
@@ -117,7 +119,7 @@ class ArrayReader {
   std::vector<uint8_t> outside_;      // by fragment: some cells may lie outside the current domain
   bool ascending_ = false;
   DeleteFilter deletes_;
-  std::unique_ptr<Lazy> lazy_;
+  std::unique_ptr<OnDemand> lazy_;
 };
 
 /// Columns of an array at a path or URI (empty: all), visible in [timestamp_start, timestamp_end].

@@ -6,21 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "base/lazy.h"
 #include "format/tiledb/array_reader.h"
 #include "format/tiledb/array_reader_overlap.h"
 
 namespace penstock::format::tiledb {
 
 /// What an ArrayReader loads when it is first needed.
-struct ArrayReader::Lazy {
-  std::once_flag columns_once;
-  std::vector<ColumnInfo> columns;
+struct ArrayReader::OnDemand {
+  Lazy<std::vector<ColumnInfo>> columns;
 
   std::mutex categories_mutex;
   std::map<std::string, std::shared_ptr<const Categories>> categories;  // by enumeration
 
-  std::once_flag replaced_once;
-  ReplacedCells replaced;
+  Lazy<ReplacedCells> replaced;
 };
 
 }  // namespace penstock::format::tiledb

@@ -121,9 +121,10 @@ class ArrayReader::RunCells {
   void drop_replaced() {
     if (reader_.overlapping_[run_.fragment] != 0) {
       size_t begin = 0;
+      const ReplacedCells& replaced = reader_.replaced_cells();
       for (const uint64_t tile : run_.tiles) {
-        const auto found = reader_.lazy_->replaced.find({run_.fragment, tile});
-        if (found != reader_.lazy_->replaced.end()) {
+        const auto found = replaced.find({run_.fragment, tile});
+        if (found != replaced.end()) {
           for (size_t i = 0; i < found->second.size(); ++i) {
             if (found->second[i] != 0) keep_[begin + i] = 0;
           }
@@ -306,15 +307,19 @@ Table ArrayReader::read_run(const Run& run, const ArrayReadRequest& request,
   return cells.take(names);
 }
 
+const ReplacedCells& ArrayReader::replaced_cells() const {
+  return lazy_->replaced.get([&]() -> ReplacedCells {
+    if (std::count(overlapping_.begin(), overlapping_.end(), 1) == 0) return {};
+    return find_replaced_cells(*directory_.store(), *schema_, fragments_, overlapping_,
+                               directory_.time_range(), threads_);
+  });
+}
+
 size_t ArrayReader::read_runs(const ArrayReadRequest& request,
                               const std::function<void(size_t run, Table&& table)>& consume) const {
   if (schema_->dense()) throw Internal("read_runs of a dense array, " + path());
   const std::vector<std::string> names = column_names(request);
-  std::call_once(lazy_->replaced_once, [&] {
-    if (std::count(overlapping_.begin(), overlapping_.end(), 1) == 0) return;
-    lazy_->replaced = find_replaced_cells(*directory_.store(), *schema_, fragments_, overlapping_,
-                                          directory_.time_range(), threads_);
-  });
+  (void)replaced_cells();  // not by one of the threads below while the others wait for it
   std::vector<std::string> read = names;
   if (request.filter != nullptr) {
     read.insert(read.end(), request.filter->columns().begin(), request.filter->columns().end());
