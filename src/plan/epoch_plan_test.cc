@@ -199,7 +199,7 @@ TEST(EpochPlan, EveryRowOnceForThousandsOfShapes) {
 
 TEST(EpochPlan, EveryRowOnceForAllSmallShapes) {
   Rng rng(2);
-  for (const uint64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 40, 41}) {
+  for (const uint64_t rows : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 40u, 41u}) {
     const uint64_t most = rows < 40 ? 4 : 2;  // rows of a unit: 20 units or more of 40
     for (uint32_t world = 1; world <= 4; ++world) {
       for (uint32_t workers = 1; workers <= 3; ++workers) {
