@@ -1,54 +1,18 @@
 #include "io/http/curl_easy.h"
 
 #include <penstock/error.h>
-#include <sys/stat.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+
+#include "io/http/certificates.h"
 
 namespace penstock::io {
 namespace {
 
 constexpr size_t kMaxText = 16 << 20;  // listings have at most 1,000 keys of 1 KiB
 constexpr size_t kMaxHeaderLines = 256;
-
-struct Certificates {
-  std::string file, folder;
-};
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-bool is_there(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0;
-}
-
-// What curl was built with is where its builder kept certificates, which is not where a wheel runs.
-const Certificates& certificates() {
-  static const Certificates found = [] {
-    Certificates result;
-    for (const char* name : {"CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"}) {
-      if (result.file.empty()) result.file = environment(name);
-    }
-    result.folder = environment("SSL_CERT_DIR");
-    if (!result.file.empty() || !result.folder.empty()) return result;
-    for (const char* path :
-         {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-          "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem",
-          "/etc/pki/tls/cacert.pem", "/etc/ssl/cert.pem"}) {
-      if (!is_there(path)) continue;
-      result.file = path;
-      return result;
-    }
-    if (is_there("/etc/ssl/certs")) result.folder = "/etc/ssl/certs";
-    return result;
-  }();
-  return found;
-}
 
 // Will not be better the next time.
 bool is_final(CURLcode code) {
@@ -127,8 +91,16 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
 #if LIBCURL_VERSION_NUM >= 0x075700
   set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name to be resolved
 #endif
-  if (!certificates().file.empty()) set(CURLOPT_CAINFO, certificates().file.c_str());
-  if (!certificates().folder.empty()) set(CURLOPT_CAPATH, certificates().folder.c_str());
+  if (const Certificates& trusted = certificates(); !trusted.empty()) {
+    // Null where there is none, else curl adds what it was built with, and fails if that is
+    // missing.
+    const char* const file = trusted.file.empty() ? nullptr : trusted.file.c_str();
+    const char* const folder = trusted.folder.empty() ? nullptr : trusted.folder.c_str();
+    set(CURLOPT_CAINFO, file);
+    set(CURLOPT_CAPATH, folder);
+    set(CURLOPT_PROXY_CAINFO, file);
+    set(CURLOPT_PROXY_CAPATH, folder);
+  }
   set(CURLOPT_HEADERFUNCTION, &CurlEasy::on_header);
   set(CURLOPT_HEADERDATA, this);
   set(CURLOPT_WRITEFUNCTION, &CurlEasy::on_body);
@@ -185,6 +157,9 @@ HttpResponse CurlEasy::finish(CURLcode code) {
     response_.failure = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
     response_.stalled = code == CURLE_OPERATION_TIMEDOUT;
     response_.refused = is_final(code);
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+      response_.failure += " (" + describe(certificates()) + ")";
+    }
   }
   return std::move(response_);
 }
