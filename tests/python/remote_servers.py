@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import http.server
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from loopback_http import Handler, LoopbackServer
 
 BUCKET = "cells"
 ACCESS = {"access_key_id": "testing", "secret_access_key": "testing"}
@@ -126,35 +126,24 @@ class MetadataService:
         self.give(keys)
         service = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def log_message(self, *arguments) -> None:
-                pass
-
-            def _answer(self, text: str) -> None:
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
+        class Metadata(Handler):
             def do_PUT(self) -> None:
                 service.tokens.append(self.headers["X-aws-ec2-metadata-token-ttl-seconds"])
-                self._answer("the-token")
+                self.answer(b"the-token")
 
             def do_GET(self) -> None:
                 token = self.headers.get("X-aws-ec2-metadata-token")
                 service.tokens.append(token or self.headers["Authorization"])
                 role = self.path.endswith("security-credentials/")
-                self._answer("reader" if role else service._keys())
+                self.answer(b"reader" if role else service._keys())
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._thread.start()
+        self._server = LoopbackServer(Metadata)
+        self.url = self._server.url
 
     def give(self, keys: dict[str, str]) -> None:
         self._given = keys
 
-    def _keys(self) -> str:
+    def _keys(self) -> bytes:
         self.answers += 1
         end = datetime.now(UTC) + timedelta(seconds=self.seconds_left)
         return json.dumps(
@@ -164,12 +153,10 @@ class MetadataService:
                 "Token": "",
                 "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
-        )
+        ).encode()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
 
 @contextmanager
@@ -198,39 +185,25 @@ class FaultProxy:
         self._stop = threading.Event()
         proxy = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Proxy(Handler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
-
-            def log_message(self, *arguments) -> None:
-                pass
 
             def do_GET(self) -> None:
                 proxy._serve(self)
 
-        class Server(http.server.ThreadingHTTPServer):
-            def handle_error(self, *arguments) -> None:
-                pass  # clients that left; a defect of the proxy shows in what they get
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
         self._lock = threading.Lock()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._thread.start()
+        self._server = LoopbackServer(Proxy)
+        self.url = self._server.url
 
     def use_tls(self, context: ssl.SSLContext) -> None:
         """Before the first request."""
-        plain = self._server.socket
-        self._server.socket = context.wrap_socket(
-            plain, server_side=True, do_handshake_on_connect=False
-        )
+        self._server.use_tls(context)
+        self.url = self._server.url
 
     def close(self) -> None:
         self._stop.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def _serve(self, handler) -> None:
         with self._lock:

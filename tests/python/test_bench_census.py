@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pyarrow as pa
 import pytest
 import tiledbsoma
 from conftest import Oracle
+from loopback_http import Handler, serving
 from penstock import CorruptData, IoError, NotFound, census
 from penstock.bench.target import COLLECTION
 from penstock.census import find_release
@@ -25,23 +24,13 @@ def served(tmp_path: Path) -> Iterator[tuple[str, dict]]:
     """(address, entries): a release directory whose entries a test may change."""
     entries: dict = {"stable": "2023-12-15", "latest": "stable", "loop": "pool", "pool": "loop"}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Directory(Handler):
         def do_GET(self) -> None:
             body = b"<html>" if self.path == "/html" else json.dumps(entries).encode()
-            self.send_response(404 if self.path == "/none" else 200)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, 404 if self.path == "/none" else 200)
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/release.json", entries
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Directory) as url:
+        yield f"{url}/release.json", entries
 
 
 def test_releases(served: tuple[str, dict]) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from conftest import collect, write_small_tiles
+from loopback_http import Handler, serving
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import BUCKET, authentication, bare_environment, fault_proxy, s3_server, upload
@@ -59,27 +58,13 @@ def sign_on_service(answer: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Gives keys as AWS's portal of single sign-on does; its address, and the tokens that it saw."""
     tokens: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
+    class Portal(Handler):
         def do_GET(self) -> None:
             tokens.append(self.headers["x-amz-sso_bearer_token"])
-            body = json.dumps({"roleCredentials": answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(json.dumps({"roleCredentials": answer}).encode())
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", tokens
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Portal) as url:
+        yield url, tokens
 
 
 def test_keys_of_single_sign_on(

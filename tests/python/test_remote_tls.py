@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import http.server
 import ipaddress
 import os
 import select
@@ -12,12 +11,12 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from loopback_http import Handler, serving
 from penstock.index_manifest import write_index
 from remote_servers import fault_proxy
 
@@ -34,7 +33,7 @@ except ps.IoError as error:
 """
 
 
-def opened(url: str, **environment: str) -> str:
+def opened(url: str, within: list[str] | None = None, **environment: str) -> str:
     """What a process says that opens the address; it has no proxies or certificates but those."""
     kept = {
         name: value
@@ -42,7 +41,7 @@ def opened(url: str, **environment: str) -> str:
         if not name.lower().endswith("_proxy") and "CA_BUNDLE" not in name and "SSL_" not in name
     }
     done = subprocess.run(
-        [sys.executable, "-c", OPEN, url],
+        [*(within or []), sys.executable, "-c", OPEN, url],
         env={**kept, **environment}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -90,15 +89,12 @@ def served(soma_small, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def connect_proxy() -> Iterator[tuple[str, list[str]]]:
+def connect_proxy(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[str]]]:
     """A proxy, and what it was asked for: whole URLs, or CONNECT and a host."""
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Proxy(Handler):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *arguments) -> None:
-            pass
 
         def _connected(self, address: str) -> socket.socket:
             host, port = address.rsplit(":", 1)
@@ -129,36 +125,118 @@ def connect_proxy() -> Iterator[tuple[str, list[str]]]:
                     piece = side.recv(65_536)
                     if not piece:
                         return
+                    if isinstance(side, ssl.SSLSocket):  # has more that select does not see
+                        piece += side.recv(side.pending()) if side.pending() else b""
                     sides[side].sendall(piece)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Proxy, tls) as url:
+        yield url, asked
+
+
+def tls_context(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    return context
 
 
 @contextmanager
 def tls_server(folder: Path, certificate: tuple[Path, Path]) -> Iterator[str]:
     with fault_proxy(folder=folder) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*certificate)
-        server.use_tls(context)
-        yield server.url.replace("http://", "https://")
+        server.use_tls(tls_context(certificate))
+        yield server.url
 
 
-def test_certificates_are_those_of_the_environment(served: Path, certificate) -> None:
+def hashed_folder(path: Path, certificate: Path) -> Path:
+    """A folder with the certificate under the name at which OpenSSL looks, as `openssl rehash`."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the openssl command, which knows the hashes, is not installed")
+    path.mkdir(parents=True)
+    shutil.copy(certificate, path / "of-a-test.pem")
+    subprocess.run(["openssl", "rehash", str(path)], check=True, capture_output=True)
+    (link,) = (each for each in path.iterdir() if each.is_symlink())
+    assert link.suffix == ".0"
+    return path
+
+
+def machine_with(etc: Path) -> list[str]:
+    """What a command is prefixed with to see these files as its /etc, and the network as it is."""
+    if (cache := Path("/etc/ld.so.cache")).exists():
+        shutil.copy(cache, etc)  # libraries stay where they are
+    prefix = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+              'mount --bind "$0" /etc && exec "$@"', str(etc)]  # fmt: skip
+    try:
+        tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("the unshare command is not installed")
+    if tried.returncode != 0:
+        pytest.skip(f"no mount namespaces here: {tried.stderr.strip()}")
+    return prefix
+
+
+def test_certificates_are_those_of_the_environment(
+    served: Path, certificate, tmp_path: Path
+) -> None:
     with tls_server(served, certificate) as url:
         said = opened(f"{url}/exp")
         assert said.startswith("IoError no connection")
         assert "certificate" in said
+        assert "SSL_CERT_FILE" in said
         for name in ("CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"):
             assert opened(f"{url}/exp", **{name: str(certificate[0])}) == "cells 300\n", name
+            said = opened(f"{url}/exp", **{name: str(tmp_path / "none.pem")})
+            assert said.startswith("IoError no connection")
+            assert f"none.pem certifies, as {name} says" in said
+
+
+def test_certificates_are_those_of_a_folder(served: Path, certificate, tmp_path: Path) -> None:
+    hashed = hashed_folder(tmp_path / "hashed", certificate[0])
+    (tmp_path / "other").mkdir()
+    shutil.copy(certificate[0], tmp_path / "other")  # under a name that says nothing
+    with tls_server(served, certificate) as url:
+        assert opened(f"{url}/exp", SSL_CERT_DIR=str(hashed)) == "cells 300\n"
+        both = f"{tmp_path / 'other'}:{hashed}"
+        assert opened(f"{url}/exp", SSL_CERT_DIR=both) == "cells 300\n"
+        said = opened(f"{url}/exp", SSL_CERT_DIR=str(tmp_path / "other"))
+        assert said.startswith("IoError no connection")
+        assert "other certifies, as SSL_CERT_DIR says" in said
+
+
+@pytest.mark.parametrize(
+    "kept_at",
+    [
+        "pki/tls/certs/ca-bundle.crt",
+        "ssl/ca-bundle.pem",
+        "ssl/certs/",
+        "pki/tls/certs/",
+    ],
+)
+def test_certificates_are_where_this_system_keeps_them(
+    served: Path, certificate, tmp_path: Path, kept_at: str
+) -> None:
+    """Wherever the libcurl in use was built to look."""
+    etc = tmp_path / "etc"
+    if kept_at.endswith("/"):
+        hashed_folder(etc / kept_at, certificate[0])
+    else:
+        (etc / kept_at).parent.mkdir(parents=True)
+        shutil.copy(certificate[0], etc / kept_at)
+    with tls_server(served, certificate) as url:
+        assert opened(f"{url}/exp", within=machine_with(etc)) == "cells 300\n"
+
+
+def test_certificates_of_the_environment_where_the_system_has_none(
+    served: Path, certificate, tmp_path: Path
+) -> None:
+    (tmp_path / "etc").mkdir()
+    bare = machine_with(tmp_path / "etc")
+    hashed = str(hashed_folder(tmp_path / "hashed", certificate[0]))
+    with tls_server(served, certificate) as url:
+        said = opened(f"{url}/exp", within=bare)
+        assert said.startswith("IoError no connection")
+        assert "install ca-certificates, or set SSL_CERT_FILE" in said
+        assert opened(f"{url}/exp", within=bare, SSL_CERT_DIR=hashed) == "cells 300\n"
+        file = str(certificate[0])
+        assert opened(f"{url}/exp", within=bare, SSL_CERT_FILE=file) == "cells 300\n"
 
 
 def test_proxies_are_those_of_the_environment(served: Path, certificate) -> None:
@@ -176,3 +254,12 @@ def test_proxies_are_those_of_the_environment(served: Path, certificate) -> None
             said = opened(f"{url}/exp", https_proxy=proxy, SSL_CERT_FILE=str(certificate[0]))
             assert said == "cells 300\n"
             assert set(asked) == {"CONNECT " + url.removeprefix("https://")}
+            # A proxy that is itself reached by TLS.
+            with connect_proxy(tls_context(certificate)) as (secret_proxy, asked_of_it):
+                said = opened(f"{url}/exp", https_proxy=secret_proxy)
+                assert said.startswith("IoError no connection")
+                assert not asked_of_it
+                file = str(certificate[0])
+                said = opened(f"{url}/exp", https_proxy=secret_proxy, SSL_CERT_FILE=file)
+                assert said == "cells 300\n"
+                assert set(asked_of_it) == {"CONNECT " + url.removeprefix("https://")}
