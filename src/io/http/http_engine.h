@@ -18,8 +18,8 @@
 //
 // One thread with one curl multi handle belongs to the engine and starts with the first run(). An
 // engine belongs to the process that made it: engine_of() makes another one in a forked child.
-// Proxies come from the environment (http_proxy, https_proxy, no_proxy), certificates from
-// CURL_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, else from where systems keep them.
+// Proxies come from the environment (http_proxy, https_proxy, no_proxy); certificates.h says which
+// certificates are trusted.
 
 namespace penstock::io {
 
