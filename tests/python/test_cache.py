@@ -174,7 +174,7 @@ def reader(source: Path, cache: Path, seed: int, epochs: int = 1, **kwargs):
 def test_killed_at_any_point(census_like: Oracle, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     rng = random.Random(2)
-    for seed in range(8):
+    for seed in range(16):
         process = reader(census_like.path, cache, seed)
         assert process.stdout is not None
         process.stdout.readline()

@@ -345,7 +345,7 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     rng = random.Random(3)
     path = tmp_path / "pack"
     kills, longest = 0, 0.15
-    while kills < 6 or not row_files(tmp_path):
+    while kills < 10 or not row_files(tmp_path):
         process = pack_in_pieces(census_like.path, path)
         assert process.stdout is not None
         process.stdout.readline()
@@ -367,6 +367,50 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     expect_same(ps.open(census_like.path), ps.open(path))
     assert {each.name for each in tmp_path.iterdir()} == {"pack"}
     assert not list(path.rglob("*.tmp"))
+
+
+def test_what_the_killed_left_goes_at_once(tmp_path: Path) -> None:
+    """Not when the pack is whole: each kill would take more of the disk until then."""
+    source = ps.open(write_small_tiles(tmp_path / "source", 1200, 300, per_cell=40))
+    partial = tmp_path / "pack.partial"
+    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
+    while len(row_files(tmp_path)) < 2:
+        assert first.advance(0.0)
+    del first
+    begun = row_files(partial)
+    left = begun[-1].with_suffix(".rows.1-0.tmp")
+    left.write_bytes(b"half a file")
+    again = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
+    assert not left.exists()
+    assert row_files(partial) == begun
+    del again
+
+
+def test_killed_while_it_replaced_a_pack(tmp_path: Path) -> None:
+    """Old and new change names at once, then the old one goes, under a marker without a word."""
+    source = ps.open(write_small_tiles(tmp_path / "source", 600, 300, per_cell=40))
+    path, partial = tmp_path / "pack", tmp_path / "pack.partial"
+    ps.pack(source, path, obs_query="soma_joinid < 500")
+    shutil.copytree(path, partial)
+    with pytest.raises(ps.InvalidArgument, match="no pack begun"):  # whose is it?
+        ps.pack(source, path, overwrite=True)
+    (partial / "pack.partial").touch()
+    shutil.rmtree(partial / "obs")
+    assert ps.pack(source, path, obs_query="soma_joinid < 500").n_obs == 500
+    assert not partial.exists()
+    # What was begun of other content is somebody's work.
+    other = _core.Packer(source._core, str(path), None, [], [], True, 1, 100)
+    while not row_files(partial):
+        assert other.advance(0.0)
+    del other
+    begun = row_files(partial)
+    assert ps.pack(source, path, obs_query="soma_joinid < 500").n_obs == 500
+    assert row_files(partial) == begun
+    packed = ps.pack(source, path, overwrite=True)
+    assert packed.n_obs == 600
+    assert {each.name for each in tmp_path.iterdir()} == {"pack", "source"}
+    assert not (path / "pack.partial").exists()
+    expect_same(source, packed)
 
 
 def test_one_packer_at_a_time(tmp_path: Path) -> None:
