@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import resource
@@ -411,6 +412,22 @@ def test_killed_while_it_replaced_a_pack(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"pack", "source"}
     assert not (path / "pack.partial").exists()
     expect_same(source, packed)
+
+
+def test_names_are_exchanged(tmp_path: Path) -> None:
+    """At no moment is there no pack: the way by a third name, which is taken here, is not gone."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+    at_cwd, rename_exchange = -100, 2
+    if not exchange or exchange(at_cwd, bytes(one), at_cwd, bytes(other), rename_exchange) != 0:
+        pytest.skip("this file system does not exchange names")
+    source = ps.open(write_small_tiles(tmp_path / "source", 600, 300, per_cell=40))
+    ps.pack(source, tmp_path / "pack", obs_query="soma_joinid < 500")
+    (tmp_path / f"pack.replaced-{os.getpid()}" / "taken").mkdir(parents=True)
+    assert ps.pack(source, tmp_path / "pack", overwrite=True).n_obs == 600
+    assert not (tmp_path / "pack.partial").exists()
 
 
 def test_one_packer_at_a_time(tmp_path: Path) -> None:
