@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +74,25 @@ def census_like(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     path = tmp_path_factory.mktemp("census-like") / "experiment"
     make_experiment(path, n_cells=6_000, n_genes=3_000, n_fragments=3, n_datasets=8)
     return read_with_tiledbsoma(path)
+
+
+@pytest.fixture(scope="session")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """331 invented cells x 50 genes with donors, kinds and covariates, for scvi-tools."""
+    from scvi_experiments import write_cells
+
+    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Models as small as those of tests lose time with more."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def write_small_tiles(

@@ -10,6 +10,7 @@ import anndata
 import lightning.pytorch as lightning
 import numpy as np
 import pandas as pd
+import pytest
 import scipy.sparse as sp
 import torch
 from conftest import Oracle, read_with_tiledbsoma
@@ -79,6 +80,19 @@ def batches_of(loader: Any) -> list[dict[str, Any]]:
     from penstock.scvi.loaders import to_device
 
     return [to_device(batch, torch.device("cpu")) for batch in loader]
+
+
+def elbo_of_each_cell_once(data: Any, model: Any, weights: Path) -> float:
+    """The negative ELBO of the validation cells in this process, with the latent means."""
+    model.module.load_state_dict(torch.load(weights))
+    model.module.eval()
+    total = 0.0
+    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
+        patch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc)
+        for batch in data.val_dataloader():
+            _, _, losses = model.module(batch)
+            total += float(losses.reconstruction_loss_sum + losses.kl_local_sum)
+    return total / data.n_val
 
 
 class _Epochs:

@@ -14,15 +14,9 @@ pytest.importorskip("scvi")
 import scvi
 from penstock.compat.tiledbsoma_ml import ExperimentDataset, SCVIDataModule
 from penstock.compat.tiledbsoma_ml.scvi import DEFAULT_DATALOADER_KWARGS
-from scvi_experiments import write_cells
 from sklearn.preprocessing import LabelEncoder
 
 COLUMNS = ["donor", "site", "chemistry"]
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("compat") / "experiment")
 
 
 def label(obs: pd.DataFrame) -> list[str]:

@@ -19,22 +19,11 @@ import penstock.scvi as pscvi  # noqa: E402
 from penstock.scvi import outputs  # noqa: E402
 from penstock.scvi.run_settings import _epochs  # noqa: E402
 from scvi_callbacks import FixedNoise  # noqa: E402
-from scvi_experiments import as_anndata, write_cells  # noqa: E402
+from scvi_experiments import as_anndata  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 HOW: dict[str, Any] = {"accelerator": "cpu", "progress": False, "seed": 1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 def made(cells: Oracle, **arguments: Any) -> tuple[pscvi.DataModule, Any]:

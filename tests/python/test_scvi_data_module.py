@@ -14,13 +14,9 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 from penstock.scvi import DataModule, predict  # noqa: E402
-from scvi_experiments import (  # noqa: E402
-    InMemory,
-    as_anndata,
-    batches_of,
-    same_registry,
-    write_cells,
-)
+from scvi_experiments import InMemory, as_anndata, batches_of, same_registry  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 COVARIATES = {
     "categorical_covariate_keys": ["sex", "chemistry"],
@@ -48,20 +44,6 @@ CASES = {
         {},
     ),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Such small models lose time with more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 def set_up(oracle: Oracle, case: str):

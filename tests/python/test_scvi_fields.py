@@ -17,20 +17,9 @@ scvi = pytest.importorskip("scvi")
 from penstock.scvi import DataModule, latent  # noqa: E402
 from penstock.scvi.loaders import to_device  # noqa: E402
 from penstock.synthetic import make_experiment  # noqa: E402
-from scvi_experiments import as_anndata, batches_of, same_registry, write_cells  # noqa: E402
+from scvi_experiments import as_anndata, batches_of, same_registry  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 class Third(ps.Encoder):

@@ -19,24 +19,13 @@ scvi = pytest.importorskip("scvi")
 import penstock.scvi as pscvi  # noqa: E402
 from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 KEYS = {
     "batch_key": "donor", "labels_key": "kind", "size_factor_key": "factor",
     "categorical_covariate_keys": ["sex", "chemistry"],
 }  # fmt: skip
 QUIET = {"accelerator": "cpu", "enable_progress_bar": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 @pytest.fixture(scope="module")

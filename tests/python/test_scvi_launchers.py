@@ -21,14 +21,8 @@ from torchrun import finish
 pytest.importorskip("scvi")
 
 import scvi_rank_script
-from scvi_experiments import write_cells
 
 SCRIPT = Path(scvi_rank_script.__file__)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 @pytest.fixture(scope="module")

@@ -8,32 +8,27 @@ from pathlib import Path
 
 import penstock as ps
 import pytest
-import torch
+from conftest import Oracle
 
 pytest.importorskip("scvi")
-
-from scvi_experiments import write_cells
 
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "training_parity.py"
 
 
 @pytest.fixture
-def parity(monkeypatch: pytest.MonkeyPatch):
+def parity(monkeypatch: pytest.MonkeyPatch, one_torch_thread: None):
     spec = importlib.util.spec_from_file_location("training_parity", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "training_parity", module)
     spec.loader.exec_module(module)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield module
-    torch.set_num_threads(threads)
+    return module
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_three_seeds(parity, tmp_path: Path) -> None:
-    cells = ps.Dataset(write_cells(tmp_path / "experiment").path, batch_size=64)
+def test_three_seeds(parity, cells: Oracle) -> None:
+    data = ps.Dataset(cells.path, batch_size=64)
     keys = {"batch_key": "donor", "categorical_covariate_keys": ["sex", "chemistry"]}
-    runs = [parity.train_one(cells, keys, {}, seed, epochs=12) for seed in range(3)]
+    runs = [parity.train_one(data, keys, {}, seed, epochs=12) for seed in range(3)]
     both = parity.summary(runs)
     # So few epochs leave seeds some per cent apart; the script's own bound is 0.2 %.
     assert abs(both["relative"]) < 0.03, both

@@ -20,7 +20,6 @@ pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi
 from scvi_callbacks import RankMetrics, Recorded
-from scvi_experiments import write_cells
 
 SCRIPT = Path(__file__).with_name("scvi_launch_script.py")
 #: Many times what anything here takes.
@@ -78,11 +77,6 @@ print("RESULTS " + json.dumps({
 }))
 """,
 ]
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 def text_of(cell) -> str:

@@ -19,24 +19,13 @@ scvi = pytest.importorskip("scvi")
 import penstock.scvi as pscvi  # noqa: E402
 from penstock.scvi.launch import launch  # noqa: E402
 from scvi_callbacks import FixedNoise, Killed  # noqa: E402
-from scvi_experiments import as_anndata, write_cells  # noqa: E402
+from scvi_experiments import as_anndata, elbo_of_each_cell_once  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 SCRIPT = Path(__file__).with_name("scvi_script.py")
 #: Never better by so much: training stops two epochs after the first.
 STOPPING = {"patience": 2, "min_delta": 1e9}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return write_cells(tmp_path_factory.mktemp("cells") / "experiment")
 
 
 def made(cells: Oracle, batch_size: int) -> tuple[pscvi.DataModule, object]:
@@ -59,19 +48,6 @@ def trained(cells: Oracle, folder: Path, devices: int, batch_size: int, callback
         **{**arguments, **others},
     )  # fmt: skip
     return data, model
-
-
-def elbo_of_each_cell_once(data, model, weights: Path) -> float:
-    """The negative ELBO of the validation cells in this process, with the latent means."""
-    model.module.load_state_dict(torch.load(weights))
-    model.module.eval()
-    total = 0.0
-    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
-        patch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc)
-        for batch in data.val_dataloader():
-            _, _, losses = model.module(batch)
-            total += float(losses.reconstruction_loss_sum + losses.kl_local_sum)
-    return total / data.n_val
 
 
 @pytest.fixture(scope="module")
