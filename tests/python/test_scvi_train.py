@@ -195,7 +195,7 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
         # What scvi-tools takes, and then does nothing with.
         ({"batch_size": 1024}, "batch_size is the data module's"),
         ({"early_stopping_patience": 3}, "early_stopping={'patience': …}"),
-        ({"n_samples_per_label": 9}, "n_samples_per_label is not there: Dataset"),
+        ({"n_samples_per_label": 9}, "n_samples_per_label is the data module's"),
         ({"enable_checkpointing": True}, "use checkpoint="),
     ]:
         with pytest.raises(ps.InvalidArgument, match=said):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import InvalidArgument
 from .cells import all_codes, evaluated
+from .labelled_cells import LabelledCells
 from .loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
 from .model_fields import ModelFields
 from .registration import Registration
@@ -30,10 +33,12 @@ class DataLoaders:
     _names: TensorNames
     _sparse: bool | None
     _num_workers: int
+    _n_samples_per_label: int | None
 
     def train_dataloader(self) -> Any:
         """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
-        return self._loader(self.train.with_settings(min_batch=2), num_workers=self._num_workers)
+        cells = self.train.with_settings(min_batch=2)
+        return self._loader(cells, self._n_samples_per_label, num_workers=self._num_workers)
 
     def val_dataloader(self) -> Any:
         """Every validation cell once over all ranks; none where there are none."""
@@ -50,12 +55,18 @@ class DataLoaders:
         )
         return ModelLoader(self._placed(whole, dense=True), self._names)
 
-    def _loader(self, part: Dataset, **arguments: Any) -> Any:
+    def _loader(self, part: Dataset, per_label: int | None = None, **arguments: Any) -> Any:
         cells = ModelLoader(self._placed(part), self._names, **arguments)
-        labelled = self._labelled(part)
+        labelled = self._labelled(part, per_label)
         if labelled is None:
             return cells
-        return PairLoader(cells, ModelLoader(self._placed(labelled), self._names, **arguments))
+        make = partial(self._labelled_loader, labelled, arguments)
+        return PairLoader(cells, make(0), None if per_label is None else make)
+
+    def _labelled_loader(
+        self, labelled: LabelledCells, arguments: dict[str, Any], number: int
+    ) -> ModelLoader:
+        return ModelLoader(self._placed(labelled.of_epoch(number)), self._names, **arguments)
 
     def _placed(self, part: Dataset, dense: bool = False) -> Dataset:
         device = None if self.trainer is None else self.trainer.strategy.root_device
@@ -65,7 +76,7 @@ class DataLoaders:
         sparse = (not on_cpu) if self._sparse is None else self._sparse
         return part.with_settings(sparse=bool(sparse) and not dense)
 
-    def _labelled(self, part: Dataset) -> Dataset | None:
+    def _labelled(self, part: Dataset, per_label: int | None) -> LabelledCells | None:
         """Cells of a part that have a label, if the model is told which."""
         unlabeled = self._keys.unlabeled_category
         if not self._keys.is_semi_supervised:
@@ -74,16 +85,17 @@ class DataLoaders:
         places = np.flatnonzero(self.registration.labels[codes] != unlabeled)
         if not len(places):
             return None
-        rows = part._selection.rows.take(places.astype(np.uint64))
-        labelled = part._part(part._selection.with_rows(rows))
+        labelled = LabelledCells(part, places, codes[places], per_label)
         shares = part._settings.share().world_size
         if part._settings.uneven == "exact":
             # Every rank has all of them where there are too few to be shared.
-            return labelled.with_settings(shard=False) if len(places) < shares else labelled
-        if len(places) < 2 * shares:
+            if len(places) < shares:
+                labelled = replace(labelled, part=part.with_settings(shard=False))
+            return labelled
+        if labelled.epoch_cells < 2 * shares:
             raise InvalidArgument(
-                f"a rank trains its classifier on two labelled cells or more, got {len(places)} for "
-                f"{shares} ranks"
+                f"a rank trains its classifier on two labelled cells or more, got "
+                f"{labelled.epoch_cells} for {shares} ranks"
             )
         return labelled
 

@@ -62,6 +62,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         which makes them dense itself; on the CPU the loader's threads do.
     num_workers : int, default 0
         DataLoader workers for training; the loader has threads of its own.
+    n_samples_per_label : int, optional
+        Labelled cells of each label that an epoch trains SCANVI's classifier on, drawn anew for
+        each; all cells of rarer labels, and all labelled cells by default.
     dataset : mapping, optional
         Arguments of `Dataset` when `data` is none: ``{"obs_query": "…"}``.
 
@@ -101,6 +104,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         batch_size: int | None = None,
         sparse: bool | None = None,
         num_workers: int = 0,
+        n_samples_per_label: int | None = None,
         dataset: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
@@ -116,6 +120,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         )
         cells = checked_cells(data, dataset, batch_size)
         self._prepare(cells, keys, keys.register(self.model_class, cells), sparse, num_workers)
+        self._sample_labels(n_samples_per_label)
         self._split(train_size, validation_size, stratify, group, split_seed)
         #: Genes of a saved model that the cells do not have.
         self.missing_genes: npt.NDArray[Any] = np.empty(0, object)
@@ -137,6 +142,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         batch_size: int | None = None,
         sparse: bool | None = None,
         num_workers: int = 0,
+        n_samples_per_label: int | None = None,
         dataset: Mapping[str, Any] | None = None,
     ) -> DataModule:
         """Cells for a model that there is, aligned with the genes and categories that it knows.
@@ -174,6 +180,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
         registration = keys.transfer(saved, cells, extend_categories)
         made._prepare(cells, keys, registration, sparse, num_workers)
+        made._sample_labels(n_samples_per_label)
         made._split(train_size, validation_size, stratify, group, split_seed)
         return made
 
@@ -192,6 +199,13 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self._num_workers = checked_int("num_workers", num_workers, least=0)
         #: All cells, with the codes of the registry as obs.
         self.dataset = encoded(cells, encoders)
+
+    def _sample_labels(self, n_samples_per_label: int | None) -> None:
+        if n_samples_per_label is not None:
+            if not self._keys.is_semi_supervised:
+                raise InvalidArgument("n_samples_per_label is of SCANVI, which has labelled cells")
+            checked_int("n_samples_per_label", n_samples_per_label, least=1)
+        self._n_samples_per_label = n_samples_per_label
 
     def _split(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,12 +96,19 @@ class PairLoader:
     """(cells, labelled cells) for a semi-supervised model, as scvi-tools' loader gives them.
 
     There are as many pairs as batches of cells. Labelled cells begin again when they run out, in
-    another order, and with each epoch.
+    another order, and with each epoch, where `draw` chooses others of them if it is given.
     """
 
-    def __init__(self, cells: ModelLoader, labelled: ModelLoader) -> None:
+    def __init__(
+        self,
+        cells: ModelLoader,
+        labelled: ModelLoader,
+        draw: Callable[[int], ModelLoader] | None = None,
+    ) -> None:
         self._cells = cells
         self._labelled = labelled
+        self._draw = draw
+        self._number = 0
         self._is_loaded = False
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -110,9 +117,10 @@ class PairLoader:
             yield batch, next(labelled)
 
     def _labelled_batches(self) -> Iterator[dict[str, Any]]:
-        source = self._labelled.dataset
-        if not self._is_loaded:
-            source.set_epoch(self._cells.dataset.epoch * _LABELLED_EPOCHS)
+        number = self._cells.dataset.epoch  # that after the one whose first batch was just made
+        if not self._is_loaded or number != self._number:
+            self._choose(number)
+            self._labelled.dataset.set_epoch(number * _LABELLED_EPOCHS)
         self._is_loaded = False
         while True:
             given = 0
@@ -121,6 +129,11 @@ class PairLoader:
                 yield batch
             if not given and not len(self._labelled):
                 raise RuntimeError("no labelled cell for this rank")
+
+    def _choose(self, number: int) -> None:
+        self._number = number
+        if self._draw is not None:
+            self._labelled = self._draw(number)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -136,12 +149,17 @@ class PairLoader:
         return self._cells.sampler
 
     def state_dict(self) -> dict[str, Any]:
-        """Where both are."""
-        return {"cells": self._cells.state_dict(), "labelled": self._labelled.state_dict()}
+        """Where both are, and in which epoch the labelled cells are."""
+        return {
+            "cells": self._cells.state_dict(),
+            "labelled": self._labelled.state_dict(),
+            "labelled_epoch": self._number,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self._cells.load_state_dict(state["cells"])
+        self._choose(int(state["labelled_epoch"]))
         self._labelled.load_state_dict(state["labelled"])
         self._is_loaded = True
 
