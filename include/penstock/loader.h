@@ -70,7 +70,7 @@ struct LoaderOptions {
   uint32_t min_batch = 1;
   UnevenRows uneven = UnevenRows::kDrop;
   uint32_t world_size = 1, rank = 0;
-  uint32_t num_workers = 1, worker = 0;
+  uint32_t num_workers = 1, worker = 0;  ///< loaders that share a rank's batches (Loader::lanes)
 };
 
 /// One mini-batch. Owns its memory, which goes back to the loader's pool when the last reference
@@ -154,6 +154,9 @@ class Loader {
   /// Of the plan of all ranks and workers: the same on each of them, another where anything differs
   /// that the order depends on but memory_budget.
   uint64_t fingerprint() const;
+  /// Workers of each rank that have batches; those from there on have none. Fewer than num_workers
+  /// where so few units are selected that workers would read most of them several times over.
+  uint32_t lanes() const;
   /// joinids in the batches before first_batch, from the plan alone: nothing is read. The row that
   /// kPad repeats is not among them, as its own turn comes elsewhere. What the
   /// other ranks and workers have handed over, loaders with their numbers tell.

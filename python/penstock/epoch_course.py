@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from . import _core
-from .epoch_position import Position, Segment, Shape, batches_of_worker, planned, what_is_left
+from .epoch_position import Position, Segment, Shape, batches_of_lane, planned, what_is_left
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .sampling import Sampling
@@ -29,6 +29,7 @@ class Course:
     shuffle: bool | str  # what the argument came to, where it depends on a cache
     sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
     plan: int = 0
+    lanes: int = 1  # workers that have batches
     size: int = -1  # batches in this shape; -1: not known
     serial: int = 0  # of its iterator, among those of the dataset
 
@@ -52,7 +53,7 @@ class Course:
     @property
     def position(self) -> Position:
         """How far it is."""
-        segments = (*self.earlier, Segment(self.shape, self.plan, self.batches))
+        segments = (*self.earlier, Segment(self.shape, self.plan, self.lanes, self.batches))
         lane = None if self.worker is None else self.share.worker
         return Position(self.epoch, self.selection, segments, self.worker, lane)
 
@@ -78,11 +79,12 @@ class Course:
         """
         settings = self._own(settings)
         if self.batches:
-            begun = Segment(self.shape, self.plan, self.batches)
+            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
             loader = planned(selection, settings, self.share, self.epoch, self.batches, begun)
         else:
             loader = selection.loader(settings, self.share, self.epoch)
             self.plan = loader.fingerprint()
+        self.lanes = loader.lanes()
         self.size = loader.size()
         self.rank_plan = loader.fingerprint()
         return loader
@@ -91,7 +93,8 @@ class Course:
         """Plan as the main process, which reads nothing and counts what all workers give."""
         settings = self._own(settings)
         if self.batches == 0:
-            self.plan = selection.loader(settings, self.share, self.epoch).fingerprint()
+            of_worker = selection.loader(settings, self.share, self.epoch)
+            self.plan, self.lanes = of_worker.fingerprint(), of_worker.lanes()
         alone = selection.loader(settings, replace(self.share, num_workers=1), self.epoch)
         self.size, self.rank_plan = alone.size(), alone.fingerprint()
 
@@ -130,15 +133,17 @@ def begin_course(
     )
     if here is None:
         return course
-    course.plan, course.batches = here.plan, here.batches
+    course.plan, course.lanes, course.batches = here.plan, here.lanes, here.batches
     if worker is None:
         return course
     if position.lane is not None:
         course.share = replace(share, worker=position.lane)
+    elif worker >= here.lanes:  # it has no batches
+        course.batches = 0
     else:  # the state counts what all workers gave: the first one is next in turn
-        lane = (worker + here.batches) % share.num_workers
+        lane = (worker + here.batches) % here.lanes
         course.share = replace(share, worker=lane)
-        course.batches = batches_of_worker(here.batches, lane, share.num_workers)
+        course.batches = batches_of_lane(here.batches, lane, here.lanes)
     return course
 
 

@@ -95,6 +95,7 @@ class Segment:
 
     shape: Shape
     plan: int  # fingerprint, to notice other data
+    lanes: int  # how many of the shape's workers have batches
     batches: int
 
 
@@ -119,7 +120,12 @@ class Position:
             "epoch": self.epoch,
             "selection": self.selection.state(),
             "segments": [
-                {**asdict(each.shape), "plan": each.plan, "batches": each.batches}
+                {
+                    **asdict(each.shape),
+                    "plan": each.plan,
+                    "lanes": each.lanes,
+                    "batches": each.batches,
+                }
                 for each in self.segments
             ],
         }
@@ -166,11 +172,10 @@ def _segment(fields: Mapping[str, Any]) -> Segment:
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value
-    return Segment(
-        Shape(**shape),
-        _whole(fields["plan"]),
-        _whole(fields["batches"]),
-    )
+    lanes = _whole(fields.get("lanes", shape["num_workers"]))  # states from before: all workers
+    if not 1 <= lanes <= shape["num_workers"]:
+        raise ValueError(f"lanes is {lanes!r}")
+    return Segment(Shape(**shape), _whole(fields["plan"]), lanes, _whole(fields["batches"]))
 
 
 def _epoch(number: Any) -> int:
@@ -185,9 +190,9 @@ def _whole(number: Any) -> int:
     return number
 
 
-def batches_of_worker(batches: int, worker: int, num_workers: int) -> int:
+def batches_of_lane(batches: int, lane: int, lanes: int) -> int:
     """How many of a rank's first batches a DataLoader took from one of its workers: in turns."""
-    return max(0, batches - worker + num_workers - 1) // num_workers
+    return max(0, batches - lane + lanes - 1) // lanes
 
 
 def check_selection(position: Position, selection: Selection) -> None:
@@ -231,9 +236,9 @@ def what_is_left(
         then = segment.shape.settings(settings)
         part = selection.with_rows(rows)
         for rank in range(segment.shape.world_size):
-            for worker in range(segment.shape.num_workers):
-                share = Share(rank, segment.shape.world_size, worker, segment.shape.num_workers)
-                first = batches_of_worker(segment.batches, worker, segment.shape.num_workers)
+            for lane in range(segment.lanes):
+                share = Share(rank, segment.shape.world_size, lane, segment.shape.num_workers)
+                first = batches_of_lane(segment.batches, lane, segment.lanes)
                 loader = planned(part, then, share, epoch, first, segment)
                 before = before | loader.rows_before()
                 count += loader.row_count_before()

@@ -40,6 +40,14 @@ bool reads_blocks(const EpochOptions& options) {
   return options.chunk_rows != 0 || options.global_order;
 }
 
+// With the workers that have rows. Blocks are read as they come, whoever has the units.
+EpochOptions checked_options(std::span<const UnitRows> units, const EpochOptions& options) {
+  check_units(units, options);
+  EpochOptions checked = options;
+  if (!reads_blocks(options)) checked.shape.num_workers = lanes_of(units.size(), options);
+  return checked;
+}
+
 ChunkVisits block_visits(std::span<const UnitRows> units, const EpochOptions& options,
                          const GlobalOrder* global) {
   return global != nullptr ? global_visits(units, *global, options.block_rows)
@@ -129,7 +137,7 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
 
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
                         const RowSampler* sampler) {
-  uint64_t hash = 3;  // version of the plan: change it with anything that changes an order
+  uint64_t hash = 4;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
         uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
@@ -168,11 +176,10 @@ bool by_row(const Placement& a, const Placement& b) {
 
 EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
                      const RowSampler* sampler)
-    : options_(options), sampler_(sampler) {
+    : options_(checked_options(units, options)), sampler_(sampler) {
   if (sampler_ != nullptr && (!options_.shuffle || reads_blocks(options_))) {
     throw InvalidArgument("rows can only be drawn in an epoch of the scatter shuffle");
   }
-  check_units(units, options_);
   global_ = global_order(units, options_);
   if (reads_blocks(options_)) {
     chunks_ = std::make_shared<const ChunkVisits>(block_visits(units, options_, global_.get()));
@@ -194,10 +201,11 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
       global_ != nullptr ? global_->fingerprint() : fingerprint_of(units, options_, sampler_);
 }
 
-uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
-                                  uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
+uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units,
+                                  const EpochOptions& options_given, uint64_t budget_bytes,
+                                  uint32_t units_ahead, uint64_t page_bytes,
                                   uint64_t* least_bytes) {
-  check_units(units, options);
+  const EpochOptions options = checked_options(units, options_given);
   if (reads_blocks(options)) {
     const ChunkVisits chunks = block_visits(units, options, global_order(units, options).get());
     const BucketLayout layout = chunk_layout(chunks);

@@ -170,6 +170,10 @@ class EpochPlan {
   /// it.
   uint64_t fingerprint() const noexcept { return fingerprint_; }
 
+  /// Workers of each rank that have rows: of few units fewer than num_workers (rank_cut.h), those
+  /// from there on have none.
+  uint32_t lanes() const noexcept { return options_.shape.num_workers; }
+
  private:
   /// Calls `row(index, slot)` for each row of a visit's part, in any order.
   template <typename Row>

@@ -25,7 +25,7 @@ Visit visit_part(const UnitRows& unit, uint32_t part_begin, uint32_t part_end) {
           .repeat = unit.repeat};
 }
 
-// Rows [part_begin, part_end) of units[index], in the unit's order of the epoch (part_begin).
+// Rows [part_begin, part_end) of units[index], in the unit's order of the epoch (begin_in_unit).
 struct Piece {
   uint32_t index;
   uint32_t part_begin;
@@ -95,8 +95,8 @@ uint64_t part_key(const UnitRows& unit, const EpochOptions& options) {
 // of the store or, by a coin, its reverse: whoever comes first has other rows in other epochs.
 // Where rows are left out it is the store's order from a random row on, around the end, so that
 // each is as likely to be left out.
-uint32_t part_begin(const Piece& piece, std::span<const UnitRows> units,
-                    const EpochOptions& options) {
+uint32_t begin_in_unit(const Piece& piece, std::span<const UnitRows> units,
+                       const EpochOptions& options) {
   const UnitRows& unit = units[piece.index];
   const uint32_t rows = unit.row_count;
   if (!options.shuffle || !parts_are_stored_rows(units.size()) ||
@@ -114,36 +114,31 @@ uint32_t part_begin(const Piece& piece, std::span<const UnitRows> units,
 struct Group {
   uint64_t first_rank = 0;
   uint64_t end_rank = 0;
-  bool workers_share_units = false;  // and so do the workers of each
 };
 
-Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
-  const uint64_t world = options.shape.world_size, workers = options.shape.num_workers;
-  Group group{rank, rank + 1, false};
-  if (!options.shuffle || units == 0) return group;
-  if (units / world < kLeastUnitsPerRank) {
-    const uint64_t wanted = std::min(world, (kLeastUnitsPerRank * world + units - 1) / units);
-    const uint64_t groups = std::max<uint64_t>(1, world / wanted);
-    uint64_t index = rank * groups / world;
-    while (even_boundary(world, groups, index) > rank) --index;
-    while (even_boundary(world, groups, index + 1) <= rank) ++index;
-    group.first_rank = even_boundary(world, groups, index);
-    group.end_rank = even_boundary(world, groups, index + 1);
-  }
-  const uint64_t units_of_rank = units * (group.end_rank - group.first_rank) / world;
-  group.workers_share_units = workers > 1 && units_of_rank / workers < kLeastUnitsPerWorker;
-  return group;
+// How many groups the ranks are in, of equally many but for one.
+uint64_t groups_of(uint64_t units, const EpochOptions& options) {
+  const uint64_t world = options.shape.world_size;
+  if (!options.shuffle || units == 0 || units / world >= kLeastUnitsPerRank) return world;
+  const uint64_t wanted = std::min(world, (kLeastUnitsPerRank * world + units - 1) / units);
+  return std::max<uint64_t>(1, world / wanted);
 }
 
-// Who keeps a part of every unit of the group: ranks, or workers where those share units. In the
-// order of the stream.
+Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
+  const uint64_t world = options.shape.world_size;
+  const uint64_t groups = groups_of(units, options);
+  uint64_t index = rank * groups / world;
+  while (even_boundary(world, groups, index) > rank) --index;
+  while (even_boundary(world, groups, index + 1) <= rank) ++index;
+  return {even_boundary(world, groups, index), even_boundary(world, groups, index + 1)};
+}
+
+// The ranks of a group, each of which keeps a part of every unit, in the order of the stream.
 std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions options) {
-  if (!group.workers_share_units) options.shape.num_workers = 1;
+  options.shape.num_workers = 1;
   std::vector<Share> takers;
   for (uint64_t rank = group.first_rank; rank < group.end_rank; ++rank) {
-    for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
-      takers.push_back(share_of(rows, options, static_cast<uint32_t>(rank), worker));
-    }
+    takers.push_back(share_of(rows, options, static_cast<uint32_t>(rank), 0));
   }
   return takers;
 }
@@ -214,6 +209,14 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
 
 }  // namespace
 
+uint32_t lanes_of(size_t units, const EpochOptions& options) {
+  const uint64_t world = options.shape.world_size;
+  const uint64_t ranks = world / groups_of(units, options);  // of the smallest group
+  const uint64_t units_of_rank = units * ranks / world;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(units_of_rank / kLeastUnitsPerWorker, 1, options.shape.num_workers));
+}
+
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options) {
   std::vector<double> parts;
   for (uint64_t first = 0; first < options.shape.world_size;) {
@@ -241,9 +244,7 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
   const Shape& shape = options.shape;
   const Group group = group_of(shape.rank, units.size(), options);
   const auto takers = takers_of(group, rows, options);
-  const uint64_t rank = shape.rank - group.first_rank;
-  const auto own = static_cast<size_t>(
-      group.workers_share_units ? rank * shape.num_workers + shape.worker : rank);
+  const auto own = static_cast<size_t>(shape.rank - group.first_rank);
   const auto gaps = options.shuffle ? gaps_of(rows, options) : std::vector<Gap>();
   auto pieces =
       stretch_of(whole_units(units, order, gaps), takers.front().begin, takers.back().end);
@@ -252,7 +253,7 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
   const uint64_t own_begin = takers[own].begin;
   std::vector<Visit> visits;
   for (const Piece& piece : stretch_of(pieces, share.begin - own_begin, share.end - own_begin)) {
-    const uint32_t begin = part_begin(piece, units, options);
+    const uint32_t begin = begin_in_unit(piece, units, options);
     visits.push_back(
         visit_part(units[piece.index], begin, begin + piece.part_end - piece.part_begin));
   }

@@ -15,14 +15,14 @@
 // tiles (of a store of few units, rows drawn from all of it). Where a rank's stretch would hold
 // fewer than kLeastUnitsPerRank units, some neighbouring ranks form a group: each visits all units
 // of the group's stretch and keeps its part of every one, in proportion and with exact totals. What
-// it keeps is then its stream, and its workers take stretches of that. Workers that would get fewer
-// than kLeastUnitsPerWorker units keep a part of every unit of their rank instead: of so few cells
-// reading costs little.
+// it keeps is then its stream, and its workers take stretches of that. A worker reads parts of its
+// neighbours' units, so that as many of them have rows as get kLeastUnitsPerWorker units each:
+// those are the rank's *lanes*, the other workers have nothing.
 
 namespace penstock::plan {
 
 inline constexpr uint64_t kLeastUnitsPerRank = 64;
-inline constexpr uint64_t kLeastUnitsPerWorker = 4;
+inline constexpr uint64_t kLeastUnitsPerWorker = 8;
 inline constexpr uint64_t kLeastUnitsCutByRows = 16;
 
 /// Whether the parts of a unit are stretches of its rows as they are stored. Else they are of a
@@ -36,7 +36,12 @@ constexpr bool parts_are_stored_rows(uint64_t units) noexcept {
 /// are, without repeats; 1 where shares are stretches of whole units.
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options);
 
-/// The visits of the share that options.shape names. `order` lists `units` in the order of visits.
+/// Workers of a rank that have rows, the same number on each rank; where that is fewer than
+/// num_workers, workers from there on have none. At least 1.
+uint32_t lanes_of(size_t units, const EpochOptions& options);
+
+/// The visits of the share that options.shape names, num_workers being the lanes. `order` lists
+/// `units` in the order of visits.
 std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
                               const EpochOptions& options);
 

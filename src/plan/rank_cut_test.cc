@@ -55,8 +55,13 @@ std::vector<uint32_t> in_order(size_t count) {
   return order;
 }
 
+EpochOptions with_lanes(EpochOptions options, size_t units) {
+  options.shape.num_workers = lanes_of(units, options);
+  return options;
+}
+
 // With few units for a rank, it visits many all the same, none twice; its workers do not visit them
-// again but for those at the boundaries, as long as there are a few for each.
+// again but for those at the boundaries, since as many of them have rows as get eight units.
 TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
   for (const uint32_t count : {1u, 5u, 31u, 63u, 64u, 100u, 255u, 300u, 1000u}) {
     for (const uint32_t world : {1u, 2u, 4u, 7u}) {
@@ -72,7 +77,9 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
             EpochOptions options;
             options.batch_size = 16;
             options.shape = {world, rank, workers, worker};
-            const auto visits = cut_visits(units, in_order(count), options);
+            const uint32_t lanes = lanes_of(count, options);
+            const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
+            EXPECT_EQ(visits.empty(), worker >= lanes);
             std::set<uint32_t> distinct;
             for (const Visit& visit : visits) distinct.insert(visit.unit);
             EXPECT_EQ(distinct.size(), visits.size());
@@ -80,17 +87,13 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
             of_rank.merge(distinct);
           }
           EXPECT_GE(of_rank.size(), std::min(count, 64u));
-          if (of_rank.size() >= 4 * workers) {
-            EXPECT_LE(visits_of_rank, of_rank.size() + workers - 1);
-          } else {  // every worker has cells of every unit
-            EXPECT_EQ(visits_of_rank, of_rank.size() * workers);
-          }
+          EXPECT_LE(visits_of_rank,
+                    of_rank.size() + std::min<uint64_t>(workers - 1, of_rank.size() / 8));
           visits_of_all += visits_of_rank;
         }
         // And no more is read than that asks for: about 64 for each rank, and the divided ones.
         const uint64_t of_ranks = std::max(count, std::min(128u, count) * world);
-        EXPECT_LE(visits_of_all,
-                  of_ranks + (count < 4 * workers ? of_ranks * workers : 0) + world * workers);
+        EXPECT_LE(visits_of_all, of_ranks + world * workers);
       }
     }
   }
@@ -122,10 +125,11 @@ Visited visited_by(const std::vector<std::vector<Visit>>& shares) {
   return visited;
 }
 
-// Workers have what their rank has without them, in the same order, where each gets a few units.
+// Workers have what their rank has without them, in the same order.
 TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
   std::mt19937_64 rng(3);
   int divided = 0;
+  int idle = 0;
   for (int round = 0; round < 500; ++round) {
     std::vector<UnitRows> units;
     uint64_t rows = 0;
@@ -148,17 +152,18 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
       std::vector<std::vector<Visit>> shares;
       for (uint32_t worker = 0; worker < workers; ++worker) {
         options.shape = {world, rank, workers, worker};
-        shares.push_back(cut_visits(units, order, options));
+        const EpochOptions cut = with_lanes(options, units.size());
+        shares.push_back(cut_visits(units, order, cut));
         uint64_t kept = 0;
         for (const Visit& visit : shares.back()) kept += visit.row_count();
-        EXPECT_EQ(kept, share_of(rows, options, rank, worker).row_count());
+        EXPECT_EQ(kept, share_of(rows, cut, rank, worker).row_count());
+        (worker < cut.shape.num_workers ? divided : idle) += worker != 0;
       }
-      if (alone.units.size() < 5 * workers) continue;
       EXPECT_EQ(visited_by(shares), alone);
-      ++divided;
     }
   }
   EXPECT_GT(divided, 1000);
+  EXPECT_GT(idle, 300);
 }
 
 // Rows of a unit that several take are neighbours in the store, so that each needs few of its
@@ -175,7 +180,7 @@ TEST(RankCut, PartsAreNeighboursInTheStore) {
         options.uneven = Uneven::kExact;
         options.epoch = epoch;
         options.shape = {world, 0, workers, 0};
-        for (const Visit& visit : cut_visits(units, in_order(40), options)) {
+        for (const Visit& visit : cut_visits(units, in_order(40), with_lanes(options, 40))) {
           EXPECT_LE(visit.part_end, visit.unit_rows);
           if (visit.row_count() < 100) firsts[visit.unit].insert(visit.part_begin);
         }
@@ -205,7 +210,7 @@ TEST(RankCut, UnitPartsAreThoseOfTheVisits) {
          ++options.shape.rank) {
       for (options.shape.worker = 0; options.shape.worker < options.shape.num_workers;
            ++options.shape.worker) {
-        const auto visits = cut_visits(units, in_order(count), options);
+        const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
         for (size_t i = 0; i < visits.size(); ++i) {
           const double kept = visits[i].row_count();
           const double repeated = visits[i].repeats_row ? 1 : 0;
@@ -231,7 +236,7 @@ TEST(RankCut, WithoutShufflingSharesAreStretchesInStoredOrder) {
       options.batch_size = 16;
       options.uneven = Uneven::kExact;
       options.shape = {3, rank, 2, worker};
-      for (const Visit& visit : cut_visits(units, order, options)) {
+      for (const Visit& visit : cut_visits(units, order, with_lanes(options, 10))) {
         EXPECT_EQ(visit.first_position + visit.part_begin, expected);
         expected += visit.row_count();
       }

@@ -72,8 +72,8 @@ Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32
   uint64_t batches = exact ? exact_batches(rows, options) : quota / batch;
   if (!cut_short && !exact && quota % batch >= options.min_batch) ++batches;
 
-  const uint64_t first = even_boundary(batches, workers, worker);
-  const uint64_t last = even_boundary(batches, workers, worker + 1);
+  const uint64_t first = even_boundary(batches, workers, std::min<uint64_t>(worker, workers));
+  const uint64_t last = even_boundary(batches, workers, std::min(uint64_t{worker} + 1, workers));
   const auto boundary = [&](uint64_t index) {
     if (batches == 0) return uint64_t{0};
     if (exact) return exact_boundary(quota, batches, index);

@@ -25,7 +25,8 @@ struct Share {
 /// Throws InvalidArgument for a shape or batch size that makes no sense.
 void check_options(const EpochOptions& options);
 
-/// The share of a (rank, worker) when the stream has `rows` rows.
+/// The share of a (rank, worker) when the stream has `rows` rows; nothing for a worker from
+/// num_workers on.
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker);
 
 /// Batches of every rank in an epoch of kExact: of at most batch_size rows, and none empty, where

@@ -14,7 +14,9 @@ N_CELLS = 900
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory: pytest.TempPathFactory):
-    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 40)
+    """900 cells in 56 fetch units of some 16 rows."""
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, N_CELLS, 500, per_cell=250)
 
 
 def batches(dataset: ps.Dataset, share: Share, epoch: int = 0) -> list[list[int]]:
@@ -57,10 +59,18 @@ def test_every_shape(tiled, data: st.DataObject) -> None:
     ]
     counts = [sum(len(worker) for worker in rank) for rank in ranks]
     assert len(set(counts)) == 1, "every rank has as many batches"
+    lanes = {
+        dataset._selection.loader(dataset._settings, Share(rank, world, 0, workers), 0).lanes()
+        for rank in range(world)
+    }
+    assert len(lanes) == 1, "as many workers of each rank have batches"
+    (lane_count,) = lanes
+    assert 1 <= lane_count <= workers
     for rank in ranks:  # a DataLoader takes from workers in turns until the first has no more
-        lengths = [len(worker) for worker in rank]
+        lengths = [len(worker) for worker in rank[:lane_count]]
         assert max(lengths) - min(lengths) <= 1
         assert lengths == sorted(lengths, reverse=True)
+        assert rank[lane_count:] == [[]] * (workers - lane_count)
     flat = [batch for rank in ranks for worker in rank for batch in worker]
     read = sorted(joinid for batch in flat for joinid in batch)
     sizes = {len(batch) for batch in flat}

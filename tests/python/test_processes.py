@@ -19,8 +19,9 @@ N_CELLS = 600
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """600 cells in 38 fetch units of 16 rows."""
-    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 100)
+    """600 cells in 37 fetch units of some 16 rows."""
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, N_CELLS, 500, per_cell=250)
 
 
 def make_cases(ranks: int) -> list[dict]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import penstock as ps
 import pytest
+import scipy.sparse as sp
 from conftest import write_small_tiles
 from torch.utils.data import DataLoader
 
@@ -84,24 +85,31 @@ def few_units(path, units: int) -> ps.Dataset:
     return first(cells)
 
 
-@pytest.mark.parametrize(("units", "num_workers"), [(20, 2), (32, 2), (32, 3), (40, 4), (80, 8)])
+@pytest.mark.parametrize(("units", "num_workers"), [(20, 2), (32, 2), (32, 8), (40, 4), (80, 8)])
 def test_workers_of_few_units_have_their_own(tiled, units: int, num_workers: int) -> None:
     ds = few_units(tiled, units)
     assert ds.plan().planned_units == units
-    joinids = [obs["soma_joinid"].tolist() for _, obs in ps.dataloader(ds, num_workers=num_workers)]
-    assert sorted(sum(joinids, [])) == list(range(ds.n_obs))
+    batches = list(ps.dataloader(ds, num_workers=num_workers))
+    joinids = np.concatenate([np.asarray(obs["soma_joinid"]) for _, obs in batches])
+    assert sorted(joinids) == list(range(ds.n_obs))
     assert 1 <= ds.stats.read_amplification <= 1.1, ds.stats
+    X = np.concatenate([X.to_dense().numpy() for X, _ in batches])
+    stored = sp.vstack([X for X, _ in ds.with_settings(shuffle=False)], format="csr")
+    np.testing.assert_array_equal(X, stored[joinids].toarray())
 
 
-def test_workers_of_hardly_any_units_share_them(tiled) -> None:
-    """Of so few cells reading costs nothing, and each worker's batches are of all of them."""
-    ds = few_units(tiled, 6)
-    by_worker: list[set[int]] = [set(), set()]
-    for number, (_, obs) in enumerate(ps.dataloader(ds, num_workers=2)):
-        by_worker[number % 2].update(obs["soma_joinid"].tolist())
-    assert sorted(by_worker[0] | by_worker[1]) == list(range(ds.n_obs))
-    for joinids in by_worker:
-        assert {joinid * 6 // ds.n_obs for joinid in joinids} == set(range(6))
+@pytest.mark.parametrize("units", [1, 6])
+@pytest.mark.parametrize("arguments", [{}, {"shuffle": False}, {"rank": 1, "world_size": 2}])
+def test_hardly_any_units_are_left_to_one_worker(tiled, units: int, arguments: dict) -> None:
+    """It has all of the rank's cells, in the order that they have without workers."""
+    ds = few_units(tiled, units).with_settings(**arguments)
+    alone = ds.with_settings()
+    loader = ps.dataloader(ds, num_workers=3)
+    for _ in range(2):  # epochs
+        order = [obs["soma_joinid"].tolist() for _, obs in alone]
+        assert [obs["soma_joinid"].tolist() for _, obs in loader] == order
+        assert len(order) == len(loader)
+        assert ds.stats.read_amplification == alone.stats.read_amplification
 
 
 @pytest.mark.parametrize("arguments", [{}, {"drop_last": True}, {"shuffle": False}, {"seed": 7}])
