@@ -83,7 +83,7 @@ def cases(path: str) -> None:
 
 def train(path: str, folder: Path) -> None:
     """Three epochs with a checkpoint after every batch; a line of the loss for each step."""
-    ds = ps.Dataset(path, batch_size=50, sparse=True, memory_budget="1MiB", seed=5)
+    ds = ps.Dataset(path, batch_size=50, sparse=True, memory_budget="4MiB", seed=5)
     loader = ps.dataloader(ds, num_workers=int(os.environ.get("NUM_WORKERS", "0")))
     model = model_of(ds.n_vars)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)

@@ -15,13 +15,14 @@ from torchrun import finish, kill_all, torchrun
 
 SCRIPT = Path(__file__).with_name("distributed_script.py")
 N_CELLS = 600
+N_GENES = 500
 
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600 cells in 37 fetch units of some 16 rows."""
     path = tmp_path_factory.mktemp("tiles") / "experiment"
-    return write_small_tiles(path, N_CELLS, 500, per_cell=250)
+    return write_small_tiles(path, N_CELLS, N_GENES, per_cell=250)
 
 
 def make_cases(ranks: int) -> list[dict]:
@@ -97,7 +98,7 @@ def test_ranks_take_equally_many_steps(tiled: Path, tmp_path: Path, ranks: int) 
 def test_batch_norm_cannot_be_trained_on_one_cell(tiled: Path) -> None:
     """So that the cases with BatchNorm show something: without min_batch the last batch is one."""
     query = ps.AxisQuery(coords=(slice(0, 24),))
-    model = torch.nn.BatchNorm1d(100)
+    model = torch.nn.BatchNorm1d(N_GENES)
     for min_batch, sizes in [(1, [8, 8, 8, 1]), (2, [8, 8, 9])]:
         ds = ps.Dataset(tiled, obs_query=query, batch_size=8, min_batch=min_batch, format="torch")
         batches = [X for X, _ in ds]
