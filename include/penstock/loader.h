@@ -52,8 +52,8 @@ struct LoaderOptions {
   /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows
   /// is, bit for bit, what would have followed. Units that only they needed are not read.
   uint64_t first_batch = 0;
-  uint64_t memory_budget =
-      2_GiB;             ///< bytes for everything: rows, tiles in flight, finished batches
+  uint64_t memory_budget = 2_GiB;  ///< bytes for everything: rows, tiles in flight, finished
+                                   ///< batches, of all workers of a rank together
   unsigned threads = 0;  ///< 0: as many as cores
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype =
@@ -154,8 +154,9 @@ class Loader {
   /// Of the plan of all ranks and workers: the same on each of them, another where anything differs
   /// that the order depends on but memory_budget.
   uint64_t fingerprint() const;
-  /// Workers of each rank that have batches; those from there on have none. Fewer than num_workers
-  /// where so few units are selected that workers would read most of them several times over.
+  /// Workers of each rank that share its batches and memory_budget; those from there on have no
+  /// batches. Fewer than num_workers where a worker would get fewer than eight fetch units, of
+  /// which it reads parts of its neighbours' in vain.
   uint32_t lanes() const;
   /// joinids in the batches before first_batch, from the plan alone: nothing is read. The row that
   /// kPad repeats is not among them, as its own turn comes elsewhere. What the

@@ -56,7 +56,8 @@ class WorkerCounts:
             counts[_EPOCH] = self._epoch
             for i, (value, before) in enumerate(zip(now, self._added, strict=True)):
                 if i == _LEAST:
-                    counts[i] = min(counts[i], value) if counts[i] else value
+                    if stats.planned_units:  # a worker without cells shuffles none
+                        counts[i] = min(counts[i], value) if counts[i] else value
                 else:
                     counts[i] += value - before
 

@@ -95,6 +95,9 @@ class Course:
         if self.batches == 0:
             of_worker = selection.loader(settings, self.share, self.epoch)
             self.plan, self.lanes = of_worker.fingerprint(), of_worker.lanes()
+        else:
+            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
+            planned(selection, settings, self.share, self.epoch, 0, begun)
         alone = selection.loader(settings, replace(self.share, num_workers=1), self.epoch)
         self.size, self.rank_plan = alone.size(), alone.fingerprint()
 

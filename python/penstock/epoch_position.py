@@ -172,7 +172,7 @@ def _segment(fields: Mapping[str, Any]) -> Segment:
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value
-    lanes = _whole(fields.get("lanes", shape["num_workers"]))  # states from before: all workers
+    lanes = _whole(fields.get("lanes", shape["num_workers"]))  # global orders have had no lanes before
     if not 1 <= lanes <= shape["num_workers"]:
         raise ValueError(f"lanes is {lanes!r}")
     return Segment(Shape(**shape), _whole(fields["plan"]), lanes, _whole(fields["batches"]))
@@ -267,7 +267,7 @@ def planned(
         The stored data are not what they were.
     """
     loader = selection.loader(settings, share, epoch, first_batch)
-    if loader.fingerprint() != segment.plan:
+    if loader.fingerprint() != segment.plan or loader.lanes() != segment.lanes:
         raise InvalidArgument(
             "the state does not fit what is stored: it was saved by another version of penstock, "
             f"or cells were written or consolidated since, in {selection.matrix.uri}"

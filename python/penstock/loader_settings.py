@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from .arguments import (
     parse_memory_size,
 )
 from .device.checks import checked_device
-from .errors import InvalidArgument, ResourceExhausted
+from .errors import InvalidArgument
 from .sampling import Sampling
 from .sharding import Share, find_rank, find_worker
 
@@ -43,11 +41,6 @@ SHUFFLES = (SCATTER, GLOBAL, CHUNKS)
 CHUNK_SIZE = 64
 CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
-#: How the engine refuses a budget.
-_TOO_SMALL = re.compile(
-    r"memory_budget is too small: (\d+) bytes \([\d.]+ MiB\), "
-    r"needed at least (\d+) bytes \([\d.]+ MiB\)"
-)
 
 
 @dataclass(frozen=True)
@@ -170,7 +163,7 @@ class LoaderSettings:
     def loader_options(
         self, share: Share, epoch: int, rows: _core.RowSelection, genes: list[int] | None
     ) -> _core.LoaderOptions:
-        """Fill in the engine's options; DataLoader workers divide memory and cores."""
+        """Fill in the engine's options; DataLoader workers divide the cores, the engine the memory."""
         options = _core.LoaderOptions()
         options.rows = rows
         options.columns = genes
@@ -180,7 +173,7 @@ class LoaderSettings:
             options.chunks = _core.ChunkShuffle(self.chunk_size, self.chunks_per_block)
         options.seed = self.seed
         options.epoch = epoch
-        options.memory_budget = max(1, self.memory_budget // share.num_workers)
+        options.memory_budget = self.memory_budget
         options.threads = self.threads or max(1, _usable_cores() // share.num_workers)
         options.layout = _core.BatchLayout.csr if self.engine_makes_csr else _core.BatchLayout.dense
         options.dtype = self.engine_dtype
@@ -191,23 +184,6 @@ class LoaderSettings:
         options.rank, options.world_size = share.rank, share.world_size
         options.worker, options.num_workers = share.worker, share.num_workers
         return options
-
-
-def of_all_workers(error: ResourceExhausted, num_workers: int) -> ResourceExhausted:
-    """The same error, about the budget that workers share instead of the part of one of them."""
-
-    def amounts(least: re.Match[str]) -> str:
-        given, needed = (int(each) * num_workers for each in least.groups())
-        return (
-            f"memory_budget is too small: {_with_mebibytes(given)} for {num_workers} DataLoader "
-            f"workers, which share it, needed at least {_with_mebibytes(needed)}"
-        )
-
-    return ResourceExhausted(_TOO_SMALL.sub(amounts, str(error)))
-
-
-def _with_mebibytes(count: int) -> str:
-    return f"{count} bytes ({math.ceil(count * 10 / 2**20) / 10:.1f} MiB)"
 
 
 def _sparse_layout(sparse: Any) -> str | None:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_text
-from .errors import InvalidArgument, ResourceExhausted
+from .errors import InvalidArgument
 from .experiment import Experiment
-from .loader_settings import GLOBAL, SCATTER, LoaderSettings, of_all_workers
+from .loader_settings import GLOBAL, SCATTER, LoaderSettings
 from .local_cache import LocalCache
 from .sampling import Sampling
 from .sharding import Share
@@ -135,12 +135,7 @@ class Selection:
         options.first_batch = first_batch
         if settings.sampling is not None:
             options.sampling = settings.sampling.for_cells(self)
-        try:
-            return _core.Loader(self.matrix, options)
-        except ResourceExhausted as error:
-            if share.num_workers == 1:
-                raise
-            raise of_all_workers(error, share.num_workers) from None
+        return _core.Loader(self.matrix, options)
 
     def row_weights(self, sampling: Sampling) -> _core.RowWeights | None:
         """Weights of the cells, made once."""

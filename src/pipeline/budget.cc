@@ -138,10 +138,17 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
   split.units_ahead = static_cast<uint32_t>(std::min(bytes / fetched_bytes, kMostAhead));
 }
 
-[[noreturn]] void refuse(uint64_t budget_bytes, uint64_t least) {
-  throw ResourceExhausted("memory_budget is too small: " + bytes_and_mebibytes(budget_bytes) +
-                          ", needed at least " + bytes_and_mebibytes(least) +
-                          " for this matrix, selection and batch_size");
+/// One sharer's part, which must be `least` bytes.
+uint64_t part_of(const BudgetRequest& request, uint64_t least) {
+  const uint64_t part = request.memory_budget / request.sharers;
+  if (part >= least) return part;
+  const std::string sharers = request.sharers == 1 ? ""
+                                                   : " for " + std::to_string(request.sharers) +
+                                                         " DataLoader workers, which share it";
+  throw ResourceExhausted(
+      "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) + sharers +
+      ", needed at least " + bytes_and_mebibytes(least * request.sharers) +
+      " for this matrix, selection and batch_size");
 }
 
 }  // namespace
@@ -149,15 +156,14 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   const Sizes sizes = measure(request, reader, units, epoch);
-  const uint64_t least = least_budget(sizes, units, epoch);
-  if (request.memory_budget < least) refuse(request.memory_budget, least);
+  const uint64_t budget = part_of(request, least_budget(sizes, units, epoch));
   BudgetSplit split;
   split.page_bytes = page_size(sizes.row_bytes);
   for (const Level& level : kLevels) {
     const bool is_last = &level == std::end(kLevels) - 1;
     const uint64_t reserve = reserve_of(sizes, level);
-    if (!is_last && reserve > request.memory_budget / level.share) continue;
-    const uint64_t left = request.memory_budget > reserve ? request.memory_budget - reserve : 0;
+    if (!is_last && reserve > budget / level.share) continue;
+    const uint64_t left = budget > reserve ? budget - reserve : 0;
     // Whole pages, and one that is lost where the tables of rows end within it.
     const uint64_t pages = left / split.page_bytes;
     const Rows rows =
@@ -187,13 +193,12 @@ RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowR
   RowBudgetSplit split;
   split.reader_bytes =
       static_cast<uint64_t>(static_cast<double>(batch_rows) * row_bytes * margin) + 4096;
-  const uint64_t least = split.reader_bytes + 2 * batch;
-  if (request.memory_budget < least) refuse(request.memory_budget, least);
+  const uint64_t budget = part_of(request, split.reader_bytes + 2 * batch);
   // Readers first, up to half; then batches, as many as keep readers and consumer from waiting for
   // each other.
-  split.readers = static_cast<uint32_t>(std::clamp<uint64_t>(
-      request.memory_budget / 2 / (split.reader_bytes + batch), 1, std::max(threads, 1U)));
-  const uint64_t left = request.memory_budget - split.readers * split.reader_bytes;
+  split.readers = static_cast<uint32_t>(
+      std::clamp<uint64_t>(budget / 2 / (split.reader_bytes + batch), 1, std::max(threads, 1U)));
+  const uint64_t left = budget - split.readers * split.reader_bytes;
   const uint64_t wanted = std::max<uint64_t>(16, uint64_t{split.readers} * 3);
   split.batches_ahead = static_cast<uint32_t>(std::clamp<uint64_t>(left / batch - 1, 1, wanted));
   split.batch_bytes = batch * (uint64_t{split.batches_ahead} + 1);

@@ -38,14 +38,15 @@ struct BudgetSplit {
 
 struct BudgetRequest {
   uint64_t memory_budget = 0;
+  uint32_t sharers = 1;  ///< workers that share it in equal parts
   BatchLayout layout = BatchLayout::kCsr;
   size_t value_bytes = 4;  ///< of the batches' dtype
   uint32_t columns = 0;
   size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
 };
 
-/// Throws ResourceExhausted with the least budget that works. That is the same for every seed,
-/// epoch, rank and worker: an epoch that began is not followed by one that is refused.
+/// One sharer's. Throws ResourceExhausted with the least budget that works. That is the same for
+/// every seed, epoch, rank and worker: an epoch that began is not followed by one that is refused.
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch);
 

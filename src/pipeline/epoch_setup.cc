@@ -134,6 +134,7 @@ StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOp
   check_totals(options, setup.rows.size());
 
   setup.request.memory_budget = options.memory_budget;
+  setup.request.sharers = options.num_workers;
   setup.request.layout = options.layout;
   const BatchShape shape = batch_shape(options.transforms.get(), setup.columns, options.dtype);
   setup.request.value_bytes = size_of(shape.dtype);
@@ -153,6 +154,7 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
                                                              options.seed, options.epoch);
     setup.units = setup.sampler->units();
   }
+  setup.request.sharers = plan::lanes_of(setup.units.size(), setup.epoch);
   setup.budget = split_budget(setup.request, *setup.reader, setup.units, setup.epoch);
   setup.epoch.block_rows = setup.budget.block_rows;
   return setup;

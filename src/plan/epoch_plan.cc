@@ -40,11 +40,11 @@ bool reads_blocks(const EpochOptions& options) {
   return options.chunk_rows != 0 || options.global_order;
 }
 
-// With the workers that have rows. Blocks are read as they come, whoever has the units.
+// With the lanes as num_workers: what is cut knows of no others.
 EpochOptions checked_options(std::span<const UnitRows> units, const EpochOptions& options) {
   check_units(units, options);
   EpochOptions checked = options;
-  if (!reads_blocks(options)) checked.shape.num_workers = lanes_of(units.size(), options);
+  checked.shape.num_workers = lanes_of(units.size(), options);
   return checked;
 }
 

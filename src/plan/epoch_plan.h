@@ -170,8 +170,8 @@ class EpochPlan {
   /// it.
   uint64_t fingerprint() const noexcept { return fingerprint_; }
 
-  /// Workers of each rank that have rows: of few units fewer than num_workers (rank_cut.h), those
-  /// from there on have none.
+  /// Workers of each rank that may have rows: of few units fewer than num_workers (rank_cut.h),
+  /// those from there on have none.
   uint32_t lanes() const noexcept { return options_.shape.num_workers; }
 
  private:

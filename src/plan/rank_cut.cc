@@ -210,6 +210,7 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
 }  // namespace
 
 uint32_t lanes_of(size_t units, const EpochOptions& options) {
+  if (options.chunk_rows != 0 || options.global_order) return options.shape.num_workers;
   const uint64_t world = options.shape.world_size;
   const uint64_t ranks = world / groups_of(units, options);  // of the smallest group
   const uint64_t units_of_rank = units * ranks / world;

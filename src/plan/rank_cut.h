@@ -36,8 +36,9 @@ constexpr bool parts_are_stored_rows(uint64_t units) noexcept {
 /// are, without repeats; 1 where shares are stretches of whole units.
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options);
 
-/// Workers of a rank that have rows, the same number on each rank; where that is fewer than
-/// num_workers, workers from there on have none. At least 1.
+/// Workers of a rank that may have rows, the same number on each rank; where that is fewer than
+/// num_workers, workers from there on have none. At least 1. All of them where chunks or a global
+/// order are read, as everybody reads all over the store then.
 uint32_t lanes_of(size_t units, const EpochOptions& options);
 
 /// The visits of the share that options.shape names, num_workers being the lanes. `order` lists

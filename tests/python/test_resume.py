@@ -347,12 +347,20 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         ({**state, "epoch": 2**63}, "damaged"),
         ({**state, "segments": [{**state["segments"][0], "batch_size": "x"}]}, "batch_size is 'x'"),
         ({**state, "segments": [{**state["segments"][0], "world_size": -1}]}, "damaged"),
+        ({**state, "segments": [{**state["segments"][0], "lanes": 0}]}, "lanes is 0"),
+        ({**state, "segments": [{**state["segments"][0], "lanes": 2}]}, "lanes is 2"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
             ds.load_state_dict(bad)
     wrong_plan = copy.deepcopy(state)
     wrong_plan["segments"][0]["plan"] ^= 1
     ds.load_state_dict(wrong_plan)
+    with pytest.raises(ps.InvalidArgument, match="does not fit what is stored"):
+        next(iter(ds))
+    wrong_lanes = copy.deepcopy(state)
+    assert wrong_lanes["segments"][0]["lanes"] == 1
+    wrong_lanes["segments"][0].update(num_workers=4, lanes=2, memory_budget=2**22)  # what other workers took
+    ds.load_state_dict(wrong_lanes)
     with pytest.raises(ps.InvalidArgument, match="does not fit what is stored"):
         next(iter(ds))
     too_far = copy.deepcopy(state)
@@ -528,3 +536,20 @@ def test_an_iterator_that_was_made_and_an_epoch_chosen_for_the_next(tiled) -> No
     assert ds.epoch == 1
     next(unused)
     assert ds.epoch == 2
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_state_says_how_many_workers_have_batches(tiled, lanes: int) -> None:
+    """Of three, two have some. Another number would say that other cells were taken."""
+    ds = small(tiled, memory_budget="4MiB")
+    batches = iter(ps.dataloader(ds, num_workers=3))
+    for _ in range(5):
+        next(batches)
+    state = ds.state_dict()
+    assert state["segments"][0]["lanes"] == 2
+    state["segments"][0]["lanes"] = lanes
+    for num_workers in (3, 2, 0):
+        again = small(tiled, memory_budget="4MiB")
+        again.load_state_dict(state)
+        with pytest.raises(ps.InvalidArgument, match="does not fit what is stored|first_batch"):
+            list(ps.dataloader(again, num_workers=num_workers))

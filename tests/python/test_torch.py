@@ -12,12 +12,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import penstock as ps
 import pytest
 import torch
-from conftest import Oracle, collect
+from conftest import Oracle, collect, write_small_tiles
 from torch.utils.data import DataLoader, IterableDataset
 
 
@@ -243,29 +244,32 @@ def test_torch_format(soma_small: Oracle, sparse: bool) -> None:
         np.testing.assert_array_equal(X.to_dense().numpy(), want)
 
 
-@pytest.mark.parametrize("num_workers", [2, 3])
+@pytest.mark.parametrize(("num_workers", "lanes"), [(2, 2), (3, 3), (8, 4)])
 def test_a_budget_too_small_for_workers_names_what_they_need_together(
-    census_like: Oracle, num_workers: int
+    tmp_path: Path, num_workers: int, lanes: int
 ) -> None:
+    """In 37 fetch units, of which a worker has eight or nothing."""
+    path = write_small_tiles(tmp_path / "experiment", 600, 500, per_cell=250)
+
     def loader(budget: int) -> DataLoader:
-        ds = ps.Dataset(census_like.path, memory_budget=budget, sparse=True, threads=1)
+        ds = ps.Dataset(path, memory_budget=budget, sparse=True, threads=1)
         return ps.dataloader(ds, num_workers=num_workers)
 
     with pytest.raises(ps.ResourceExhausted) as error:
-        next(iter(loader(1_000_000)))
+        next(iter(loader(100_000)))
     text = str(error.value)
     given, least = map(
         int,
         re.search(
-            rf"too small: (\d+) bytes .* for {num_workers} DataLoader workers, which share it, "
+            rf"too small: (\d+) bytes .* for {lanes} DataLoader workers, which share it, "
             r"needed at least (\d+) bytes \(",
             text,
         ).groups(),
     )
-    assert 1_000_000 - num_workers < given <= 1_000_000
+    assert given == 100_000
     with pytest.raises(ps.ResourceExhausted, match=f"needed at least {least} bytes"):
         next(iter(loader(least - 1)))
-    assert sum(X.shape[0] for X, _ in loader(least)) == 6_000
+    assert sum(X.shape[0] for X, _ in loader(least)) == 600
 
 
 def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:

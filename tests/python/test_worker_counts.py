@@ -93,6 +93,7 @@ def test_workers_of_few_units_have_their_own(tiled, units: int, num_workers: int
     joinids = np.concatenate([np.asarray(obs["soma_joinid"]) for _, obs in batches])
     assert sorted(joinids) == list(range(ds.n_obs))
     assert 1 <= ds.stats.read_amplification <= 1.1, ds.stats
+    assert ds.stats.units_in_shuffle >= min(8, units / num_workers)  # that of workers with cells
     X = np.concatenate([X.to_dense().numpy() for X, _ in batches])
     stored = sp.vstack([X for X, _ in ds.with_settings(shuffle=False)], format="csr")
     np.testing.assert_array_equal(X, stored[joinids].toarray())

@@ -4,8 +4,10 @@
 #include <penstock/cache.h>
 #include <penstock/error.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <random>
 #include <set>
@@ -91,6 +93,31 @@ TEST_F(CachedSourceTest, FilesThatVanishAreFetchedAnew) {
   read(*cached);
   read(*source(folder()));
   EXPECT_EQ(read(*source(folder())).from_source, 0U);
+}
+
+// Another process that makes room removes a unit's folder with its last file: also one that has no
+// file yet.
+TEST_F(CachedSourceTest, FoldersMayVanishBeforeTheyAreUsed) {
+  const auto cache = folder();
+  read(*source(cache));
+  std::vector<std::string> unit_folders;
+  for (const auto& file : kept()) unit_folders.push_back(file.parent_path());
+  std::atomic<bool> ends = false;
+  std::thread other([&] {
+    while (!ends) {
+      for (const auto& each : unit_folders) ::rmdir(each.c_str());  // where it is empty
+    }
+  });
+  for (int round = 0; round < 30; ++round) {
+    std::error_code ignored;
+    for (const auto& each : unit_folders) fs::remove_all(each, ignored);
+    EXPECT_NO_THROW(read(*source(cache)));
+  }
+  ends = true;
+  other.join();
+  EXPECT_EQ(cache->problem(), "");
+  read(*source(cache));
+  EXPECT_EQ(read(*source(cache)).from_source, 0U);
 }
 
 TEST_F(CachedSourceTest, ADamagedRecordIsNotCarriedOn) {

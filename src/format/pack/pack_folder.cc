@@ -31,6 +31,7 @@ constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
       std::string("cannot ") + action + ": " + std::generic_category().message(error) + ": " + path;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE)
     throw ResourceExhausted(message);
+  if (error == ENOENT) throw NotFound(message);
   throw IoError(message);
 }
 

@@ -169,21 +169,21 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
   }
   if (rows.rows.empty() || !folder_->make_room(rows.bytes.size() + rows.rows.size() * 4)) return;
   const std::string folder = unit_folder(unit);
-  make_folder(folder);
   RowFileFacts facts = facts_;
   facts.row_begin = unit.row_begin;
   facts.row_end = rows.rows.back() + 1;
   const std::string path = io::join(folder, new_name());
   std::shared_ptr<const RowFile> file;
-  {
-    RowFileWriter writer(path, facts, false);
-    rows.append_to(writer);
-    folder_->added(writer.finish());
-  }
   try {
+    make_folder(folder);
+    {
+      RowFileWriter writer(path, facts, false);
+      rows.append_to(writer);
+      folder_->added(writer.finish());
+    }
     file = RowFile::open(io::file_store(), path);
   } catch (const NotFound&) {
-    return;  // it was removed already, for room that others need
+    return;  // somebody who needs the room removed it, or the folder that was empty yet
   }
   {
     const std::lock_guard lock(mutex_);
