@@ -54,7 +54,7 @@ struct LoaderOptions {
   uint64_t first_batch = 0;
   uint64_t memory_budget = 2_GiB;  ///< bytes for everything: rows, tiles in flight, finished
                                    ///< batches, of all workers of a rank together
-  unsigned threads = 0;  ///< 0: as many as cores
+  unsigned threads = 0;            ///< 0: as many as cores
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype =
       DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type

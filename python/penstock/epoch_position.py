@@ -172,7 +172,8 @@ def _segment(fields: Mapping[str, Any]) -> Segment:
         if type(value).__name__ != each.type:  # a saved file may hold anything
             raise ValueError(f"{each.name} is {value!r}")
         shape[each.name] = _whole(value) if each.type == "int" else value
-    lanes = _whole(fields.get("lanes", shape["num_workers"]))  # global orders have had no lanes before
+    # States of global orders from before have none.
+    lanes = _whole(fields.get("lanes", shape["num_workers"]))
     if not 1 <= lanes <= shape["num_workers"]:
         raise ValueError(f"lanes is {lanes!r}")
     return Segment(Shape(**shape), _whole(fields["plan"]), lanes, _whole(fields["batches"]))

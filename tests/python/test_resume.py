@@ -359,7 +359,8 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         next(iter(ds))
     wrong_lanes = copy.deepcopy(state)
     assert wrong_lanes["segments"][0]["lanes"] == 1
-    wrong_lanes["segments"][0].update(num_workers=4, lanes=2, memory_budget=2**22)  # what other workers took
+    # Half of the batches would have been another worker's.
+    wrong_lanes["segments"][0].update(num_workers=4, lanes=2, memory_budget=2**22)
     ds.load_state_dict(wrong_lanes)
     with pytest.raises(ps.InvalidArgument, match="does not fit what is stored"):
         next(iter(ds))
@@ -551,5 +552,5 @@ def test_a_state_says_how_many_workers_have_batches(tiled, lanes: int) -> None:
     for num_workers in (3, 2, 0):
         again = small(tiled, memory_budget="4MiB")
         again.load_state_dict(state)
-        with pytest.raises(ps.InvalidArgument, match="does not fit what is stored|first_batch"):
+        with pytest.raises(ps.InvalidArgument, match=r"does not fit what is stored|first_batch"):
             list(ps.dataloader(again, num_workers=num_workers))
