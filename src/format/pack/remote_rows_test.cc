@@ -82,6 +82,7 @@ struct DistantPack {
     for (const auto& file : made.files) paths.push_back(file->path());
     RowFile::announce(*store, paths);
     std::vector<std::shared_ptr<const RowFile>> files;
+    files.reserve(paths.size());
     for (const auto& path : paths) files.push_back(RowFile::open(store, path));
     source = open_layer(make_layer(std::move(files), made.info));
   }

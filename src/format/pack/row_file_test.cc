@@ -223,6 +223,7 @@ TEST(DescriptorCache, ThreadsAndChildren) {
     return right;
   };
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] { wrong += read_all() ? 0 : 1; });

@@ -157,6 +157,7 @@ RowSelection DataFrame::select(std::string_view value_filter,
   std::sort(parts.begin(), parts.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<RowSelection> rows;
+  rows.reserve(parts.size());
   for (auto& [run, part] : parts) rows.push_back(std::move(part));
   RowSelection found = join(std::move(rows));
   return state_->kept ? found & *state_->kept : found;
