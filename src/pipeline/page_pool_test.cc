@@ -54,6 +54,7 @@ TEST(PagePool, LargeRowsTakeTheMemoryOfIdlePages) {
   MemoryMeter meter;
   PagePool pool(16 * 4096, 4096, meter);
   std::vector<std::byte*> pages;
+  pages.reserve(16);
   for (int i = 0; i < 16; ++i) pages.push_back(pool.take());
   for (std::byte* page : pages) pool.give_back(page);
   auto large = pool.take_large(10 * 4096 - 5);

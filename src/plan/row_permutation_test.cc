@@ -105,6 +105,7 @@ TEST(RowPermutation, EveryPermutationOfAFewRowsIsEquallyLikely) {
     }
     ASSERT_EQ(counts.size(), permutations);
     std::vector<uint64_t> each;
+    each.reserve(counts.size());
     for (const auto& [positions, count] : counts) each.push_back(count);
     expect_uniform(each, static_cast<double>(permutations - 1));
   }

@@ -121,6 +121,7 @@ TEST(RowWeights, OfClassesAreThoseOfTheirRows) {
     for (int32_t& code : codes) code = static_cast<int32_t>(rng() % classes);
     codes[0] = 0;
     std::vector<double> values;
+    values.reserve(codes.size());
     for (const int32_t code : codes) values.push_back(of_class[static_cast<size_t>(code)]);
     std::vector<uint64_t> a, b;
     const RowWeights by_class = RowWeights::from_classes(codes, of_class);

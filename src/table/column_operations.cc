@@ -256,6 +256,7 @@ Table concatenate(std::vector<Table>&& parts) {
   for (const Table& part : parts) result.row_count += part.row_count;
   for (size_t column = 0; column < parts[0].columns.size(); ++column) {
     std::vector<Column> columns;
+    columns.reserve(parts.size());
     for (Table& part : parts) columns.push_back(std::move(part.columns[column]));
     result.columns.push_back(concatenate(std::move(columns)));
   }

@@ -141,6 +141,7 @@ TEST(FragmentMetadata, LoadsInParallel) {
     OpenArray array("types");
     FragmentMetadata& fragment = *array.fragments[0];
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&fragment] {
         fragment.load_tile_bounds();
