@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import random
@@ -372,66 +371,6 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     expect_same(ps.open(census_like.path), ps.open(path))
     assert {each.name for each in tmp_path.iterdir()} == {"pack"}
     assert not list(path.rglob("*.tmp"))
-
-
-def test_what_the_killed_left_goes_at_once(tmp_path: Path) -> None:
-    """Not when the pack is whole: each kill would take more of the disk until then."""
-    source = ps.open(write_small_tiles(tmp_path / "source", 1200, 300, per_cell=40))
-    partial = tmp_path / "pack.partial"
-    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
-    while len(row_files(tmp_path)) < 2:
-        assert first.advance(0.0)
-    del first
-    begun = row_files(partial)
-    left = begun[-1].with_suffix(".rows.1-0.tmp")
-    left.write_bytes(b"half a file")
-    again = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
-    assert not left.exists()
-    assert row_files(partial) == begun
-    del again
-
-
-def test_killed_while_it_replaced_a_pack(tmp_path: Path) -> None:
-    """Old and new change names at once, then the old one goes, under a marker without a word."""
-    source = ps.open(write_small_tiles(tmp_path / "source", 600, 300, per_cell=40))
-    path, partial = tmp_path / "pack", tmp_path / "pack.partial"
-    ps.pack(source, path, obs_query="soma_joinid < 500")
-    shutil.copytree(path, partial)
-    with pytest.raises(ps.InvalidArgument, match="no pack begun"):  # whose is it?
-        ps.pack(source, path, overwrite=True)
-    (partial / "pack.partial").touch()
-    shutil.rmtree(partial / "obs")
-    assert ps.pack(source, path, obs_query="soma_joinid < 500").n_obs == 500
-    assert not partial.exists()
-    # What was begun of other content is somebody's work.
-    other = _core.Packer(source._core, str(path), None, [], [], True, 1, 100)
-    while not row_files(partial):
-        assert other.advance(0.0)
-    del other
-    begun = row_files(partial)
-    assert ps.pack(source, path, obs_query="soma_joinid < 500").n_obs == 500
-    assert row_files(partial) == begun
-    packed = ps.pack(source, path, overwrite=True)
-    assert packed.n_obs == 600
-    assert {each.name for each in tmp_path.iterdir()} == {"pack", "source"}
-    assert not (path / "pack.partial").exists()
-    expect_same(source, packed)
-
-
-def test_names_are_exchanged(tmp_path: Path) -> None:
-    """At no moment is there no pack: the way by a third name, which is taken here, is not gone."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
-    other.mkdir()
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
-    at_cwd, rename_exchange = -100, 2
-    if not exchange or exchange(at_cwd, bytes(one), at_cwd, bytes(other), rename_exchange) != 0:
-        pytest.skip("this file system does not exchange names")
-    source = ps.open(write_small_tiles(tmp_path / "source", 600, 300, per_cell=40))
-    ps.pack(source, tmp_path / "pack", obs_query="soma_joinid < 500")
-    (tmp_path / f"pack.replaced-{os.getpid()}" / "taken").mkdir(parents=True)
-    assert ps.pack(source, tmp_path / "pack", overwrite=True).n_obs == 600
-    assert not (tmp_path / "pack.partial").exists()
 
 
 def test_one_packer_at_a_time(tmp_path: Path) -> None:

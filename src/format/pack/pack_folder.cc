@@ -1,10 +1,8 @@
 #include "format/pack/pack_folder.h"
 
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <penstock/error.h>
 #include <sys/file.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +29,6 @@ constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
       std::string("cannot ") + action + ": " + std::generic_category().message(error) + ": " + path;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE)
     throw ResourceExhausted(message);
-  if (error == ENOENT) throw NotFound(message);
   throw IoError(message);
 }
 
@@ -40,43 +37,6 @@ void sync_path(const std::string& path) {
   if (fd < 0) return;  // of a file system that does not let folders be opened
   ::fsync(fd);
   ::close(fd);
-}
-
-/// What writers that were killed have left below a folder.
-void remove_temporary_files(const std::string& folder) {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".tmp") left.push_back(entry.path());
-  }
-  for (const fs::path& path : left) fs::remove(path);
-}
-
-/// All but the marker, which says until the end whose folder it is.
-void remove_contents(const std::string& folder) {
-  for (const auto& entry : io::FileStore().list(folder)) {
-    if (entry.name != kMarkerName) fs::remove_all(io::join(folder, entry.name));
-  }
-}
-
-/// Whose marker is locked; what cannot be removed stays for the next.
-void remove_folder(const std::string& folder) {
-  try {
-    remove_contents(folder);
-  } catch (const std::exception&) {
-    return;
-  }
-  ::unlink(io::join(folder, kMarkerName).c_str());
-  ::rmdir(folder.c_str());
-}
-
-/// The open and locked marker of a folder, or -1 where another process has the lock.
-int lock_marker(const std::string& folder) {
-  const std::string marker = io::join(folder, kMarkerName);
-  const int fd = ::open(marker.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-  if (fd < 0) fail("write", marker, errno);
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
-  ::close(fd);
-  return -1;
 }
 
 std::string text_of(const std::string& path) {
@@ -187,7 +147,7 @@ PackFolder::PackFolder(std::string destination, const std::string& key, bool ove
     throw InvalidArgument("there is something that is no pack, which is not overwritten: " +
                           destination_);
   }
-  complete_ ? remove_replaced() : lock(key);
+  if (!complete_) lock(key);
 }
 
 void PackFolder::lock(const std::string& key) {
@@ -197,10 +157,17 @@ void PackFolder::lock(const std::string& key) {
     throw InvalidArgument("there is something that is no pack begun: " + partial_);
   }
   make_folder(partial_);
-  lock_ = lock_marker(partial_);
-  if (lock_ < 0) throw InvalidArgument("another process is packing there: " + partial_);
-  if (text_of(marker) == key) return remove_temporary_files(partial_);
-  remove_contents(partial_);  // of other content, or a pack that was replaced
+  lock_ = ::open(marker.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  if (lock_ < 0) fail("write", marker, errno);
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(std::exchange(lock_, -1));
+    throw InvalidArgument("another process is packing there: " + partial_);
+  }
+  if (text_of(marker) == key) return;
+  // Of other content, or of nothing: only the marker stays.
+  for (const auto& entry : io::FileStore().list(partial_)) {
+    if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
+  }
   if (::ftruncate(lock_, 0) != 0 ||
       ::pwrite(lock_, key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     fail("write", marker, errno);
@@ -208,58 +175,28 @@ void PackFolder::lock(const std::string& key) {
 }
 
 void PackFolder::finish() {
-  remove_temporary_files(partial_);
+  // What writers that were killed have left.
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::recursive_directory_iterator(partial_)) {
+    if (entry.path().extension() == ".tmp") left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
   sync_path(partial_);
-  if (replaces_) {
-    replace();
-  } else if (::rename(partial_.c_str(), destination_.c_str()) != 0) {
-    fail("name", destination_, errno);
+  const std::string old = destination_ + ".replaced-" + std::to_string(::getpid());
+  if (replaces_ && ::rename(destination_.c_str(), old.c_str()) != 0) {
+    fail("replace", destination_, errno);
+  }
+  if (::rename(partial_.c_str(), destination_.c_str()) != 0) {
+    const int error = errno;
+    if (replaces_) static_cast<void>(::rename(old.c_str(), destination_.c_str()));
+    fail("name", destination_, error);
   }
   ::unlink(io::join(destination_, kMarkerName).c_str());
   const auto parent = fs::path(destination_).parent_path();
   sync_path(parent.empty() ? "." : parent.string());
-  complete_ = true;
-}
-
-/// The two folders change names at once where the file system can, so that there is a whole pack at
-/// any moment. What is left of the old one is marked then, and removed by whoever comes next.
-void PackFolder::replace() {
-  const int old_lock = lock_marker(destination_);
-  if (old_lock < 0) throw InvalidArgument("another process is replacing it: " + destination_);
-  const bool exchanged = ::ftruncate(old_lock, 0) == 0 &&
-                         ::syscall(SYS_renameat2, AT_FDCWD, partial_.c_str(), AT_FDCWD,
-                                   destination_.c_str(), RENAME_EXCHANGE) == 0;
-  if (exchanged) remove_folder(partial_);
-  ::close(old_lock);
-  if (exchanged) return;
-  const std::string old = destination_ + ".replaced-" + std::to_string(::getpid());
-  if (::rename(destination_.c_str(), old.c_str()) != 0) fail("replace", destination_, errno);
-  if (::rename(partial_.c_str(), destination_.c_str()) != 0) {
-    const int error = errno;
-    static_cast<void>(::rename(old.c_str(), destination_.c_str()));
-    fail("name", destination_, error);
-  }
   std::error_code ignored;
-  fs::remove_all(old, ignored);
-}
-
-/// The pack is whole; one that it has replaced may be in part there still, under a marker that says
-/// nothing. What was begun for other content has the key in its marker and stays.
-void PackFolder::remove_replaced() {
-  const std::string marker = io::join(partial_, kMarkerName);
-  if (!io::FileStore().exists(marker)) {
-    ::rmdir(partial_.c_str());  // nothing, or what is not empty
-    return;
-  }
-  if (!text_of(marker).empty()) return;
-  try {
-    const int old_lock = lock_marker(partial_);
-    if (old_lock < 0) return;
-    if (text_of(marker).empty()) remove_folder(partial_);
-    ::close(old_lock);
-  } catch (const Error&) {
-    // Of somebody else, where this user may not write.
-  }
+  if (replaces_) fs::remove_all(old, ignored);
+  complete_ = true;
 }
 
 PackFolder::~PackFolder() {

@@ -33,8 +33,6 @@ class PackFolder {
 
  private:
   void lock(const std::string& key);
-  void replace();
-  void remove_replaced();
 
   std::string destination_;
   std::string partial_;

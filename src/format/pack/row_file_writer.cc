@@ -25,7 +25,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE) {
     throw ResourceExhausted(message);
   }
-  if (error == ENOENT) throw NotFound(message);
   throw IoError(message);
 }
 

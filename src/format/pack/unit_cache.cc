@@ -18,6 +18,9 @@
 namespace penstock::format::pack {
 namespace {
 
+/// To make a file whose folder others may remove meanwhile.
+constexpr int kMostTries = 1000;
+
 bool has_all(const RowFile& file, std::span<const int64_t> rows) {
   return std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return file.contains(row); });
 }
@@ -174,16 +177,22 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
   facts.row_end = rows.rows.back() + 1;
   const std::string path = io::join(folder, new_name());
   std::shared_ptr<const RowFile> file;
-  try {
-    make_folder(folder);
-    {
+  for (int tries = 1;; ++tries) {
+    try {
+      make_folder(folder);
       RowFileWriter writer(path, facts, false);
       rows.append_to(writer);
       folder_->added(writer.finish());
+      break;
+    } catch (const IoError&) {
+      // Whoever removes a unit's last file takes its folder along, also one that is empty yet.
+      if (tries == kMostTries) throw;
     }
+  }
+  try {
     file = RowFile::open(io::file_store(), path);
   } catch (const NotFound&) {
-    return;  // somebody who needs the room removed it, or the folder that was empty yet
+    return;  // it was removed already, for room that others need
   }
   {
     const std::lock_guard lock(mutex_);
