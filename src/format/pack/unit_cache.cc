@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "format/pack/pack_folder.h"
@@ -185,8 +187,10 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
       folder_->added(writer.finish());
       break;
     } catch (const IoError&) {
-      // Whoever removes a unit's last file takes its folder along, also one that is empty yet.
-      if (tries == kMostTries) throw;
+      // Whoever removes a unit's last file takes its folder along, also one that is empty yet. With
+      // the folder there it is the disk that fails.
+      std::error_code unknown;
+      if (tries == kMostTries || std::filesystem::is_directory(folder, unknown)) throw;
     }
   }
   try {
