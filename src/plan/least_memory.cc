@@ -10,6 +10,16 @@
 namespace penstock::plan {
 namespace {
 
+/// Rows that a share of a unit may differ from its due. Apportion (apportion.h) deals nobody more
+/// than its due rounded up. One that is behind has at most a logarithm of the takers to catch up,
+/// as always where the neediest comes first (Adler et al., "A proportionate fair scheduling rule
+/// with good worst-case performance", SPAA 2003). Takers are a group's ranks and gaps between them.
+double part_slack(double part) {
+  if (part >= 1) return 0;
+  const double takers = 2 * std::ceil(1 / part) + 1;
+  return std::ceil(1 + std::log(takers) + 1);
+}
+
 /// The rows between the first and the last bucket of a batch, when each visit is a bucket: fewer
 /// than the batch has. How many visits they may be, and how many bytes.
 struct Middle {
@@ -20,18 +30,17 @@ struct Middle {
 Middle middle_of(std::span<const UnitRows> by_rows, std::span<const UnitRows> by_density,
                  uint64_t batch_rows, double part) {
   Middle middle;
-  // A share's part of a unit may be a row less than its due.
-  const double less = part < 1 ? 1 : 0;
+  const double slack = part_slack(part);
   const double rows_between = batch_rows < 2 ? 0 : static_cast<double>(batch_rows - 2);
   double room = rows_between;
   for (const UnitRows& unit : by_rows) {
-    room -= std::max(1.0, unit.row_count * part - less);
+    room -= std::max(1.0, unit.row_count * part - slack);
     if (room < 0) break;
     ++middle.visits;
   }
   room = rows_between;
   for (size_t i = 0; i < by_density.size() && room > 0; ++i) {
-    const double rows = std::min(room, by_density[i].row_count * part + less);
+    const double rows = std::min(room, by_density[i].row_count * part + slack);
     middle.bytes +=
         rows * static_cast<double>(by_density[i].packed_bytes) / by_density[i].row_count;
     room -= rows;
@@ -78,9 +87,8 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
     for (size_t i = 0; i < whole; ++i)
       bytes += static_cast<double>(by_bytes[i].packed_bytes) * part;
     const uint64_t visits = std::min<uint64_t>(units.size(), whole + middle.visits);
-    // Parts are whole rows, and one may be repeated.
-    const uint64_t more_rows = (part < 1 ? visits : 0) + (options.uneven == Uneven::kPad ? 1 : 0);
-    bytes += static_cast<double>(more_rows) * densest;
+    const double repeated = options.uneven == Uneven::kPad ? 1 : 0;
+    bytes += (static_cast<double>(visits) * part_slack(part) + repeated) * densest;
     least = std::max(least, bytes + static_cast<double>(visits * page_bytes));
   }
   return static_cast<uint64_t>(std::ceil(least));
