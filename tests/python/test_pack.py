@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -385,6 +386,56 @@ def test_one_packer_at_a_time(tmp_path: Path) -> None:
     packed = ps.pack(source, tmp_path / "pack", obs_query="soma_joinid < 500")
     assert packed.n_obs == 500
     assert len(row_files(tmp_path)) == 1
+
+
+def test_what_killed_writers_left_goes_first(tmp_path: Path) -> None:
+    """When the next packer begins, not when it is done; a layer may have such a name."""
+    path = tmp_path / "source"
+    _, ids = write_random(path, 1)
+    with tiledbsoma.open(str(path), "w") as experiment:
+        layers = experiment.ms["RNA"].X
+        more = sp.coo_matrix(([2.5], ([int(ids[0])], [0])), shape=layers["raw"].shape)
+        layers.add_new_sparse_ndarray("raw.tmp", type=pa.float64(), shape=more.shape).write(
+            pa.SparseCOOTensor.from_scipy(more)
+        )
+    source = ps.open(path)
+    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
+    while not row_files(tmp_path):
+        assert first.advance(0.0)
+    del first
+    (layer_folder,) = {each.parent for each in row_files(tmp_path)}
+    half_written = layer_folder / "0-5-5.rows.1-1.tmp"
+    half_written.write_bytes(b"half")
+    gone: list[bool] = []
+    packed = ps.pack(
+        source, tmp_path / "pack", progress=lambda _: gone.append(not half_written.exists())
+    )
+    assert gone
+    assert all(gone)
+    assert "raw.tmp" in packed.layers("RNA")
+    expect_same(source, packed)
+
+
+def test_packers_that_begin_while_another_ends(tmp_path: Path) -> None:
+    """Each has the whole pack in the end, or is told that another is at it."""
+    source = ps.open(write_small_tiles(tmp_path / "source", 60, 30, per_cell=5))
+    expected = entries(source)
+
+    def pack(destination: Path) -> str:
+        try:
+            same_bits(entries(ps.pack(source, destination)), expected)
+        except ps.InvalidArgument as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(60):
+            destination = tmp_path / f"pack{number}"
+            said = list(pool.map(pack, [destination] * 4))
+            assert "" in said
+            assert all(not each or "another process is packing" in each for each in said)
+            same_bits(entries(destination), expected)
+    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <penstock/error.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarkerName = "pack.partial";
+constexpr const char* kTemporary = ".tmp";  // of RowFileWriter too
 constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
 
 [[noreturn]] void fail(const char* action, const std::string& path, int error) {
@@ -47,7 +49,7 @@ std::string text_of(const std::string& path) {
 /// A file that is written under another name first.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+  explicit NewFile(const std::string& path) : path_(path), temporary_(path + kTemporary) {
     fd_ = ::open(temporary_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
     if (fd_ < 0) fail("write", temporary_, errno);
   }
@@ -97,6 +99,25 @@ void copy_file(const io::Store& store, const std::string& from, uint64_t size,
   file.finish();
 }
 
+bool is_same_file(int fd, const std::string& path) {
+  struct stat opened, named;
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// What writers that were killed have left. Only while nobody writes there.
+void remove_half_written(const std::string& folder) {
+  std::vector<fs::path> left;
+  std::error_code error;
+  const fs::recursive_directory_iterator end;
+  for (fs::recursive_directory_iterator at(folder, error); !error && at != end;
+       at.increment(error)) {
+    const bool is_file = at->symlink_status(error).type() == fs::file_type::regular;
+    if (is_file && at->path().extension() == kTemporary) left.push_back(at->path());
+  }
+  for (const fs::path& path : left) fs::remove(path, error);  // one that stays does no harm
+}
+
 }  // namespace
 
 void make_folder(const std::string& path) {
@@ -129,7 +150,17 @@ void copy_tree(const io::Store& store, const std::string& from, const std::strin
 
 PackFolder::PackFolder(std::string destination, const std::string& key, bool overwrite)
     : destination_(io::normalize(destination)), partial_(destination_ + ".partial") {
+  constexpr int kMostTries = 100;  // a file system may give an open file another number each time
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    look(key, overwrite);
+    if (complete_ || lock(key)) return;
+  }
+  throw IoError("the folder changes all the time: " + partial_);
+}
+
+void PackFolder::look(const std::string& key, bool overwrite) {
   const io::FileStore files;
+  complete_ = replaces_ = false;
   if (files.exists(destination_)) {
     throw InvalidArgument("there is a file where the pack should be: " + destination_);
   }
@@ -147,10 +178,9 @@ PackFolder::PackFolder(std::string destination, const std::string& key, bool ove
     throw InvalidArgument("there is something that is no pack, which is not overwritten: " +
                           destination_);
   }
-  if (!complete_) lock(key);
 }
 
-void PackFolder::lock(const std::string& key) {
+bool PackFolder::lock(const std::string& key) {
   const std::string marker = io::join(partial_, kMarkerName);
   if (io::FileStore().is_directory(partial_) && !io::FileStore().exists(marker) &&
       !io::FileStore().list(partial_).empty()) {
@@ -159,11 +189,19 @@ void PackFolder::lock(const std::string& key) {
   make_folder(partial_);
   lock_ = ::open(marker.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
   if (lock_ < 0) fail("write", marker, errno);
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  const bool is_alone = ::flock(lock_, LOCK_EX | LOCK_NB) == 0;
+  if (!is_alone && errno == EWOULDBLOCK) {
     ::close(std::exchange(lock_, -1));
     throw InvalidArgument("another process is packing there: " + partial_);
   }
-  if (text_of(marker) == key) return;
+  if (!is_same_file(lock_, marker)) {  // another process became done meanwhile
+    ::close(std::exchange(lock_, -1));
+    return false;
+  }
+  if (text_of(marker) == key) {
+    if (is_alone) remove_half_written(partial_);
+    return true;
+  }
   // Of other content, or of nothing: only the marker stays.
   for (const auto& entry : io::FileStore().list(partial_)) {
     if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
@@ -172,15 +210,10 @@ void PackFolder::lock(const std::string& key) {
       ::pwrite(lock_, key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     fail("write", marker, errno);
   }
+  return true;
 }
 
 void PackFolder::finish() {
-  // What writers that were killed have left.
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::recursive_directory_iterator(partial_)) {
-    if (entry.path().extension() == ".tmp") left.push_back(entry.path());
-  }
-  for (const fs::path& path : left) fs::remove(path);
   sync_path(partial_);
   const std::string old = destination_ + ".replaced-" + std::to_string(::getpid());
   if (replaces_ && ::rename(destination_.c_str(), old.c_str()) != 0) {

@@ -11,7 +11,8 @@
 //   … write below folder.path(); what an attempt before left there with the same key is kept …
 //   folder.finish();                                   atlas.pack
 //
-// What another key left is removed. The lock goes with the process.
+// What another key left is removed, and what killed writers of the same left half written. The lock
+// goes with the process.
 
 namespace penstock::format::pack {
 
@@ -32,7 +33,8 @@ class PackFolder {
   void finish();
 
  private:
-  void lock(const std::string& key);
+  void look(const std::string& key, bool overwrite);
+  bool lock(const std::string& key);  // false where the folder became the pack meanwhile
 
   std::string destination_;
   std::string partial_;
