@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 import select
 import shutil
 import socket
@@ -48,9 +49,8 @@ def opened(url: str, within: list[str] | None = None, **environment: str) -> str
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Certificate and key of 127.0.0.1, which nobody but itself has signed."""
+def make_certificate(folder: Path, address: str, days: tuple[int, int]) -> tuple[Path, Path]:
+    """Certificate, valid between two days from now, and key; nobody but itself has signed it."""
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -63,22 +63,26 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now + datetime.timedelta(days=days[0]))
+        .not_valid_after(now + datetime.timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]),
             critical=False,
         )
         .sign(key, hashes.SHA256())
     )
-    folder = tmp_path_factory.mktemp("certificate")
     pem = serialization.Encoding.PEM
     (folder / "cert.pem").write_bytes(made.public_bytes(pem))
     plain = serialization.NoEncryption()
     kind = serialization.PrivateFormat.TraditionalOpenSSL
     (folder / "key.pem").write_bytes(key.private_bytes(pem, kind, plain))
     return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("certificate"), "127.0.0.1", (-1, 1))
 
 
 @pytest.fixture
@@ -186,6 +190,26 @@ def test_certificates_are_those_of_the_environment(
             said = opened(f"{url}/exp", **{name: str(tmp_path / "none.pem")})
             assert said.startswith("IoError no connection")
             assert f"none.pem certifies, as {name} says" in said
+
+
+@pytest.mark.parametrize(
+    ("address", "days", "why"),
+    [
+        ("127.0.0.1", (-9, -2), "certificate has expired"),
+        ("127.0.0.1", (2, 9), "certificate is not yet valid"),
+        ("127.0.0.2", (-1, 1), "does not match target|no alternative certificate subject name"),
+    ],
+)
+def test_what_is_trusted_is_said_only_where_it_matters(
+    served: Path, tmp_path: Path, address: str, days: tuple[int, int], why: str
+) -> None:
+    """Other certificates would not help against a wrong date or name."""
+    made = make_certificate(tmp_path, address, days)
+    with tls_server(served, made) as url:
+        said = opened(f"{url}/exp", SSL_CERT_FILE=str(made[0]))
+    assert said.startswith("IoError no connection")
+    assert re.search(why, said)
+    assert "certifies" not in said
 
 
 def test_certificates_are_those_of_a_folder(served: Path, certificate, tmp_path: Path) -> None:

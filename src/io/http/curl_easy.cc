@@ -30,6 +30,20 @@ bool is_final(CURLcode code) {
   }
 }
 
+// A certificate was refused, and neither for its dates nor for its name: trusting others may help.
+bool is_of_unknown_issuer(CURL* handle, CURLcode code) {
+  // X509_V_ERR_... of OpenSSL; kUnspecified is what curl says of a wrong name.
+  constexpr long kUnspecified = 1, kNotYetValid = 9, kExpired = 10;
+  if (code != CURLE_PEER_FAILED_VERIFICATION) return false;
+  long server = 0, proxy = 0;
+  curl_easy_getinfo(handle, CURLINFO_SSL_VERIFYRESULT, &server);
+  curl_easy_getinfo(handle, CURLINFO_PROXY_SSL_VERIFYRESULT, &proxy);
+  const auto is_other = [](long why) {
+    return why != 0 && why != kUnspecified && why != kNotYetValid && why != kExpired;
+  };
+  return is_other(server) || is_other(proxy);
+}
+
 }  // namespace
 
 void init_curl() {
@@ -157,7 +171,7 @@ HttpResponse CurlEasy::finish(CURLcode code) {
     response_.failure = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
     response_.stalled = code == CURLE_OPERATION_TIMEDOUT;
     response_.refused = is_final(code);
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+    if (code == CURLE_SSL_CACERT_BADFILE || is_of_unknown_issuer(handle_, code)) {
       response_.failure += " (" + describe(certificates()) + ")";
     }
   }
