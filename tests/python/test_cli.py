@@ -317,3 +317,5 @@ def test_train_scvi(
     assert "not TOTALVI" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
     assert "--devices must be a number" in capsys.readouterr().err
+    assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
+    assert "n_samples_per_label is of SCANVI" in capsys.readouterr().err

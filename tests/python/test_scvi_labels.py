@@ -139,3 +139,8 @@ def test_what_is_refused(cells: Oracle) -> None:
     for wrong in (0, -1, 2.5, "all"):
         with pytest.raises(ps.InvalidArgument, match="n_samples_per_label"):
             DataModule(cells.path, "SCANVI", n_samples_per_label=wrong, **KEYS)
+    loader = DataModule(cells.path, "SCANVI", **KEYS).train_dataloader()
+    state = loader.state_dict()
+    for name in state:
+        with pytest.raises(ps.InvalidArgument, match=f"has {name} too"):
+            loader.load_state_dict({each: state[each] for each in state if each != name})

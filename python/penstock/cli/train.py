@@ -37,6 +37,10 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the label")
     parser.add_argument("--unlabeled", metavar="LABEL", help="label of cells without one (SCANVI)")
     parser.add_argument(
+        "--n-samples-per-label", metavar="N", type=int,
+        help="labelled cells of each label that an epoch draws (SCANVI; all of them)",
+    )  # fmt: skip
+    parser.add_argument(
         "--categorical", metavar="COLUMN", action="append", help="a categorical covariate"
     )
     parser.add_argument(
@@ -85,6 +89,7 @@ def run(parsed: argparse.Namespace) -> None:
         batch_key=parsed.batch_key,
         labels_key=parsed.labels_key,
         unlabeled_category=parsed.unlabeled,
+        n_samples_per_label=parsed.n_samples_per_label,
         categorical_covariate_keys=parsed.categorical,
         continuous_covariate_keys=parsed.continuous,
         batch_size=parsed.batch_size,

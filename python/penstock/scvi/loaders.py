@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..dataset import Dataset
+from ..errors import InvalidArgument
 from ..matrix_batches import as_tensor
 from ..torch_adapter import dataloader
 from ..torch_dataloader import EpochSampler
@@ -157,7 +158,19 @@ class PairLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Raises
+        ------
+        InvalidArgument
+            If the state is not of such a loader, or of a Penstock before it had labelled epochs.
+        """
+        missing = {"cells", "labelled", "labelled_epoch"} - set(state)
+        if missing:
+            raise InvalidArgument(
+                f"a state of a semi-supervised loader has {', '.join(sorted(missing))} too; this "
+                "one is of another loader or an older Penstock: go on from the end of an epoch"
+            )
         self._cells.load_state_dict(state["cells"])
         self._choose(int(state["labelled_epoch"]))
         self._labelled.load_state_dict(state["labelled"])
