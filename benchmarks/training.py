@@ -63,6 +63,18 @@ def penstock_loader(path: Path, cells: int, batch_size: int, sparse: bool = Fals
     return Made(lambda: (to_device(batch, torch.device("cpu")) for batch in loader))
 
 
+def packed_loader(path: Path, cells: int, batch_size: int) -> Any:
+    import penstock as ps
+
+    pack = path.with_name(f"{path.name}.pack")
+    if not pack.exists():
+        ps.pack(path, pack, layers="raw")
+    genes = path.with_name(f"{pack.name}.8000-genes.npy")
+    if not genes.exists():
+        np.save(genes, genes_of(path))
+    return penstock_loader(pack, cells, batch_size, sparse=True)
+
+
 def in_memory(path: Path, cells: int, batch_size: int) -> Any:
     batches = list(penstock_loader(path, cells, batch_size)())
     return Made(lambda: iter(batches))
@@ -132,6 +144,7 @@ LOADERS: dict[str, Callable[..., Any]] = {
     "in memory": in_memory,
     "penstock": penstock_loader,
     "penstock, sparse": lambda *given: penstock_loader(*given, sparse=True),
+    "penstock, pack": packed_loader,
     "AnnDataLoader": anndata_loader,
     "TileDBDataModule": tiledb_data_module,
     "tiledbsoma_ml": tiledbsoma_ml_loader,
