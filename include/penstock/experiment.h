@@ -40,6 +40,8 @@ class DataFrame {
   uint64_t row_count()
       const;  ///< exact; reads the joinid column when deletes or overlaps make it necessary
   const std::string& uri() const;
+  /// A text of what this shows of the array: another after each write to it, the same for copies.
+  std::string content() const;
 
   /// Only the columns that are asked for or named by the filter are read.
   /// Throws NotFound for an unknown column (the message lists what there is), InvalidArgument for a

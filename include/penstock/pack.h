@@ -15,7 +15,7 @@ struct PackOptions {
   std::optional<RowSelection> rows;       ///< cells that are packed; all when absent
   std::vector<std::string> measurements;  ///< empty: all
   std::vector<std::string> layers;        ///< of each measurement, those that it has; empty: all
-  bool overwrite = false;                 ///< replace a pack of something else
+  bool overwrite = false;                 ///< replace the pack that is there
   unsigned threads = 0;                   ///< 0: as many as cores
   uint64_t rows_per_file = uint64_t{1} << 18;
 };

@@ -50,7 +50,7 @@ def pack(
     measurements, layers : str or sequence of str, optional
         Only these; all by default.
     overwrite : bool, default False
-        Replace a pack of something else. What is no pack is never replaced.
+        Replace the pack that is there, whatever it holds. What is no pack is never replaced.
     threads : int, optional
         As many as cores by default.
     storage_options : dict, optional
@@ -67,7 +67,10 @@ def pack(
     Raises
     ------
     InvalidArgument
-        Something else is at the destination, or another process packs there; nothing is selected.
+        Something else is at the destination, or it cannot be replaced, or another process packs
+        there; nothing is selected.
+    IoError
+        obs or var was written to after the experiment was opened.
     NotFound
         No such experiment, measurement or layer.
     ResourceExhausted
@@ -76,7 +79,10 @@ def pack(
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
-    path = os.path.abspath(checked_path("destination", destination))  # noqa: PTH100  (links stay)
+    path = checked_path("destination", destination)
+    if "://" in path:
+        raise InvalidArgument(f"destination must be a folder on this machine, got {path!r}")
+    path = os.path.abspath(path)  # noqa: PTH100  (links stay)
     packer = _core.Packer(
         experiment._core,
         path,

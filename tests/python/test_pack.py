@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
-import resource
-import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle, write_small_tiles
+from conftest import Oracle
+from packed_experiments import (
+    entries,
+    expect_same,
+    row_files,
+    same_bits,
+    write_random,
+)
 from penstock import _core
 from penstock.cli import main
 
@@ -34,44 +33,6 @@ ARCHIVES = [
     "soma-1.15.7-small",
     "soma-1.7.3-small",
 ]
-
-
-def entries(source, measurement: str = "RNA", layer: str = "raw", dtype="float64", **settings):
-    """(rows, columns, values) of X, every stored cell."""
-    ds = ps.Dataset(
-        source, measurement=measurement, layer=layer, sparse=True, dtype=dtype, shuffle=False,
-        **settings,
-    )  # fmt: skip
-    joinids, columns, values = [], [], []
-    for X, obs in ds:
-        joinids.append(np.repeat(obs["soma_joinid"], np.diff(X.indptr)))
-        columns.append(X.indices)
-        values.append(X.data)
-    return tuple(np.concatenate(each) for each in (joinids, columns, values))
-
-
-def same_bits(a, b) -> None:
-    """Also of NaN and -0.0."""
-    for one, other in zip(a, b, strict=True):
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
-
-
-def expect_same(source: ps.Experiment, packed: ps.Experiment) -> None:
-    assert packed.metadata == source.metadata
-    assert packed.n_obs == source.n_obs
-    assert [c.name for c in packed.obs.schema] == [c.name for c in source.obs.schema]
-    pd.testing.assert_frame_equal(packed.obs.to_pandas(), source.obs.to_pandas())
-    assert packed.measurements == [m for m in source.measurements if source.layers(m)]
-    for measurement in packed.measurements:
-        pd.testing.assert_frame_equal(
-            packed.var(measurement).to_pandas(), source.var(measurement).to_pandas()
-        )
-        assert packed.layers(measurement) == source.layers(measurement)
-        for layer in packed.layers(measurement):
-            ours, theirs = packed.x(measurement, layer), source.x(measurement, layer)
-            assert (ours.shape, ours.value_type) == (theirs.shape, theirs.value_type)
-            same_bits(entries(packed, measurement, layer), entries(source, measurement, layer))
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -104,65 +65,6 @@ def test_filters_shuffles_and_genes(census_like: Oracle, tmp_path: Path) -> None
         if shuffle == "scatter":  # else what lies between rows on a page of the disk is read, too
             assert ds.stats.read_amplification <= 1.01
     assert packed.x().stored_bytes < source.x().stored_bytes
-
-
-DTYPES = [
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
-
-
-def random_values(rng: np.random.Generator, dtype: str, count: int) -> np.ndarray:
-    kind = rng.integers(4)
-    if np.dtype(dtype).kind == "f":
-        odd = np.array([np.nan, -0.0, np.inf, -1.5, 1e-40, 2.0**31, 254, 255, 256, -7, 0.1, 3e30])
-        if kind == 0:
-            return rng.choice(odd, count).astype(dtype)
-        if kind == 1:
-            return np.log1p(rng.integers(1, 90, count)).astype(dtype)
-        values = rng.geometric(0.5, count).astype(dtype)
-        return np.where(rng.random(count) < 0.05, rng.choice(odd, count).astype(dtype), values)
-    info = np.iinfo(dtype)
-    if kind == 0:
-        return rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
-    return np.minimum(rng.geometric(0.3, count), min(info.max, 2**62)).astype(dtype)
-
-
-def write_random(path: Path, seed: int) -> tuple[sp.coo_matrix, np.ndarray]:
-    """An experiment of odd shape, with gaps among the joinids, written by tiledbsoma."""
-    rng = np.random.default_rng(seed)
-    dtype = DTYPES[seed % len(DTYPES)]
-    genes = [1, 300, 65_536, 70_001][seed % 4]
-    ids = np.sort(rng.choice(700, 1 if seed % 5 == 0 else int(rng.integers(2, 400)), replace=False))
-    per_row = rng.integers(0, min(genes, 300), ids.size, endpoint=True)
-    rows = np.repeat(ids, per_row)
-    columns = np.concatenate([np.sort(rng.choice(genes, n, replace=False)) for n in per_row])
-    X = sp.coo_matrix((random_values(rng, dtype, rows.size), (rows, columns)), shape=(700, genes))
-    schema = pa.schema([("soma_joinid", pa.int64())])
-    with tiledbsoma.Experiment.create(str(path)) as experiment:
-        obs = experiment.add_new_dataframe(
-            "obs", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 699]]
-        )
-        obs.write(pa.table({"soma_joinid": ids}))
-        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
-        var = rna.add_new_dataframe(
-            "var", schema=schema, index_column_names=["soma_joinid"], domain=[[0, genes - 1]]
-        )
-        var.write(pa.table({"soma_joinid": np.arange(genes)}))
-        layer = rna.add_new_collection("X").add_new_sparse_ndarray(
-            "raw", type=pa.from_numpy_dtype(np.dtype(dtype)), shape=(700, genes)
-        )
-        if rows.size:
-            layer.write(pa.SparseCOOTensor.from_scipy(X))
-    return X, ids
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -229,42 +131,6 @@ def test_the_time_of_the_source(tmp_path: Path) -> None:
         ps.open(tmp_path / "new", timestamp=then)
 
 
-def test_what_is_not_replaced(unpacked: Callable[[str], Path], tmp_path: Path) -> None:
-    source = ps.open(unpacked("pbmc-small"))
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ps.InvalidArgument, match="a file"):
-        ps.pack(source, tmp_path / "file")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "notes").write_text("mine")
-    for overwrite in (False, True):
-        with pytest.raises(ps.InvalidArgument, match="no pack"):
-            ps.pack(source, tmp_path / "folder", overwrite=overwrite)
-    (tmp_path / "other.partial").mkdir()
-    (tmp_path / "other.partial" / "notes").write_text("mine")
-    with pytest.raises(ps.InvalidArgument, match="no pack begun"):
-        ps.pack(source, tmp_path / "other")
-    (tmp_path / "empty").mkdir()
-    ps.pack(source, tmp_path / "empty")
-
-    ps.pack(source, tmp_path / "pack", layers="counts")
-    with pytest.raises(ps.InvalidArgument, match="other content"):
-        ps.pack(source, tmp_path / "pack")
-    seen: list[_core.PackProgress] = []
-    ps.pack(source, tmp_path / "pack", layers="counts", progress=seen.append)
-    assert seen[-1].rows_kept == seen[-1].rows_done == seen[-1].rows_total == 80
-    packed = ps.pack(source, tmp_path / "pack", overwrite=True)
-    expect_same(source, packed)
-    assert sorted(each.name for each in tmp_path.iterdir()) == [
-        "empty", "file", "folder", "other.partial", "pack",
-    ]  # fmt: skip
-    with pytest.raises(ps.InvalidArgument, match="one by one"):
-        ps.pack(ps.join({"a": source, "b": source}, layer="counts"), tmp_path / "joined")
-
-
-def row_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.rows"))
-
-
 def test_damage_is_named(unpacked: Callable[[str], Path], tmp_path: Path) -> None:
     packed = ps.pack(unpacked("pbmc-small"), tmp_path / "pack", layers="counts")
     (file,) = row_files(tmp_path / "pack")
@@ -291,7 +157,7 @@ def test_damage_is_named(unpacked: Callable[[str], Path], tmp_path: Path) -> Non
 
     contents = tmp_path / "pack" / "pack.json"
     text = contents.read_text()
-    contents.write_text(text.replace('"version": 1', '"version": 7'))
+    contents.write_text(text.replace('"version": 2', '"version": 7'))
     with pytest.raises(ps.Unsupported, match="version 7"):
         ps.open(tmp_path / "pack")
     for bad in ("", "{", "[]", text.replace('"shape"', '"form"'), text.replace("counts", "../x")):
@@ -321,134 +187,6 @@ def test_row_files_of_other_layers_and_packs_are_refused(
     mine.unlink()
     mine.write_bytes(whole)
     entries(tmp_path / "pack", layer="counts")
-
-
-PACK_IN_PIECES = """
-import sys
-import penstock as ps
-from penstock import _core
-source = ps.open(sys.argv[1])
-packer = _core.Packer(source._core, sys.argv[2], None, [], [], False, 2, 600)
-print("ready", flush=True)
-while packer.advance(0.001):
-    pass
-print(packer.progress().rows_kept)
-"""
-
-
-def pack_in_pieces(source: Path, destination: Path, **kwargs) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PACK_IN_PIECES, str(source), str(destination)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
-    )  # fmt: skip
-
-
-def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
-    rng = random.Random(3)
-    path = tmp_path / "pack"
-    kills, longest = 0, 0.15
-    tries = itertools.count()
-    while kills < 10 or not row_files(tmp_path):
-        assert next(tries) < 300
-        process = pack_in_pieces(census_like.path, path)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(rng.random() * longest)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        if path.exists():  # whole, or not there; begun anew, and killed earlier
-            expect_same(ps.open(census_like.path), ps.open(path))
-            shutil.rmtree(path)
-            longest *= 0.7
-        else:
-            kills += 1
-            longest *= 1 if row_files(tmp_path) else 1.5
-    # Also with a file that a loss of power has cut off.
-    file = row_files(tmp_path)[0]
-    file.write_bytes(file.read_bytes()[:-100])
-    process = pack_in_pieces(census_like.path, path)
-    _out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    expect_same(ps.open(census_like.path), ps.open(path))
-    assert {each.name for each in tmp_path.iterdir()} == {"pack"}
-    assert not list(path.rglob("*.tmp"))
-
-
-def test_one_packer_at_a_time(tmp_path: Path) -> None:
-    source = ps.open(write_small_tiles(tmp_path / "source", 1200, 300, per_cell=40))
-    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
-    while len(row_files(tmp_path)) < 2:
-        assert first.advance(0.0)
-    with pytest.raises(ps.InvalidArgument, match="another process"):
-        ps.pack(source, tmp_path / "pack")
-    del first
-    # What another selection has begun is begun anew, and nothing of it stays.
-    packed = ps.pack(source, tmp_path / "pack", obs_query="soma_joinid < 500")
-    assert packed.n_obs == 500
-    assert len(row_files(tmp_path)) == 1
-
-
-def test_what_killed_writers_left_goes_first(tmp_path: Path) -> None:
-    """When the next packer begins, not when it is done; a layer may have such a name."""
-    path = tmp_path / "source"
-    _, ids = write_random(path, 1)
-    with tiledbsoma.open(str(path), "w") as experiment:
-        layers = experiment.ms["RNA"].X
-        more = sp.coo_matrix(([2.5], ([int(ids[0])], [0])), shape=layers["raw"].shape)
-        layers.add_new_sparse_ndarray("raw.tmp", type=pa.float64(), shape=more.shape).write(
-            pa.SparseCOOTensor.from_scipy(more)
-        )
-    source = ps.open(path)
-    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
-    while not row_files(tmp_path):
-        assert first.advance(0.0)
-    del first
-    (layer_folder,) = {each.parent for each in row_files(tmp_path)}
-    half_written = layer_folder / "0-5-5.rows.1-1.tmp"
-    half_written.write_bytes(b"half")
-    gone: list[bool] = []
-    packed = ps.pack(
-        source, tmp_path / "pack", progress=lambda _: gone.append(not half_written.exists())
-    )
-    assert gone
-    assert all(gone)
-    assert "raw.tmp" in packed.layers("RNA")
-    expect_same(source, packed)
-
-
-def test_packers_that_begin_while_another_ends(tmp_path: Path) -> None:
-    """Each has the whole pack in the end, or is told that another is at it."""
-    source = ps.open(write_small_tiles(tmp_path / "source", 60, 30, per_cell=5))
-    expected = entries(source)
-
-    def pack(destination: Path) -> str:
-        try:
-            same_bits(entries(ps.pack(source, destination)), expected)
-        except ps.InvalidArgument as error:
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor(4) as pool:
-        for number in range(60):
-            destination = tmp_path / f"pack{number}"
-            said = list(pool.map(pack, [destination] * 4))
-            assert "" in said
-            assert all(not each or "another process is packing" in each for each in said)
-            same_bits(entries(destination), expected)
-    assert not list(tmp_path.glob("*.partial"))
-
-
-def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-
-    process = pack_in_pieces(census_like.path, tmp_path / "pack", preexec_fn=limit)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode != 0
-    assert "ResourceExhausted: cannot write" in err
-    assert not (tmp_path / "pack").exists()
-    expect_same(ps.open(census_like.path), ps.pack(census_like.path, tmp_path / "pack"))
 
 
 def test_command(pbmc3k: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

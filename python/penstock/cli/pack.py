@@ -37,7 +37,7 @@ def add_arguments(commands: Any) -> None:
         help="only this layer of X; may be given several times",
     )  # fmt: skip
     parser.add_argument("--threads", metavar="N", type=int, help="as many as cores by default")
-    parser.add_argument("--overwrite", action="store_true", help="replace a pack of something else")
+    parser.add_argument("--overwrite", action="store_true", help="replace the pack that is there")
     parser.set_defaults(run=run)
 
 

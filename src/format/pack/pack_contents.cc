@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "format/pack/row_file.h"
+
 namespace penstock::format::pack {
 namespace {
 
@@ -77,6 +79,13 @@ PackedLayerContents layer_from(const json& value) {
   return layer;
 }
 
+std::string text_of(const json& value) {
+  return value.dump(1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Of everything else, whose text is the same however it was read.
+std::string checksum_of(const json& all) { return hex(content_key(text_of(all))); }
+
 template <typename Named>
 std::string names_of(const std::vector<Named>& all) {
   std::string names;
@@ -107,19 +116,24 @@ std::string PackContents::to_json() const {
               {"metadata", metadata},
               {"measurements", measured},
               {"rows", rows ? json(hex_of(rows->serialize())) : json(nullptr)}};
-  // Names that are no UTF-8 are written as well as can be.
-  return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  // Read again first: names that are no UTF-8 are written as well as can be.
+  all = json::parse(text_of(all));
+  all["checksum"] = checksum_of(all);
+  return text_of(all) + "\n";
 }
 
 PackContents PackContents::from_json(std::string_view text) {
   try {
-    const json all = json::parse(text);
+    json all = json::parse(text);
     if (all.at("format").get<std::string>() != kFormat) throw CorruptData("not a pack");
     if (const auto version = all.at("version").get<uint64_t>(); version != kPackVersion) {
       throw Unsupported("a pack of version " + std::to_string(version) +
                         "; this Penstock reads version " + std::to_string(kPackVersion) +
-                        ": use a newer one, or pack the experiment again");
+                        ": use a Penstock of its time, or pack the experiment again (overwrite)");
     }
+    const auto checksum = all.at("checksum").get<std::string>();
+    all.erase("checksum");
+    if (checksum != checksum_of(all)) throw CorruptData("a wrong checksum");
     PackContents contents;
     contents.source = all.at("source").get<std::string>();
     contents.key = all.at("key").get<std::string>();

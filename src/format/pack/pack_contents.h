@@ -18,7 +18,7 @@
 namespace penstock::format::pack {
 
 inline constexpr std::string_view kContentsName = "pack.json";
-inline constexpr uint32_t kPackVersion = 1;
+inline constexpr uint32_t kPackVersion = 2;
 
 struct PackedLayerContents {
   std::string name;

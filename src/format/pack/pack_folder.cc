@@ -85,6 +85,12 @@ class NewFile {
   int fd_ = -1;
 };
 
+// No way out of the folder that is copied to; of an object store's keys all may be said.
+bool plain_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
 void copy_file(const io::Store& store, const std::string& from, uint64_t size,
                const std::string& to) {
   std::error_code error;
@@ -138,6 +144,9 @@ void copy_tree(const io::Store& store, const std::string& from, const std::strin
   std::stable_partition(entries.begin(), entries.end(),
                         [](const io::DirectoryEntry& entry) { return entry.name == "__commits"; });
   for (const io::DirectoryEntry& entry : entries) {
+    if (!plain_file_name(entry.name)) {
+      throw CorruptData("a name that no file can have: '" + entry.name + "', below " + from);
+    }
     const std::string source = io::join(from, entry.name);
     const std::string target = io::join(to, entry.name);
     if (entry.is_directory) {
@@ -165,8 +174,8 @@ void PackFolder::look(const std::string& key, bool overwrite) {
     throw InvalidArgument("there is a file where the pack should be: " + destination_);
   }
   if (files.exists(io::join(destination_, kContentsName))) {
-    const auto there = PackContents::load(files, destination_);
-    complete_ = there.key == key;
+    const auto there = key_there(overwrite);
+    complete_ = !overwrite && there == key;
     replaces_ = !complete_;
     if (replaces_ && !overwrite) {
       throw InvalidArgument(
@@ -177,6 +186,44 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   } else if (files.is_directory(destination_) && !files.list(destination_).empty()) {
     throw InvalidArgument("there is something that is no pack, which is not overwritten: " +
                           destination_);
+  }
+  if (!complete_) check_place();
+}
+
+/// Of the pack that has the name; nothing where it is to be replaced and cannot be read.
+std::optional<std::string> PackFolder::key_there(bool overwrite) const {
+  try {
+    return PackContents::load(io::FileStore(), destination_).key;
+  } catch (const Error& error) {
+    if (overwrite && looks_like_pack()) return std::nullopt;
+    throw InvalidArgument(
+        std::string("there is something that cannot be read as a pack (overwrite it if it is one, "
+                    "or give another folder): ") +
+        error.what());
+  }
+}
+
+/// Nothing in the folder is of others.
+bool PackFolder::looks_like_pack() const {
+  const auto entries = io::FileStore().list(destination_);
+  return std::all_of(entries.begin(), entries.end(), [](const io::DirectoryEntry& entry) {
+    return entry.name == kContentsName || entry.name == kMarkerName ||
+           (entry.is_directory && (entry.name == "obs" || entry.name == "ms"));
+  });
+}
+
+/// What would keep the folder from getting its name in the end.
+void PackFolder::check_place() const {
+  struct stat place, parent;
+  if (::lstat(destination_.c_str(), &place) != 0) return;  // nothing is there
+  if (S_ISLNK(place.st_mode) && !replaces_) {
+    throw InvalidArgument("the destination is a link; give the folder that it should lead to: " +
+                          destination_);
+  }
+  const std::string above = fs::path(destination_).parent_path().string();
+  if (::stat(above.empty() ? "." : above.c_str(), &parent) == 0 && place.st_dev != parent.st_dev) {
+    throw InvalidArgument(
+        "the destination is where a file system is mounted; give a folder in it: " + destination_);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,9 @@ class PackFolder {
 
  private:
   void look(const std::string& key, bool overwrite);
+  std::optional<std::string> key_there(bool overwrite) const;
+  bool looks_like_pack() const;
+  void check_place() const;
   bool lock(const std::string& key);  // false where the folder became the pack meanwhile
 
   std::string destination_;

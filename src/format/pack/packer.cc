@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "format/pack/layer_writer.h"
@@ -14,6 +16,7 @@
 #include "format/soma/data_frame.h"
 #include "format/soma/matrix.h"
 #include "format/tiledb/array_content.h"
+#include "io/file_store.h"
 #include "io/storage_options.h"
 #include "io/store.h"
 
@@ -27,6 +30,13 @@ constexpr int64_t kMostColumns = std::numeric_limits<int32_t>::max();
 template <typename Names>
 bool among(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// With links followed, as far as there is something.
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::weakly_canonical(path, error);
+  return error ? path : real.string();
 }
 
 struct PlannedLayer {
@@ -86,6 +96,7 @@ class Packer::Impl {
         options_(std::move(options)),
         store_(io::store_for(source.uri(), source.options().storage)) {
     layers_ = plan_layers(source_, options_);
+    check_outside(destination);
     const RowSelection all = source_.obs().select("");
     rows_ = options_.rows ? *options_.rows & all : all;
     if (options_.rows && rows_.size() != options_.rows->size()) {
@@ -128,15 +139,26 @@ class Packer::Impl {
   }
 
  private:
+  /// A folder in an array that is copied would be copied into itself.
+  void check_outside(const std::string& destination) const {
+    if (store_->traits().remote) return;
+    std::vector<std::string> arrays = {source_.obs().uri()};
+    for (const PlannedLayer& layer : layers_) {
+      arrays.push_back(source_.var(layer.measurement).uri());
+      arrays.push_back(layer.matrix.uri());
+    }
+    const std::string place = io::join(real_path(destination), "");
+    for (const std::string& array : arrays) {
+      if (!place.starts_with(io::join(real_path(array), ""))) continue;
+      throw InvalidArgument("the destination lies within what is packed, " + array + ": " +
+                            destination);
+    }
+  }
+
   format::tiledb::TimeRange time_range() const {
     format::tiledb::TimeRange range;
     if (source_.options().timestamp_ms) range.end = *source_.options().timestamp_ms;
     return range;
-  }
-
-  std::string array_text(const DataFrame& frame) const {
-    return content_text(format::tiledb::ArrayDirectory::load(store_, frame.uri(), time_range()),
-                        false);
   }
 
   /// The table that is copied: a pack may show fewer rows of it.
@@ -150,10 +172,14 @@ class Packer::Impl {
                        std::to_string(rows_.fingerprint()) + " of " + std::to_string(rows_.size()) +
                        ", " + std::to_string(options_.rows_per_file) + " a file\ntimestamp " +
                        (contents_.timestamp_ms ? std::to_string(*contents_.timestamp_ms) : "none") +
-                       "\nobs " + array_text(source_.obs());
+                       "\nobs " + source_.obs().content();
     for (const PlannedLayer& layer : layers_) {
       text += "layer " + layer.measurement + " " + layer.name + "\nvar " +
-              array_text(source_.var(layer.measurement)) + layer.matrix.source()->content();
+              source_.var(layer.measurement).content() + layer.matrix.source()->content();
+    }
+    for (const auto& [name, value] : contents_.metadata) {
+      text += "metadata " + std::to_string(name.size()) + " " + name + " " +
+              std::to_string(value.size()) + " " + value + "\n";
     }
     return text;
   }
@@ -173,6 +199,7 @@ class Packer::Impl {
   }
 
   void begin_layer() {
+    if (layer_ == 0) copy_tables();
     const PlannedLayer& layer = layers_[layer_];
     progress_.layer = layer.measurement + "/X/" + layer.name;
     const std::string folder = layer_path(folder_->path(), layer.measurement, layer.name);
@@ -189,12 +216,27 @@ class Packer::Impl {
     return contents_.measurements.emplace_back(PackedMeasurement{name, {}});
   }
 
-  void finish() {
-    copy_tree(*store_, source_.obs().uri(), obs_path(folder_->path()));
-    for (const PackedMeasurement& measurement : contents_.measurements) {
-      copy_tree(*store_, source_.var(measurement.name).uri(),
-                var_path(folder_->path(), measurement.name));
+  void copy_tables() {
+    copy_table(source_.obs(), obs_path(folder_->path()));
+    for (const PlannedLayer& layer : layers_) {
+      copy_table(source_.var(layer.measurement), var_path(folder_->path(), layer.measurement));
     }
+  }
+
+  /// What is written meanwhile may be copied, but not all of it, and X has none of it.
+  void copy_table(const DataFrame& table, const std::string& path) const {
+    copy_tree(*store_, table.uri(), path);
+    using format::tiledb::ArrayDirectory;
+    const auto copy =
+        ArrayDirectory::load(std::make_shared<const io::FileStore>(), path, time_range());
+    if (content_text(copy, false) == table.content()) return;
+    throw IoError(
+        "a table was written to after it was opened: open the experiment again, or as of a "
+        "timestamp, and pack that, " +
+        table.uri());
+  }
+
+  void finish() {
     write_file(io::join(folder_->path(), kContentsName), contents_.to_json());
     folder_->finish();
   }

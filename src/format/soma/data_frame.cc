@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/tiledb/array_content.h"
 #include "table/column_operations.h"
 #include "table/filter_expression.h"
 
@@ -97,6 +98,10 @@ uint64_t DataFrame::row_count() const {
 }
 
 const std::string& DataFrame::uri() const { return state_->path; }
+
+std::string DataFrame::content() const {
+  return format::tiledb::content_text(state_->reader().directory(), false);
+}
 
 Table DataFrame::read(const ReadOptions& options) const {
   const ArrayReader& reader = state_->reader();

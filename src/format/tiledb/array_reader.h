@@ -55,6 +55,7 @@ class ArrayReader {
   ArrayReader& operator=(const ArrayReader&) = delete;
 
   const std::string& path() const noexcept { return directory_.path(); }
+  const ArrayDirectory& directory() const noexcept { return directory_; }
   const ArraySchema& schema() const noexcept { return *schema_; }
   unsigned threads() const noexcept { return threads_; }
   const std::vector<std::shared_ptr<FragmentMetadata>>& fragments() const noexcept {

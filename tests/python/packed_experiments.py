@@ -1,0 +1,137 @@
+"""Experiments to pack, and what a pack must hold of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+
+tiledbsoma = pytest.importorskip("tiledbsoma")
+pa = pytest.importorskip("pyarrow")
+
+
+def entries(source, measurement: str = "RNA", layer: str = "raw", dtype="float64", **settings):
+    """(rows, columns, values) of X, every stored cell."""
+    ds = ps.Dataset(
+        source, measurement=measurement, layer=layer, sparse=True, dtype=dtype, shuffle=False,
+        **settings,
+    )  # fmt: skip
+    joinids, columns, values = [], [], []
+    for X, obs in ds:
+        joinids.append(np.repeat(obs["soma_joinid"], np.diff(X.indptr)))
+        columns.append(X.indices)
+        values.append(X.data)
+    return tuple(np.concatenate(each) for each in (joinids, columns, values))
+
+
+def same_bits(a, b) -> None:
+    """Also of NaN and -0.0."""
+    for one, other in zip(a, b, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+def expect_same(source: ps.Experiment, packed: ps.Experiment) -> None:
+    assert packed.metadata == source.metadata
+    assert packed.n_obs == source.n_obs
+    assert [c.name for c in packed.obs.schema] == [c.name for c in source.obs.schema]
+    pd.testing.assert_frame_equal(packed.obs.to_pandas(), source.obs.to_pandas())
+    assert packed.measurements == [m for m in source.measurements if source.layers(m)]
+    for measurement in packed.measurements:
+        pd.testing.assert_frame_equal(
+            packed.var(measurement).to_pandas(), source.var(measurement).to_pandas()
+        )
+        assert packed.layers(measurement) == source.layers(measurement)
+        for layer in packed.layers(measurement):
+            ours, theirs = packed.x(measurement, layer), source.x(measurement, layer)
+            assert (ours.shape, ours.value_type) == (theirs.shape, theirs.value_type)
+            same_bits(entries(packed, measurement, layer), entries(source, measurement, layer))
+
+
+DTYPES = [
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+
+def random_values(rng: np.random.Generator, dtype: str, count: int) -> np.ndarray:
+    kind = rng.integers(4)
+    if np.dtype(dtype).kind == "f":
+        odd = np.array([np.nan, -0.0, np.inf, -1.5, 1e-40, 2.0**31, 254, 255, 256, -7, 0.1, 3e30])
+        if kind == 0:
+            return rng.choice(odd, count).astype(dtype)
+        if kind == 1:
+            return np.log1p(rng.integers(1, 90, count)).astype(dtype)
+        values = rng.geometric(0.5, count).astype(dtype)
+        return np.where(rng.random(count) < 0.05, rng.choice(odd, count).astype(dtype), values)
+    info = np.iinfo(dtype)
+    if kind == 0:
+        return rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
+    return np.minimum(rng.geometric(0.3, count), min(info.max, 2**62)).astype(dtype)
+
+
+def write_random(path: Path, seed: int) -> tuple[sp.coo_matrix, np.ndarray]:
+    """An experiment of odd shape, with gaps among the joinids, written by tiledbsoma."""
+    rng = np.random.default_rng(seed)
+    dtype = DTYPES[seed % len(DTYPES)]
+    genes = [1, 300, 65_536, 70_001][seed % 4]
+    ids = np.sort(rng.choice(700, 1 if seed % 5 == 0 else int(rng.integers(2, 400)), replace=False))
+    per_row = rng.integers(0, min(genes, 300), ids.size, endpoint=True)
+    rows = np.repeat(ids, per_row)
+    columns = np.concatenate([np.sort(rng.choice(genes, n, replace=False)) for n in per_row])
+    X = sp.coo_matrix((random_values(rng, dtype, rows.size), (rows, columns)), shape=(700, genes))
+    schema = pa.schema([("soma_joinid", pa.int64())])
+    with tiledbsoma.Experiment.create(str(path)) as experiment:
+        obs = experiment.add_new_dataframe(
+            "obs", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 699]]
+        )
+        obs.write(pa.table({"soma_joinid": ids}))
+        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
+        var = rna.add_new_dataframe(
+            "var", schema=schema, index_column_names=["soma_joinid"], domain=[[0, genes - 1]]
+        )
+        var.write(pa.table({"soma_joinid": np.arange(genes)}))
+        layer = rna.add_new_collection("X").add_new_sparse_ndarray(
+            "raw", type=pa.from_numpy_dtype(np.dtype(dtype)), shape=(700, genes)
+        )
+        if rows.size:
+            layer.write(pa.SparseCOOTensor.from_scipy(X))
+    return X, ids
+
+
+def row_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.rows"))
+
+
+PACK_IN_PIECES = """
+import sys
+import penstock as ps
+from penstock import _core
+source = ps.open(sys.argv[1])
+packer = _core.Packer(source._core, sys.argv[2], None, [], [], False, 2, 600)
+print("ready", flush=True)
+while packer.advance(0.001):
+    pass
+print(packer.progress().rows_kept)
+"""
+
+
+def pack_in_pieces(source: Path, destination: Path, **kwargs) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PACK_IN_PIECES, str(source), str(destination)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
+    )  # fmt: skip
