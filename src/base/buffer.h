@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 
 // Bytes that are allocated without being cleared, 64-byte aligned, grown without keeping the
@@ -16,9 +17,10 @@ class Buffer {
   explicit Buffer(size_t size) { resize_discard(size); }
 
   /// Makes the buffer `size` bytes; contents are undefined afterwards. Memory is kept when it
-  /// shrinks.
+  /// shrinks. std::bad_alloc for sizes that no memory has, which alignment would wrap round.
   void resize_discard(size_t size) {
     if (size > capacity_) {
+      if (size > PTRDIFF_MAX) throw std::bad_alloc();
       bytes_.reset(new (std::align_val_t{64}) std::byte[size]);
       capacity_ = size;
     }

@@ -1,5 +1,7 @@
 #include "io/store.h"
 
+#include <algorithm>
+
 namespace penstock::io {
 namespace {
 
@@ -45,6 +47,17 @@ std::string join(std::string_view directory, std::string_view name) {
 std::string normalize(std::string_view uri) {
   if (uri.starts_with(kFileScheme)) uri.remove_prefix(kFileScheme.size());
   return std::string(without_trailing_slashes(uri));
+}
+
+bool is_plain_path(std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 std::string base_name(std::string_view path) {

@@ -96,6 +96,10 @@ std::string join(std::string_view directory, std::string_view name);
 /// Without trailing slashes and a file:// prefix.
 std::string normalize(std::string_view uri);
 
+/// A relative path that stays below the folder it is put behind: no part of it is empty, "." or
+/// "..", and it has no zero byte. Names that others give are asked for this.
+bool is_plain_path(std::string_view path);
+
 /// Last component of a path.
 std::string base_name(std::string_view path);
 

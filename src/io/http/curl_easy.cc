@@ -11,13 +11,22 @@
 namespace penstock::io {
 namespace {
 
-constexpr size_t kMaxText = 16 << 20;  // listings have at most 1,000 keys of 1 KiB
 constexpr size_t kMaxHeaderLines = 256;
 
+// Of CURLE_UNSUPPORTED_PROTOCOL: an answer without a status line is HTTP/0.9 to curl. Else the
+// address, or the one that a redirect leads to, has a scheme that is not read.
+bool is_of_garbled_answer(CURL* handle) {
+  const char* url = nullptr;
+  curl_easy_getinfo(handle, CURLINFO_EFFECTIVE_URL, &url);
+  const auto parts = split_url(url != nullptr ? url : "");
+  return parts && (parts->scheme == "http" || parts->scheme == "https");
+}
+
 // Will not be better the next time.
-bool is_final(CURLcode code) {
+bool is_final(CURL* handle, CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
+      return !is_of_garbled_answer(handle);
     case CURLE_URL_MALFORMAT:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -66,6 +75,7 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
   curl_slist_free_all(headers_);
   headers_ = nullptr;
   sink_ = sink;
+  max_text_bytes_ = request.max_text_bytes;
   response_ = {};
   error_[0] = '\0';
   last_progress_ = std::chrono::steady_clock::now();
@@ -115,6 +125,9 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
     set(CURLOPT_PROXY_CAINFO, file);
     set(CURLOPT_PROXY_CAPATH, folder);
   }
+  if (sink.empty()) {  // what says that it is too long is not waited for
+    set(CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(request.max_text_bytes));
+  }
   set(CURLOPT_HEADERFUNCTION, &CurlEasy::on_header);
   set(CURLOPT_HEADERDATA, this);
   set(CURLOPT_WRITEFUNCTION, &CurlEasy::on_body);
@@ -140,13 +153,14 @@ size_t CurlEasy::on_body(char* data, size_t size, size_t count, void* self) {
   long status = 0;
   curl_easy_getinfo(easy.handle_, CURLINFO_RESPONSE_CODE, &status);
   const uint64_t done = easy.response_.body_bytes;
-  if (!easy.sink_.empty() && status >= 200 && status < 300) {
+  const bool is_good = status >= 200 && status < 300;
+  if (!easy.sink_.empty() && is_good) {
     if (bytes > easy.sink_.size() - done) {
       easy.response_.too_long = true;
       return 0;  // ends the transfer
     }
     std::memcpy(easy.sink_.data() + done, data, bytes);
-  } else if (done + bytes <= kMaxText) {
+  } else if (done + bytes <= (is_good ? easy.max_text_bytes_ : kMaxTextBytes)) {
     easy.response_.text.append(data, bytes);
   } else {
     easy.response_.too_long = true;
@@ -170,7 +184,8 @@ HttpResponse CurlEasy::finish(CURLcode code) {
   if (code != CURLE_OK) {
     response_.failure = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
     response_.stalled = code == CURLE_OPERATION_TIMEDOUT;
-    response_.refused = is_final(code);
+    response_.too_long |= code == CURLE_FILESIZE_EXCEEDED;
+    response_.refused = is_final(handle_, code);
     if (code == CURLE_SSL_CACERT_BADFILE || is_of_unknown_issuer(handle_, code)) {
       response_.failure += " (" + describe(certificates()) + ")";
     }

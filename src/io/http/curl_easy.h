@@ -41,6 +41,7 @@ class CurlEasy {
   curl_slist* headers_ = nullptr;
   char error_[CURL_ERROR_SIZE] = {};
   std::span<std::byte> sink_;
+  size_t max_text_bytes_ = kMaxTextBytes;
   HttpResponse response_;
   std::chrono::steady_clock::time_point last_progress_;
 };

@@ -33,6 +33,16 @@ Clock::duration seconds(double count) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
 }
 
+/// Between one answer and the next request, since a fast server leaves no other time for it.
+void look_round() {
+  if (cancel_requested()) throw IoError("cancelled while waiting for the network");
+  thread_local Clock::time_point last = Clock::now();
+  const auto now = Clock::now();
+  if (now - last < kCancelInterval) return;
+  last = now;
+  run_wait_hook();
+}
+
 /// The transfers of one run().
 struct Run {
   size_t open = 0;  ///< not done and not given up
@@ -82,6 +92,7 @@ class HttpEngine::Loop {
 
   void run(std::span<Transfer* const> transfers) {
     if (transfers.empty()) return;
+    look_round();
     Run run;
     run.open = transfers.size();
     std::unique_lock lock(mutex_);

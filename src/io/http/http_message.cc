@@ -1,7 +1,10 @@
 #include "io/http/http_message.h"
 
+#include <curl/curl.h>
+
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 
 namespace penstock::io {
 namespace {
@@ -24,6 +27,14 @@ int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   c = lower(c);
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Seconds since 1970. All three forms of RFC 9110 begin with a day's name.
+std::optional<int64_t> parse_date(std::string_view text) {
+  if (text.empty() || lower(text.front()) < 'a' || lower(text.front()) > 'z') return std::nullopt;
+  const time_t time = curl_getdate(std::string(text).c_str(), nullptr);
+  if (time < 0) return std::nullopt;
+  return static_cast<int64_t>(time);
 }
 
 }  // namespace
@@ -72,10 +83,16 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   return ContentRange{{*first, *last - *first + 1}, *total};
 }
 
-std::optional<double> parse_retry_after(std::string_view text) {
-  const auto seconds = parse_decimal(trimmed(text));
-  if (!seconds) return std::nullopt;
-  return static_cast<double>(std::min<uint64_t>(*seconds, 86'400));
+std::optional<double> parse_retry_after(std::string_view text, std::string_view date) {
+  constexpr int64_t kLongest = 86'400;
+  text = trimmed(text);
+  if (const auto seconds = parse_decimal(text)) {
+    return static_cast<double>(std::min<uint64_t>(*seconds, kLongest));
+  }
+  const auto then = parse_date(text);
+  if (!then) return std::nullopt;
+  const int64_t now = parse_date(trimmed(date)).value_or(std::time(nullptr));
+  return static_cast<double>(std::clamp<int64_t>(*then - now, 0, kLongest));
 }
 
 std::string percent_encode(std::string_view text, bool encode_slash) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,12 +17,16 @@ namespace penstock::io {
 
 using HttpField = std::pair<std::string, std::string>;
 
+/// Listings have at most 1,000 keys of 1 KiB.
+inline constexpr size_t kMaxTextBytes = 16 << 20;
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<HttpField> headers;
   bool follow_redirects = false;
   bool use_proxy = true;
+  size_t max_text_bytes = kMaxTextBytes;  ///< of a 2xx answer without a sink
 };
 
 struct HttpResponse {
@@ -29,7 +34,7 @@ struct HttpResponse {
   std::vector<HttpField> headers;  ///< of the last response, names in lower case
   std::string text;                ///< the body of a transfer without a sink, or of an error
   uint64_t body_bytes = 0;
-  bool too_long = false;  ///< the body was longer than the sink
+  bool too_long = false;  ///< the body was longer than the sink, or than a text may be
   bool stalled = false;
   bool refused = false;  ///< will not be better the next time: TLS, a bad URL
   std::string failure;   ///< what went wrong on the way; empty when the transfer ended well
@@ -48,8 +53,9 @@ struct ContentRange {
 /// "bytes 0-99/1234"; nothing for another form or an unknown total.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
-/// Seconds; a date counts as nothing.
-std::optional<double> parse_retry_after(std::string_view text);
+/// Seconds, at most a day, of a number or a date. A date is taken from `date`, the server's own, so
+/// that clocks may differ; from this machine's where that is none.
+std::optional<double> parse_retry_after(std::string_view text, std::string_view date = {});
 
 std::optional<uint64_t> parse_decimal(std::string_view text);
 

@@ -14,19 +14,8 @@ namespace {
 
 constexpr int kFoldersUp = 6;  // an experiment of a release lies a few folders below its manifest
 
-/// Names may have characters that a URL may not; what is escaped already stays so.
-std::string url_of(const std::string& path) {
-  std::string url;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte <= ' ' || byte >= 127 || c == '"' || c == '<' || c == '>' || c == '#' || c == '?') {
-      url += percent_encode({&c, 1}, false);
-    } else {
-      url += c;
-    }
-  }
-  return url;
-}
+/// More would need gigabytes to be parsed.
+constexpr size_t kMaxIndexBytes = size_t{256} << 20;
 
 Verdict refusal(const HttpResponse& response, const std::string& place) {
   const std::string what = "the server answers " + status_text(response.status);
@@ -45,12 +34,12 @@ Verdict refusal(const HttpResponse& response, const std::string& place) {
 
 class HttpRange final : public RangeTransfer {
  public:
-  HttpRange(RemoteRead& read, const std::vector<HttpField>& headers)
-      : RangeTransfer(read), headers_(headers) {}
+  HttpRange(RemoteRead& read, std::string url, const std::vector<HttpField>& headers)
+      : RangeTransfer(read), url_(std::move(url)), headers_(headers) {}
 
   HttpRequest prepare() override {
     HttpRequest request;
-    request.url = url_of(read().object.path);
+    request.url = url_;
     request.headers = range_headers();
     request.headers.insert(request.headers.end(), headers_.begin(), headers_.end());
     request.follow_redirects = true;
@@ -61,19 +50,21 @@ class HttpRange final : public RangeTransfer {
   Verdict judge_refusal(const HttpResponse& response) override {
     return refusal(response, place());
   }
+  const std::string url_;
   const std::vector<HttpField>& headers_;
 };
 
-/// A whole text; none where there is none, or where a server hides that by 403.
-class HttpText final : public Transfer {
+/// The index of a folder; none where there is none, or where a server hides that by 403.
+class HttpIndex final : public Transfer {
  public:
-  HttpText(std::string url, const std::vector<HttpField>& headers)
+  HttpIndex(std::string url, const std::vector<HttpField>& headers)
       : url_(std::move(url)), headers_(headers) {}
 
   HttpRequest prepare() override {
     HttpRequest request;
-    request.url = url_of(url_);
+    request.url = url_;
     request.headers = headers_;
+    request.max_text_bytes = kMaxIndexBytes;
     request.follow_redirects = true;
     return request;
   }
@@ -91,7 +82,10 @@ class HttpText final : public Transfer {
     }
     if (response.status < 200 || response.status >= 300) return refusal(response, url_);
     if (response.too_long) {
-      return failed(std::make_exception_ptr(IoError("the answer is too long: " + url_)));
+      return failed(std::make_exception_ptr(
+          IoError("the index is longer than 256 MiB, about 1.5 million files; run `penstock index "
+                  "DIR` on each experiment instead of the folder above them: " +
+                  url_)));
     }
     text_ = response.text;
     return {};
@@ -107,6 +101,18 @@ class HttpText final : public Transfer {
   int status_ = 0;
 };
 
+// An index above the address has names as they are; the address may have them escaped.
+std::vector<RemoteObject> with_address(std::vector<RemoteObject> objects, const std::string& folder,
+                                       const std::string& address) {
+  if (!address.starts_with(folder + "/")) return objects;
+  const std::string as_named = folder + percent_decode(address.substr(folder.size()));
+  if (as_named == address) return objects;
+  for (RemoteObject& object : objects) {
+    if (object.path.starts_with(as_named + "/")) object.path.replace(0, as_named.size(), address);
+  }
+  return objects;
+}
+
 std::string origin_of(const std::string& uri) {
   const auto parts = split_url(uri);
   return parts ? parts->scheme + "://" + parts->host : std::string();
@@ -116,8 +122,29 @@ std::string origin_of(const std::string& uri) {
 
 HttpSource::HttpSource(const HttpOptions& options, const std::string& uri,
                        std::vector<HttpField> headers)
-    : engine_(options), origin_(origin_of(uri)), headers_(std::move(headers)) {
+    : engine_(options),
+      root_(normalize(uri)),
+      origin_(origin_of(uri)),
+      headers_(std::move(headers)) {
   if (origin_.empty()) throw InvalidArgument("not a URL of a file on a server: " + uri);
+}
+
+// What the user gave is a URL, in which something may be escaped; below it are names as they are,
+// which may have characters that a URL may not.
+std::string HttpSource::url_of(const std::string& path) const {
+  const bool below = path.starts_with(root_) && path.compare(root_.size(), 1, "/") == 0;
+  const size_t names = below ? root_.size() : path.size();
+  std::string url;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(path[i]);
+    if (byte <= ' ' || byte >= 127 || (path[i] == '%' && i >= names) ||
+        std::string_view("\"<>#?").find(path[i]) != std::string_view::npos) {
+      url += percent_encode({&path[i], 1}, false);
+    } else {
+      url += path[i];
+    }
+  }
+  return url;
 }
 
 const std::vector<HttpField>& HttpSource::headers_for(const std::string& path) const {
@@ -129,9 +156,9 @@ std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) con
   std::string folder = directory;
   bool forbidden = false;
   for (int up = 0; up < kFoldersUp; ++up) {
-    HttpText transfer(join(folder, kIndexName), headers_for(folder));
+    HttpIndex transfer(url_of(join(folder, kIndexName)), headers_for(folder));
     engine_.get().run(transfer);
-    if (transfer.text()) return parse_index(*transfer.text(), folder);
+    if (transfer.text()) return with_address(parse_index(*transfer.text(), folder), folder, root_);
     forbidden |= transfer.forbidden();
     const size_t slash = folder.rfind('/');
     if (slash == std::string::npos || folder.compare(0, slash + 1, "https://") == 0 ||
@@ -181,7 +208,7 @@ void HttpSource::read(std::span<RemoteRead> reads) const {
   ranges.reserve(reads.size());
   std::vector<Transfer*> transfers;
   for (RemoteRead& read : reads) {
-    ranges.emplace_back(read, headers_for(read.object.path));
+    ranges.emplace_back(read, url_of(read.object.path), headers_for(read.object.path));
     transfers.push_back(&ranges.back());
   }
   engine_.get().run(transfers);

@@ -24,9 +24,11 @@ class HttpSource final : public ObjectSource {
  private:
   std::vector<RemoteObject> index_of(const std::string& directory) const;
 
+  std::string url_of(const std::string& path) const;
   const std::vector<HttpField>& headers_for(const std::string& path) const;
 
   HttpEnginePerProcess engine_;
+  const std::string root_;    ///< the address that the user gave
   const std::string origin_;  ///< "https://host:port"
   const std::vector<HttpField> headers_;
 };

@@ -7,21 +7,6 @@
 #include "io/store.h"
 
 namespace penstock::io {
-namespace {
-
-bool is_plain_path(const std::string& path) {
-  if (path.empty() || path.front() == '/' || path.back() == '/') return false;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    const std::string part = path.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
-    begin = end + 1;
-  }
-  return true;
-}
-
-}  // namespace
-
 std::vector<RemoteObject> parse_index(std::string_view json, const std::string& folder) {
   const std::string place = join(folder, kIndexName);
   const auto index = nlohmann::json::parse(json, nullptr, false);
@@ -45,6 +30,10 @@ std::vector<RemoteObject> parse_index(std::string_view json, const std::string& 
   for (const auto& [path, size] : files->items()) {
     if (!is_plain_path(path) || !size.is_number_unsigned()) {
       throw CorruptData("a file of the index is no relative path and size, " + place);
+    }
+    if (size.get<uint64_t>() > INT64_MAX) {
+      throw CorruptData("no file has the size " + size.dump() + " that the index gives to " + path +
+                        ", " + place);
     }
     objects.push_back({join(folder, path), size.get<uint64_t>(), ""});
   }

@@ -57,7 +57,8 @@ std::string status_text(int status) {
 }
 
 bool retry_later(const HttpResponse& response, Verdict& verdict) {
-  const double after = parse_retry_after(response.header("retry-after")).value_or(0);
+  const double after =
+      parse_retry_after(response.header("retry-after"), response.header("date")).value_or(0);
   const int status = response.status;
   if (status == 408 || status == 429 || status >= 500) {
     verdict = {Verdict::Kind::kRetry, "the server answers " + status_text(status), after, nullptr};
@@ -140,12 +141,14 @@ Verdict RangeTransfer::judge_body(const HttpResponse& response) {
     return again("the body has " + std::string(response.too_long ? "more than " : "") +
                  std::to_string(response.body_bytes) + " bytes, not " + std::to_string(wanted));
   }
-  const std::string etag(response.header("etag"));
-  if (!read_.object.etag.empty()) {
-    if (!etag.empty() && etag != read_.object.etag) return changed("its ETag is " + etag);
-  } else if (read_.etag_seen != nullptr) {
-    *read_.etag_seen = etag;
+  const ObjectVersion version{std::string(response.header("etag")),
+                              std::string(response.header("last-modified"))};
+  if (!version.agrees_with(read_.object)) {
+    return changed(read_.object.etag.empty() || version.etag.empty()
+                       ? "it was modified " + version.last_modified
+                       : "its ETag is " + version.etag);
   }
+  if (read_.seen != nullptr) *read_.seen = version;
   return {};
 }
 

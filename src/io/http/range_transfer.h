@@ -9,8 +9,9 @@
 // of the object that was meant. HTTP and S3 sources add where to ask and what an error means.
 //
 // A response is taken only when its range, the object's size and ETag, and the length of the body
-// are all as they must be. A wrong range, 200 with another length than asked for, or another length
-// of body is tried again; 412, another ETag or size is a changed object.
+// are all as they must be; where an ETag is missing Last-Modified counts. A wrong range, 200 with
+// another length than asked for, or another length of body is tried again; 412, another ETag or
+// size is a changed object.
 
 namespace penstock::io {
 

@@ -16,7 +16,20 @@ namespace penstock::io {
 struct RemoteObject {
   std::string path;
   uint64_t size_bytes = 0;
-  std::string etag;  ///< empty when the listing has none
+  std::string etag;             ///< empty when the listing has none
+  std::string last_modified{};  ///< as answers say it; empty while it is not known
+};
+
+/// What an answer says of the state that its object is in; empty fields where it says nothing.
+struct ObjectVersion {
+  std::string etag, last_modified;
+
+  /// Nothing says that it is another state. Times count where there are no ETags to compare.
+  bool agrees_with(const RemoteObject& object) const {
+    if (!etag.empty() && !object.etag.empty()) return etag == object.etag;
+    return last_modified.empty() || object.last_modified.empty() ||
+           last_modified == object.last_modified;
+  }
 };
 
 struct RemoteListing {
@@ -30,7 +43,7 @@ struct RemoteRead {
   RemoteObject object;
   uint64_t offset = 0;
   std::span<std::byte> out;
-  std::string* etag_seen = nullptr;  ///< set to the answer's ETag where the object's is not known
+  ObjectVersion* seen = nullptr;  ///< set to what the answer says where the ETag is not known
 };
 
 struct RemoteCounts {

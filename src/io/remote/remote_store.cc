@@ -25,12 +25,13 @@ bool below(const std::string& path, const std::string& directory) {
 
 RemoteStore::RemoteStore(std::shared_ptr<const ObjectSource> source) : source_(std::move(source)) {}
 
-// An object and the folders between it and `root`.
+// An object and the folders between it and `root`. Keys may be any text: a folder's marker ends in
+// a slash, and no copy may leave its destination by "..". TileDB makes no such names, nor do packs.
 void RemoteStore::add(const RemoteObject& object, const std::string& root) const {
   if (!below(object.path, root)) return;
+  if (!is_plain_path(std::string_view(object.path).substr(root.size() + 1))) return;
   std::string name = base_name(object.path);
   std::string folder = parent_of(object.path);
-  if (name.empty() || name != object.path.substr(folder.size() + 1)) return;  // a folder's marker
   folders_[folder][name] = {name, false, object.size_bytes};
   objects_.try_emplace(object.path, object);
   while (folder.size() > root.size()) {
@@ -56,8 +57,9 @@ void RemoteStore::need_folder(const std::string& path) const {
   const std::lock_guard lock(fork_safe_lock());
   Folder& folder = folders_[path];
   for (const std::string& found : listing.folders) {
-    const std::string name = base_name(found);
-    folder[name] = {name, true, 0};
+    if (!below(found, path)) continue;
+    const std::string name = found.substr(path.size() + 1);
+    if (name == base_name(name) && is_plain_path(name)) folder[name] = {name, true, 0};
   }
   for (const RemoteObject& object : listing.objects) {
     if (parent_of(object.path) == path) add(object, path);
@@ -149,35 +151,35 @@ void RemoteStore::read_many(std::span<const ReadRequest> requests) const {
   fetch(reads);
 }
 
-// Long reads are cut into equal requests; an ETag that is first seen here is the object's from now
-// on.
+// Long reads are cut into equal requests; an ETag, or a time where there is none, that is first
+// seen here is the object's from now on.
 void RemoteStore::fetch(std::vector<RemoteRead>& wanted) const {
   std::vector<RemoteRead> reads;
   for (const RemoteRead& read : wanted) {
-    const uint64_t parts = (read.out.size() + kMaxRequestBytes - 1) / kMaxRequestBytes;
-    for (uint64_t part = 0; part < parts; ++part) {
-      const uint64_t begin = read.out.size() * part / parts;
-      const uint64_t end = read.out.size() * (part + 1) / parts;
-      reads.push_back(
-          {read.object, read.offset + begin, read.out.subspan(begin, end - begin), nullptr});
+    const uint64_t size = read.out.size();
+    uint64_t parts = size / kMaxRequestBytes + (size % kMaxRequestBytes != 0 ? 1 : 0);
+    for (uint64_t begin = 0; parts != 0; --parts) {
+      const uint64_t length = (size - begin) / parts;
+      reads.push_back({read.object, read.offset + begin, read.out.subspan(begin, length), nullptr});
+      begin += length;
     }
   }
   if (reads.empty()) return;
-  std::vector<std::string> etags(reads.size());
+  std::vector<ObjectVersion> seen(reads.size());
   for (size_t i = 0; i < reads.size(); ++i) {
-    if (reads[i].object.etag.empty()) reads[i].etag_seen = &etags[i];
+    if (reads[i].object.etag.empty()) reads[i].seen = &seen[i];
   }
   source_->read(reads);
   const std::lock_guard lock(fork_safe_lock());
   for (size_t i = 0; i < reads.size(); ++i) {
-    if (etags[i].empty()) continue;
     const auto found = objects_.find(reads[i].object.path);
     if (found == objects_.end()) continue;
-    if (found->second.etag.empty()) found->second.etag = etags[i];
-    if (found->second.etag != etags[i]) {
-      throw IoError("the object changed while it was read; open the data again: " +
-                    reads[i].object.path);
+    RemoteObject& object = found->second;
+    if (!seen[i].agrees_with(object)) {
+      throw IoError("the object changed while it was read; open the data again: " + object.path);
     }
+    if (object.etag.empty()) object.etag = seen[i].etag;
+    if (object.last_modified.empty()) object.last_modified = seen[i].last_modified;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <set>
 
 #include "io/http/range_transfer.h"
 #include "io/remote/fork_safe_lock.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view kScheme = "s3://";
 constexpr const char* kDefaultRegion = "us-east-1";
+constexpr int kMaxEmptyPages = 100;
 
 std::string first_of(std::initializer_list<std::string> texts) {
   for (const std::string& text : texts) {
@@ -226,21 +228,38 @@ class S3List final : public Transfer {
     }
     try {
       page_ = parse_list_page(response.text);
-    } catch (const CorruptData& error) {
+    } catch (const NoListing& error) {
       return {Verdict::Kind::kRetry, error.what(), 0, nullptr};
+    } catch (const CorruptData& error) {
+      return failed(std::make_exception_ptr(CorruptData(error.what() + (", " + place()))));
     }
     token_ = page_.continuation_token;
-    return {};
+    return expect_end();
   }
 
   std::string place() const override { return "listing of s3://" + at_.bucket + "/" + at_.key; }
   const ListPage& page() const noexcept { return page_; }
 
  private:
+  // Each page says where the next begins; a server that never says "the end" is not followed.
+  Verdict expect_end() {
+    empty_pages_ = page_.objects.empty() && page_.prefixes.empty() ? empty_pages_ + 1 : 0;
+    std::string fault;
+    if (page_.truncated && !seen_.insert(token_).second) {
+      fault = "the listing goes round: a continuation token came a second time";
+    } else if (page_.truncated && empty_pages_ >= kMaxEmptyPages) {
+      fault = "the listing goes on after " + std::to_string(empty_pages_) + " pages without a key";
+    }
+    return fault.empty() ? Verdict()
+                         : failed(std::make_exception_ptr(IoError(fault + ": " + place())));
+  }
+
   const S3Location at_;
   const S3Source::Signer& signer_;
   std::vector<HttpField> query_;
   std::string token_;
+  std::set<std::string> seen_;  ///< tokens
+  int empty_pages_ = 0;         ///< in a row
   ListPage page_;
 };
 
@@ -314,7 +333,7 @@ RemoteListing S3Source::list(const std::string& directory, bool one_level, size_
       listing.objects.push_back({root + object.path, object.size_bytes, object.etag});
     }
     for (std::string prefix : pages.page().prefixes) {
-      while (prefix.ends_with('/')) prefix.pop_back();
+      if (prefix.ends_with('/')) prefix.pop_back();
       listing.folders.push_back(root + prefix);
     }
     if (listing.objects.size() >= max_objects && pages.page().truncated) {

@@ -1,7 +1,5 @@
 #include "io/s3/xml_answer.h"
 
-#include <penstock/error.h>
-
 #include <pugixml.hpp>
 
 #include "io/http/http_message.h"
@@ -33,14 +31,20 @@ ListPage parse_list_page(std::string_view xml) {
   pugi::xml_document document;
   const auto parsed = document.load_buffer(xml.data(), xml.size());
   const pugi::xml_node root = parsed ? root_of(document, "ListBucketResult") : pugi::xml_node();
-  if (!root) throw CorruptData("the answer is no listing of a bucket");
+  if (!root) throw NoListing("the answer is no listing of a bucket");
   ListPage page;
   for (const pugi::xml_node& child : root.children()) {
     const std::string_view name = local_name(child);
     if (name == "Contents") {
-      const auto size = parse_decimal(text_of(child, "Size"));
+      const std::string digits = text_of(child, "Size");
+      const auto size = parse_decimal(digits);
       std::string key = text_of(child, "Key");
-      if (!size || key.empty()) throw CorruptData("the listing has an object without key or size");
+      if (digits.empty() || key.empty()) {
+        throw NoListing("the listing has an object without key or size");
+      }
+      if (!size || *size > INT64_MAX) {
+        throw CorruptData("no object has the size " + digits + " that the listing gives to " + key);
+      }
       page.objects.push_back({std::move(key), *size, text_of(child, "ETag")});
     } else if (name == "CommonPrefixes") {
       page.prefixes.push_back(text_of(child, "Prefix"));
@@ -51,7 +55,7 @@ ListPage parse_list_page(std::string_view xml) {
     }
   }
   if (page.truncated && page.continuation_token.empty()) {
-    throw CorruptData("the listing goes on and does not say where");
+    throw NoListing("the listing goes on and does not say where");
   }
   return page;
 }

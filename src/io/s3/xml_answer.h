@@ -1,5 +1,7 @@
 #pragma once
 
+#include <penstock/error.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +20,13 @@ struct ListPage {
   std::string continuation_token;
 };
 
-/// CorruptData where it is no listing.
+/// The answer came through garbled, or another than a listing was sent; the next may be good.
+class NoListing : public CorruptData {
+ public:
+  using CorruptData::CorruptData;
+};
+
+/// NoListing where it is none, CorruptData for an object whose size is none.
 ListPage parse_list_page(std::string_view xml);
 
 struct S3Error {
