@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from .arguments import checked_text
-from .errors import CorruptData, IoError, NotFound
+from .errors import CorruptData, InvalidArgument, IoError, NotFound
 from .experiment import Experiment, open
 from .storage_options import storage_texts
 
@@ -46,24 +46,20 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     Raises
     ------
     IoError
-        The directory does not answer.
+        The directory does not answer, or not with all of it.
     CorruptData
         It is no release directory.
+    InvalidArgument
+        Its address is no URL.
     """
-    # Here and not above: they would double the time that `import penstock` takes.
+    # Here and not above: it would double the time that `import penstock` takes.
     import json
-    import urllib.error
-    import urllib.request
 
     url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
+    text = _fetch(url)
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            text = answer.read(_MOST_BYTES + 1)
         listed = json.loads(text) if len(text) <= _MOST_BYTES else None
-    except (urllib.error.URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise IoError(f"the Census's release directory does not answer ({reason}): {url}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         listed = None
     if not isinstance(listed, dict):
         raise CorruptData(f"not a release directory: {url}")
@@ -78,6 +74,34 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     return releases
 
 
+def _fetch(url: str) -> bytes:
+    """What is at a URL; of what is too large, only so much that this can be seen."""
+    import http.client
+    import urllib.parse
+    import urllib.request
+
+    try:
+        request = urllib.request.Request(url)
+        _ = urllib.parse.urlsplit(url).port  # it is looked at only when it is asked for
+    except ValueError as error:
+        raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
+    reason: object
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+            text: bytes = answer.read(_MOST_BYTES + 1)
+            missing = getattr(answer, "length", None)  # of its Content-Length
+        if len(text) > _MOST_BYTES or not missing:
+            return text
+        reason = f"{missing} bytes are missing"
+    except http.client.InvalidURL as error:
+        raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+    except (http.client.HTTPException, ValueError) as error:  # ValueError: where it was led to
+        reason = f"{type(error).__name__}: {str(error)[:100]!r}"
+    raise IoError(f"the Census's release directory does not answer ({reason}): {url}")
+
+
 def find_release(version: str, directory: str | None = None) -> CensusRelease:
     """Look a release up by its name or alias.
 
@@ -87,7 +111,7 @@ def find_release(version: str, directory: str | None = None) -> CensusRelease:
         No such release; the message lists what there is.
     CorruptData
         It has no address of its SOMA.
-    IoError
+    IoError, InvalidArgument
         See `census_releases`.
     """
     releases = census_releases(directory)
@@ -139,7 +163,7 @@ def open_census(
     ------
     NotFound
         No such release or organism; the message lists what there is.
-    IoError, CorruptData
+    IoError, CorruptData, InvalidArgument
         See `census_releases`.
     """
     checked_text("organism", organism)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 import tiledbsoma
 from conftest import Oracle
 from loopback_http import Handler, serving
-from penstock import CorruptData, IoError, NotFound, census
+from penstock import CorruptData, InvalidArgument, IoError, NotFound, census
 from penstock.bench.target import COLLECTION
 from penstock.census import find_release
 from penstock.cli import main
@@ -68,6 +71,56 @@ def test_releases_that_are_none(served: tuple[str, dict], monkeypatch: pytest.Mo
     monkeypatch.undo()
     with pytest.raises(IoError, match="does not answer"):
         find_release("stable", "http://127.0.0.1:9/release.json")
+
+
+def answers(data: bytes) -> str:
+    """The address of a server that answers once, with these bytes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        client, _ = listener.accept()
+        with client, listener, contextlib.suppress(OSError):
+            client.recv(65536)
+            client.sendall(data)
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/d.json"
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (OK + b'Content-Length: 1000\r\n\r\n{"a":', IoError),
+        (OK + b'Content-Length: 1000\r\n\r\n{"a": {}}', IoError),
+        (OK + b"Content-Length: 5\r\n\r\n", IoError),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", IoError),
+        (OK + b"X: " + b"a" * 200_000 + b"\r\n\r\n", IoError),
+        (OK + b"".join(b"X-%d: 1\r\n" % i for i in range(500)) + b"\r\n", IoError),
+        (b"\x00\xff\xfe garbage\r\n\r\n", IoError),
+        (b"", IoError),
+        (b"HTTP/1.1 302 X\r\nLocation: http://[\r\nContent-Length: 0\r\n\r\n", IoError),
+        (b"HTTP/1.1 302 X\r\nLocation: gopher://x\r\nContent-Length: 0\r\n\r\n", IoError),
+        (OK + b"Content-Length: 400000\r\n\r\n" + b"[" * 400_000, CorruptData),
+        (OK + b"Content-Length: 2\r\n\r\n[]", CorruptData),
+        (OK + b"Content-Length: 2\r\n\r\n\xff\xfe", CorruptData),
+    ],
+)
+def test_bad_answers_of_the_release_directory(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"release directory.*/d\.json"):
+        census.census_releases(answers(data))
+    with pytest.raises(error, match=r"release directory.*/d\.json"):
+        census.open_census(directory=answers(data))
+
+
+@pytest.mark.parametrize(
+    "url", ["not a url", "http://exa mple/x", "http://127.0.0.1:99999/x", "http://[/x", "\x00"]
+)
+def test_what_is_no_url_of_a_release_directory(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="not a URL"):
+        census.census_releases(url)
 
 
 def test_a_slice_of_a_collection(

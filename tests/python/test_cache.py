@@ -18,7 +18,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle
+from conftest import Oracle, collect, write_small_tiles
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
@@ -128,7 +128,9 @@ def test_what_is_written_later_is_read(pbmc3k: Oracle, tmp_path: Path) -> None:
 
 
 def kept(cache: Path) -> list[Path]:
-    return sorted(path for path in cache.rglob("*") if path.is_file())
+    """The files of cells, beside what says how much they are."""
+    files = (path for path in cache.rglob("*") if path.is_file())
+    return sorted(path for path in files if path.name != ".penstock-room")
 
 
 def test_damage_and_loss(census_like: Oracle, tmp_path: Path) -> None:
@@ -154,7 +156,10 @@ def test_damage_and_loss(census_like: Oracle, tmp_path: Path) -> None:
 READ = """
 import sys
 import penstock as ps
-ds = ps.Dataset(sys.argv[1], cache_dir=sys.argv[2], sparse=True, seed=int(sys.argv[3]))
+ds = ps.Dataset(
+    sys.argv[1], cache_dir=sys.argv[2], cache_bytes=int(sys.argv[5]) or None, sparse=True,
+    seed=int(sys.argv[3]),
+)
 print("ready", flush=True)
 total = 0
 for _ in range(int(sys.argv[4])):
@@ -164,9 +169,9 @@ print(total, ds.stats.bytes_read)
 """
 
 
-def reader(source: Path, cache: Path, seed: int, epochs: int = 1, **kwargs):
+def reader(source: Path, cache: Path, seed: int, epochs: int = 1, limit: int = 0, **kwargs):
     return subprocess.Popen(
-        [sys.executable, "-c", READ, str(source), str(cache), str(seed), str(epochs)],
+        [sys.executable, "-c", READ, *map(str, (source, cache, seed, epochs, limit))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
     )  # fmt: skip
 
@@ -211,6 +216,57 @@ def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
         assert len(epoch(ds, census_like.X)) == 6_000
         assert sum(path.stat().st_size for path in kept(cache)) <= limit
     assert ds.stats.bytes_read > 0 or whole <= limit
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many small units."""
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, 4_000, 100, per_cell=30)
+
+
+def test_workers_stay_within_the_limit(tiled: Path, tmp_path: Path) -> None:
+    _, X = collect(ps.Dataset(tiled, sparse=True, shuffle=False))
+    collect(ps.Dataset(tiled, sparse=True, cache_dir=tmp_path / "whole"))
+    whole = sum(path.stat().st_size for path in kept(tmp_path / "whole"))
+    cache = tmp_path / "cache"
+    for share in (8, 3):
+        limit = whole // share
+        ds = ps.Dataset(
+            tiled, cache_dir=cache, cache_bytes=limit, batch_size=50, memory_budget="256MiB",
+            format="torch",
+        )  # fmt: skip
+        for _ in range(2):
+            seen = []
+            for batch, obs in ps.dataloader(ds, num_workers=8):
+                joinids = obs["soma_joinid"].numpy()
+                assert (batch.numpy() == X[joinids]).all()
+                seen.append(joinids)
+            assert sorted(np.concatenate(seen)) == list(range(4_000))
+            size = sum(path.stat().st_size for path in kept(cache))
+            assert limit // 2 < size <= limit
+
+
+def test_processes_stay_within_the_limit_though_killed(tiled: Path, tmp_path: Path) -> None:
+    collect(ps.Dataset(tiled, sparse=True, cache_dir=tmp_path / "whole"))
+    limit = sum(path.stat().st_size for path in kept(tmp_path / "whole")) // 3
+    total = sum(float(X.sum()) for X, _ in ps.Dataset(tiled, sparse=True))
+    cache = tmp_path / "cache"
+    rng = random.Random(4)
+    for round in range(4):
+        processes = [reader(tiled, cache, seed, 2, limit) for seed in range(4)]
+        for i, process in enumerate(processes):
+            assert process.stdout is not None
+            process.stdout.readline()
+            if round < 3 and i % 2 == 0:
+                time.sleep(rng.random() * 0.1)
+                process.send_signal(signal.SIGKILL)
+        for i, process in enumerate(processes):
+            out, err = process.communicate(timeout=300)
+            if round == 3 or i % 2 == 1:
+                assert process.returncode == 0, err
+                assert float(out.split()[0]) == pytest.approx(2 * total)
+        assert sum(path.stat().st_size for path in cache.rglob("*.rows")) <= limit
 
 
 def test_a_folder_that_cannot_be_written(census_like: Oracle, tmp_path: Path) -> None:

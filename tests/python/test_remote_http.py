@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 
 import penstock as ps
 import pytest
+from penstock import index_manifest
 from penstock.cli import main
 from penstock.index_manifest import INDEX_NAME, write_index
 from remote_servers import fault_proxy, random_faults
@@ -119,6 +122,42 @@ def test_the_index_lists_every_file_and_replaces_an_older_one(tmp_path, capsys):
     assert sorted(each.name for each in tmp_path.iterdir()) == [INDEX_NAME, "a", "empty"]
     assert main(["index", str(tmp_path / "absent")]) == 1
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_what_cannot_be_indexed_is_named(tmp_path, monkeypatch):
+    root = tmp_path / "www"
+    (root / "a" / "b").mkdir(parents=True)
+    (root / "a" / "b" / "file").write_bytes(b"123")
+    scandir = os.scandir
+
+    def forbidden(path):
+        if str(path).endswith("b"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", forbidden)
+        with pytest.raises(ps.IoError, match=r"cannot read: Permission denied: .*/www/a/b$"):
+            write_index(root)
+    for target in ("nowhere", "link", "."):  # dangling, of itself, of its folder
+        (root / "a" / "link").symlink_to(target)
+        with pytest.raises(ps.IoError, match=r"cannot read: .*/www/a/link"):
+            write_index(root)
+        (root / "a" / "link").unlink()
+    for bad in (b"a/\xff", b"a/\xfe/file"):
+        path = os.path.join(os.fsencode(root), bad)  # noqa: PTH118  (of bytes)
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        with open(path, "wb"):  # noqa: PTH123
+            pass
+        with pytest.raises(ps.InvalidArgument, match=r"not UTF-8: .*/www/a/.udcf"):
+            write_index(root)
+        os.unlink(path)  # noqa: PTH108
+    monkeypatch.setattr(index_manifest, "MOST_BYTES", 50)
+    with pytest.raises(ps.InvalidArgument, match=r"index parts of it separately.*/www$"):
+        write_index(root)
+    assert not list(root.glob(".penstock*"))
+    monkeypatch.undo()
+    assert write_index(root)[1:] == (1, 3)
 
 
 def test_other_schemes_are_named():

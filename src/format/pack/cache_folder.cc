@@ -1,10 +1,14 @@
 #include "format/pack/cache_folder.h"
 
 #include <fcntl.h>
+#include <penstock/error.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <limits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@ constexpr uint64_t kRoomShare = 50;
 /// Of the disk, where there is no limit.
 constexpr uint64_t kFreeShare = 20;
 constexpr uint64_t kMostFreeBytes = uint64_t{4} << 30;
+constexpr std::string_view kBeingWritten = ".tmp";
 
 struct CachedFile {
   fs::path path;
@@ -36,6 +41,28 @@ struct CachedFile {
 
 bool all_of(const std::string& name, std::string_view allowed) {
   return !name.empty() && name.find_first_not_of(allowed) == std::string::npos;
+}
+
+int64_t nanoseconds(std::chrono::nanoseconds since_epoch) { return since_epoch.count(); }
+
+int64_t system_now() { return nanoseconds(std::chrono::system_clock::now().time_since_epoch()); }
+
+/// The folder was listed just now, by whomever.
+bool is_recent(const CacheRoom& room) {
+  const int64_t now = system_now();
+  return room.measured <= now && now - room.measured < nanoseconds(kLookAgainAfter);
+}
+
+/// Removes a file, and the folder of its unit with the last one. False where it cannot go.
+bool erase(const std::string& file) noexcept {
+  const bool is_gone = ::unlink(file.c_str()) == 0 || errno == ENOENT;
+  try {
+    io::forget_descriptor(io::normalize(file));
+  } catch (...) {
+    // Then its descriptor is closed when others push it out.
+  }
+  ::rmdir(fs::path(file).parent_path().c_str());
+  return is_gone;
 }
 
 /// What is ours: files at the depth and with the names that caches have.
@@ -53,6 +80,8 @@ void for_each_file(const std::string& folder, Body&& body) {
       std::error_code file_error;
       for (fs::directory_iterator file(unit->path(), file_error);
            !file_error && file != fs::directory_iterator(); file.increment(file_error)) {
+        const std::string extension = file->path().extension();
+        if (extension != ".rows" && extension != kBeingWritten) continue;
         std::error_code gone;
         CachedFile found{file->path(), file->file_size(gone), {}};
         if (!gone) found.used = file->last_write_time(gone);
@@ -84,40 +113,92 @@ CacheFolder::CacheFolder(std::string path, uint64_t limit_bytes, SpaceOf space_o
       space_of_(space_of ? std::move(space_of) : SpaceOf(space_where)),
       begin_(fs::file_time_type::clock::now()) {}
 
-bool CacheFolder::make_room(uint64_t bytes) {
+bool CacheFolder::make_room(uint64_t bytes) noexcept {
   if (off_ || bytes > limit_bytes_) return false;
-  const std::lock_guard lock(mutex_);
-  if (!measured_) {
-    evict(0);
-    measured_ = true;
+  try {
+    return look_for_room(bytes);
+  } catch (const std::exception& error) {
+    turn_off(error.what());
+    return false;
   }
-  if (lack(bytes).none()) return true;
+}
+
+bool CacheFolder::look_for_room(uint64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  if (measured_) {
+    // Nearly always nobody has to wait for anybody.
+    const auto room = read_cache_room(path_);
+    if (room && lack(room->total_bytes, bytes, Disk::kHasToHaveIt).none()) return true;
+  }
+  if (std::chrono::steady_clock::now() < full_until_) return false;
+  CacheRoomLock lock(path_);
+  return fits(lock, bytes, Disk::kHasToHaveIt);
+}
+
+bool CacheFolder::publish(const std::string& written, const std::string& name, uint64_t bytes) {
+  try {
+    if (give_name(written, name, bytes)) return true;
+  } catch (...) {
+    erase(written);
+    throw;
+  }
+  erase(written);
+  return false;
+}
+
+bool CacheFolder::give_name(const std::string& written, const std::string& name, uint64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  CacheRoomLock lock(path_);
+  if (!fits(lock, bytes, Disk::kHasIt)) return false;
+  // It counts before it is there: who is killed in between leaves too much, not too little.
+  CacheRoom room = lock.read().value_or(CacheRoom{});
+  room.total_bytes += bytes;
+  const auto now = fs::file_time_type::clock::now().time_since_epoch();
+  room.oldest = std::min(room.oldest, nanoseconds(now));
+  lock.write(room);
+  if (::rename(written.c_str(), name.c_str()) == 0) return true;
+  const int error = errno;
+  room.total_bytes -= bytes;
+  lock.write(room);
+  throw IoError("cannot write: " + std::generic_category().message(error) + ": " + name);
+}
+
+/// Whether so much fits, after others made place where they have to. What is there is counted by
+/// listing it only when nobody has just done so, and when the limit is reached.
+bool CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   const auto now = std::chrono::steady_clock::now();
+  if (!lock.held()) {
+    full_until_ = now + kLookAgainAfter;
+    return false;
+  }
+  auto room = lock.read();
+  if (!room || (!measured_ && !is_recent(*room))) room = measure(lock, 0, disk);
+  measured_ = true;
+  if (lack(room->total_bytes, bytes, disk).none()) return true;
   if (now < full_until_) return false;
-  evict(bytes);
-  const Lack left = lack(bytes);
+  // What others have just listed has nothing that may go.
+  if (!is_recent(*room) || room->oldest < begin_ns()) room = measure(lock, bytes, disk);
+  const Lack left = lack(room->total_bytes, bytes, disk);
   if (left.none()) return true;
   full_until_ = now + kLookAgainAfter;
-  if (left.on_disk != 0 && problem_.empty()) {
+  if (left.on_disk != 0) {
     const fs::space_info space = space_of_(path_);
-    problem_ =
-        "the disk has only " + gibibytes(space.available) + " of " + gibibytes(space.capacity) +
-        " free" +
-        (limit_bytes_ == kNoLimit ? ", of which some stay free where cache_bytes is not given"
-                                  : "") +
-        ": " + path_;
-    off_ = true;
+    turn_off("the disk has only " + gibibytes(space.available) + " of " +
+             gibibytes(space.capacity) + " free" +
+             (limit_bytes_ == kNoLimit ? ", of which some stay free where cache_bytes is not given"
+                                       : "") +
+             ": " + path_);
   }
   return false;
 }
 
 /// What keeps so much more from being kept.
-CacheFolder::Lack CacheFolder::lack(uint64_t bytes) const {
+CacheFolder::Lack CacheFolder::lack(uint64_t total, uint64_t bytes, Disk disk) const {
   Lack lack;
-  const uint64_t total = total_bytes_;
   if (total > limit_bytes_ || bytes > limit_bytes_ - total) {
     lack.in_limit = total + bytes - limit_bytes_;
   }
+  if (disk == Disk::kHasIt) return lack;
   const fs::space_info space = space_of_(path_);
   const uint64_t spare = limit_bytes_ != kNoLimit
                              ? 0
@@ -128,59 +209,71 @@ CacheFolder::Lack CacheFolder::lack(uint64_t bytes) const {
   return lack;
 }
 
-/// Measures what is there, since others write and remove, too; then removes what was used longest
-/// ago until so much fits, and a little more. For 0 it only measures.
-void CacheFolder::evict(uint64_t bytes) {
+/// Lists what is there; then removes what was used longest ago until so much fits, and a little
+/// more. For 0 it only counts.
+CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   std::vector<CachedFile> files;
-  uint64_t total = 0;
+  CacheRoom room{0, system_now(), std::numeric_limits<int64_t>::max()};
   const auto now = fs::file_time_type::clock::now();
   for_each_file(path_, [&](CachedFile&& file) {
-    if (file.path.extension() == ".tmp") {
-      if (now - file.used > kAbandonedAfter) remove(file.path);
+    if (file.path.extension() == kBeingWritten) {
+      if (now - file.used > kAbandonedAfter) erase(file.path);
       return;
     }
-    total += file.bytes;
+    room.total_bytes += file.bytes;
     files.push_back(std::move(file));
   });
-  total_bytes_ = total;
-  if (bytes == 0) return;
-  const Lack lacking = lack(bytes + std::min(limit_bytes_, total) / kRoomShare);
-  const uint64_t goal = std::max(lacking.in_limit, lacking.on_disk);
   std::sort(files.begin(), files.end(),
             [](const CachedFile& a, const CachedFile& b) { return a.used < b.used; });
+  if (!files.empty()) room.oldest = nanoseconds(files.front().used.time_since_epoch());
+  lock.write(room);
+  if (bytes == 0) return room;
+  const uint64_t more = std::min(limit_bytes_, room.total_bytes) / kRoomShare;
+  const Lack lacking = lack(room.total_bytes, bytes + more, disk);
+  const uint64_t goal = std::max(lacking.in_limit, lacking.on_disk);
   uint64_t gone = 0;
+  room.oldest = std::numeric_limits<int64_t>::max();
   for (const CachedFile& file : files) {
-    if (gone >= goal || file.used >= begin_) break;
-    remove(file.path);
-    gone += file.bytes;
+    if (gone < goal && file.used < begin_ && erase(file.path)) {
+      gone += file.bytes;
+    } else {
+      room.oldest = std::min(room.oldest, nanoseconds(file.used.time_since_epoch()));
+    }
   }
-  total_bytes_ = total - gone;
+  room.total_bytes -= gone;
+  lock.write(room);
+  return room;
 }
+
+int64_t CacheFolder::begin_ns() const noexcept { return nanoseconds(begin_.time_since_epoch()); }
 
 void CacheFolder::touch(const std::string& file) noexcept {
   static_cast<void>(::utimensat(AT_FDCWD, file.c_str(), nullptr, 0));
 }
 
 void CacheFolder::remove(const std::string& file) noexcept {
-  ::unlink(file.c_str());
   try {
-    io::forget_descriptor(io::normalize(file));
+    const std::lock_guard guard(mutex_);
+    CacheRoomLock lock(path_, CacheRoomLock::Missing::kLeave);
+    auto room = lock.held() ? lock.read() : std::nullopt;
+    std::error_code gone;
+    const uint64_t bytes = fs::file_size(file, gone);
+    if (!erase(file) || gone || !room) return;
+    room->total_bytes -= std::min(bytes, room->total_bytes);
+    lock.write(*room);
   } catch (...) {
-    // Then its descriptor is closed when others push it out.
+    erase(file);  // then it counts until the folder is listed
   }
-  // The folder of its unit goes with its last file.
-  const fs::path unit = fs::path(file).parent_path();
-  ::rmdir(unit.c_str());
 }
 
 void CacheFolder::turn_off(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(problem_mutex_);
   if (problem_.empty()) problem_ = reason;
   off_ = true;
 }
 
 std::string CacheFolder::problem() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(problem_mutex_);
   return problem_;
 }
 

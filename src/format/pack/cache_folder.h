@@ -6,17 +6,19 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
+
+#include "format/pack/cache_room.h"
 
 // The folder of a cache, and how much it holds. Any number of processes use one:
 //
 //   FOLDER/<content key>/<first row of a unit>/<name>.rows
 //
 // Files are written under another name and renamed, and never changed: a name means one content
-// for ever. Whoever needs room removes the files that were used longest ago; a reader that finds
-// its file gone reads the source. There is no lock. Any thread.
+// for ever. A file gets its name only where it fits into the limit: that is found out, and what was
+// used longest ago removed for it, under a lock of all processes (cache_room.h), which no reader
+// takes: one that finds its file gone reads the source. Any thread.
 
 namespace penstock::format::pack {
 
@@ -32,9 +34,13 @@ class CacheFolder {
   const std::string& path() const noexcept { return path_; }
 
   /// Whether so much more may be kept; removes other files where that makes room. Files that were
-  /// used since this object was made are not removed. A disk without room ends the keeping.
-  bool make_room(uint64_t bytes);
-  void added(uint64_t bytes) noexcept { total_bytes_ += bytes; }
+  /// used since this object was made are not removed. A disk without room, or a folder that cannot
+  /// be written, ends the keeping.
+  bool make_room(uint64_t bytes) noexcept;
+
+  /// Gives a file of so many bytes, written beside, its name. Where there is no room for it (any
+  /// more) it is removed: false.
+  bool publish(const std::string& written, const std::string& name, uint64_t bytes);
 
   /// The file was used now.
   static void touch(const std::string& file) noexcept;
@@ -46,22 +52,27 @@ class CacheFolder {
   std::string problem() const;
 
  private:
+  enum class Disk { kHasToHaveIt, kHasIt };  ///< the bytes that are asked for
   struct Lack {
     uint64_t in_limit = 0, on_disk = 0;  ///< bytes that must go
     bool none() const noexcept { return in_limit == 0 && on_disk == 0; }
   };
-  Lack lack(uint64_t bytes) const;
-  void evict(uint64_t bytes);
+  Lack lack(uint64_t total, uint64_t bytes, Disk disk) const;
+  bool look_for_room(uint64_t bytes);
+  bool give_name(const std::string& written, const std::string& name, uint64_t bytes);
+  bool fits(CacheRoomLock& lock, uint64_t bytes, Disk disk);
+  CacheRoom measure(CacheRoomLock& lock, uint64_t bytes, Disk disk);
+  int64_t begin_ns() const noexcept;
 
   std::string path_;
   uint64_t limit_bytes_;
   SpaceOf space_of_;
   std::filesystem::file_time_type begin_;
   std::atomic<bool> off_{false};
-  std::atomic<uint64_t> total_bytes_{0};
-  mutable std::mutex mutex_;
-  bool measured_ = false;  // guarded by mutex_, as all below
+  std::mutex mutex_;
+  bool measured_ = false;  // guarded by mutex_, as the next
   std::chrono::steady_clock::time_point full_until_{};
+  mutable std::mutex problem_mutex_;
   std::string problem_;
 };
 

@@ -1,11 +1,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -98,6 +103,81 @@ TEST_F(CacheRoomTest, OnlyWhatIsItsOwnIsRemoved) {
   EXPECT_TRUE(fs::exists(writing));
   for (const auto& path : of_others) EXPECT_TRUE(fs::exists(path)) << path;
   EXPECT_FALSE(fs::exists(own));
+}
+
+TEST_F(CacheRoomTest, AnyNumberOfProcessesStayWithinTheLimit) {
+  constexpr uint64_t kProcesses = 8;
+  testing::PackedRowsOptions small_units;
+  small_units.rows_per_file = 50;
+  std::vector<TemporaryFolder> places(kProcesses);
+  std::vector<testing::PackedRows> contents;
+  for (uint64_t i = 0; i < kProcesses; ++i) {
+    contents.push_back(make_packed_rows(places[i], small_units, static_cast<uint32_t>(30 + i)));
+  }
+  read(*source(folder()));
+  const uint64_t limit = kept_bytes();  // of one content
+  for (const auto& path : kept()) make_old(path);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<pid_t> children;
+    for (uint64_t i = 0; i < kProcesses; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        made = contents[i];
+        const auto cached = source(folder(limit));
+        read(*cached);
+        read(*cached);
+        ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+      }
+      children.push_back(child);
+      if (round == 2 && i % 2 == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10 * i));
+        ::kill(child, SIGKILL);
+      }
+    }
+    for (const pid_t child : children) {
+      int status = 1;
+      ::waitpid(child, &status, 0);
+      EXPECT_TRUE(status == 0 || round == 2);
+    }
+    uint64_t bytes = 0;
+    for (const auto& path : kept()) {
+      if (path.extension() == ".rows") bytes += fs::file_size(path);
+    }
+    EXPECT_LE(bytes, limit);
+    EXPECT_GT(bytes, limit / 4 * 3);
+    EXPECT_GE(read_cache_room(cache_folder.file("cache"))->total_bytes, bytes);
+  }
+}
+
+TEST_F(CacheRoomTest, WhatIsWrittenOfTheRoomMayBeWrong) {
+  read(*source(folder()));
+  const uint64_t limit = kept_bytes() * 3 / 2;
+  fs::remove_all(cache_folder.file("cache"));
+  const TemporaryFolder elsewhere;
+  const auto other = make_packed_rows(elsewhere, {}, 23);
+  const std::string cache = cache_folder.file("cache");
+  const fs::path room_file = fs::path(cache) / kCacheRoomName;
+  const auto write = [&](uint64_t total) { CacheRoomLock(cache).write({total, 0, 0}); };
+  const auto damage = [&](size_t bytes) {
+    std::ofstream(room_file, std::ios::trunc) << std::string(bytes, 'x');
+  };
+  const std::vector<std::function<void()>> harms = {
+      [&] { fs::remove(room_file); }, [&] { damage(0); }, [&] { damage(40); },
+      [&] { damage(1000); },          [&] { write(0); },  [&] { write(~uint64_t{0}); },
+  };
+  for (size_t i = 0; i < harms.size(); ++i) {
+    read(*source(folder()));
+    for (const auto& path : kept()) make_old(path);
+    harms[i]();
+    const auto mine = std::exchange(made, other);
+    const auto cached = source(folder(limit));
+    read(*cached);
+    EXPECT_EQ(read(*cached).from_source, 0U) << i;
+    EXPECT_LE(kept_bytes(), limit) << i;
+    EXPECT_EQ(read_cache_room(cache)->total_bytes, kept_bytes()) << i;
+    made = mine;
+    fs::remove_all(cache);
+  }
 }
 
 TEST_F(CacheRoomTest, ADiskWithoutRoom) {

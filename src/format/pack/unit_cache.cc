@@ -178,13 +178,14 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
   facts.row_begin = unit.row_begin;
   facts.row_end = rows.rows.back() + 1;
   const std::string path = io::join(folder, new_name());
+  const std::string written = path + ".tmp";
   std::shared_ptr<const RowFile> file;
   for (int tries = 1;; ++tries) {
     try {
       make_folder(folder);
-      RowFileWriter writer(path, facts, false);
+      RowFileWriter writer(written, facts, false);
       rows.append_to(writer);
-      folder_->added(writer.finish());
+      if (!folder_->publish(written, path, writer.finish())) return;
       break;
     } catch (const IoError&) {
       // Whoever removes a unit's last file takes its folder along, also one that is empty yet. With
