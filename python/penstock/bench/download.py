@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import InvalidArgument, Unsupported
 from ..synthetic.census_layout import (
     GENES_PER_TILE,
     OBS_CONFIG,
@@ -19,6 +20,7 @@ from ..synthetic.census_layout import (
     X_CONFIG,
 )
 from ..synthetic.counts import Band
+from ..synthetic.replacing import check_replaceable, remove_replaced
 from ..synthetic.x_writer import write_bands
 from .target import Target, soma_open
 
@@ -31,18 +33,23 @@ def download(
 ) -> tuple[int, int]:
     """Write the selected cells and genes, joinids as they are; returns cells and counts.
 
-    X is one fragment, written band of rows by band of rows; a slice is there whole or not at all.
+    X is one fragment of float32, written band of rows by band of rows; a slice is there whole or
+    not at all.
 
     Raises
     ------
     FileExistsError
-        The folder exists and `overwrite` is not set.
+        The folder exists and `overwrite` is not set, or it is no experiment.
+    InvalidArgument
+        The folder is the source, lies in it or holds it.
+    Unsupported
+        A value is none that float32 holds.
     """
     import pyarrow as pa
     import tiledbsoma
 
-    if folder.exists() and not overwrite:
-        raise FileExistsError(17, "there is something already (-f replaces it)", str(folder))
+    check_replaceable(folder, overwrite)
+    _check_outside(folder, target)
     folder = folder.absolute()  # TileDB's working folder is that of its loading
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -52,9 +59,6 @@ def download(
             obs = source.obs.read(value_filter=target.obs_filter).concat()
             var = source.ms[target.measurement].var.read(coords=(_genes(target),)).concat()
             shape = source.ms[target.measurement].X[target.layer].shape
-            value_type = (
-                source.ms[target.measurement].X[target.layer].schema.field("soma_data").type
-            )
         n_vars = shape[1] if target.n_vars is None else min(target.n_vars, shape[1])
         say(f"{len(obs):,} cells, {len(var):,} genes")
         with tiledbsoma.Experiment.create(str(partial)) as made:
@@ -67,19 +71,26 @@ def download(
             last = int(np.max(obs["soma_joinid"].to_numpy(), initial=0))
             layers.add_new_sparse_ndarray(
                 target.layer,
-                type=pa.float32() if value_type == pa.float64() else value_type,
+                type=pa.float32(),
                 shape=(last + 1, n_vars),
                 platform_config=X_CONFIG,
             ).close()
         counted = _Counted(_bands(target))
         uri = str(partial / "ms" / target.measurement / "X" / target.layer)
         write_bands(uri, counted, os.cpu_count() or 1)
-        if folder.exists():
-            shutil.rmtree(folder)
+        remove_replaced(folder)
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return len(obs), counted.n_nonzeros
+
+
+def _check_outside(folder: Path, target: Target) -> None:
+    if not target.is_local:
+        return
+    made, source = folder.resolve(), Path(target.uri).resolve()
+    if made == source or made in source.parents or source in made.parents:
+        raise InvalidArgument(f"the slice would lie where its source is: {folder}, {target.uri}")
 
 
 def _genes(target: Target) -> slice:
@@ -146,6 +157,7 @@ def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
         shuffle=False,
         shard=False,
         sparse=True,
+        dtype="float64",
     )
     for x, obs in dataset:
         yield np.asarray(obs["soma_joinid"], np.int64), x
@@ -154,7 +166,17 @@ def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
 def _in_global_order(parts: list[tuple[npt.NDArray[np.int64], Any]]) -> Band:
     rows = np.concatenate([np.repeat(ids, np.diff(x.indptr)) for ids, x in parts])
     genes = np.concatenate([x.indices for _, x in parts]).astype(np.int64)
-    values = np.concatenate([x.data for _, x in parts])
+    values = _as_float32(np.concatenate([x.data for _, x in parts]))
     order = np.argsort(genes // GENES_PER_TILE, kind="stable")  # rows and genes ascend already
     first = int(parts[0][0][0]) // ROWS_PER_BAND * ROWS_PER_BAND
-    return Band(first, ROWS_PER_BAND, rows[order], genes[order], values[order].astype(np.float32))
+    return Band(first, ROWS_PER_BAND, rows[order], genes[order], values[order])
+
+
+def _as_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        made = values.astype(np.float32)
+    same = (made == values) | (np.isnan(made) & np.isnan(values))
+    if not same.all() or np.abs(made).max(initial=0) >= 2**53:  # of integers all may not be seen
+        wrong = values[~same][0] if not same.all() else made.max()
+        raise Unsupported(f"a slice is written as float32, which does not hold {wrong:.17g}")
+    return made

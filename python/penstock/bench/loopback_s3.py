@@ -32,8 +32,10 @@ _SENT = "-/sent"  # no key of ours: the bytes of all bodies until now
 
 
 @contextmanager
-def served(folder: Path, latency: float, bandwidth: float | None) -> Iterator[str]:
+def served(folder: Path, latency: float, bandwidth: float | None, below: str = "") -> Iterator[str]:
     """Serve the folder's files; gives the endpoint's address. Seconds, and bytes a second.
+
+    Of the folder only what lies below `below`, where that is given; keys are as without.
 
     Raises
     ------
@@ -43,6 +45,8 @@ def served(folder: Path, latency: float, bandwidth: float | None) -> Iterator[st
     command = [sys.executable, "-m", __name__, str(folder), "--latency", str(latency)]
     if bandwidth is not None:
         command += ["--bandwidth", str(bandwidth)]
+    if below:
+        command += ["--below", below]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -82,8 +86,9 @@ class _Request:
 
 
 class _Server:
-    def __init__(self, root: Path, latency: float, bandwidth: float | None) -> None:
+    def __init__(self, root: Path, latency: float, bandwidth: float | None, below: str) -> None:
         self._root, self._latency, self._bandwidth = root, latency, bandwidth
+        self._below = (root / below).resolve()
         self._free = 0.0  # when the network has sent what was asked for until now
         self._sent = 0
 
@@ -109,7 +114,7 @@ class _Server:
             body = b"" if request.verb == "HEAD" else self._listing(request.query)
             return await self._send(writer, request, 200, {"Content-Type": "application/xml"}, body)
         file = (self._root / request.key).resolve()
-        if not file.is_relative_to(self._root) or not file.is_file():
+        if not file.is_relative_to(self._below) or not file.is_file():
             return await self._send(writer, request, 404, {}, _error("NoSuchKey"))
         facts = file.stat()
         size = facts.st_size
@@ -195,12 +200,16 @@ class _Server:
         files = folder.iterdir() if delimiter == "/" else folder.rglob("*")
         for path in files:
             key = path.relative_to(self._root).as_posix()
-            if not key.startswith(prefix):
+            if not key.startswith(prefix) or not self._is_served(path):
                 continue
             if path.is_file():
                 yield key, path.stat().st_size
             elif delimiter == "/" and any(each.is_file() for each in path.rglob("*")):
                 yield f"{key}/", None
+
+    def _is_served(self, path: Path) -> bool:
+        """Whether it lies below what is served, or leads there."""
+        return path.is_relative_to(self._below) or self._below.is_relative_to(path)
 
 
 def _error(code: str) -> bytes:
@@ -208,7 +217,8 @@ def _error(code: str) -> bytes:
 
 
 async def _run(parsed: argparse.Namespace) -> None:
-    server = _Server(parsed.folder.resolve(), parsed.latency, parsed.bandwidth)
+    root = parsed.folder.resolve()
+    server = _Server(root, parsed.latency, parsed.bandwidth, parsed.below)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=256)
     print(listening.sockets[0].getsockname()[1], flush=True)
     stop = asyncio.Event()
@@ -222,6 +232,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")
     parser.add_argument("--bandwidth", type=float, help="bytes a second")
+    parser.add_argument("--below", default="", help="all that is served of the folder")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_run(parser.parse_args()))
 

@@ -141,7 +141,7 @@ def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any
     row = {name: value for name, value in answer.items() if name in COLUMNS}
     seconds = row["elapsed"] - row["gc"]
     row["cells_per_second"] = row["n_rows"] / seconds if seconds > 0 and row["n_rows"] else None
-    seconds, cells = row["epoch_seconds"], row["total_n_rows"]
+    seconds, cells = row["epoch_seconds"] - row["gc"], row["total_n_rows"]
     row["epoch_cells_per_second"] = cells / seconds if seconds > 0 and cells else None
     row["max_mem"] = row["peak_uss"]
     row["statistics"] = json.dumps(answer["statistics"])

@@ -20,7 +20,7 @@ from . import decode_bound, sweep
 from .measurement import Measurement, with_labels
 from .methods import METHODS
 from .peers import cache_folder
-from .target import make_target
+from .target import local_path, make_target
 from .worker.request import Request, Work
 
 AXES = ("cells", "genes", "density", "fragments", "threads", "processes")
@@ -113,7 +113,7 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
     from ..synthetic import make_experiment
 
     made_of = {name: value for name, value in asdict(point).items() if name not in _RUNNING}
-    name = "-".join(f"{key[0]}{value:g}" for key, value in made_of.items())
+    name = "-".join(f"{key[0]}{value}" for key, value in made_of.items())
     path = cache_folder() / "scale" / name
     if not path.exists():
         say(f"making {json.dumps(made_of)}")
@@ -121,7 +121,7 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
             path,
             n_cells=point.cells,
             n_genes=point.genes,
-            mean_genes_per_cell=min(point.density, point.genes / 5),
+            mean_genes_per_cell=point.density,
             n_fragments=point.fragments,
         )
     return path
@@ -138,8 +138,10 @@ def planned(
     Raises
     ------
     InvalidArgument
-        Another axis for a given experiment.
+        Another axis for a given experiment; more than a fifth of the genes in a cell.
     """
+    if given is not None:
+        given = local_path(given)
     for axis in axes:
         if given is not None and axis not in _RUNNING:
             raise InvalidArgument(
@@ -148,6 +150,11 @@ def planned(
     for axis, values in axes.items():
         for value in values:
             point = base.along(axis, value)
+            if given is None and point.density > point.genes / 5:
+                raise InvalidArgument(
+                    f"at most a fifth of the genes are made in a cell on average: {point.density:,} "
+                    f"of {point.genes:,}, along {axis}"
+                )
             path = experiment(point, lambda text: say(text)) if given is None else Path(given)
             target = make_target(str(path), say=lambda text: None)
             work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,

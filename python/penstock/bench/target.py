@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +69,7 @@ def make_target(
             release = find_release(census, directory)
             census_uri, region = release.uri, region or release.region
         uri = f"{census_uri.rstrip('/')}/census_data/{organism}"
+    uri = local_path(uri)
     if datasets is not None:
         if labels["census_version"] or labels["census_uri"]:
             collection_id = collection_id or COLLECTION
@@ -86,6 +89,11 @@ def make_target(
     n_obs, total = _cells(uri, obs_filter, region)
     labels |= {"total_rows": n_obs, "uri": uri}
     return Target(uri, measurement, layer, obs_filter, n_vars, region, n_obs, total, labels)
+
+
+def local_path(uri: str) -> str:
+    """A path for a ``file://`` address: the page cache and exports are of paths."""
+    return url2pathname(urlsplit(uri).path) if uri.startswith("file://") else uri
 
 
 def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, int]:

@@ -40,6 +40,8 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Check, draw, export."""
+    from ..synthetic.replacing import check_file_replaceable, check_zarr_replaceable
+
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:
         if name not in FORMATS:
@@ -48,11 +50,9 @@ def run(parsed: argparse.Namespace) -> None:
     path = Path(parsed.path)
     exports = {name: path.with_name(path.name + suffix) for name, suffix in (
         ("h5ad", ".h5ad"), ("zarr", ".zarr"), ("annbatch", ".annbatch.zarr")) if name in formats}  # fmt: skip
-    for target in exports.values():
-        if target.exists() and not parsed.overwrite:
-            raise FileExistsError(
-                17, "there is something already (--overwrite replaces it)", str(target)
-            )
+    for name, target in exports.items():
+        check = check_file_replaceable if name == "h5ad" else check_zarr_replaceable
+        check(target, parsed.overwrite)
     _make(parsed, path)
     _export(path, exports)
 
@@ -86,17 +86,15 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
 
 
 def _export(path: Path, exports: dict[str, Path]) -> None:
-    import shutil
-
     from ..bench.exports.annbatch_collection import write_annbatch
     from ..bench.exports.cells import Cells
     from ..bench.exports.h5ad import write_h5ad
     from ..bench.exports.zarr_store import write_zarr
+    from ..synthetic.replacing import remove_replaced
 
     cells = Cells(str(path))
     for name, target in exports.items():
-        if target.is_dir():
-            shutil.rmtree(target)
+        remove_replaced(target)
         if name == "zarr":
             write_zarr(cells, target)
         elif name == "h5ad":

@@ -16,6 +16,7 @@ from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
 from .counts import MAX_GENES, MIN_GENES
+from .replacing import check_replaceable, remove_replaced
 from .row_slabs import Job, Recipe, write_in_processes, write_slabs
 from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
 
@@ -115,8 +116,7 @@ def make_experiment(
     if n_datasets is None:
         n_datasets = max(12, min(120, n_cells // 4_000))
     _check(n_cells, n_datasets, slabs)
-    if target.exists() and not overwrite:
-        raise FileExistsError(errno.EEXIST, "there is something already", str(target))
+    check_replaceable(target, overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     _check_space(target.parent, estimate_bytes(n_cells, n_genes, mean))
 
@@ -128,8 +128,7 @@ def make_experiment(
     shutil.rmtree(partial, ignore_errors=True)
     try:
         n_nonzeros = _write(partial, recipe, slabs, processes, progress)
-        if target.exists():
-            shutil.rmtree(target)
+        remove_replaced(target)
         (partial / "experiment").rename(target)
     except Exception as error:
         if _is_out_of_space(error, partial):

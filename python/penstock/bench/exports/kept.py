@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,13 +25,30 @@ _SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack", "sl
 def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -> Path:
     """Path of the export of this kind (h5ad, annbatch, pack, slice), made now where it is missing.
 
-    An experiment that was written to since is exported again.
+    An experiment that was written to since is exported again. Of several processes one makes it,
+    the others wait.
     """
     folder = cache_folder() / "exports" / _key(cells)
     target = folder / f"cells{_SUFFIXES[kind]}"
     if target.exists():
         return target
     folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / f".{kind}.lock"):
+        if not target.exists():
+            _make(cells, kind, target, say)
+    return target
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time; the lock goes with the process."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make(cells: Cells, kind: str, target: Path, say: Callable[[str], object]) -> None:
+    folder = target.parent
     (folder / "made-of.json").write_text(json.dumps(asdict(cells), indent=1) + "\n")
     begin = time.perf_counter()
     if kind == "h5ad":
@@ -45,7 +64,6 @@ def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -
     say(
         f"made {kind} of {cells.source}: {n_bytes / 1e6:,.0f} MB in {seconds:,.0f} s, kept in {folder}"
     )
-    return target
 
 
 def _write_slice(cells: Cells, target: Path, say: Callable[[str], object]) -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ...errors import InvalidArgument
 from . import shared_options
 
 
@@ -30,6 +31,8 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.dataset_slice import DatasetSlice
     from ...bench.download import download
 
+    if parsed.out_dir_name == "":
+        raise InvalidArgument("-n must be the name of a folder, got ''")
     target = shared_options.target(parsed)
     name = parsed.out_dir_name
     if name is None:

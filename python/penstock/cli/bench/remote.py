@@ -41,7 +41,7 @@ def run(parsed: argparse.Namespace) -> None:
     limit = f", {parsed.bandwidth:,g} Mbit/s" if parsed.bandwidth else ""
     place = f"S3 at {parsed.latency:g} ms{limit}"
     bandwidth = parsed.bandwidth * 1e6 / 8 or None
-    with served(folder.parent, parsed.latency / 1e3, bandwidth) as endpoint:
+    with served(folder.parent, parsed.latency / 1e3, bandwidth, folder.name) as endpoint:
         both = places.on_disk_and_in_s3(planned, endpoint, folder.name, place)
         counted = places.counting_bytes_sent(endpoint)
         rows = compare.measure(parsed, both, say, counted)

@@ -10,7 +10,7 @@ from . import shared_options
 
 _DEFAULTS = (
     "cells=16384,65536",
-    "genes=8000,60664",
+    "genes=16000,60664",
     "density=500,2000",
     "fragments=1,16",
     "threads=1,2",

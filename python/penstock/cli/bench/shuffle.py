@@ -27,13 +27,12 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, then look at the joinids."""
-    from ...bench.compare import in_rounds
     from ...bench.joinid_record import mixing
-    from ...bench.sweep import run as run_sweep
     from ...bench.target import label_codes
     from . import shared_options
 
     say = shared_options.say(parsed)
+    compare.check(parsed)
     planned = compare.contestants(parsed, say)
     joinids, codes = label_codes(shared_options.target(parsed), parsed.label)
     lines = [
@@ -61,12 +60,6 @@ def run(parsed: argparse.Namespace) -> None:
                 f"{row['cells_per_second'] or 0:,.0f} | {row['max_mem'] / 2**20:,.0f} |"
             )
 
-        run_sweep(
-            in_rounds(recorded, parsed.rounds),
-            parsed.results,
-            shared_options.command_line(),
-            say,
-            look,
-        )
+        compare.measure(parsed, recorded, say, look)
     print()
     print("\n".join(lines))

@@ -1,0 +1,199 @@
+"""What the benchmark commands must not do: replace what is not theirs, change values, serve more."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from conftest import Oracle
+from penstock.bench.exports import kept
+from penstock.bench.exports.cells import Cells
+from penstock.bench.loopback_s3 import served
+from penstock.bench.target import make_target
+from penstock.cli import main
+
+tiledbsoma = pytest.importorskip("tiledbsoma")
+pa = pytest.importorskip("pyarrow")
+
+
+def run(*arguments: object) -> int:
+    return main([str(each) for each in arguments])
+
+
+def write(path: Path, values: np.ndarray) -> Path:
+    """One cell that has these values."""
+    schema = pa.schema([("soma_joinid", pa.int64())])
+    shape = (1, len(values))
+    with tiledbsoma.Experiment.create(str(path)) as experiment:
+        for parent, name, count in (
+            (experiment, "obs", 1),
+            (
+                experiment.add_new_collection("ms").add_new_collection(
+                    "RNA", tiledbsoma.Measurement
+                ),
+                "var",
+                len(values),
+            ),
+        ):
+            frame = parent.add_new_dataframe(
+                name, schema=schema, index_column_names=["soma_joinid"], domain=[[0, count - 1]]
+            )
+            frame.write(pa.table({"soma_joinid": np.arange(count)}))
+        layer = (
+            experiment.ms["RNA"]
+            .add_new_collection("X")
+            .add_new_sparse_ndarray("raw", type=pa.from_numpy_dtype(values.dtype), shape=shape)
+        )
+        X = sp.coo_matrix((values, (np.zeros(len(values), int), np.arange(len(values)))), shape)
+        layer.write(pa.SparseCOOTensor.from_scipy(X))
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float32", "float64"])
+def test_a_slice_has_the_values_of_its_source(dtype: str, tmp_path: Path) -> None:
+    values = np.array([255, 3, 1, 5, 128], dtype)
+    if dtype.startswith("float"):
+        values = np.append(values, [np.nan, -0.5]).astype(dtype)
+    source = write(tmp_path / "source", values)
+    assert run("bench", "download", source, "-d", tmp_path, "-n", "slice") == 0
+    with tiledbsoma.open(str(tmp_path / "slice" / "ms" / "RNA" / "X" / "raw")) as layer:
+        read = layer.read().tables().concat()
+    assert read["soma_data"].type == pa.float32()
+    np.testing.assert_array_equal(read["soma_data"].to_numpy(), values.astype("float32"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.int32(16_777_217),
+        np.int64(2**60),
+        np.int64(2**53 + 1),
+        np.float64(1e300),
+        np.float64(0.1),
+    ],
+)
+def test_values_that_a_slice_does_not_hold(value, tmp_path: Path, capsys) -> None:
+    source = write(tmp_path / "source", np.array([value, 1, 2]).astype(value.dtype))
+    assert run("bench", "download", source, "-d", tmp_path, "-n", "slice") == 1
+    assert "float32, which does not hold" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["source"]
+
+
+def test_only_what_these_commands_make_is_replaced(
+    census_like: Oracle, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("mine")
+    (tmp_path / "made.h5ad").mkdir()
+    (tmp_path / "made.h5ad" / "notes").write_text("mine")
+    source = census_like.path
+    few = ("--cells", 50, "--genes", 100, "--genes-per-cell", 5, "-q", "--overwrite")
+    for arguments, message in [
+        (("bench", "download", source, "-d", tmp_path, "-n", "mine", "-f"), "something else"),
+        (("bench", "download", source, "-d", tmp_path, "-n", "", "-f"), "-n must be"),
+        (("synth", tmp_path / "mine", *few), "something else"),
+        (("synth", tmp_path / "made", *few, "--format", "soma,h5ad"), "something else"),
+    ]:
+        assert run(*arguments) == 1, arguments
+        assert message in capsys.readouterr().err
+    assert (tmp_path / "mine" / "notes").read_text() == "mine"
+    assert (tmp_path / "made.h5ad" / "notes").read_text() == "mine"
+    for seed in (1, 2):
+        assert (
+            run("synth", tmp_path / "own", *few, "--format", "soma,h5ad,zarr", "--seed", seed) == 0
+        )
+    assert run("bench", "download", tmp_path / "own", "-d", tmp_path, "-n", "slice") == 0
+    assert run("bench", "download", tmp_path / "own", "-d", tmp_path, "-n", "slice", "-f") == 0
+    capsys.readouterr()
+    for name in ("own", "own/below"):
+        arguments = ("bench", "download", tmp_path / "own", "-d", tmp_path, "-n", name, "-f")
+        assert run(*arguments) == 1
+        assert "lie where its source is" in capsys.readouterr().err
+    assert (tmp_path / "own" / "obs").is_dir()
+
+
+def test_an_address_is_the_path_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written later is exported again."""
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
+    few = ("--cells", 50, "--genes", 100, "--genes-per-cell", 5, "-q", "--overwrite")
+    exports = []
+    for cells in (50, 60):
+        assert run("synth", tmp_path / "a b", *few, "--cells", cells) == 0
+        target = make_target((tmp_path / "a b").as_uri())
+        assert target.uri == str(tmp_path / "a b")
+        exports.append(kept.kept_export(Cells(target.uri), "h5ad", lambda text: None))
+    assert exports[0] != exports[1]
+
+
+def test_two_at_once_make_an_export_once(
+    census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import anndata
+
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
+    made: list[str] = []
+
+    def export(_: int) -> Path:
+        path = kept.kept_export(Cells(str(census_like.path), n_vars=50), "h5ad", made.append)
+        assert anndata.read_h5ad(path).shape == (6_000, 50)
+        return path
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(export, range(4)))) == 1
+    assert len(made) == 1
+
+
+def test_the_server_gives_the_experiment_alone(tmp_path: Path) -> None:
+    (tmp_path / "own" / "obs").mkdir(parents=True)
+    (tmp_path / "own" / "obs" / "a").write_text("cells")
+    (tmp_path / "own2").mkdir()
+    (tmp_path / "own2" / "b").write_text("mine")
+    (tmp_path / "env.sh").write_text("mine")
+    with served(tmp_path, 0.0, None, "own") as endpoint:
+        with urllib.request.urlopen(f"{endpoint}/bench/own/obs/a", timeout=30) as answer:
+            assert answer.read() == b"cells"
+        for key in ("env.sh", "own2/b", "own/../env.sh", "own/%2e%2e/env.sh"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"{endpoint}/bench/{key}", timeout=30)
+        for query in ("", "?delimiter=/", "?prefix=ow", "?prefix=ow&delimiter=/", "?prefix=e"):
+            with urllib.request.urlopen(f"{endpoint}/bench{query}", timeout=30) as answer:
+                listing = answer.read().decode()
+            assert "env" not in listing
+            assert "own2" not in listing
+            assert ("<Key>own/" in listing or "<Prefix>own/<" in listing) == (query != "?prefix=e")
+
+
+def test_collecting_garbage_is_in_no_speed(census_like: Oracle, tmp_path: Path) -> None:
+    results = tmp_path / "epochs.parquet"
+    arguments = ("-m", "penstock", "-b", "16x64", "-B", 64, "-g", 1, "-d", results, "-q")
+    assert run("bench", "data-loader", census_like.path, *arguments) == 0
+    (row,) = pd.read_parquet(results).to_dict("records")
+    assert row["gc"] > 0
+    speed = row["total_n_rows"] / (row["epoch_seconds"] - row["gc"])
+    assert row["epoch_cells_per_second"] == pytest.approx(speed)
+
+
+def test_mistakes_of_shuffle_and_scale_are_errors(
+    census_like: Oracle, tmp_path: Path, capsys
+) -> None:
+    own = ("-d", tmp_path / "epochs.parquet", "-q")
+    for arguments, message in [
+        (("shuffle", census_like.path, "-R", 0, *own), "-R"),
+        (
+            ("shuffle", census_like.path, "-m", "penstock", "--layer", "nope", *own),
+            "could be measured",
+        ),
+        (("scale", "genes=64", "--density", 40), "a fifth of the genes"),
+        (("scale", "density=1e9"), "a fifth of the genes"),
+    ]:
+        assert run("bench", *arguments) == 1, arguments
+        assert message in capsys.readouterr().err
