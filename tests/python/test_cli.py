@@ -319,3 +319,35 @@ def test_train_scvi(
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
     assert "n_samples_per_label is of SCANVI" in capsys.readouterr().err
+
+
+def test_train_scvi_says_what_is_wrong_before_it_trains(
+    pbmc3k: Oracle,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("scvi")
+    monkeypatch.chdir(tmp_path)
+    query = ["--obs-query", "soma_joinid < 60", "--var-query", "soma_joinid < 300"]
+    few = ["train", "scvi", str(pbmc3k.path), *query, "--accelerator", "cpu", "--epochs", "2"]
+    for wrong, said in (
+        (["--plot", "nocol"], "nocol"),
+        (["--patience", "-2"], "patience'] must be 0 or more, got -2"),
+        (["--latent", "0"], "--latent must be 1 or more, got 0"),
+    ):
+        assert main([*few, *wrong]) == 1
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "penstock_scvi" / "run" / "last.ckpt").exists()
+    assert main([*few, "--patience", "0", "--latent", "3"]) == 0
+    assert (tmp_path / "penstock_scvi" / "elbo_validation.csv").exists()
+    for wrong, said in (
+        (["--latent", "4"], "of another model"),
+        (["--latent", "3", "--epochs", "1"], "max_epochs=1"),
+    ):
+        assert main([*few, "--resume", *wrong]) == 1
+        assert said in capsys.readouterr().err
+    six = [*few, "--obs-query", "soma_joinid < 6"]
+    assert main(six) == 0
+    assert "no cell to validate on" in capsys.readouterr().out
+    assert not (tmp_path / "penstock_scvi" / "elbo_validation.csv").exists()

@@ -240,6 +240,13 @@ def test_what_is_refused(theirs, folder: Path, cells: Oracle, tmp_path: Path) ->
         pscvi.normalized(theirs, cells.path, genes=["TP53"])
     with pytest.raises(ps.InvalidArgument, match="no batch 'donor 9'"):
         pscvi.normalized(theirs, cells.path, transform_batch="donor 9")
+    with pytest.raises(ps.InvalidArgument, match="transform_batch must name a batch"):
+        pscvi.normalized(theirs, cells.path, transform_batch=[])
+    for size in (None, -1, "large", True):
+        with pytest.raises(ps.InvalidArgument, match="library_size must be"):
+            pscvi.normalized(theirs, cells.path, library_size=size)
+    with pytest.raises(ps.InvalidArgument, match="'sex' more than once"):
+        pscvi.DataModule(cells.path, categorical_covariate_keys=["sex", "sex"])
     with pytest.raises(ps.InvalidArgument, match="predict takes a SCANVI"):
         pscvi.predict(theirs, cells.path)
     with pytest.raises(ps.NotFound, match=r"no model\.pt"):

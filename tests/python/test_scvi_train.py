@@ -6,6 +6,7 @@ import json
 import signal
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import penstock as ps
@@ -17,7 +18,7 @@ from torchrun import finish, torchrun
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi.launch import launch  # noqa: E402
+from penstock.scvi.launch import _cause, launch  # noqa: E402
 from scvi_callbacks import FixedNoise, Killed  # noqa: E402
 from scvi_experiments import as_anndata, elbo_of_each_cell_once  # noqa: E402
 
@@ -172,6 +173,15 @@ def test_a_failing_rank_is_what_the_user_sees(capsys: pytest.CaptureFixture) -> 
     results = launch(rank_and_world, {"of": "hello"}, 2)
     assert results == [("hello", "0", "2"), ("hello", "1", "2")]
     assert "rank 0 says hello" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "is_memory"), [(signal.SIGKILL, True), (signal.SIGABRT, False)])
+def test_want_of_memory_is_said_of_sigkill(
+    tmp_path: Path, number: signal.Signals, is_memory: bool
+) -> None:
+    said = _cause(tmp_path, SimpleNamespace(failures={1: SimpleNamespace(exitcode=-number)}))
+    assert f"rank 1 of 0 was killed by {number.name}; the others were ended." in said
+    assert ("want of memory" in said) == is_memory
 
 
 def test_under_torchrun(cells: Oracle, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..arguments import checked_int
 from ..errors import InvalidArgument
 
 #: A name for the cells that the package ships.
@@ -73,6 +74,7 @@ def run(parsed: argparse.Namespace) -> None:
     from ..dataset import Dataset
 
     devices = _devices(parsed.devices)
+    n_latent = checked_int("--latent", parsed.latent, least=1)
     folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)
     cells = Dataset(
@@ -83,6 +85,8 @@ def run(parsed: argparse.Namespace) -> None:
         var_query=parsed.var_query,
         memory_budget=parsed.memory,
     )
+    if parsed.plot:
+        _check_plot(cells, parsed.plot)
     data = pscvi.DataModule(
         cells,
         parsed.model,
@@ -100,14 +104,14 @@ def run(parsed: argparse.Namespace) -> None:
         flush=True,
     )
     torch.manual_seed(parsed.seed)
-    model = data.create_model(n_latent=parsed.latent)
+    model = data.create_model(n_latent=n_latent)
     pscvi.train(
         model,
         data,
         devices=devices,
         accelerator=parsed.accelerator,
         max_epochs=parsed.epochs,
-        early_stopping={"patience": parsed.patience} if parsed.patience else False,
+        early_stopping=False if parsed.patience is None else {"patience": parsed.patience},
         checkpoint=folder / "run",
         resume=parsed.resume,
         seed=parsed.seed,
@@ -120,18 +124,33 @@ def run(parsed: argparse.Namespace) -> None:
         devices=devices,
         accelerator=parsed.accelerator,
     )
-    history = model.history["elbo_validation"]["elbo_validation"].astype(float)
-    history.to_csv(folder / "elbo_validation.csv")
-    print(
-        f"negative ELBO of the validation cells: {history.iloc[0]:,.1f} after the first epoch, "
-        f"{history.iloc[-1]:,.1f} after the last of {len(history)}"
-    )
+    _tell_validation(model.history, folder)
     if parsed.plot:
         labels = cells.obs.read([parsed.plot])[parsed.plot].to_numpy()
         draw(np.asarray(rows.values), labels, parsed.plot, folder / "latent.png")
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
             print(f"  {path}  {_SAYS[path.name]}")
+
+
+def _check_plot(cells: Any, column: str) -> None:
+    """Before the training, as what is missing is said after it otherwise."""
+    cells.obs.read([column])
+    import matplotlib  # noqa: F401
+
+
+def _tell_validation(history: Any, folder: Path) -> None:
+    path = folder / "elbo_validation.csv"
+    if "elbo_validation" not in history:
+        path.unlink(missing_ok=True)  # of a run before
+        print("no cell to validate on: the cells are too few")
+        return
+    values = history["elbo_validation"]["elbo_validation"].astype(float)
+    values.to_csv(path)
+    print(
+        f"negative ELBO of the validation cells: {values.iloc[0]:,.1f} after the first epoch, "
+        f"{values.iloc[-1]:,.1f} after the last of {len(values)}"
+    )
 
 
 _SAYS = {

@@ -35,6 +35,10 @@ def checked_cells(
         cells = data
     else:
         cells = Dataset(data, **given)
+    if not cells.n_obs:
+        query = given.get("obs_query")
+        by = "the Dataset" if query is None else f"obs_query={query!r}"
+        raise InvalidArgument(f"no cell is selected by {by}")
     if cells.transforms:
         names = ", ".join(type(each).__name__ for each in cells.transforms)
         raise InvalidArgument(

@@ -12,6 +12,9 @@ from lightning.pytorch.callbacks import Callback
 
 BEST, LAST, SCORE = "best", "last.ckpt", "best.json"
 
+#: What a checkpoint says of the run: processes, batch size, and whether it is within an epoch.
+RUN = "penstock_run"
+
 
 class Checkpoints(Callback):
     """Keeps the best model as scvi-tools saves it, and a Lightning checkpoint to go on from.
@@ -30,6 +33,8 @@ class Checkpoints(Callback):
         What is better.
     every_n_steps : int, optional
         Also write ``last.ckpt`` within an epoch.
+    anew : bool
+        The run goes on from nothing: what an earlier one left in the folder is removed.
     """
 
     def __init__(
@@ -38,26 +43,69 @@ class Checkpoints(Callback):
         monitor: str | None,
         mode: str = "min",
         every_n_steps: int | None = None,
+        anew: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self.monitor = monitor
         self._sign = 1.0 if mode == "min" else -1.0
         self._every_n_steps = every_n_steps
+        self._anew = anew
         self.best_score: float | None = None
         self.best_epoch: int | None = None
         #: What the logger gets after the checkpoint of an epoch's end is written.
         self.epoch_metrics: dict[str, float] = {}
+        #: Whether an epoch is at its end.
+        self.at_end = False
+        #: How often each plateau scheduler was to step by now, and by which metric.
+        self._plateaus: dict[int, tuple[int, float]] = {}
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Remove what another run left, which this one would go on from, or take for its best."""
+        if self._anew and trainer.is_global_zero:
+            for name in (LAST, SCORE):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / BEST, ignore_errors=True)
+        trainer.strategy.barrier("penstock begins")
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Step plateau schedulers that Lightning has not.
+
+        It steps them after the checkpoint of an epoch's end is written, and not at all in the epoch
+        in which a run goes on.
+        """
+        for i, (steps, metric) in self._plateaus.items():
+            scheduler = trainer.lr_scheduler_configs[i].scheduler
+            if scheduler.last_epoch < steps:
+                scheduler.step(metric)
+
+    def note_plateaus(self, trainer: Any) -> None:
+        """Note what plateau schedulers are to be told of the epoch that ends."""
+        self._plateaus = {
+            i: (config.scheduler.last_epoch + 1, float(trainer.callback_metrics[config.monitor]))
+            for i, config in enumerate(trainer.lr_scheduler_configs)
+            if config.reduce_on_plateau and config.monitor in trainer.callback_metrics
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of this."""
-        return {"best_score": self.best_score, "best_epoch": self.best_epoch}
+        return {
+            "best_score": self.best_score,
+            "best_epoch": self.best_epoch,
+            "plateaus": self._plateaus,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
+        self._plateaus = state.get("plateaus", {})
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Add the history, which the logger has only in memory."""
+        """Add the history, which the logger has only in memory, and what the run is."""
+        checkpoint[RUN] = {
+            "world_size": trainer.world_size,
+            "batch_size": trainer.datamodule.train.batch_size,
+            "within_epoch": not self.at_end,
+        }
         history = getattr(trainer.logger, "history", None)
         if not isinstance(history, dict):  # not rank 0, or a logger of the user's
             return
@@ -142,10 +190,13 @@ class LastCheckpoint(Callback):
         self._checkpoints.epoch_metrics = {
             name: each for name, each in metrics.items() if "train" in name
         }
+        self._checkpoints.note_plateaus(trainer)
+        self._checkpoints.at_end = True
         try:
             self._checkpoints.save_last(trainer)
         finally:
             self._checkpoints.epoch_metrics = {}
+            self._checkpoints.at_end = False
 
 
 def save_model(model: Any, folder: Path) -> None:

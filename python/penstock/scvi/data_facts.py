@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..dataset import Dataset
 from .cells import all_codes
 from .loaders import LABELS
+from .model_fields import ModelFields
 from .registration import Registration
 
 
@@ -21,6 +22,7 @@ class DataFacts:
     train: Dataset
     val: Dataset | None
     test: Dataset | None
+    _keys: ModelFields
 
     @property
     def registry(self) -> dict[str, Any]:
@@ -55,6 +57,11 @@ class DataFacts:
     def n_labels(self) -> int:
         """Labels of the model, that of cells without one among them."""
         return int(self.registration.summary_stats.n_labels)
+
+    @property
+    def is_semi_supervised(self) -> bool:
+        """Whether training has pairs of batches, of all and of labelled cells."""
+        return self._keys.is_semi_supervised
 
     @property
     def n_train(self) -> int:

@@ -35,8 +35,17 @@ class DataLoaders:
     _num_workers: int
     _n_samples_per_label: int | None
 
+    def check_trained_cells(self) -> None:
+        """Refuse one cell, which BatchNorm cannot take."""
+        if self.train.n_obs < 2:
+            raise InvalidArgument(
+                f"a model is trained on two cells or more, got {self.train.n_obs} of "
+                f"{self.dataset.n_obs}"
+            )
+
     def train_dataloader(self) -> Any:
         """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
+        self.check_trained_cells()
         cells = self.train.with_settings(min_batch=2)
         return self._loader(cells, self._n_samples_per_label, num_workers=self._num_workers)
 

@@ -225,11 +225,6 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         train, self.val, self.test = (parts.pop(0) if size else None for size in sizes)
         assert train is not None
         self.train = train
-        if self.train.n_obs < 2:
-            raise InvalidArgument(
-                f"a model is trained on two cells or more, got {self.train.n_obs} of "
-                f"{self.dataset.n_obs}"
-            )
 
     def create_model(self, from_scvi: Any = None, **arguments: Any) -> Any:
         """Make a model for these cells, with random weights.

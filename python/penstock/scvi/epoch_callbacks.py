@@ -56,6 +56,11 @@ class EarlyStop(EarlyStopping):
             self._reason = reason
         return should_stop, reason
 
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Train no further epoch where the run that goes on had stopped."""
+        if self.wait_count >= max(1, self.patience):
+            trainer.should_stop = True
+
     def teardown(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
         """Say why it stopped."""
         if self._reason is not None and trainer.is_global_zero:
@@ -69,4 +74,5 @@ class EarlyStop(EarlyStopping):
         """Go on from a checkpoint."""
         state = dict(state_dict)
         self._warmup_epochs = state.pop("warmup_epochs", 0)
-        super().load_state_dict(state)
+        # Not the patience of before: who gives more of it goes on.
+        super().load_state_dict({**state, "patience": self.patience})

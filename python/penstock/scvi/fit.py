@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..errors import InvalidArgument
 from ..sharding import find_rank
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
 from .epoch_callbacks import EarlyStop, NoiseSeeds
@@ -69,6 +70,11 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
             **run.trainer,
         )
     if run.load_best and checkpoints is not None:
+        if checkpoints.best_epoch is None:
+            raise InvalidArgument(
+                f"load_best=True, and in no epoch was {run.monitor} a number: there is no best "
+                "model; the weights are the last ones"
+            )
         saved = torch.load(
             checkpoints.folder / BEST / "model.pt", map_location="cpu", weights_only=False
         )
@@ -92,7 +98,9 @@ def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
         made.append(EarlyStop(**run.early_stopping))
     if run.checkpoint is None:
         return made, None
-    checkpoints = Checkpoints(run.checkpoint, run.monitor, run.mode, run.every_n_steps)
+    checkpoints = Checkpoints(
+        run.checkpoint, run.monitor, run.mode, run.every_n_steps, anew=run.resume is None
+    )
     return [*made, checkpoints, LastCheckpoint(checkpoints)], checkpoints
 
 

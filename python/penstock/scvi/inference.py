@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from ..arguments import described
 from ..errors import InvalidArgument
 from . import outputs
 from .outputs import Rows
@@ -100,16 +102,23 @@ def normalized(
     Raises
     ------
     InvalidArgument
-        No such gene or batch.
+        No such gene or batch, or no such library size.
     """
-    if isinstance(library_size, str) and library_size != "latent":
-        raise InvalidArgument(f"library_size must be a number or 'latent', got {library_size!r}")
+    _check_library_size(library_size)
     names = np.asarray(model.get_var_names()).astype(str)
     places = gene_places(names, genes)
     infer = Normalized(places, batch_codes(model, transform_batch), library_size)
     chosen = names if places is None else names[places]
     asked = Asked(batch_size, devices, accelerator, out, dataset, seed)
     return rows_of(model, data, infer, asked, (len(chosen),), columns=chosen)
+
+
+def _check_library_size(value: Any) -> None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and float(value) > 0) and not (isinstance(value, str) and value == "latent"):
+        raise InvalidArgument(
+            f"library_size must be a number above 0 or 'latent', got {described(value)}"
+        )
 
 
 def elbo(

@@ -111,10 +111,10 @@ def _cause(folder: Path, error: Any) -> str:
     for rank, failure in sorted(killed.items()):
         if not error_path(folder, rank).exists():
             name = signal.Signals(-failure.exitcode).name
+            hint = "A kill by the system for want of memory looks like this."
             return (
                 f"rank {rank} of {len(list(folder.glob('output-*')))} was killed by {name}; the "
-                f"others were ended. A kill by the system for want of memory looks like this.\n"
-                f"{_tail(folder, rank)}"
+                f"others were ended. {hint if name == 'SIGKILL' else ''}\n{_tail(folder, rank)}"
             )
     if told:
         first = told[0]

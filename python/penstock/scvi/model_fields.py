@@ -61,7 +61,12 @@ class ModelFields:
                 return ()
             if isinstance(given, (str, Encoder)) or not isinstance(given, Iterable):
                 raise InvalidArgument(f"{argument} must be a list of keys, got {described(given)}")
-            return tuple(Field.of(argument, key) for key in given)
+            fields = tuple(Field.of(argument, key) for key in given)
+            names = [field.name for field in fields]
+            for name in names:
+                if names.count(name) > 1:
+                    raise InvalidArgument(f"{argument} has {name!r} more than once")
+            return fields
 
         return cls(
             batch=one("batch_key"),
@@ -147,6 +152,10 @@ class ModelFields:
         if not extend:
             _check_known(categories, saved)
         rows = template(saved.var_names, categories, self._numbers(cells))
+        layer = saved.setup_arguments.get("layer")
+        if layer is not None:
+            # Where the model's AnnData had its counts; here they are X.
+            rows.layers[layer] = rows.X.copy()
         return register(
             saved.model_class,
             rows,

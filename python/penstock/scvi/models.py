@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,27 @@ if TYPE_CHECKING:
 #: Those whose fields are one matrix of counts and columns of obs.
 NAMES = ("SCVI", "LinearSCVI", "SCANVI")
 
-#: Versions of scvi-tools that were tried.
-VERSIONS = ">=1.4,<1.5"
+#: Module to its package and the least version that works here; those above are let through.
+LEAST = {"scvi": ("scvi-tools", (1, 4, 1)), "lightning": ("lightning", (2, 5))}
+
+
+def check_versions() -> None:
+    """Refuse versions that are known not to work.
+
+    Raises
+    ------
+    Unsupported
+        The message says which is needed.
+    """
+    for module, (package, least) in LEAST.items():
+        there = importlib.import_module(module).__version__
+        found = tuple(int(part) for part in re.findall(r"\d+", there)[: len(least)])
+        if found < least:
+            needed = ".".join(map(str, least))
+            raise Unsupported(
+                f"penstock.scvi needs {package} {needed} or newer, and {there} is installed: "
+                f"pip install '{package}>={needed}'"
+            )
 
 
 def model_class(model: Any) -> Any:
@@ -35,6 +56,7 @@ def model_class(model: Any) -> Any:
     """
     import scvi
 
+    check_versions()
     name = model if isinstance(model, str) else _class_of(model).__name__
     if name not in NAMES:
         known = hasattr(scvi.model, name) or not isinstance(model, str)
@@ -173,8 +195,12 @@ def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
     return rows
 
 
+#: What makes data that go with a model.
+_FROM_MODEL = ": use DataModule.from_model(model, …)"
+
+
 def check_same_data(model: Any, data: DataModule) -> None:
-    """Refuse a model of other genes, batches or covariates than the data module's.
+    """Refuse a model of other genes, batches, covariates or size factors than the data module's.
 
     Raises
     ------
@@ -184,23 +210,57 @@ def check_same_data(model: Any, data: DataModule) -> None:
     names = np.asarray(model.get_var_names()).astype(str)
     if len(names) != data.n_vars or (names != data.template.var_names).any():
         raise InvalidArgument(
-            f"the model has {len(names)} genes and the data {data.n_vars}, or others: use "
-            "DataModule.from_model(model, …)"
+            f"the model has {len(names)} genes and the data {data.n_vars}, or others{_FROM_MODEL}"
         )
-    fields = model.registry["field_registries"]
-    batches = np.asarray(fields["batch"]["state_registry"]["categorical_mapping"])
-    if batches.tolist() != data.registration.batches.tolist():
+    theirs, ours = Registration(None, model.registry), data.registration
+    if theirs.batches.tolist() != ours.batches.tolist():
         raise InvalidArgument(
-            f"the model has {len(batches)} batches and the data {data.n_batch}, or others: use "
-            "DataModule.from_model(model, …)"
+            f"the model has {len(theirs.batches)} batches and the data {data.n_batch}, or others"
+            f"{_FROM_MODEL}"
         )
-    covariates = (fields.get("extra_categorical_covs") or {}).get("state_registry", {})
-    mappings = {
-        name: np.asarray(values).tolist() for name, values in covariates.get("mappings", {}).items()
-    }
-    if mappings != {name: each.tolist() for name, each in data.registration.covariates.items()}:
+    mappings, others = (
+        [(name, values.tolist()) for name, values in each.covariates.items()]
+        for each in (theirs, ours)
+    )
+    if mappings != others:
         raise InvalidArgument(
-            f"the model has the categorical covariates {list(mappings)} and the data "
-            f"{list(data.registration.covariates)}, or other categories: use "
-            "DataModule.from_model(model, …)"
+            f"the model has the categorical covariates {[name for name, _ in mappings]}, in this "
+            f"order, and the data {[name for name, _ in others]}, or other categories{_FROM_MODEL}"
+        )
+    if theirs.continuous != ours.continuous:
+        raise InvalidArgument(
+            f"the model has the continuous covariates {theirs.continuous}, in this order, and the "
+            f"data {ours.continuous}{_FROM_MODEL}"
+        )
+    if (theirs.size_factor is None) != (ours.size_factor is None):
+        has, lacks = ("model", "data") if ours.size_factor is None else ("data", "model")
+        name = theirs.size_factor or ours.size_factor
+        raise InvalidArgument(
+            f"the {has} has the size factor {name!r} and the {lacks} none{_FROM_MODEL}"
+        )
+
+
+def check_same_training(model: Any, data: DataModule) -> None:
+    """Refuse, too, a data module of another kind, or of other labels for a SCANVI.
+
+    Raises
+    ------
+    InvalidArgument
+        The message says what is different.
+    """
+    is_told = hasattr(model.module, "classifier")
+    if is_told != data.is_semi_supervised:
+        raise InvalidArgument(
+            f"the model is a {type(model).__name__} and the data module one of "
+            f"{data.model_class.__name__}: give DataModule model={type(model).__name__!r}"
+        )
+    check_same_data(model, data)
+    if not is_told:
+        return
+    theirs, ours = Registration(None, model.registry), data.registration
+    if (theirs.labels.tolist(), theirs.unlabeled) != (ours.labels.tolist(), ours.unlabeled):
+        raise InvalidArgument(
+            f"the model has the labels {theirs.labels.tolist()[:5]}, {len(theirs.labels)} in all, "
+            f"with {theirs.unlabeled!r} for none, and the data {ours.labels.tolist()[:5]}, "
+            f"{len(ours.labels)}, with {ours.unlabeled!r}{_FROM_MODEL}"
         )

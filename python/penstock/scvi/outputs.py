@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +38,9 @@ class Rows(NamedTuple):
 #: A chunk of a zarr array: some megabytes.
 _CHUNK_BYTES = 4 << 20
 
+#: What may be in the folder of a zarr group of rows.
+_IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
+
 
 def is_zarr(out: Any) -> bool:
     """Whether the rows go to a zarr array."""
@@ -46,18 +53,75 @@ def checked_out(out: Any) -> Path | None:
     Raises
     ------
     InvalidArgument
-        Something else than None, ``"memory"``, and a path that ends in ``.npy`` or ``.zarr``.
+        Something else than None, ``"memory"``, and a path that ends in ``.npy`` or ``.zarr``; or
+        what is there already is nothing that was written here, and would be lost.
     """
     if out is None or (isinstance(out, str) and out == "memory"):
         return None
     if isinstance(out, (str, os.PathLike)):
         path = Path(out)
         if path.suffix in (".npy", ".zarr"):
-            return path.absolute()
+            target = path.resolve()
+            if target.suffix != path.suffix:
+                raise InvalidArgument(f"out={str(path)!r} is a link to {target}: give that name")
+            _check_replaced(target)
+            return target
     raise InvalidArgument(
         f"out must be None or 'memory', or a path that ends in .npy (a memory-mapped array) or .zarr, "
         f"got {described(out)}"
     )
+
+
+def _check_replaced(path: Path) -> None:
+    if path.suffix == ".npy":
+        is_ours = not path.is_dir()
+    else:
+        is_ours = not path.exists() or (
+            path.is_dir() and {each.name for each in path.iterdir()} <= _IN_A_GROUP
+        )
+    if not is_ours:
+        what = "a folder" if path.is_dir() else "a file"
+        raise InvalidArgument(
+            f"out={str(path)!r} is {what} that holds something else than rows of an inference, which "
+            "would be lost: choose another path, or remove it"
+        )
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+@contextlib.contextmanager
+def rows_file(path: Path | None) -> Iterator[Path]:
+    """Where ranks fill a .npy file: beside the path, not yet under its name, else a temporary one.
+
+    It is gone after, unless `finished` has given it its name.
+    """
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
+            yield Path(folder) / "rows.npy"
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _beside(path, ".rows.partial" if is_zarr(path) else ".partial")
+    try:
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
+        if is_zarr(path):
+            shutil.rmtree(_beside(path, ".partial"), ignore_errors=True)
+
+
+def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
+    """Give filled rows their name, with joinids beside them or in the group; return the rows."""
+    if is_zarr(path):
+        return to_zarr(open_rows(file), joinids, path)
+    names = path.with_suffix(".joinids.npy")
+    partial = _beside(names, ".partial")
+    with partial.open("wb") as written:
+        np.save(written, joinids)
+    partial.replace(names)
+    file.replace(path)
+    return open_rows(path)
 
 
 def create(path: Path, shape: tuple[int, ...], dtype: str) -> Any:
@@ -74,7 +138,8 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     """Write rows chunk by chunk, and joinids beside them: ``values`` and ``joinids`` of a group."""
     import zarr
 
-    group = zarr.open_group(str(path), mode="w")
+    partial = _beside(path, ".partial")
+    group = zarr.open_group(str(partial), mode="w")
     width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
     step = max(1, min(len(rows) or 1, _CHUNK_BYTES // max(1, width)))
     values = group.create_array(
@@ -83,4 +148,7 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     for begin in range(0, len(rows), step):
         values[begin : begin + step] = np.asarray(rows[begin : begin + step])
     group.create_array("joinids", shape=joinids.shape, dtype=joinids.dtype)[:] = joinids
-    return values
+    if path.exists():
+        shutil.rmtree(path)
+    partial.rename(path)
+    return zarr.open_group(str(path), mode="r+")["values"]

@@ -61,6 +61,23 @@ class Registration:
         state = self.fields.get("extra_categorical_covs") or {}
         return {name: np.asarray(values) for name, values in state.get("mappings", {}).items()}
 
+    @property
+    def continuous(self) -> list[str]:
+        """Continuous covariates, in their order."""
+        state = self.fields.get("extra_continuous_covs") or {}
+        return [str(name) for name in state.get("columns", ())]
+
+    @property
+    def size_factor(self) -> str | None:
+        """Column of the size factor, if the model is told one."""
+        name: str | None = self.registry["setup_args"].get("size_factor_key")
+        return name
+
+    @property
+    def unlabeled(self) -> Any:
+        """Label of cells without one, if the model is told which."""
+        return self.registry["setup_args"].get("unlabeled_category")
+
 
 def template(
     var_names: Array,

@@ -130,6 +130,8 @@ def batch_codes(model: Any, batches: Any) -> Sequence[int | None]:
         if isinstance(batches, (str, int)) or not isinstance(batches, Iterable)
         else list(batches)
     )
+    if not wanted:
+        raise InvalidArgument("transform_batch must name a batch, got an empty list")
     state = model.registry["field_registries"]["batch"]["state_registry"]
     known = np.asarray(state["categorical_mapping"]).tolist()
     for batch in wanted:

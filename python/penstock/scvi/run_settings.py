@@ -12,6 +12,7 @@ from ..arguments import checked_int
 from ..errors import InvalidArgument
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
+from .going_on import check_going_on
 
 #: Defaults of scvi-tools' own early stopping.
 _EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}
@@ -44,6 +45,7 @@ def checked_run(
     model: Any,
     data: DataModule,
     accelerator: str,
+    world_size: int,
     early_stopping: Any,
     max_epochs: int | None,
     **given: Any,
@@ -53,7 +55,7 @@ def checked_run(
     if early_stopping:
         stopping = {**_EARLY_STOPPING}
         if isinstance(early_stopping, Mapping):
-            stopping.update(early_stopping)
+            stopping.update(_checked_stopping(early_stopping))
     folder = None if given["checkpoint"] is None else Path(given["checkpoint"]).absolute()
     plateau = bool(given["plan"].get("reduce_lr_on_plateau"))
     has_val = data.val is not None
@@ -78,16 +80,25 @@ def checked_run(
     if seed is None:
         seed = int(torch.randint(2**31, ()))
     monitor = given["monitor"]
+    epochs = _epochs(model, data, max_epochs)
+    if given["load_best"] and has_val and check_val is not None and check_val > epochs:
+        raise InvalidArgument(
+            f"load_best looks at validation, and check_val_every_n_epoch={check_val} has none in "
+            f"{epochs} epochs"
+        )
+    resume = last_checkpoint(folder) if given["resume"] and folder is not None else None
+    if resume is not None:
+        check_going_on(resume, model, data, world_size, epochs)
     return Run(
-        max_epochs=_epochs(model, data, max_epochs),
+        max_epochs=epochs,
         accelerator=accelerator,
         seed=checked_int("seed", seed, least=0, most=2**63 - 1),
         early_stopping=stopping,
         checkpoint=folder,
         monitor=monitor if has_val else None,
-        mode="max" if monitor.endswith(("accuracy", "f1_score")) else "min",
-        every_n_steps=given["every_n_steps"],
-        resume=last_checkpoint(folder) if given["resume"] and folder is not None else None,
+        mode=_mode(monitor),
+        every_n_steps=_every(given["every_n_steps"]),
+        resume=resume,
         load_best=given["load_best"],
         sync_batchnorm=given["sync_batchnorm"],
         progress=given["progress"],
@@ -96,6 +107,28 @@ def checked_run(
         trainer=given["trainer"],
         callbacks=given["callbacks"],
     )
+
+
+def _mode(monitor: str) -> str:
+    """Whether a metric is better when it is higher ("max"), by its name."""
+    return "max" if monitor.endswith(("accuracy", "f1_score")) else "min"
+
+
+def _every(steps: int | None) -> int | None:
+    return None if steps is None else checked_int("checkpoint_every_n_steps", steps, least=1)
+
+
+def _checked_stopping(given: Mapping[str, Any]) -> dict[str, Any]:
+    known = (*_EARLY_STOPPING, "warmup_epochs")
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"early_stopping takes {', '.join(known)}, got {name!r}")
+    made = dict(given)
+    if "patience" in made:
+        made["patience"] = checked_int("early_stopping['patience']", made["patience"], least=0)
+    if "monitor" in made:
+        made.setdefault("mode", _mode(made["monitor"]))
+    return made
 
 
 def _epochs(model: Any, data: DataModule, max_epochs: int | None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +60,7 @@ def rows_of(
             "inference starts its own processes: call it on one rank, or before the run"
         )
     rows = (cells.n_obs, *shape)
-    with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
-        file = path if path is not None and path.suffix == ".npy" else Path(folder) / "rows.npy"
+    with outputs.rows_file(path) as file:
         arguments = {
             "model": model, "data": cells, "infer": infer, "size": size,
             "seed": seed, "accelerator": accelerator,
@@ -81,11 +79,9 @@ def rows_of(
             if path is None:
                 values = np.array(values)
         joinids = cells.joinids
-        if path is not None and path.suffix == ".zarr":
-            values = outputs.to_zarr(values, joinids, path)
-        elif path is not None:
+        if path is not None:
             values.flush()
-            np.save(path.with_suffix(".joinids.npy"), joinids)
+            values = outputs.finished(file, joinids, path)
         return Rows(values, joinids, columns)
 
 

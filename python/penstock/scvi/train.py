@@ -57,10 +57,12 @@ def train(
         a SCANVI made from a SCVI).
     early_stopping : bool or mapping
         Stop when the ELBO of validation over all ranks gets no better. A mapping sets ``monitor``,
-        ``patience`` (epochs, 45), ``min_delta``, ``mode`` and ``warmup_epochs``.
+        ``patience`` (epochs, 45), ``min_delta``, ``mode`` (as of `checkpoint_monitor`) and
+        ``warmup_epochs``.
     checkpoint : path, optional
         A folder for the best model (``best/``, as scvi-tools saves it) and to go on from
-        (``last.ckpt``), written at the end of each epoch, by rank 0.
+        (``last.ckpt``), written at the end of each epoch, by rank 0. A run that does not go on
+        from it removes what an earlier one left there.
     checkpoint_monitor : str
         What the best model is best in, of validation; lower is better unless its name ends in
         accuracy or f1_score.
@@ -96,7 +98,10 @@ def train(
     RankFailed
         A process failed; the message has its traceback.
     InvalidArgument
-        Arguments that do not go together, or a model of other genes or batches.
+        Arguments that do not go together, a model of other genes, batches, covariates or labels,
+        or a checkpoint of another model, of other cells or of more epochs.
+    CorruptData
+        ``last.ckpt`` cannot be read.
 
     Notes
     -----
@@ -110,11 +115,13 @@ def train(
     if isinstance(model, Mapping):
         model = data.create_model(**model)
     models.model_class(model)
-    models.check_same_data(model, data)
-    in_a_run = find_rank()[1] > 1
+    models.check_same_training(model, data)
+    data.check_trained_cells()
+    world_size = find_rank()[1]
+    in_a_run = world_size > 1
     accelerator, processes = checked_devices(accelerator, devices)
     run = checked_run(
-        model, data, accelerator, early_stopping, max_epochs,
+        model, data, accelerator, world_size if in_a_run else processes, early_stopping, max_epochs,
         checkpoint=checkpoint, monitor=checkpoint_monitor, every_n_steps=checkpoint_every_n_steps,
         resume=resume, load_best=load_best, sync_batchnorm=sync_batchnorm,
         check_val=check_val_every_n_epoch, seed=seed, progress=progress,
