@@ -26,6 +26,8 @@ using namespace std::chrono_literals;
 constexpr auto kAbandonedAfter = 1h;
 /// A folder that is full is looked through again only then.
 constexpr auto kLookAgainAfter = 10s;
+/// Where a process has the lock and does not go on, nothing is kept for so long.
+constexpr auto kLockAgainAfter = 60s;
 /// What is made room for at once, of what is kept.
 constexpr uint64_t kRoomShare = 50;
 /// Of the disk, where there is no limit.
@@ -125,6 +127,7 @@ bool CacheFolder::make_room(uint64_t bytes) noexcept {
 
 bool CacheFolder::look_for_room(uint64_t bytes) {
   const std::lock_guard guard(mutex_);
+  if (is_locked()) return false;
   if (measured_) {
     // Nearly always nobody has to wait for anybody.
     const auto room = read_cache_room(path_);
@@ -132,14 +135,14 @@ bool CacheFolder::look_for_room(uint64_t bytes) {
   }
   if (std::chrono::steady_clock::now() < full_until_) return false;
   CacheRoomLock lock(path_);
-  return fits(lock, bytes, Disk::kHasToHaveIt);
+  return fits(lock, bytes, Disk::kHasToHaveIt).has_value();
 }
 
 bool CacheFolder::publish(const std::string& written, const std::string& name, uint64_t bytes) {
   try {
     if (give_name(written, name, bytes)) return true;
   } catch (...) {
-    erase(written);
+    ::unlink(written.c_str());  // its folder stays: that one is gone is a reason to try again
     throw;
   }
   erase(written);
@@ -148,10 +151,12 @@ bool CacheFolder::publish(const std::string& written, const std::string& name, u
 
 bool CacheFolder::give_name(const std::string& written, const std::string& name, uint64_t bytes) {
   const std::lock_guard guard(mutex_);
+  if (is_locked()) return false;
   CacheRoomLock lock(path_);
-  if (!fits(lock, bytes, Disk::kHasIt)) return false;
+  const auto found = fits(lock, bytes, Disk::kHasIt);
+  if (!found) return false;
   // It counts before it is there: who is killed in between leaves too much, not too little.
-  CacheRoom room = lock.read().value_or(CacheRoom{});
+  CacheRoom room = *found;
   room.total_bytes += bytes;
   const auto now = fs::file_time_type::clock::now().time_since_epoch();
   room.oldest = std::min(room.oldest, nanoseconds(now));
@@ -163,23 +168,23 @@ bool CacheFolder::give_name(const std::string& written, const std::string& name,
   throw IoError("cannot write: " + std::generic_category().message(error) + ": " + name);
 }
 
-/// Whether so much fits, after others made place where they have to. What is there is counted by
-/// listing it only when nobody has just done so, and when the limit is reached.
-bool CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
+/// What is there, where so much more fits, after others made place where they have to. It is
+/// counted by listing only when nobody has just done so, and when the limit is reached.
+std::optional<CacheRoom> CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   const auto now = std::chrono::steady_clock::now();
   if (!lock.held()) {
-    full_until_ = now + kLookAgainAfter;
-    return false;
+    locked_until_ = now + kLockAgainAfter;
+    return std::nullopt;
   }
   auto room = lock.read();
   if (!room || (!measured_ && !is_recent(*room))) room = measure(lock, 0, disk);
   measured_ = true;
-  if (lack(room->total_bytes, bytes, disk).none()) return true;
-  if (now < full_until_) return false;
+  if (lack(room->total_bytes, bytes, disk).none()) return room;
+  if (now < full_until_) return std::nullopt;
   // What others have just listed has nothing that may go.
   if (!is_recent(*room) || room->oldest < begin_ns()) room = measure(lock, bytes, disk);
   const Lack left = lack(room->total_bytes, bytes, disk);
-  if (left.none()) return true;
+  if (left.none()) return room;
   full_until_ = now + kLookAgainAfter;
   if (left.on_disk != 0) {
     const fs::space_info space = space_of_(path_);
@@ -189,7 +194,7 @@ bool CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
                                        : "") +
              ": " + path_);
   }
-  return false;
+  return std::nullopt;
 }
 
 /// What keeps so much more from being kept.
@@ -213,7 +218,7 @@ CacheFolder::Lack CacheFolder::lack(uint64_t total, uint64_t bytes, Disk disk) c
 /// more. For 0 it only counts.
 CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   std::vector<CachedFile> files;
-  CacheRoom room{0, system_now(), std::numeric_limits<int64_t>::max()};
+  CacheRoom room{0, 0, std::numeric_limits<int64_t>::max()};
   const auto now = fs::file_time_type::clock::now();
   for_each_file(path_, [&](CachedFile&& file) {
     if (file.path.extension() == kBeingWritten) {
@@ -226,7 +231,12 @@ CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   std::sort(files.begin(), files.end(),
             [](const CachedFile& a, const CachedFile& b) { return a.used < b.used; });
   if (!files.empty()) room.oldest = nanoseconds(files.front().used.time_since_epoch());
-  lock.write(room);
+  room.measured = system_now();
+  try {
+    lock.write(room);
+  } catch (const IoError&) {
+    // A full disk: what goes now makes place, and whoever keeps more writes again.
+  }
   if (bytes == 0) return room;
   const uint64_t more = std::min(limit_bytes_, room.total_bytes) / kRoomShare;
   const Lack lacking = lack(room.total_bytes, bytes + more, disk);
@@ -254,7 +264,14 @@ void CacheFolder::touch(const std::string& file) noexcept {
 void CacheFolder::remove(const std::string& file) noexcept {
   try {
     const std::lock_guard guard(mutex_);
+    if (is_locked()) {
+      erase(file);  // then it counts until the folder is listed
+      return;
+    }
     CacheRoomLock lock(path_, CacheRoomLock::Missing::kLeave);
+    if (!lock.held() && read_cache_room(path_)) {
+      locked_until_ = std::chrono::steady_clock::now() + kLockAgainAfter;
+    }
     auto room = lock.held() ? lock.read() : std::nullopt;
     std::error_code gone;
     const uint64_t bytes = fs::file_size(file, gone);
@@ -262,8 +279,13 @@ void CacheFolder::remove(const std::string& file) noexcept {
     room->total_bytes -= std::min(bytes, room->total_bytes);
     lock.write(*room);
   } catch (...) {
-    erase(file);  // then it counts until the folder is listed
+    erase(file);
   }
+}
+
+/// Another has the lock and has not moved.
+bool CacheFolder::is_locked() const noexcept {
+  return std::chrono::steady_clock::now() < locked_until_;
 }
 
 void CacheFolder::turn_off(const std::string& reason) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -60,7 +61,8 @@ class CacheFolder {
   Lack lack(uint64_t total, uint64_t bytes, Disk disk) const;
   bool look_for_room(uint64_t bytes);
   bool give_name(const std::string& written, const std::string& name, uint64_t bytes);
-  bool fits(CacheRoomLock& lock, uint64_t bytes, Disk disk);
+  bool is_locked() const noexcept;
+  std::optional<CacheRoom> fits(CacheRoomLock& lock, uint64_t bytes, Disk disk);
   CacheRoom measure(CacheRoomLock& lock, uint64_t bytes, Disk disk);
   int64_t begin_ns() const noexcept;
 
@@ -71,7 +73,7 @@ class CacheFolder {
   std::atomic<bool> off_{false};
   std::mutex mutex_;
   bool measured_ = false;  // guarded by mutex_, as the next
-  std::chrono::steady_clock::time_point full_until_{};
+  std::chrono::steady_clock::time_point full_until_{}, locked_until_{};
   mutable std::mutex problem_mutex_;
   std::string problem_;
 };

@@ -29,6 +29,8 @@ constexpr auto kPatience = 5s;
 constexpr auto kPause = 1ms;
 /// To make a file whose folder others may remove meanwhile.
 constexpr int kMostTries = 100;
+/// Never of what a link leads to, and without waiting for who writes to a pipe.
+constexpr int kOpenFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 constexpr std::array<char, 8> kMagic = {'P', 'S', 'R', 'O', 'O', 'M', '0', '1'};
 
 /// The whole file.
@@ -61,7 +63,7 @@ std::optional<CacheRoom> read_from(int fd) {
 }  // namespace
 
 std::optional<CacheRoom> read_cache_room(const std::string& folder) {
-  const int fd = ::open(io::join(folder, kCacheRoomName).c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(io::join(folder, kCacheRoomName).c_str(), O_RDONLY | kOpenFlags);
   if (fd < 0) return std::nullopt;
   const auto room = read_from(fd);
   ::close(fd);
@@ -78,7 +80,7 @@ CacheRoomLock::CacheRoomLock(const std::string& folder, Missing missing)
       if (::fstat(fd_, &found) == 0 && found.st_nlink > 0) return;
       close();  // it was removed meanwhile
     } else {
-      if (errno != EWOULDBLOCK) return;  // no locks here
+      if (errno != EWOULDBLOCK && errno != EINTR) return;  // no locks here
       ::close(std::exchange(fd_, -1));
     }
     if (std::chrono::steady_clock::now() > until) return;
@@ -90,14 +92,15 @@ CacheRoomLock::~CacheRoomLock() { close(); }
 
 /// False where it is missing, and shall be.
 bool CacheRoomLock::open(const std::string& folder, Missing missing) {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  fd_ = ::open(path_.c_str(), O_RDWR | kOpenFlags);
   for (int tries = 1; fd_ < 0 && errno == ENOENT; ++tries) {
     if (missing == Missing::kLeave || tries == kMostTries) break;
     make_folder(folder);
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | kOpenFlags, 0666);
     struct stat place {};
     if (fd_ >= 0 && ::stat(folder.c_str(), &place) == 0) {
-      // For everyone who may write to the folder.
+      // For everyone who may write to the folder; its group may be another than ours.
+      static_cast<void>(::fchown(fd_, static_cast<uid_t>(-1), place.st_gid));
       static_cast<void>(::fchmod(fd_, place.st_mode & 0666));
     }
   }

@@ -180,6 +180,44 @@ TEST_F(CacheRoomTest, WhatIsWrittenOfTheRoomMayBeWrong) {
   }
 }
 
+TEST_F(CacheRoomTest, ALockThatOthersKeepStopsTheKeepingAlone) {
+  read(*source(folder()));
+  fs::remove_all(cache_folder.file("cache"));
+  const std::string cache = cache_folder.file("cache");
+  const CacheRoomLock kept_by_others(cache);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto cached = source(folder());
+  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(read(*cached).from_cache, 0U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(9)) << "one wait of 5 s";
+  EXPECT_EQ(kept_bytes(), 0U);
+}
+
+TEST_F(CacheRoomTest, WhatALinkLeadsToIsNotWritten) {
+  const std::string cache = cache_folder.file("cache");
+  const fs::path mine = cache_folder.file("mine");
+  std::ofstream(mine) << "mine";
+  fs::create_directories(cache);
+  fs::create_symlink(mine, fs::path(cache) / kCacheRoomName);
+  const auto own = folder();
+  const auto cached = source(own);
+  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(read(*cached).from_cache, 0U);
+  EXPECT_FALSE(own->is_on());
+  EXPECT_EQ(fs::file_size(mine), 4U);
+}
+
+TEST_F(CacheRoomTest, AFileWithoutANameLeavesItsFolder) {
+  const std::string cache = cache_folder.file("cache");
+  const auto own = folder();
+  ASSERT_TRUE(own->make_room(10));
+  const fs::path unit = fs::path(cache) / std::string(64, 'a') / "0";
+  fs::create_directories(unit);
+  std::ofstream(unit / "x.tmp") << "0123456789";
+  fs::remove(fs::path(cache) / kCacheRoomName);
+  fs::create_directory(fs::path(cache) / kCacheRoomName);
+  EXPECT_THROW(own->publish(unit / "x.tmp", unit / "x.rows", 10), IoError);
+  EXPECT_TRUE(fs::is_empty(unit)) << "a folder that is gone would be a reason to try again";
+}
+
 TEST_F(CacheRoomTest, ADiskWithoutRoom) {
   uint64_t capacity = 0;
   uint64_t used_by_others = 0;
