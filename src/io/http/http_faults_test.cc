@@ -225,6 +225,17 @@ TEST_F(HttpFaults, ManyReadsOverFewConnections) {
   }
 }
 
+TEST_F(HttpFaults, ConnectionsAreUsedAgain) {
+  const auto store = open({{"max_requests", "4"}});
+  const int before = server_.connections();
+  const int requests = server_.requests();
+  for (uint64_t offset = 0; offset < 60; ++offset) {
+    EXPECT_EQ(read(*store, offset * 11, 10), bytes_.substr(offset * 11, 10));
+  }
+  EXPECT_GE(server_.requests() - requests, 60);
+  EXPECT_LE(server_.connections() - before, 4);
+}
+
 TEST_F(HttpFaults, AForkedChildReads) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer allows no threads in a forked child";

@@ -75,6 +75,7 @@ class LoopbackServer {
     before_ = std::move(before);
   }
   int requests() const { return requests_; }
+  int connections() const { return connections_; }  ///< that were made until now
 
  private:
   void accept() {
@@ -86,6 +87,7 @@ class LoopbackServer {
         ::close(connection);
         return;
       }
+      ++connections_;
       open_.insert(connection);
       serving_.emplace_back([this, connection] { serve(connection); });
     }
@@ -234,7 +236,7 @@ class LoopbackServer {
   int listener_ = -1;
   uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
-  std::atomic<int> requests_{0};
+  std::atomic<int> requests_{0}, connections_{0};
   std::thread accepting_;
   std::mutex mutex_;
   std::map<std::string, std::string> objects_;                // guarded by mutex_
