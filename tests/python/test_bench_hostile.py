@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -197,3 +200,68 @@ def test_mistakes_of_shuffle_and_scale_are_errors(
     ]:
         assert run("bench", *arguments) == 1, arguments
         assert message in capsys.readouterr().err
+
+
+SERVE = """
+import sys, time
+from pathlib import Path
+from penstock.bench.loopback_s3 import served
+with served(Path(sys.argv[1]), 0.0, None) as endpoint:
+    print(endpoint, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_server_ends_with_who_started_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SERVE, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        endpoint = parent.stdout.readline().strip()
+        urllib.request.urlopen(f"{endpoint}/bench", timeout=30).close()
+        parent.kill()
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(f"{endpoint}/bench", timeout=30).close()
+        except (urllib.error.URLError, ConnectionError):
+            return
+        time.sleep(0.05)
+    pytest.fail("it serves on")
+
+
+def test_where_results_go_is_looked_at_first(
+    census_like: Oracle, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        pytest.fail("something was measured")
+
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    (tmp_path / "folder").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.bench.sweep.measure", never)
+        for name in ("cut.parquet", "folder", "/dev/full"):
+            arguments = ("-m", "penstock", "-R", 1, "-q", "-d", tmp_path / name)
+            assert run("bench", "compare", census_like.path, *arguments) == 1
+            assert "Parquet file" in capsys.readouterr().err
+    pd.DataFrame({"ram": [16]}).to_parquet(tmp_path / "epochs.parquet")
+    arguments = ("-m", "penstock", "-R", 1, "-q", "-d", tmp_path / "epochs.parquet", "-M", "ram=32")
+    assert run("bench", "compare", census_like.path, *arguments) == 0
+    assert pd.read_parquet(tmp_path / "epochs.parquet")["ram"].tolist() == ["16", "32"]
+    output = ("-o", tmp_path / "plot", "--format", "json")
+    for since, status in (("2020-01-01T00:00+02:00", 0), ("2020-01-01", 0), ("", 1), ("soon", 1)):
+        found = run("bench", "plot", tmp_path / "epochs.parquet", *output, "--since", since)
+        assert found == status, since
+
+
+def test_tune_keeps_to_its_options(census_like: Oracle, tmp_path: Path, capsys) -> None:
+    own = ("-d", tmp_path / "epochs.parquet", "-q", "--budgets", "64MiB", "--threads", 1)
+    arguments = ("bench", "tune", census_like.path, *own)
+    assert run(*arguments, "--timeout", 0.01) == 1
+    assert "no end within" in capsys.readouterr().err
+    assert run(*arguments, "--memory-limit", "1MiB") == 1
+    capsys.readouterr()
+    assert run(*arguments, "-v", 50) == 0
+    assert "var_query=penstock.AxisQuery(coords=(slice(0, 49),))" in capsys.readouterr().out
+    for timeout in ("nan", "inf", "-1", "0", "1e15"):
+        with pytest.raises(SystemExit):
+            run(*arguments, "--timeout", timeout)
+        assert "above 0" in capsys.readouterr().err

@@ -23,6 +23,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from .worker.parent import end_with_parent
+
 BUCKET = "bench"
 REGION = "us-east-1"
 _RANGE = re.compile(r"(?im)^range:\s*bytes=(\d+)-(\d*)")
@@ -227,7 +229,8 @@ async def _run(parsed: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Print the port, then serve until SIGTERM."""
+    """Print the port, then serve until SIGTERM, or until whoever started it has ended."""
+    end_with_parent()
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")

@@ -65,10 +65,12 @@ def filtered(
         left = left[left["max_batches"] == max_batches]
     if since is not None:
         try:
-            moment = pd.Timestamp(since)
+            moment = pd.to_datetime(since, utc=True)
         except ValueError:
-            raise InvalidArgument(f"--since must be a date or time, got {since!r}") from None
-        left = left[pd.to_datetime(left["start_dt"]) >= moment]
+            moment = pd.NaT
+        if pd.isna(moment):
+            raise InvalidArgument(f"--since must be a date or time, got {since!r}")
+        left = left[pd.to_datetime(left["start_dt"], utc=True) >= moment]
     if methods:
         left = left[left["method"].isin(methods)]
     if left.empty:

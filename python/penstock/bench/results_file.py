@@ -25,15 +25,12 @@ def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> i
     The file is replaced whole under a lock: nobody sees a part of it, and two writers lose nothing.
     Columns that are not ours (``-M key=value``, other versions) are kept, as strings where new.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
-        table = _table(rows)
-        if path.exists():
-            table = pa.concat_tables([read(path), table], promote_options="permissive")
+        table = _with_what_is_there(path, _table(rows))
         partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
         try:
             pq.write_table(table, partial)
@@ -41,6 +38,45 @@ def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> i
         finally:
             partial.unlink(missing_ok=True)
     return int(table.num_rows)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Look, before anything is measured, whether rows can be added to the file.
+
+    Raises
+    ------
+    InvalidArgument
+        There is something else than a Parquet file of measurements.
+    OSError
+        It cannot be written.
+    """
+    path = Path(path)
+    if not path.name or path.is_dir() or (path.exists() and not path.is_file()):
+        raise InvalidArgument(f"results must be a Parquet file, got {str(path)!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        _with_what_is_there(path, _table([]))
+        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        partial.touch()
+        partial.unlink()
+
+
+def _with_what_is_there(path: Path, table: pa.Table) -> pa.Table:
+    """The file's rows, then the table's; columns that are not ours are texts in both."""
+    import pyarrow as pa
+
+    if not path.exists():
+        return table
+    there = read(path)
+    ours = schema()
+    for name in set(there.column_names) & set(table.column_names) - set(ours.names):
+        if there.schema.field(name).type != pa.string():
+            at = there.schema.get_field_index(name)
+            there = there.set_column(at, name, there[name].cast(pa.string()))
+    try:
+        return pa.concat_tables([there, table], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"{path} has columns of other types: {error}") from None
 
 
 def read(path: str | os.PathLike[str]) -> pa.Table:

@@ -13,7 +13,7 @@ from .block_spec import BlockSpec
 from .measurement import Measurement, measure, with_labels
 from .methods import Method
 from .peers import interpreter
-from .results_file import append
+from .results_file import append, check_writable
 from .sources import Sources
 from .worker.request import Request, Work
 
@@ -81,6 +81,8 @@ def run(
     on_row: Callable[[Measurement, dict[str, Any]], object] | None = None,
 ) -> list[dict[str, Any]]:
     """Measure one after the other; rows are in the file as soon as a process has ended."""
+    if results is not None:
+        check_writable(results)
     begin = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     rows: list[dict[str, Any]] = []
     for each in planned:
@@ -108,7 +110,7 @@ def require_some(rows: Sequence[Mapping[str, Any]], results: str | Path | None) 
     """
     if not rows:
         raise InvalidArgument("no method is left to measure")
-    if all(row["status"] == "failed" for row in rows):
+    if all(row["status"] in ("failed", "wrong") for row in rows):
         kept = f"; the rows in {results} say so, too" if results is not None else ""
         raise InvalidArgument(f"nothing could be measured: {rows[0]['error']}{kept}")
 

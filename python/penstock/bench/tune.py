@@ -21,8 +21,8 @@ _NEAR_ENOUGH = 0.95
 
 def sweep(
     target: Target, budgets: Sequence[str], threads: Sequence[int], *, batch_size: int, sparse: bool,
-    max_seconds: float, label: str | None, cache: str, results: str | None, command: str,
-    labels: Mapping[str, Any], say: Callable[[str], object],
+    max_seconds: float, label: str | None, cache: str, timeout: float, memory_limit: int | None,
+    results: str | None, command: str, labels: Mapping[str, Any], say: Callable[[str], object],
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:  # fmt: skip
     """Measure every budget with every number of threads; (rows, share of uniform by budget)."""
     work = Work(target.uri, target.measurement, target.layer, batch_size=batch_size, sparse=sparse,
@@ -34,7 +34,8 @@ def sweep(
             if share is not None:
                 shares[budget] = share
     planned = []
-    settings = Settings(work, {"max_seconds": max_seconds}, cache, labels=labels)
+    request = {"max_seconds": max_seconds, "memory_limit": memory_limit}
+    settings = Settings(work, request, cache, timeout, labels)
     for each in measurements([METHODS["penstock"]], [None], Sources(target), settings, say):
         for budget in budgets:
             for number in threads:
@@ -131,6 +132,10 @@ def advice(
     ):
         if value != default:
             settings.append(f"    {name}={value!r},")
+    if target.n_vars is not None:
+        settings.append(
+            f"    var_query=penstock.AxisQuery(coords=(slice(0, {target.n_vars - 1}),)),"
+        )
     lines += ["", "Use", "", "ds = penstock.Dataset(", *settings, ")", ""]
     lines.append(
         f"{rate(chosen):,.0f} cells/s in {chosen['max_mem'] / 2**20:,.0f} MiB"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .measure import measure
+from .parent import end_with_parent
 from .request import Request
 
 _OUT_OF_MEMORY = ("can't allocate", "cannot allocate", "unable to allocate", "out of memory",
@@ -20,6 +21,7 @@ _OUT_OF_MEMORY = ("can't allocate", "cannot allocate", "unable to allocate", "ou
 
 def main() -> None:
     """Measure; leaves by ``_exit``, since a cut epoch leaves threads that nobody waits for."""
+    end_with_parent()
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     request = Request.from_json(sys.stdin.readline())
     with contextlib.suppress(OSError):

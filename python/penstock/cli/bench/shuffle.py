@@ -53,6 +53,9 @@ def run(parsed: argparse.Namespace) -> None:
                 lines.append(f"| {each.label} | {row['status']}: {row['error']} | | | |")
                 return
             mixed = mixing(path, joinids, codes, parsed.batch_size)
+            if not mixed.batches:
+                lines.append(f"| {each.label} | no whole batch | | | |")
+                return
             row["shuffle_label"], row["shuffle_share"] = parsed.label, mixed.share
             row["shuffle_entropy"] = mixed.entropy
             lines.append(

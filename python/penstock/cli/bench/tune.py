@@ -53,6 +53,8 @@ def run(parsed: argparse.Namespace) -> None:
         max_seconds=parsed.max_seconds,
         label=parsed.label,
         cache=parsed.cache,
+        timeout=parsed.timeout,
+        memory_limit=shared_options.memory_limit(parsed),
         results=parsed.results,
         command=shared_options.command_line(),
         labels=shared_options.labels(parsed),
