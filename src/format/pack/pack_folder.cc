@@ -105,6 +105,24 @@ void copy_file(const io::Store& store, const std::string& from, uint64_t size,
   file.finish();
 }
 
+bool has(const std::vector<io::DirectoryEntry>& entries, std::string_view name) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const io::DirectoryEntry& entry) { return entry.name == name; });
+}
+
+enum class Found { kNothing, kOurs, kOther };
+
+/// Whether a folder is of a packer, which has the mark then. Others may give it its name or take it
+/// away while it is listed; what is of nobody is still there at the next look.
+Found what_is_there(const std::string& folder, std::string_view mark) {
+  for (int looks = 0; looks < 2; ++looks) {
+    const auto entries = io::FileStore().list(folder);
+    if (entries.empty()) return Found::kNothing;
+    if (has(entries, mark)) return Found::kOurs;
+  }
+  return Found::kOther;
+}
+
 bool is_same_file(int fd, const std::string& path) {
   struct stat opened, named;
   return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
@@ -162,7 +180,16 @@ PackFolder::PackFolder(std::string destination, const std::string& key, bool ove
   constexpr int kMostTries = 100;  // a file system may give an open file another number each time
   for (int tries = 0; tries < kMostTries; ++tries) {
     look(key, overwrite);
-    if (complete_ || lock(key)) return;
+    if (complete_) return;
+    if (!lock(key)) continue;
+    try {
+      look(key, overwrite);  // another process may have become done before the lock
+    } catch (...) {
+      leave();
+      throw;
+    }
+    if (complete_) leave();
+    return;
   }
   throw IoError("the folder changes all the time: " + partial_);
 }
@@ -173,7 +200,8 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   if (files.exists(destination_)) {
     throw InvalidArgument("there is a file where the pack should be: " + destination_);
   }
-  if (files.exists(io::join(destination_, kContentsName))) {
+  const Found found = what_is_there(destination_, kContentsName);
+  if (found == Found::kOurs) {
     const auto there = key_there(overwrite);
     complete_ = !overwrite && there == key;
     replaces_ = !complete_;
@@ -183,7 +211,7 @@ void PackFolder::look(const std::string& key, bool overwrite) {
           "another folder): " +
           destination_);
     }
-  } else if (files.is_directory(destination_) && !files.list(destination_).empty()) {
+  } else if (found == Found::kOther) {
     throw InvalidArgument("there is something that is no pack, which is not overwritten: " +
                           destination_);
   }
@@ -229,12 +257,12 @@ void PackFolder::check_place() const {
 
 bool PackFolder::lock(const std::string& key) {
   const std::string marker = io::join(partial_, kMarkerName);
-  if (io::FileStore().is_directory(partial_) && !io::FileStore().exists(marker) &&
-      !io::FileStore().list(partial_).empty()) {
+  if (what_is_there(partial_, kMarkerName) == Found::kOther) {
     throw InvalidArgument("there is something that is no pack begun: " + partial_);
   }
   make_folder(partial_);
   lock_ = ::open(marker.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  if (lock_ < 0 && errno == ENOENT) return false;  // the folder became the pack meanwhile
   if (lock_ < 0) fail("write", marker, errno);
   const bool is_alone = ::flock(lock_, LOCK_EX | LOCK_NB) == 0;
   if (!is_alone && errno == EWOULDBLOCK) {
@@ -258,6 +286,19 @@ bool PackFolder::lock(const std::string& key) {
     fail("write", marker, errno);
   }
   return true;
+}
+
+/// Nothing is packed here: what lock() made goes, what an attempt before left stays.
+void PackFolder::leave() noexcept {
+  try {
+    if (io::FileStore().list(partial_).size() == 1) {
+      ::unlink(io::join(partial_, kMarkerName).c_str());
+      ::rmdir(partial_.c_str());
+    }
+  } catch (...) {
+    // Then the marker stays.
+  }
+  ::close(std::exchange(lock_, -1));
 }
 
 void PackFolder::finish() {

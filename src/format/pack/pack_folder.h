@@ -38,6 +38,7 @@ class PackFolder {
   std::optional<std::string> key_there(bool overwrite) const;
   bool looks_like_pack() const;
   void check_place() const;
+  void leave() noexcept;
   bool lock(const std::string& key);  // false where the folder became the pack meanwhile
 
   std::string destination_;
