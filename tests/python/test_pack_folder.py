@@ -19,6 +19,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import Oracle, write_small_tiles
+from mounts import with_mount
 from packed_experiments import (
     entries,
     expect_same,
@@ -306,14 +307,7 @@ def test_places_that_cannot_be(growing: Path, tmp_path: Path) -> None:
 
 def test_a_mounted_file_system_is_not_replaced(growing: Path, tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
-    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-               'mount -t tmpfs none "$0" && exec "$@"', str(tmp_path / "volume")]  # fmt: skip
-    try:
-        tried = subprocess.run([*mounted, "true"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("the unshare command is not installed")
-    if tried.returncode != 0:
-        pytest.skip(f"no mount namespaces here: {tried.stderr.strip()}")
+    mounted = with_mount('mount -t tmpfs none "$0"', tmp_path / "volume")
     pack = "import sys, penstock as ps\nps.pack(sys.argv[1], sys.argv[2])"
     arguments = [sys.executable, "-c", pack, str(growing)]
     done = subprocess.run(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from loopback_http import Handler, serving
+from mounts import with_mount
 from penstock.index_manifest import write_index
 from remote_servers import fault_proxy
 
@@ -166,15 +167,7 @@ def machine_with(etc: Path) -> list[str]:
     """What a command is prefixed with to see these files as its /etc, and the network as it is."""
     if (cache := Path("/etc/ld.so.cache")).exists():
         shutil.copy(cache, etc)  # libraries stay where they are
-    prefix = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-              'mount --bind "$0" /etc && exec "$@"', str(etc)]  # fmt: skip
-    try:
-        tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("the unshare command is not installed")
-    if tried.returncode != 0:
-        pytest.skip(f"no mount namespaces here: {tried.stderr.strip()}")
-    return prefix
+    return with_mount('mount --bind "$0" /etc', etc)
 
 
 def test_certificates_are_those_of_the_environment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -21,10 +22,14 @@ def check_replaceable(path: Path, overwrite: bool, marks: tuple[str, ...] = _EXP
     if not path.exists() and not path.is_symlink():
         return
     if not overwrite:
-        raise FileExistsError(17, "there is something already (ask to overwrite it)", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "there is something already (ask to overwrite it)", str(path)
+        )
     is_ours = path.is_dir() and not path.is_symlink()
     if not is_ours or (any(path.iterdir()) and not any((path / mark).exists() for mark in marks)):
-        raise FileExistsError(17, "there is something else, which is not replaced", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "there is something else, which is not replaced", str(path)
+        )
 
 
 def check_zarr_replaceable(path: Path, overwrite: bool) -> None:
@@ -38,7 +43,7 @@ def check_file_replaceable(path: Path, overwrite: bool) -> None:
         return
     if path.exists() or path.is_symlink():
         what = "something else, which is not replaced" if overwrite else "something already"
-        raise FileExistsError(17, f"there is {what}", str(path))
+        raise FileExistsError(errno.EEXIST, f"there is {what}", str(path))
 
 
 def remove_replaced(path: Path) -> None:
