@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from . import _core
 from .arguments import checked_path, parse_memory_size
+from .display import count
 from .errors import InvalidArgument
 
 _SECONDS_BETWEEN = 0.25
+
+
+def _mebibytes(n_bytes: int) -> str:
+    return f"{-(-n_bytes // 2**20):,} MiB"
 
 
 class LocalCache:
@@ -21,7 +28,7 @@ class LocalCache:
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._core: _core.Cache | None = None
-        self._warned = False
+        self._warned = self._looked_at_size = False
         self._next_look = 0.0
 
     @classmethod
@@ -36,6 +43,41 @@ class LocalCache:
             raise InvalidArgument(f"cache_dir must be a folder on a local disk, got {folder!r}")
         limit = 0 if cache_bytes is None else parse_memory_size("cache_bytes", cache_bytes)
         return cls(os.path.abspath(folder), limit)  # noqa: PTH100  (links stay links)
+
+    def check_outside(self, uris: Iterable[str]) -> None:
+        """See that the folder does not lie in what it caches.
+
+        Raises
+        ------
+        InvalidArgument
+            It does: a listing of the source, or a copy of it, would have cells of the cache.
+        """
+        folder = Path(self._folder).resolve()
+        for uri in uris:
+            place = uri.removeprefix("file://")
+            if "://" in place or not folder.is_relative_to(Path(place).resolve()):
+                continue
+            raise InvalidArgument(
+                f"cache_dir lies within what is read, {uri}; give a folder outside of it, got "
+                f"{self._folder!r}"
+            )
+
+    def warn_if_too_small(self, matrix: _core.Matrix) -> None:
+        """Warn, once, when there are fetch units that the whole folder has no room for."""
+        if self._looked_at_size or not self._limit_bytes or matrix.addresses_rows:
+            return
+        self._looked_at_size = True
+        stored = [unit.stored_bytes for unit in matrix.units()]
+        too_large = sum(each > self._limit_bytes for each in stored)
+        if not too_large:
+            return
+        warnings.warn(
+            f"cache_bytes={self._limit_bytes:,} is too small to ever keep {count(too_large)} of "
+            f"{count(len(stored))} fetch units of {matrix.uri}: give {_mebibytes(max(stored))} or "
+            f"more, about {_mebibytes(sum(stored))} for all",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def through(self, matrix: _core.Matrix) -> _core.Matrix:
         """The same matrix, read through the cache."""

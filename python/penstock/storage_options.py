@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
@@ -77,17 +78,20 @@ def _headers(value: Any) -> Texts:
 
 
 def credentials_function(uri: str) -> Callable[[str], Texts] | None:
-    """What finds credentials that the engine cannot (SSO, roles, processes), for an S3 URI."""
-    return botocore_credentials if uri.startswith("s3://") else None
+    """What finds credentials that the engine cannot (SSO, roles, processes), for an S3 URI.
+
+    None where botocore is not installed, which the engine says if they are needed.
+    """
+    if not uri.startswith("s3://") or importlib.util.find_spec("botocore") is None:
+        return None
+    return botocore_credentials
 
 
 def botocore_credentials(profile: str) -> Texts:
-    """Credentials as botocore finds them; nothing where it is not installed or finds none."""
-    try:
-        import botocore.exceptions
-        import botocore.session
-    except ImportError:
-        return {}
+    """Credentials as botocore finds them; nothing where it finds none."""
+    import botocore.exceptions
+    import botocore.session
+
     try:
         found = botocore.session.Session(profile=profile or None).get_credentials()
         if found is None:
@@ -104,6 +108,11 @@ def botocore_credentials(profile: str) -> Texts:
     if end is not None:
         texts["expiration"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return texts
+
+
+def of_context(uri: str, config: Mapping[str, Any]) -> Texts:
+    """Our options for what a tiledbsoma context says of a place: of S3 alone."""
+    return from_tiledb_config(config) if uri.startswith("s3://") else {}
 
 
 def from_tiledb_config(config: Mapping[str, Any]) -> Texts:

@@ -27,8 +27,10 @@ struct Level {
 constexpr Level kLevels[] = {{8, 16, 8}, {4, 8, 4}, {3, 6, 4}, {2, 4, 2},
                              {2, 2, 2},  {1, 2, 2}, {1, 1, 1}};
 
-/// Of a remote store: as many keep two cores busy, and more share their tiles.
-constexpr uint32_t kRemoteDecoding = 3;
+/// Of a remote store: two keep two cores busy, more share their tiles.
+constexpr uint32_t kRemoteDecoding = 3, kLeastRemoteDecoding = 2;
+/// Fewer do not cover 100 ms at a hundred thousand cells a second: then one fewer is decoded.
+constexpr uint64_t kFewAhead = 12;
 /// Enough for 100 ms at several hundred thousand cells a second; each has a thread that sleeps.
 constexpr uint64_t kMostAhead = 48;
 
@@ -133,9 +135,14 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
   for (const plan::UnitRows& unit : units) {
     fetched_bytes = std::max(fetched_bytes, reader.fetched_bytes(unit.unit));
   }
-  split.units_decoding = std::min(split.units_in_flight - 1, kRemoteDecoding);
-  const uint64_t bytes = unit_bytes * (split.units_in_flight - split.units_decoding);
-  split.units_ahead = static_cast<uint32_t>(std::min(bytes / fetched_bytes, kMostAhead));
+  const auto ahead_of = [&](uint32_t decoding) {
+    const uint64_t bytes = unit_bytes * (split.units_in_flight - decoding);
+    return std::min(bytes / fetched_bytes, kMostAhead);
+  };
+  uint32_t decoding = std::min(split.units_in_flight - 1, kRemoteDecoding);
+  if (decoding > kLeastRemoteDecoding && ahead_of(decoding) < kFewAhead) --decoding;
+  split.units_decoding = decoding;
+  split.units_ahead = static_cast<uint32_t>(ahead_of(decoding));
 }
 
 /// One sharer's part, which must be `least` bytes.

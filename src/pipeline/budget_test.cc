@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -19,11 +20,12 @@ struct Fixture {
   plan::EpochOptions epoch;
   BudgetRequest request;
 
-  explicit Fixture(uint64_t unit_bytes = 20000) {
+  explicit Fixture(uint64_t unit_bytes = 20000, uint64_t fetched_bytes = 0) {
     testing::MemoryMatrixOptions options;
     options.rows = 5000;
     options.max_nnz = 60;
     options.unit_bytes = unit_bytes;
+    options.fetched_bytes = fetched_bytes;
     matrix = std::make_shared<testing::MemoryMatrix>(options);
     std::vector<int64_t> columns;
     for (int64_t i = 0; i < options.columns; ++i) columns.push_back(i);
@@ -128,6 +130,35 @@ TEST(Budget, SmallBudgetsLoseQueuesBeforeTheyAreRefused) {
   EXPECT_EQ(rich.batches_ahead, 16U);
   EXPECT_LT(poor.units_in_flight, rich.units_in_flight);
   EXPECT_LT(poor.batches_ahead, rich.batches_ahead);
+}
+
+TEST(Budget, ARemoteStoreIsReadFarAheadInTheSameMemory) {
+  constexpr uint64_t kUnit = 20000;
+  for (const uint64_t fetched : {uint64_t{200}, kUnit / 6, kUnit / 4, kUnit}) {
+    Fixture near(kUnit), far(kUnit, fetched);
+    for (uint64_t budget = 450000; budget < 3000000; budget += 50000) {
+      const BudgetSplit file = near.split(budget);
+      const BudgetSplit split = far.split(budget);
+      EXPECT_EQ(split.spread, file.spread);  // the order of rows is that of a file
+      EXPECT_EQ(split.row_bytes, file.row_bytes);
+      EXPECT_EQ(split.units_in_flight, file.units_in_flight);
+      EXPECT_EQ(file.units_ahead, 0U);
+      if (split.units_in_flight < 2) continue;
+      EXPECT_LE(split.units_decoding * kUnit + split.units_ahead * fetched,
+                split.units_in_flight * kUnit);
+      EXPECT_GE(split.units_decoding, std::min(split.units_in_flight - 1, 2U));
+      EXPECT_LE(split.units_decoding, 3U);
+      // Of large units, which leave few places, one fewer is decoded.
+      if (split.units_in_flight == 4 && fetched == kUnit / 6) {
+        EXPECT_EQ(split.units_decoding, 2U);
+        EXPECT_EQ(split.units_ahead, 12U);
+      }
+      if (split.units_in_flight == 8 && fetched <= kUnit / 4) {
+        EXPECT_EQ(split.units_decoding, 3U);
+        EXPECT_GE(split.units_ahead, 20U);
+      }
+    }
+  }
 }
 
 }  // namespace

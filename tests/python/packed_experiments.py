@@ -135,3 +135,32 @@ def pack_in_pieces(source: Path, destination: Path, **kwargs) -> subprocess.Pope
         [sys.executable, "-c", PACK_IN_PIECES, str(source), str(destination)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
     )  # fmt: skip
+
+
+def put_cells(path: Path, joinids: np.ndarray) -> None:
+    """Cells with five ones each, in obs and X."""
+    rows, columns = np.repeat(joinids, 5), np.tile(np.arange(5), len(joinids))
+    X = sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(9_000, 60))
+    with tiledbsoma.open(f"{path}/obs", "w") as obs:
+        obs.write(pa.table({"soma_joinid": joinids}))
+    with tiledbsoma.open(f"{path}/ms/RNA/X/raw", "w") as layer:
+        layer.write(pa.SparseCOOTensor.from_scipy(X))
+
+
+def write_growing(path: Path) -> Path:
+    """3,000 cells, and room for more."""
+    schema = pa.schema([("soma_joinid", pa.int64())])
+    with tiledbsoma.Experiment.create(str(path)) as experiment:
+        experiment.add_new_dataframe(
+            "obs", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 8_999]]
+        )
+        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
+        var = rna.add_new_dataframe(
+            "var", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 59]]
+        )
+        var.write(pa.table({"soma_joinid": np.arange(60)}))
+        rna.add_new_collection("X").add_new_sparse_ndarray(
+            "raw", type=pa.float32(), shape=(9_000, 60)
+        )
+    put_cells(path, np.arange(3_000))
+    return path

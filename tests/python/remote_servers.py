@@ -192,6 +192,9 @@ class FaultProxy:
             def do_GET(self) -> None:
                 proxy._serve(self)
 
+            def do_HEAD(self) -> None:
+                proxy._serve(self)
+
         self._lock = threading.Lock()
         self._server = LoopbackServer(Proxy)
         self.url = self._server.url
@@ -254,12 +257,16 @@ class FaultProxy:
         if self._folder is not None:
             return self._file(handler)
         connection = http.client.HTTPConnection(self.upstream.removeprefix("http://"), timeout=30)
-        connection.putrequest("GET", handler.path, skip_host=True, skip_accept_encoding=True)
+        connection.putrequest(
+            handler.command, handler.path, skip_host=True, skip_accept_encoding=True
+        )
         for name, value in handler.headers.items():
             connection.putheader(name, value)
         connection.endheaders()
         answer = connection.getresponse()
         body = answer.read()
+        if handler.command == "HEAD":  # the length alone
+            body = bytes(int(answer.headers["Content-Length"]))
         kept = {"etag", "content-range", "content-type", "location"}
         fields = {
             name.title().replace("Etag", "ETag"): value
@@ -293,7 +300,7 @@ class FaultProxy:
         handler.send_response(status)
         self._fields(handler, fields, len(body))
         step = 8192 if slow else max(len(body), 1)
-        for begin in range(0, len(body), step):
+        for begin in range(0, len(body) if handler.command == "GET" else 0, step):
             handler.wfile.write(body[begin : begin + step])
             if slow:
                 time.sleep(step / 65_536)

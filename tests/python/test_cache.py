@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -289,6 +291,73 @@ def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:
     assert float(out.split()[1]) == pytest.approx(census_like.X.sum())
     assert err.count("RuntimeWarning: cells are not kept in cache_dir any more") == 1
     assert not [path for path in kept(tmp_path / "cache") if path.suffix == ".tmp"]
+
+
+@pytest.mark.parametrize("mode", [0o2770, 0o777, 0o1777, 0o700])
+def test_what_is_made_is_for_those_of_the_folder(
+    census_like: Oracle, tmp_path: Path, mode: int
+) -> None:
+    """Whatever the umask of who makes it."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    if os.geteuid() == 0:
+        os.chown(cache, -1, 12_345)
+    cache.chmod(mode)
+    for seed, mask in enumerate((0o077, 0)):
+        process = reader(census_like.path, cache, seed, preexec_fn=lambda mask=mask: os.umask(mask))
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        assert not err
+        made = [path for path in cache.rglob("*") if path.name != ".penstock-room"]
+        assert made
+        of_files = mode & (0o644 if mode & stat.S_ISVTX else 0o666)
+        for path in made:
+            found = path.stat()
+            assert stat.S_IMODE(found.st_mode) == (of_files if path.is_file() else mode), path
+            assert found.st_gid == cache.stat().st_gid
+        shutil.rmtree(next(path for path in made if path.is_dir()))
+
+
+def test_not_within_what_is_read(pbmc3k: Oracle, tmp_path: Path) -> None:
+    source, other = tmp_path / "source", tmp_path / "other"
+    for path in (source, other):
+        shutil.copytree(pbmc3k.path, path)
+    before = sorted(source.rglob("*"))
+    (tmp_path / "link").symlink_to(source / "ms")
+    for cache in (source, source / "cache", source / "ms/RNA/X/raw/a/b", tmp_path / "link" / "c"):
+        for given in (source, f"file://{source}", ps.open(source)):
+            with pytest.raises(ps.InvalidArgument, match=f"cache_dir lies within.*{source}"):
+                ps.Dataset(given, cache_dir=cache)
+        with pytest.raises(ps.InvalidArgument, match="cache_dir lies within"):
+            ps.Dataset({"a": other, "b": source}, cache_dir=cache)
+    assert sorted(source.rglob("*")) == before
+    for cache in (tmp_path, tmp_path / "source-cache"):
+        epoch(dataset(source, cache), pbmc3k.X)
+
+
+def test_a_limit_below_what_is_kept_at_once(tiled: Path, tmp_path: Path) -> None:
+    stored = [unit.stored_bytes for unit in ps.open(tiled).x("RNA", "raw").units()]
+    assert len(set(stored)) > 1
+    ds = ps.Dataset(tiled, sparse=True, cache_dir=tmp_path / "none", cache_bytes=min(stored) - 1)
+    with pytest.warns(RuntimeWarning, match=f"too small to ever keep {len(stored)} of") as caught:
+        _ = [collect(ds) for _ in range(2)]
+    assert len(caught) == 1
+    assert "give 1 MiB or more, about 1 MiB for all" in str(caught[0].message)
+    assert not kept(tmp_path / "none")
+    workers = ps.Dataset(tiled, cache_dir=tmp_path / "none", cache_bytes=min(stored) - 1)
+    loader = ps.dataloader(workers, num_workers=2)
+    with pytest.warns(RuntimeWarning, match="too small to ever keep") as caught:
+        _ = [sum(len(obs["soma_joinid"]) for _, obs in loader) for _ in range(2)]
+    assert len([each for each in caught if "too small" in str(each.message)]) == 1
+    some = ps.Dataset(tiled, cache_dir=tmp_path / "some", cache_bytes=max(stored) - 1)
+    with pytest.warns(
+        RuntimeWarning, match=f"too small to ever keep {stored.count(max(stored))} of"
+    ):
+        collect(some)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for limit in (max(stored), None):
+            collect(ps.Dataset(tiled, cache_dir=tmp_path / "cache", cache_bytes=limit))
 
 
 def test_arguments(census_like: Oracle, tmp_path: Path) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
 from packed_experiments import (
     entries,
     expect_same,
@@ -205,6 +209,59 @@ def test_command(pbmc3k: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "other content" in capsys.readouterr().err
     assert main(["pack", str(pbmc3k.path), path, "--obs-query", "n_counts >", "--overwrite"]) == 1
     assert main(["pack", str(tmp_path / "nothing"), path]) == 1
+
+
+def test_command_shows_how_far_it_is(pbmc3k: Oracle, tmp_path: Path) -> None:
+    """On a terminal, up to the last row; elsewhere not."""
+    pytest.importorskip("rich")
+    arguments = [sys.executable, "-m", "penstock", "pack", str(pbmc3k.path), "--layer", "raw"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    ours, terminal = os.openpty()
+    process = subprocess.Popen(
+        [*arguments, str(tmp_path / "seen")],
+        stdout=subprocess.PIPE, stderr=terminal, env=environment, text=True,
+    )  # fmt: skip
+    os.close(terminal)
+    shown = b""
+    with suppress(OSError):  # once nobody else has the terminal
+        while piece := os.read(ours, 65_536):
+            shown += piece
+    os.close(ours)
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert "2,638 rows packed in" in out
+    text = shown.decode()
+    assert "RNA/X/raw" in text
+    assert "cells/s" in text
+    steps = [(int(done), int(of)) for done, of in re.findall(r"(\d+)/(\d+)", text)]
+    assert steps[-1] == (2_638, 2_638)
+    assert steps == sorted(steps)
+
+    arguments.append(str(tmp_path / "unseen"))
+    done = subprocess.run(arguments, capture_output=True, env=environment, text=True, timeout=300)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "/2638" not in done.stdout
+    assert "2,638 rows packed in" in done.stdout
+
+
+def test_threads_do_not_change_a_byte(tmp_path: Path) -> None:
+    def files(path: Path) -> dict[str, bytes]:
+        found = (each for each in path.rglob("*") if each.is_file())
+        return {str(each.relative_to(path)): each.read_bytes() for each in found}
+
+    source = ps.open(write_small_tiles(tmp_path / "source", 1_600, 600, per_cell=96))
+    packs = []
+    for threads in (1, 2, 7):
+        path = tmp_path / f"pack{threads}"
+        packer = _core.Packer(source._core, str(path), None, [], [], False, threads, 100)
+        while packer.advance(0.1):
+            pass
+        packs.append(files(path))
+    assert sum(name.endswith(".rows") for name in packs[0]) > 8
+    assert packs[0].keys() == packs[1].keys() == packs[2].keys()
+    for name, content in packs[0].items():
+        assert content == packs[1][name] == packs[2][name], name
 
 
 def test_real_counts_take_little(pbmc3k: Oracle, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
 import random
 import resource
 import shutil
@@ -19,13 +21,14 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import Oracle, write_small_tiles
-from mounts import with_mount
 from packed_experiments import (
     entries,
     expect_same,
     pack_in_pieces,
+    put_cells,
     row_files,
     same_bits,
+    write_growing,
     write_random,
 )
 from penstock import _core
@@ -174,35 +177,9 @@ def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:
     expect_same(ps.open(census_like.path), ps.pack(census_like.path, tmp_path / "pack"))
 
 
-def put_cells(path: Path, joinids: np.ndarray) -> None:
-    """Cells with five ones each, in obs and X."""
-    rows, columns = np.repeat(joinids, 5), np.tile(np.arange(5), len(joinids))
-    X = sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(9_000, 60))
-    with tiledbsoma.open(f"{path}/obs", "w") as obs:
-        obs.write(pa.table({"soma_joinid": joinids}))
-    with tiledbsoma.open(f"{path}/ms/RNA/X/raw", "w") as layer:
-        layer.write(pa.SparseCOOTensor.from_scipy(X))
-
-
 @pytest.fixture
 def growing(tmp_path: Path) -> Path:
-    """3,000 cells, and room for more."""
-    path = tmp_path / "growing"
-    schema = pa.schema([("soma_joinid", pa.int64())])
-    with tiledbsoma.Experiment.create(str(path)) as experiment:
-        experiment.add_new_dataframe(
-            "obs", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 8_999]]
-        )
-        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
-        var = rna.add_new_dataframe(
-            "var", schema=schema, index_column_names=["soma_joinid"], domain=[[0, 59]]
-        )
-        var.write(pa.table({"soma_joinid": np.arange(60)}))
-        rna.add_new_collection("X").add_new_sparse_ndarray(
-            "raw", type=pa.float32(), shape=(9_000, 60)
-        )
-    put_cells(path, np.arange(3_000))
-    return path
+    return write_growing(tmp_path / "growing")
 
 
 def test_what_is_written_while_it_is_packed(growing: Path, tmp_path: Path) -> None:
@@ -268,53 +245,164 @@ def test_a_damaged_pack_is_made_again(growing: Path, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("pack")] == ["pack"]
 
 
-def test_every_flipped_bit_of_the_contents_is_seen(growing: Path, tmp_path: Path) -> None:
-    ps.pack(growing, tmp_path / "pack", obs_query=ps.AxisQuery(coords=([3, 70, 71, 900],)))
-    contents = tmp_path / "pack" / "pack.json"
-    whole = contents.read_bytes()
-    rng = random.Random(2)
-    for place in range(len(whole) - 1):  # but of the line's end
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << rng.randrange(8)
-        contents.write_bytes(damaged)
-        with pytest.raises((ps.CorruptData, ps.Unsupported), match=r"pack\.json"):
-            ps.open(tmp_path / "pack")
-    contents.write_bytes(whole)
-    assert ps.open(tmp_path / "pack").n_obs == 4
+WATCH = """
+import os, sys, time
+print("ready", flush=True)
+looks = missing = 0
+while not os.path.exists(sys.argv[2]):
+    for _ in range(1000):
+        looks += 1
+        missing += not os.path.exists(sys.argv[1])
+print(looks, missing)
+"""
 
 
-def test_places_that_cannot_be(growing: Path, tmp_path: Path) -> None:
-    """Said before anything is packed."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "to-empty").symlink_to(tmp_path / "empty")
-    (tmp_path / "to-nothing").symlink_to(tmp_path / "nothing")
-    (tmp_path / "to-obs").symlink_to(growing / "obs")
-    before = sorted(growing.rglob("*"))
-    for place, message in [
-        (tmp_path / "to-empty", "is a link"),
-        (tmp_path / "to-nothing", "is a link"),
-        (growing / "obs" / "pack", "within what is packed"),
-        (growing / "ms" / "RNA" / "var" / "a" / "pack", "within what is packed"),
-        (tmp_path / "to-obs" / "pack", "within what is packed"),
-        ("s3://bucket/pack", "a folder on this machine"),
-        ("file:///pack", "a folder on this machine"),
+def need_exchange(folder: Path) -> None:
+    """Of names, which some file systems cannot."""
+    for name in ("one", "other"):
+        (folder / name).mkdir()
+    names = [os.fsencode(folder / name) for name in ("one", "other")]
+    if ctypes.CDLL(None).renameat2(-100, names[0], -100, names[1], 2) != 0:
+        pytest.skip("a file system that cannot exchange names")
+    for name in ("one", "other"):
+        (folder / name).rmdir()
+
+
+def test_there_is_a_pack_while_it_is_overwritten(growing: Path, tmp_path: Path) -> None:
+    need_exchange(tmp_path)
+    path, done = tmp_path / "pack", tmp_path / "done"
+    expected = entries(ps.pack(growing, path))
+    watch = subprocess.Popen(
+        [sys.executable, "-c", WATCH, str(path / "pack.json"), str(done)],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watch.stdout is not None
+    watch.stdout.readline()
+    for _ in range(60):
+        ps.pack(growing, path, overwrite=True)
+    done.touch()
+    looks, missing = map(int, watch.communicate(timeout=60)[0].split())
+    assert looks > 1000
+    assert missing == 0
+    same_bits(entries(path), expected)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["done", "growing", "pack"]
+
+
+OVERWRITE = """
+import itertools, sys
+import penstock as ps
+source = ps.open(sys.argv[1])
+print("ready", flush=True)
+for number in itertools.count():
+    query = f"soma_joinid < {1_000 + number % 2}"
+    ps.pack(source, sys.argv[2], obs_query=query, overwrite=True, threads=1)
+"""
+
+
+def on_their_way(folder: Path) -> list[str]:
+    """Names that a pack has for a moment while it is exchanged."""
+    names = (each.name for each in os.scandir(folder))
+    return [name for name in names if name.startswith(("pack.new-", "pack.replaced-"))]
+
+
+def test_killed_while_it_is_exchanged(growing: Path, tmp_path: Path) -> None:
+    """The old pack or the new one is there, and whole."""
+    need_exchange(tmp_path)
+    path = tmp_path / "pack"
+    rng = random.Random(5)
+    whole = {
+        cells: entries(ps.pack(growing, path, obs_query=f"soma_joinid < {cells}", overwrite=True))
+        for cells in (1_000, 1_001)
+    }
+    left = 0
+    for round in range(16):
+        command = [sys.executable, "-c", OVERWRITE, str(growing), str(path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(rng.random() * 0.1)
+        end = time.monotonic() + 60
+        while round % 4 and not on_their_way(tmp_path):
+            assert time.monotonic() < end
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        left += bool(on_their_way(tmp_path))
+        packed = ps.open(path)
+        same_bits(entries(packed), whole[packed.n_obs])
+        for name in on_their_way(tmp_path):
+            shutil.rmtree(tmp_path / name)
+    assert left > 0
+    assert ps.pack(growing, path, overwrite=True).n_obs == 3_000
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["growing", "pack"]
+
+
+def test_a_link_to_a_pack_is_replaced_not_what_it_leads_to(growing: Path, tmp_path: Path) -> None:
+    expected = entries(ps.pack(growing, tmp_path / "target"))
+    (tmp_path / "pack").symlink_to(tmp_path / "target")
+    same_bits(entries(ps.pack(growing, tmp_path / "pack", overwrite=True)), expected)
+    assert not (tmp_path / "pack").is_symlink()
+    same_bits(entries(tmp_path / "target"), expected)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["growing", "pack", "target"]
+
+
+def test_what_changes_at_the_destination_meanwhile(growing: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pack"
+    source = ps.open(growing)
+
+    def overwritten_after(change: Callable[[], object]) -> None:
+        packer = _core.Packer(source._core, str(path), None, [], [], True, 1, 500)
+        assert packer.advance(0.0)
+        change()
+        while packer.advance(0.1):
+            pass
+
+    expected = entries(ps.pack(growing, path))
+    overwritten_after(lambda: shutil.rmtree(path))
+    same_bits(entries(path), expected)
+
+    def put_notes() -> None:
+        shutil.rmtree(path)
+        path.mkdir()
+        (path / "notes").write_text("mine")
+
+    def put_file() -> None:
+        shutil.rmtree(path)
+        path.write_text("mine")
+
+    def put_contents() -> None:
+        put_notes()
+        (path / "pack.json").write_text("mine")
+
+    for put, kept, message in [
+        (put_file, path, "no pack came to the destination meanwhile"),
+        (put_notes, path / "notes", "no pack came to the destination meanwhile"),
+        (put_contents, path / "notes", "no pack came to the destination meanwhile"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
-            ps.pack(growing, place)
-    assert sorted(growing.rglob("*")) == before
-    assert not list(tmp_path.rglob("*.partial"))
+            overwritten_after(put)
+        assert kept.read_text() == "mine"
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        ps.pack(growing, path)
 
+    # Another pack that came there is replaced as the one that was.
+    def put_pack() -> None:
+        shutil.rmtree(path)
+        ps.pack(growing, tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").rename(path)
 
-def test_a_mounted_file_system_is_not_replaced(growing: Path, tmp_path: Path) -> None:
-    (tmp_path / "volume").mkdir()
-    mounted = with_mount('mount -t tmpfs none "$0"', tmp_path / "volume")
-    pack = "import sys, penstock as ps\nps.pack(sys.argv[1], sys.argv[2])"
-    arguments = [sys.executable, "-c", pack, str(growing)]
-    done = subprocess.run(
-        [*mounted, *arguments, str(tmp_path / "volume")],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert "InvalidArgument: the destination is where a file system is mounted" in done.stderr
-    within = [*mounted, *arguments, str(tmp_path / "volume" / "pack")]
-    done = subprocess.run(within, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    overwritten_after(put_pack)
+    same_bits(entries(path), expected)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["growing", "pack"]
+    with pytest.raises(ps.InvalidArgument, match="meanwhile"):
+        overwritten_after(put_notes)
+    shutil.rmtree(path)
+    packer = _core.Packer(source._core, str(path), None, [], [], False, 1, 500)
+    while packer.advance(0.1):
+        pass
+    assert packer.progress().rows_kept == 3_000  # what was packed was there still
+    same_bits(entries(path), expected)
+    # Names that are taken: a process number comes again, in a container soon.
+    (tmp_path / f"pack.replaced-{os.getpid()}").mkdir()
+    (tmp_path / f"pack.replaced-{os.getpid()}" / "old").touch()
+    same_bits(entries(ps.pack(growing, path, overwrite=True)), expected)

@@ -406,6 +406,9 @@ def test_what_is_written_later_is_not_seen_until_it_is_opened_again(s3, small_ti
 
 def test_a_tiledbsoma_experiment_brings_its_context(s3, small_tiles):
     import tiledbsoma
+    from penstock.compat.tiledbsoma_ml import ExperimentDataset
+    from penstock.compat.tiledbsoma_ml.query_ids import QueryIDs
+    from penstock.compat.tiledbsoma_ml.x_locator import XLocator
 
     host = s3.removeprefix("http://")
     context = tiledbsoma.SOMATileDBContext(
@@ -419,6 +422,16 @@ def test_a_tiledbsoma_experiment_brings_its_context(s3, small_tiles):
     )
     with tiledbsoma.Experiment.open(f"s3://{BUCKET}/tiles", context=context) as theirs:
         assert batches(theirs) == batches(small_tiles)
+    locator = XLocator(
+        uri=f"s3://{BUCKET}/tiles",
+        measurement_name="RNA",
+        layer_name="raw",
+        tiledb_timestamp_ms=None,
+        tiledb_config=context.tiledb_config,
+    )
+    ids = QueryIDs(obs_joinids=np.arange(100), var_joinids=np.arange(600))
+    by_ids = ExperimentDataset(x_locator=locator, query_ids=ids, batch_size=50, shuffle=False)
+    assert [X.shape for X, _ in by_ids] == [(50, 600)] * 2
 
 
 def test_info_needs_few_requests(s3, capsys):

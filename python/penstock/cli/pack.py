@@ -109,7 +109,8 @@ def _bar() -> Iterator[Callable[[PackProgress], None]]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True, highlight=False)
-    with Progress(*columns, console=console, transient=True) as bars:
+    unseen = not console.is_terminal  # where it would leave an empty line
+    with Progress(*columns, console=console, transient=True, disable=unseen) as bars:
         task = bars.add_task("", total=None, speed="")
         begin = time.monotonic()
 

@@ -67,30 +67,51 @@ bool erase(const std::string& file) noexcept {
   return is_gone;
 }
 
+/// Removed meanwhile, or never a folder.
+bool is_gone(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
+         error.value() == ESTALE;
+}
+
+[[noreturn]] void fail_to_count(const std::error_code& error, const fs::path& path) {
+  throw IoError("cannot tell how much the cache holds (may this user list all of its folders?): " +
+                error.message() + ": " + path.string());
+}
+
+/// A folder that is there and cannot be listed is an error: what it holds would not count.
+template <typename Body>
+void for_each_entry(const fs::path& folder, Body&& body) {
+  std::error_code error;
+  fs::directory_iterator at(folder, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) body(*at);
+  if (error && !is_gone(error)) fail_to_count(error, folder);
+}
+
+std::optional<CachedFile> cached_file(const fs::directory_entry& entry) {
+  const std::string extension = entry.path().extension();
+  if (extension != ".rows" && extension != kBeingWritten) return std::nullopt;
+  std::error_code error;
+  CachedFile found{entry.path(), entry.file_size(error), {}};
+  if (error == std::errc::is_a_directory || error == std::errc::not_supported) return std::nullopt;
+  if (!error) found.used = entry.last_write_time(error);
+  if (!error) return found;
+  if (!is_gone(error)) fail_to_count(error, entry.path());
+  return std::nullopt;
+}
+
 /// What is ours: files at the depth and with the names that caches have.
 template <typename Body>
 void for_each_file(const std::string& folder, Body&& body) {
-  std::error_code error;
-  for (fs::directory_iterator key(folder, error); !error && key != fs::directory_iterator();
-       key.increment(error)) {
-    const std::string key_name = key->path().filename();
-    if (key_name.size() != 64 || !all_of(key_name, "0123456789abcdef")) continue;
-    std::error_code unit_error;
-    for (fs::directory_iterator unit(key->path(), unit_error);
-         !unit_error && unit != fs::directory_iterator(); unit.increment(unit_error)) {
-      if (!all_of(unit->path().filename(), "0123456789")) continue;
-      std::error_code file_error;
-      for (fs::directory_iterator file(unit->path(), file_error);
-           !file_error && file != fs::directory_iterator(); file.increment(file_error)) {
-        const std::string extension = file->path().extension();
-        if (extension != ".rows" && extension != kBeingWritten) continue;
-        std::error_code gone;
-        CachedFile found{file->path(), file->file_size(gone), {}};
-        if (!gone) found.used = file->last_write_time(gone);
-        if (!gone) body(std::move(found));
-      }
-    }
-  }
+  for_each_entry(folder, [&](const fs::directory_entry& key) {
+    const std::string key_name = key.path().filename();
+    if (key_name.size() != 64 || !all_of(key_name, "0123456789abcdef")) return;
+    for_each_entry(key.path(), [&](const fs::directory_entry& unit) {
+      if (!all_of(unit.path().filename(), "0123456789")) return;
+      for_each_entry(unit.path(), [&](const fs::directory_entry& file) {
+        if (auto found = cached_file(file)) body(std::move(*found));
+      });
+    });
+  });
 }
 
 fs::space_info space_where(const std::string& folder) {

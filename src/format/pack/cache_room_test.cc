@@ -218,6 +218,77 @@ TEST_F(CacheRoomTest, AFileWithoutANameLeavesItsFolder) {
   EXPECT_TRUE(fs::is_empty(unit)) << "a folder that is gone would be a reason to try again";
 }
 
+/// A user to whom permissions apply, also where tests run as root.
+class PlainUser {
+ public:
+  PlainUser() : before_(::geteuid()) {
+    if (before_ == 0) {
+      EXPECT_EQ(::seteuid(kNobody), 0);
+    }
+  }
+  ~PlainUser() {
+    if (before_ == 0) {
+      EXPECT_EQ(::seteuid(before_), 0);
+    }
+  }
+  PlainUser(const PlainUser&) = delete;
+  PlainUser& operator=(const PlainUser&) = delete;
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  uid_t before_;
+};
+
+TEST_F(CacheRoomTest, AFolderThatMayNotBeListedEndsTheKeeping) {
+  const fs::path cache = cache_folder.file("cache");
+  read(*source(folder()));
+  const uint64_t limit = kept_bytes() * 2;
+  const fs::path key = fs::path(kept().front()).parent_path().parent_path();
+  const fs::path of_others = cache / std::string(64, 'a');
+  ASSERT_NE(key, of_others);
+  for (const fs::path& forbidden : {of_others, of_others / "7"}) {
+    fs::remove_all(key);
+    fs::create_directories(of_others / "7");
+    std::ofstream(of_others / "7" / "x.rows") << std::string(limit, 'x');
+    for (const fs::path& open : {fs::path(cache_folder.path()), cache}) {
+      fs::permissions(open, fs::perms::all);
+    }
+    fs::remove(cache / kCacheRoomName);
+    fs::permissions(forbidden, fs::perms::none);
+    const auto own = folder(limit);
+    {
+      const PlainUser user;
+      const auto cached = source(own);
+      for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(read(*cached).from_cache, 0U);
+    }
+    fs::permissions(forbidden, fs::perms::all);
+    EXPECT_FALSE(own->is_on());
+    EXPECT_NE(own->problem().find("Permission denied: " + forbidden.string()), std::string::npos)
+        << own->problem();
+    EXPECT_FALSE(fs::exists(key)) << "the limit was reached already";
+  }
+}
+
+TEST_F(CacheRoomTest, WhatIsNoCacheMayNotBeListedEither) {
+  const fs::path cache = cache_folder.file("cache");
+  for (const char* name : {"lost+found", "photos/7"}) fs::create_directories(cache / name);
+  std::ofstream(cache / std::string(64, 'b')) << "a file";
+  fs::create_directories(cache / std::string(64, 'a') / "7" / "x.rows");
+  for (const fs::path& open : {fs::path(cache_folder.path()), cache}) {
+    fs::permissions(open, fs::perms::all);
+  }
+  for (const char* name : {"lost+found", "photos"}) {
+    fs::permissions(cache / name, fs::perms::none);
+  }
+  {
+    const PlainUser user;
+    const auto cached = source(folder());
+    read(*cached);
+    EXPECT_EQ(read(*cached).from_source, 0U);
+  }
+  for (const char* name : {"lost+found", "photos"}) fs::permissions(cache / name, fs::perms::all);
+}
+
 TEST_F(CacheRoomTest, ADiskWithoutRoom) {
   uint64_t capacity = 0;
   uint64_t used_by_others = 0;

@@ -5,14 +5,40 @@
 #include <utility>
 #include <vector>
 
+#include "base/lazy.h"
 #include "base/parallel.h"
 #include "format/pack/packed_layer.h"
 
 namespace penstock::format::pack {
 namespace {
 
+[[noreturn]] void fail_for_row(int64_t row, const std::string& folder) {
+  throw CorruptData("row " + std::to_string(row) +
+                    " of obs is in no row file, so obs or a row file is damaged; pack the "
+                    "experiment again (overwrite): " +
+                    folder);
+}
+
+/// Rows that no file has would read as empty.
+void check_rows(const PackedLayer& layer, const RowSelection& rows, const std::string& folder) {
+  int64_t end = 0;
+  const auto check_gap = [&](int64_t next) {
+    if (rows.intersects(end, next)) fail_for_row(rows.at(rows.rank(end)), folder);
+  };
+  for (const auto& file : layer.files) {
+    const RowFileFacts& facts = file->facts();
+    check_gap(facts.row_begin);
+    const auto missing =
+        (rows & RowSelection::range(facts.row_begin, facts.row_end)) - file->rows();
+    if (!missing.empty()) fail_for_row(missing.at(0), folder);
+    end = facts.row_end;
+  }
+  check_gap(layer.info.row_domain_end);
+}
+
+template <typename Rows>
 MatrixSourcePtr open_source(const io::StorePtr& store, const std::string& folder,
-                            const PackedLayerContents& layer, unsigned threads) {
+                            const PackedLayerContents& layer, const Rows& rows, unsigned threads) {
   std::vector<std::string> paths;
   for (const std::string& name : layer.files) paths.push_back(io::join(folder, name));
   RowFile::announce(*store, paths);
@@ -28,7 +54,9 @@ MatrixSourcePtr open_source(const io::StorePtr& store, const std::string& folder
   info.column_domain_end = layer.columns;
   info.value_type = layer.value_type;
   info.layout = "packed rows";
-  return open_layer(make_layer(std::move(files), std::move(info)));
+  auto opened = make_layer(std::move(files), std::move(info));
+  check_rows(*opened, rows(), folder);
+  return open_layer(std::move(opened));
 }
 
 }  // namespace
@@ -61,9 +89,12 @@ std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
                                                  const std::string& folder,
                                                  const PackedLayerContents& layer,
                                                  const DataFrame& obs, unsigned threads) {
+  const auto rows = [obs, read = std::make_shared<Lazy<RowSelection>>()]() -> const RowSelection& {
+    return read->get([&] { return obs.select(""); });
+  };
   auto state = std::make_shared<Matrix::State>(
-      Matrix::State::Origin{[=] { return open_source(store, folder, layer, threads); },
-                            [obs] { return std::optional<RowSelection>(obs.select("")); }});
+      Matrix::State::Origin{[=] { return open_source(store, folder, layer, rows, threads); },
+                            [=] { return std::optional<RowSelection>(rows()); }});
   state->addresses_rows = !store->traits().remote;
   state->store = store;
   state->path = folder;

@@ -83,6 +83,20 @@ std::string text_of(const json& value) {
   return value.dump(1, ' ', false, json::error_handler_t::replace);
 }
 
+json to_json(const FileSums& sums) {
+  json files = json::object();
+  for (const auto& [path, sum] : sums) files[path] = {sum.bytes, sum.crc32c};
+  return files;
+}
+
+FileSums sums_from(const json& files) {
+  FileSums sums;
+  for (const auto& [path, sum] : files.items()) {
+    sums[path] = {sum.at(0).get<uint64_t>(), sum.at(1).get<uint32_t>()};
+  }
+  return sums;
+}
+
 /// Of everything else, whose text is the same however it was read.
 std::string checksum_of(const json& all) { return hex(content_key(text_of(all))); }
 
@@ -115,6 +129,7 @@ std::string PackContents::to_json() const {
               {"timestamp_ms", timestamp_ms ? json(*timestamp_ms) : json(nullptr)},
               {"metadata", metadata},
               {"measurements", measured},
+              {"tables", pack::to_json(tables)},
               {"rows", rows ? json(hex_of(rows->serialize())) : json(nullptr)}};
   // Read again first: names that are no UTF-8 are written as well as can be.
   all = json::parse(text_of(all));
@@ -153,6 +168,7 @@ PackContents PackContents::from_json(std::string_view text) {
       }
       contents.measurements.push_back(std::move(measurement));
     }
+    if (all.contains("tables")) contents.tables = sums_from(all["tables"]);
     return contents;
   } catch (const json::exception& error) {
     throw CorruptData("not the contents of a pack: " + std::string(error.what()));

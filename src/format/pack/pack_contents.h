@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/pack/checked_store.h"
 #include "io/store.h"
 
 // pack.json: what a pack holds (docs/pack-format.md). It is written last, so that a folder with one
@@ -43,6 +44,7 @@ struct PackContents {
   std::map<std::string, std::string> metadata;  ///< of the experiment, as text
   std::optional<RowSelection> rows;             ///< kept rows of obs; all when absent
   std::vector<PackedMeasurement> measurements;
+  FileSums tables;  ///< of the files of obs and var; empty in older packs
 
   std::string to_json() const;
   /// CorruptData for what to_json() could not have written, Unsupported for a newer version.

@@ -4,6 +4,7 @@
 #include <penstock/error.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checksum.h"
 #include "format/pack/pack_contents.h"
 #include "io/file_store.h"
 
@@ -23,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarkerName = "pack.partial";
+constexpr const char* kPartial = ".partial";
+constexpr const char* kReplaced = ".replaced-";
 constexpr const char* kTemporary = ".tmp";  // of RowFileWriter too
 constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
 
@@ -91,18 +95,21 @@ bool plain_file_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-void copy_file(const io::Store& store, const std::string& from, uint64_t size,
-               const std::string& to) {
+FileSum copy_file(const io::Store& store, const std::string& from, uint64_t size,
+                  const std::string& to) {
   std::error_code error;
-  if (fs::file_size(to, error) == size && !error) return;
+  if (fs::file_size(to, error) == size && !error) return sum_of(io::FileStore(), to);
+  FileSum sum{size, 0};
   NewFile file(to);
   Buffer piece;
   for (uint64_t done = 0; done < size; done += piece.size()) {
     piece.resize_discard(std::min(kCopyBytes, size - done));
     store.read(from, done, piece.span());
     file.write(reinterpret_cast<const char*>(piece.data()), piece.size());
+    sum.crc32c = crc32c(piece.span(), sum.crc32c);
   }
   file.finish();
+  return sum;
 }
 
 bool has(const std::vector<io::DirectoryEntry>& entries, std::string_view name) {
@@ -127,6 +134,35 @@ bool is_same_file(int fd, const std::string& path) {
   struct stat opened, named;
   return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+bool is_there(const std::string& path) {
+  struct stat place;
+  return ::lstat(path.c_str(), &place) == 0;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat place;
+  return ::lstat(path.c_str(), &place) == 0 && S_ISDIR(place.st_mode);
+}
+
+/// Beside the pack.
+std::string free_name(const std::string& destination, const char* what) {
+  const std::string name = destination + what + std::to_string(::getpid());
+  if (!is_there(name)) return name;
+  for (int number = 1;; ++number) {
+    if (!is_there(name + "-" + std::to_string(number))) return name + "-" + std::to_string(number);
+  }
+}
+
+void give_name(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail("name", to, errno);
+}
+
+/// Each gets the other's name, at once. False where the file system or the kernel cannot.
+bool exchange_names(const std::string& one, const std::string& other) {
+  constexpr unsigned kExchange = 2;  // RENAME_EXCHANGE, which older headers lack
+  return ::syscall(SYS_renameat2, AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), kExchange) == 0;
 }
 
 // What writers that were killed have left. Only while nobody writes there.
@@ -156,8 +192,9 @@ void write_file(const std::string& path, std::string_view bytes) {
   file.finish();
 }
 
-void copy_tree(const io::Store& store, const std::string& from, const std::string& to) {
+FileSums copy_tree(const io::Store& store, const std::string& from, const std::string& to) {
   make_folder(to);
+  FileSums sums;
   auto entries = store.list(from);
   std::stable_partition(entries.begin(), entries.end(),
                         [](const io::DirectoryEntry& entry) { return entry.name == "__commits"; });
@@ -168,15 +205,88 @@ void copy_tree(const io::Store& store, const std::string& from, const std::strin
     const std::string source = io::join(from, entry.name);
     const std::string target = io::join(to, entry.name);
     if (entry.is_directory) {
-      copy_tree(store, source, target);
+      for (const auto& [path, sum] : copy_tree(store, source, target)) {
+        sums[io::join(entry.name, path)] = sum;
+      }
     } else {
-      copy_file(store, source, entry.size_bytes, target);
+      sums[entry.name] = copy_file(store, source, entry.size_bytes, target);
     }
+  }
+  return sums;
+}
+
+namespace {
+
+/// Nothing in the folder is of others.
+bool looks_like_pack(const std::string& folder) {
+  const auto entries = io::FileStore().list(folder);
+  return std::all_of(entries.begin(), entries.end(), [](const io::DirectoryEntry& entry) {
+    return entry.name == kContentsName || entry.name == kMarkerName ||
+           (entry.is_directory && (entry.name == "obs" || entry.name == "ms"));
+  });
+}
+
+/// Of the pack that is there; nothing where it is to be replaced and cannot be read.
+std::optional<std::string> key_there(const std::string& folder, bool overwrite) {
+  try {
+    return PackContents::load(io::FileStore(), folder).key;
+  } catch (const Error& error) {
+    if (overwrite && looks_like_pack(folder)) return std::nullopt;
+    throw InvalidArgument(
+        std::string("there is something that cannot be read as a pack (overwrite it if it is one, "
+                    "or give another folder): ") +
+        error.what());
   }
 }
 
+/// Whether it may be replaced, and removed: a pack that can be read, or nothing but parts of one.
+bool holds_pack(const std::string& folder) noexcept {
+  try {
+    if (what_is_there(folder, kContentsName) != Found::kOurs) return false;
+    static_cast<void>(key_there(folder, true));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+/// Of `destination` with the longest ending that it has on its way.
+void check_name_length(const std::string& destination, bool replaces) {
+  const std::string ending =
+      replaces ? kReplaced + std::to_string(::getpid()) + "-99" : std::string(kPartial);
+  const size_t length = fs::path(destination).filename().string().size() + ending.size();
+  const long most = ::pathconf(folder_of(destination).c_str(), _PC_NAME_MAX);
+  if (most <= 0 || length <= static_cast<size_t>(most)) return;
+  throw InvalidArgument("the destination's name is too long, as it needs room for the ending " +
+                        ending + ": make it shorter by " +
+                        std::to_string(length - static_cast<size_t>(most)) + " bytes, " +
+                        destination);
+}
+
+/// In a sticky folder only owners give another name to what lies there.
+void check_owner(const std::string& path, const std::string& folder) {
+  struct stat place, parent;
+  const uid_t user = ::geteuid();
+  if (::lstat(path.c_str(), &place) != 0 || ::stat(folder.c_str(), &parent) != 0) return;
+  if ((parent.st_mode & S_ISVTX) == 0 || user == 0 || user == place.st_uid ||
+      user == parent.st_uid) {
+    return;
+  }
+  throw InvalidArgument(
+      "it belongs to another user, and in its folder only owners may replace what is theirs (the "
+      "sticky bit); give another destination: " +
+      path);
+}
+
+}  // namespace
+
 PackFolder::PackFolder(std::string destination, const std::string& key, bool overwrite)
-    : destination_(io::normalize(destination)), partial_(destination_ + ".partial") {
+    : destination_(io::normalize(destination)), partial_(destination_ + kPartial) {
   constexpr int kMostTries = 100;  // a file system may give an open file another number each time
   for (int tries = 0; tries < kMostTries; ++tries) {
     look(key, overwrite);
@@ -202,7 +312,7 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   }
   const Found found = what_is_there(destination_, kContentsName);
   if (found == Found::kOurs) {
-    const auto there = key_there(overwrite);
+    const auto there = key_there(destination_, overwrite);
     complete_ = !overwrite && there == key;
     replaces_ = !complete_;
     if (replaces_ && !overwrite) {
@@ -218,38 +328,24 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   if (!complete_) check_place();
 }
 
-/// Of the pack that has the name; nothing where it is to be replaced and cannot be read.
-std::optional<std::string> PackFolder::key_there(bool overwrite) const {
-  try {
-    return PackContents::load(io::FileStore(), destination_).key;
-  } catch (const Error& error) {
-    if (overwrite && looks_like_pack()) return std::nullopt;
-    throw InvalidArgument(
-        std::string("there is something that cannot be read as a pack (overwrite it if it is one, "
-                    "or give another folder): ") +
-        error.what());
-  }
-}
-
-/// Nothing in the folder is of others.
-bool PackFolder::looks_like_pack() const {
-  const auto entries = io::FileStore().list(destination_);
-  return std::all_of(entries.begin(), entries.end(), [](const io::DirectoryEntry& entry) {
-    return entry.name == kContentsName || entry.name == kMarkerName ||
-           (entry.is_directory && (entry.name == "obs" || entry.name == "ms"));
-  });
-}
-
 /// What would keep the folder from getting its name in the end.
 void PackFolder::check_place() const {
+  const std::string folder = folder_of(destination_);
+  check_name_length(destination_, replaces_);
+  if (is_there(folder)) {
+    if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      fail("make a pack in the folder of the destination", folder, errno);
+    }
+    check_owner(destination_, folder);
+    check_owner(partial_, folder);
+  }
   struct stat place, parent;
   if (::lstat(destination_.c_str(), &place) != 0) return;  // nothing is there
   if (S_ISLNK(place.st_mode) && !replaces_) {
     throw InvalidArgument("the destination is a link; give the folder that it should lead to: " +
                           destination_);
   }
-  const std::string above = fs::path(destination_).parent_path().string();
-  if (::stat(above.empty() ? "." : above.c_str(), &parent) == 0 && place.st_dev != parent.st_dev) {
+  if (::stat(folder.c_str(), &parent) == 0 && place.st_dev != parent.st_dev) {
     throw InvalidArgument(
         "the destination is where a file system is mounted; give a folder in it: " + destination_);
   }
@@ -303,21 +399,42 @@ void PackFolder::leave() noexcept {
 
 void PackFolder::finish() {
   sync_path(partial_);
-  const std::string old = destination_ + ".replaced-" + std::to_string(::getpid());
-  if (replaces_ && ::rename(destination_.c_str(), old.c_str()) != 0) {
-    fail("replace", destination_, errno);
+  const std::string old = replaces_ && is_there(destination_) ? replace() : std::string();
+  if (old.empty()) give_name(partial_, destination_);
+  ::unlink(io::join(destination_, kMarkerName).c_str());
+  sync_path(folder_of(destination_));
+  // Looked at once more: something else may have come to the name just before it was taken away.
+  std::error_code ignored;
+  if (!old.empty() && holds_pack(old)) fs::remove_all(old, ignored);
+  complete_ = true;
+}
+
+/// Where the pack that was there is now. There is one all the time, where the file system can
+/// exchange names. Another packer may begin at any moment: it must not find the old one as begun,
+/// so the new one leaves its name first.
+std::string PackFolder::replace() {
+  if (!holds_pack(destination_)) {
+    throw InvalidArgument("something that is no pack came to the destination meanwhile: " +
+                          destination_);
   }
+  if (is_folder(destination_)) {
+    const std::string beside = free_name(destination_, ".new-");
+    give_name(partial_, beside);
+    if (exchange_names(beside, destination_)) {
+      const std::string old = free_name(destination_, kReplaced);
+      return ::rename(beside.c_str(), old.c_str()) == 0 ? old : beside;
+    }
+    if (::rename(beside.c_str(), partial_.c_str()) != 0)
+      fail("name (the pack is whole)", beside, errno);
+  }
+  const std::string old = free_name(destination_, kReplaced);
+  give_name(destination_, old);
   if (::rename(partial_.c_str(), destination_.c_str()) != 0) {
     const int error = errno;
-    if (replaces_) static_cast<void>(::rename(old.c_str(), destination_.c_str()));
+    static_cast<void>(::rename(old.c_str(), destination_.c_str()));
     fail("name", destination_, error);
   }
-  ::unlink(io::join(destination_, kMarkerName).c_str());
-  const auto parent = fs::path(destination_).parent_path();
-  sync_path(parent.empty() ? "." : parent.string());
-  std::error_code ignored;
-  if (replaces_) fs::remove_all(old, ignored);
-  complete_ = true;
+  return old;
 }
 
 PackFolder::~PackFolder() {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "format/pack/checked_store.h"
 #include "io/store.h"
 
 // The folder that a pack is built in, and its way to the name of the pack.
@@ -30,15 +30,15 @@ class PackFolder {
   const std::string& path() const noexcept { return partial_; }
   const std::string& destination() const noexcept { return destination_; }
 
-  /// The folder gets the name of the pack, in the stead of the pack that may have it.
+  /// The folder gets the name of the pack, in the stead of the pack that may have it. Whoever opens
+  /// that name meanwhile finds one or the other, where the file system can exchange names.
   void finish();
 
  private:
   void look(const std::string& key, bool overwrite);
-  std::optional<std::string> key_there(bool overwrite) const;
-  bool looks_like_pack() const;
   void check_place() const;
   void leave() noexcept;
+  std::string replace();
   bool lock(const std::string& key);  // false where the folder became the pack meanwhile
 
   std::string destination_;
@@ -55,7 +55,8 @@ void make_folder(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);
 
 /// Copies what lies below a folder of any store; files that are there with the same size are kept.
-/// Commits first: a fragment that is committed by then is whole.
-void copy_tree(const io::Store& store, const std::string& from, const std::string& to);
+/// Commits first: a fragment that is committed by then is whole. Returns what was copied, by path
+/// below the folder.
+FileSums copy_tree(const io::Store& store, const std::string& from, const std::string& to);
 
 }  // namespace penstock::format::pack

@@ -216,7 +216,15 @@ class Packer::Impl {
     return contents_.measurements.emplace_back(PackedMeasurement{name, {}});
   }
 
+  /// Of a pack what is damaged must not get a checksum that fits it.
+  io::StorePtr tables_of_source() const {
+    const std::string folder = io::normalize(source_.uri());
+    if (!store_->exists(io::join(folder, kContentsName))) return store_;
+    return checked_store(store_, folder, PackContents::load(*store_, folder).tables);
+  }
+
   void copy_tables() {
+    tables_ = tables_of_source();
     copy_table(source_.obs(), obs_path(folder_->path()));
     for (const PlannedLayer& layer : layers_) {
       copy_table(source_.var(layer.measurement), var_path(folder_->path(), layer.measurement));
@@ -224,8 +232,11 @@ class Packer::Impl {
   }
 
   /// What is written meanwhile may be copied, but not all of it, and X has none of it.
-  void copy_table(const DataFrame& table, const std::string& path) const {
-    copy_tree(*store_, table.uri(), path);
+  void copy_table(const DataFrame& table, const std::string& path) {
+    const std::string place = path.substr(folder_->path().size() + 1);
+    for (const auto& [file, sum] : copy_tree(*tables_, table.uri(), path)) {
+      contents_.tables[io::join(place, file)] = sum;
+    }
     using format::tiledb::ArrayDirectory;
     const auto copy =
         ArrayDirectory::load(std::make_shared<const io::FileStore>(), path, time_range());
@@ -244,6 +255,7 @@ class Packer::Impl {
   Experiment source_;
   PackOptions options_;
   io::StorePtr store_;
+  io::StorePtr tables_;  ///< of the source, checked where it is a pack
   std::vector<PlannedLayer> layers_;
   RowSelection rows_;
   PackContents contents_;

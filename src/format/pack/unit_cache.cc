@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "format/pack/pack_folder.h"
 #include "format/pack/row_record.h"
+#include "format/pack/shared_mode.h"
 #include "io/file_store.h"
 #include "kernel/pack_row.h"
 
@@ -182,10 +182,12 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
   std::shared_ptr<const RowFile> file;
   for (int tries = 1;; ++tries) {
     try {
-      make_folder(folder);
+      make_shared_folder(folder_->path(), folder);
       RowFileWriter writer(written, facts, false);
       rows.append_to(writer);
-      if (!folder_->publish(written, path, writer.finish())) return;
+      const uint64_t bytes = writer.finish();
+      share_file(folder_->path(), written);
+      if (!folder_->publish(written, path, bytes)) return;
       break;
     } catch (const IoError&) {
       // Whoever removes a unit's last file takes its folder along, also one that is empty yet. With

@@ -61,6 +61,12 @@ struct Task {
 
 }  // namespace
 
+double back_off_seconds(int attempts, std::mt19937_64& random) {
+  const double doubled = kFirstDelaySeconds * static_cast<double>(1 << std::min(attempts - 1, 10));
+  const double ceiling = std::min(kLongestDelaySeconds, doubled);
+  return std::uniform_real_distribution<double>(0, ceiling)(random);
+}
+
 class HttpEngine::Loop {
  public:
   explicit Loop(const HttpOptions& options) : options_(options) {
@@ -286,11 +292,9 @@ class HttpEngine::Loop {
   }
 
   void retry(Task& task, const Verdict& verdict) {
-    const double ceiling =
-        std::min(kLongestDelaySeconds,
-                 kFirstDelaySeconds * static_cast<double>(1 << std::min(task.attempts - 1, 10)));
-    double delay = std::uniform_real_distribution<double>(0, ceiling)(random_);
-    delay = std::max(delay, std::min(verdict.after_seconds, options_.longest_retry_after_seconds));
+    const double delay =
+        std::max(back_off_seconds(task.attempts, random_),
+                 std::min(verdict.after_seconds, options_.longest_retry_after_seconds));
     const auto now = Clock::now();
     const auto last = task.first_attempt + seconds(options_.retry_timeout_seconds);
     if (task.attempts >= options_.max_attempts || now + seconds(delay) > last) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 
@@ -32,6 +33,11 @@ struct HttpOptions {
   int max_attempts = 8;
   double longest_retry_after_seconds = 30;
 };
+
+/// How long to wait after so many attempts: anything up to a ceiling, which is 0.1 s after the
+/// first attempt, doubles with each and ends at 10 s, so that clients that failed together do not
+/// come again together.
+double back_off_seconds(int attempts, std::mt19937_64& random);
 
 /// What becomes of an attempt.
 struct Verdict {

@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <random>
+#include <set>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/http/range_transfer.h"
@@ -167,6 +171,74 @@ TEST(HttpEngine, AttemptsComeSlowerAndSlowerUntilTheirTimeIsOver) {
   EXPECT_NE(said.find("500 Internal Server Error, after "), std::string::npos) << said;
   // Without back-off hundreds. With it a 25th would need delays that are all next to nothing.
   EXPECT_LT(transfer.attempts, 25);
+}
+
+TEST(HttpEngine, BackOffIsAnythingUpToACeilingThatDoubles) {
+  std::mt19937_64 random(1);
+  for (const auto& [attempts, ceiling] : std::vector<std::pair<int, double>>{
+           {1, 0.1}, {2, 0.2}, {3, 0.4}, {7, 6.4}, {8, 10}, {40, 10}, {100'000, 10}}) {
+    double least = ceiling, most = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const double delay = back_off_seconds(attempts, random);
+      least = std::min(least, delay);
+      most = std::max(most, delay);
+    }
+    EXPECT_GE(least, 0) << attempts;
+    EXPECT_LT(least, ceiling * 0.05) << attempts;
+    EXPECT_GT(most, ceiling * 0.95) << attempts;
+    EXPECT_LE(most, ceiling) << attempts;
+  }
+}
+
+/// The pauses between an answer and the next attempt.
+class Paused final : public Transfer {
+ public:
+  explicit Paused(std::string url) : url_(std::move(url)) {}
+
+  HttpRequest prepare() override {
+    if (answered_ != Clock::time_point()) pauses.push_back(Clock::now() - answered_);
+    HttpRequest request;
+    request.url = url_;
+    return request;
+  }
+  Verdict judge(const HttpResponse& response) override {
+    answered_ = Clock::now();
+    Verdict verdict;
+    retry_later(response, verdict);
+    return verdict;
+  }
+  std::string place() const override { return url_; }
+
+  std::vector<Clock::duration> pauses;
+
+ private:
+  const std::string url_;
+  Clock::time_point answered_;
+};
+
+TEST(HttpEngine, ClientsThatFailTogetherDoNotComeAgainTogether) {
+  LoopbackServer server;
+  server.set_before([](const Request&, int) { return status("500 Internal Server Error"); });
+  HttpOptions options;
+  options.max_attempts = 5;
+  constexpr size_t kClients = 4;
+  std::vector<Paused> transfers(kClients, Paused(server.url() + "/x"));
+  std::vector<std::thread> clients;
+  for (Paused& transfer : transfers) {
+    clients.emplace_back([&] {
+      HttpEngine engine(options);
+      EXPECT_NE(message_of(engine, transfer).find("after 5 attempts"), std::string::npos);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  std::set<int64_t> sums;  // in steps of 5 ms
+  for (const Paused& transfer : transfers) {
+    ASSERT_EQ(transfer.pauses.size(), 4U);
+    Clock::duration sum{};
+    for (const auto pause : transfer.pauses) sum += pause;
+    sums.insert(sum / std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(sums.size(), 1U);  // of four out of 0 to 1.5 s
 }
 
 TEST(HttpEngine, RedirectsAreNoAttempts) {

@@ -123,6 +123,35 @@ TEST_F(HttpFaults, WhatStaysIsAnIoErrorInTime) {
   }
 }
 
+TEST_F(HttpFaults, WhatStaysIsAnIoErrorWithinRetryTimeout) {
+  // 14 attempts take 31 s and more in nearly all cases: it is the time that ends them.
+  const auto store = open({{"max_attempts", "14"}, {"retry_timeout", "2"}});
+  for (const auto& [name, answer] : kFaults) {
+    fault(1 << 30, answer);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string said = message([&] { read(*store, 5, 10); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2 + 8)) << name;
+    EXPECT_NE(said.find(" attempts in "), std::string::npos) << said;
+    EXPECT_EQ(said.find("after 14 attempts"), std::string::npos) << said;
+    EXPECT_NE(said.find("/d/x, bytes 5 to 14"), std::string::npos) << said;
+  }
+}
+
+TEST_F(HttpFaults, AServerThatStallsIsAnIoErrorWithinRetryAndStallTimeout) {
+  const auto store =
+      open({{"max_attempts", "1000"}, {"retry_timeout", "2"}, {"stall_timeout", "1"}});
+  server_.set_before([&](const Request& request, int) {
+    if (header(request, "range").empty()) return Answer{};
+    return Answer{
+        "HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\nContent-Range: bytes 5-14/100000",
+        "abc", false};
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string said = message([&] { read(*store, 5, 10); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2 + 1 + 8));
+  EXPECT_NE(said.find("stalled"), std::string::npos) << said;
+}
+
 TEST_F(HttpFaults, RefusalsAreNotTriedAgain) {
   const auto store = open();
   fault(1 << 30, [](const Request&) { return status("403 Forbidden"); });

@@ -177,6 +177,22 @@ void never_end(LoopbackServer& server) {
   });
 }
 
+TEST(HostileListing, OneOfEverNewKeysEnds) {
+  const std::string padding(8 << 20, ' ');  // without it, it is the same with a million keys
+  LoopbackServer server;
+  server.set_before([&](const Request&, int number) {
+    const std::string name = "exp/" + std::to_string(number);
+    return number > 40 ? page("")
+                       : page(padding + (number % 2 == 0 ? prefix(name + "/") : contents(name)),
+                              std::to_string(number));
+  });
+  const auto store = s3_store(server);
+  const auto said = message<IoError>([&] { store->list("s3://b/exp"); });
+  EXPECT_NE(said.find("after 256 MiB, half a million names"), std::string::npos) << said;
+  EXPECT_NE(said.find("listing of s3://b/exp"), std::string::npos) << said;
+  EXPECT_LE(server.requests(), 33);
+}
+
 TEST(HostileListing, AnInterruptIsSeenBetweenQuickAnswers) {
   LoopbackServer server;
   never_end(server);

@@ -21,6 +21,17 @@ constexpr auto kRefreshBefore = std::chrono::minutes(5);
 constexpr const char* kContainerHost = "http://169.254.170.2";
 constexpr const char* kInstanceHost = "http://169.254.169.254";
 
+/// The way to keys that is set up and that only botocore goes; empty where there is none.
+std::string what_needs_botocore(const ConfigSection& profile) {
+  if (profile.contains("sso_session") || profile.contains("sso_start_url")) return "SSO";
+  if (profile.contains("web_identity_token_file") ||
+      !environment_text("AWS_WEB_IDENTITY_TOKEN_FILE").empty()) {
+    return "a web identity";
+  }
+  if (profile.contains("role_arn")) return "a role";
+  return profile.contains("credential_process") ? "credential_process" : "";
+}
+
 HttpOptions metadata_patience() {
   HttpOptions options;
   options.connect_timeout_seconds = 1;
@@ -171,6 +182,7 @@ S3Key S3CredentialChain::get() {
     check_characters(found->key);
     keys = std::move(found);
   } else if (!keys || *keys->end <= now) {
+    check_fallback();
     throw IoError(
         "no credentials for S3; give storage_options={\"anonymous\": True} for a public bucket, or "
         "access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -197,6 +209,16 @@ bool S3CredentialChain::renew(const S3Key& refused) {
   return true;
 }
 
+/// What is configured may need somebody else, who is not there.
+void S3CredentialChain::check_fallback() const {
+  if (options_.fallback) return;
+  const std::string name = profile_name(options_.profile);
+  const std::string what = what_needs_botocore(load_profile(name));
+  if (what.empty()) return;
+  throw IoError("no credentials for S3: " + what + " (profile \"" + name +
+                "\") needs botocore, which is not there: pip install 'penstock[s3]'");
+}
+
 std::optional<S3Credentials> S3CredentialChain::find() {
   const S3Key& given = options_.given;
   if (!given.access_key_id.empty()) return S3Credentials{given, std::nullopt};
@@ -207,11 +229,7 @@ std::optional<S3Credentials> S3CredentialChain::find() {
     if (found) return found;
   }
   const ConfigSection profile = load_profile(profile_name(options_.profile));
-  const bool for_botocore = profile.contains("sso_session") || profile.contains("sso_start_url") ||
-                            profile.contains("role_arn") ||
-                            profile.contains("credential_process") ||
-                            !environment_text("AWS_WEB_IDENTITY_TOKEN_FILE").empty();
-  if (for_botocore) {
+  if (!what_needs_botocore(profile).empty()) {
     if (auto found = from_fallback()) return found;
   }
   if (auto found =

@@ -52,6 +52,7 @@ class S3CredentialChain {
   std::optional<S3Credentials> from_container();
   std::optional<S3Credentials> from_instance();
   std::optional<S3Credentials> from_fallback();
+  void check_fallback() const;
 
   struct Held {
     std::mutex mutex;

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kScheme = "s3://";
 constexpr const char* kDefaultRegion = "us-east-1";
 constexpr int kMaxEmptyPages = 100;
+/// Of the pages of one listing, which takes a few times that in memory.
+constexpr uint64_t kMaxListingBytes = uint64_t{256} << 20;
 
 std::string first_of(std::initializer_list<std::string> texts) {
   for (const std::string& text : texts) {
@@ -234,6 +236,7 @@ class S3List final : public Transfer {
       return failed(std::make_exception_ptr(CorruptData(error.what() + (", " + place()))));
     }
     token_ = page_.continuation_token;
+    received_ += response.text.size();
     return expect_end();
   }
 
@@ -249,6 +252,10 @@ class S3List final : public Transfer {
       fault = "the listing goes round: a continuation token came a second time";
     } else if (page_.truncated && empty_pages_ >= kMaxEmptyPages) {
       fault = "the listing goes on after " + std::to_string(empty_pages_) + " pages without a key";
+    } else if (page_.truncated && received_ >= kMaxListingBytes) {
+      fault =
+          "the listing goes on after 256 MiB, half a million names or more in one folder (an array "
+          "with so many fragments can be consolidated)";
     }
     return fault.empty() ? Verdict()
                          : failed(std::make_exception_ptr(IoError(fault + ": " + place())));
@@ -260,6 +267,7 @@ class S3List final : public Transfer {
   std::string token_;
   std::set<std::string> seen_;  ///< tokens
   int empty_pages_ = 0;         ///< in a row
+  uint64_t received_ = 0;       ///< bytes of all pages
   ListPage page_;
 };
 

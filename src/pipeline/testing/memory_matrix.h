@@ -38,6 +38,7 @@ struct MemoryMatrixOptions {
   uint32_t stored_every = 1;     ///< the other rows have no cells
   uint32_t giant_row_every = 0;  ///< every n-th row is full
   uint64_t unit_bytes = 1000;    ///< in_flight_bytes of each unit
+  uint64_t fetched_bytes = 0;    ///< of each unit of a remote store; 0: it is none
   Fault fault = Fault::kNone;
   int fault_after = 0;  ///< calls that go well before
   uint32_t fetch_microseconds = 0;
@@ -213,6 +214,10 @@ class MemoryReader : public format::MatrixReader,
     if (unit >= matrix_->units().size()) throw Internal("test source: no such unit");
     return matrix_->options().unit_bytes;
   }
+  uint64_t fetched_bytes(uint32_t unit) const override {
+    return remote() ? matrix_->options().fetched_bytes : in_flight_bytes(unit);
+  }
+  bool remote() const override { return matrix_->options().fetched_bytes != 0; }
   double packed_bytes_per_cell() const override {
     const double share = static_cast<double>(columns_.size()) /
                          static_cast<double>(std::max<int64_t>(1, matrix_->options().columns));

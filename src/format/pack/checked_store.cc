@@ -1,0 +1,99 @@
+#include "format/pack/checked_store.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/checksum.h"
+#include "base/lazy.h"
+
+namespace penstock::format::pack {
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
+class CheckedStore final : public io::Store {
+ public:
+  CheckedStore(io::StorePtr store, const std::string& folder, const FileSums& sums)
+      : store_(std::move(store)) {
+    for (const auto& [path, sum] : sums) files_[io::join(folder, path)].sum = sum;
+  }
+
+  std::vector<io::DirectoryEntry> list(const std::string& directory) const override {
+    return store_->list(directory);
+  }
+  bool exists(const std::string& path) const override { return store_->exists(path); }
+  bool is_directory(const std::string& path) const override { return store_->is_directory(path); }
+  uint64_t size_bytes(const std::string& path) const override { return store_->size_bytes(path); }
+  void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override {
+    check(path);
+    store_->read(path, offset, out);
+  }
+  void read_many(std::span<const io::ReadRequest> reads) const override {
+    for (const io::ReadRequest& read : reads) check(read.path);
+    store_->read_many(reads);
+  }
+  io::StoreTraits traits() const override { return store_->traits(); }
+  bool will_open(const std::string& directory) const override {
+    return store_->will_open(directory);
+  }
+  void will_read(std::span<const io::ObjectRange> ranges) const override {
+    store_->will_read(ranges);
+  }
+
+ private:
+  struct File {
+    FileSum sum;
+    Lazy<bool> checked;
+  };
+
+  void check(const std::string& path) const {
+    const auto file = files_.find(path);
+    if (file == files_.end()) {
+      if (!store_->exists(path)) return;  // reading it says so
+      throw CorruptData(
+          "a file that the pack does not know (it was written to, or replaced since "
+          "it was opened: open it again): " +
+          path);
+    }
+    file->second.checked.get([&] {
+      const FileSum found = sum_of(*store_, path);
+      const FileSum& wanted = file->second.sum;
+      if (found.bytes != wanted.bytes || found.crc32c != wanted.crc32c) {
+        throw CorruptData("a file of the pack is damaged (" +
+                          (found.bytes == wanted.bytes
+                               ? std::string("its checksum does not fit it")
+                               : "it has " + std::to_string(found.bytes) + " of " +
+                                     std::to_string(wanted.bytes) + " bytes") +
+                          "); pack the experiment again (overwrite): " + path);
+      }
+      return true;
+    });
+  }
+
+  io::StorePtr store_;
+  std::map<std::string, File> files_;
+};
+
+}  // namespace
+
+io::StorePtr checked_store(io::StorePtr store, const std::string& folder, const FileSums& sums) {
+  if (sums.empty() || store->traits().remote) return store;
+  return std::make_shared<const CheckedStore>(std::move(store), folder, sums);
+}
+
+FileSum sum_of(const io::Store& store, const std::string& path) {
+  FileSum sum{store.size_bytes(path), 0};
+  Buffer piece;
+  for (uint64_t done = 0; done < sum.bytes; done += piece.size()) {
+    piece.resize_discard(std::min(kPieceBytes, sum.bytes - done));
+    store.read(path, done, piece.span());
+    sum.crc32c = crc32c(piece.span(), sum.crc32c);
+  }
+  return sum;
+}
+
+}  // namespace penstock::format::pack

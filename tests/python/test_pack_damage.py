@@ -1,0 +1,142 @@
+"""Packs whose contents or tables are not what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import penstock as ps
+import pytest
+from packed_experiments import (
+    entries,
+    same_bits,
+    write_growing,
+    write_random,
+)
+
+tiledbsoma = pytest.importorskip("tiledbsoma")
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Path:
+    return write_growing(tmp_path / "growing")
+
+
+def test_rows_of_obs_that_no_row_file_has(growing: Path, tmp_path: Path) -> None:
+    """Only damage brings them: they are no empty cells."""
+    _, ids = write_random(tmp_path / "gaps", 2)
+    gap = next(row for row in range(int(ids[0]), 700) if row not in ids)
+    assert gap < ids[-1]
+    for source, rows in [(tmp_path / "gaps", [gap]), (growing, np.arange(3_000, 3_004))]:
+        path = tmp_path / "pack"
+        ps.pack(source, path, overwrite=True)
+        with tiledbsoma.open(str(path / "obs"), "w") as obs:
+            obs.write(pa.table({"soma_joinid": rows}))
+        with pytest.raises(ps.CorruptData, match="a file that the pack does not know"):
+            entries(path)
+        without_sums(path)
+        with pytest.raises(ps.CorruptData, match=rf"row {rows[0]} of obs is in no row file.*again"):
+            entries(path)
+
+
+def test_a_flipped_bit_of_obs_and_var_is_seen(growing: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pack"
+    expected = entries(ps.pack(growing, path))
+    tables = json.loads((path / "pack.json").read_text())["tables"]
+    files = [each for each in path.rglob("*") if each.is_file() and each.suffix != ".rows"]
+    there = {str(each.relative_to(path)): each.stat().st_size for each in files}
+    assert {name: size for name, (size, _) in tables.items()} | {
+        "pack.json": (path / "pack.json").stat().st_size
+    } == there
+    rng = random.Random(4)
+    seen = 0
+    for name in tables:
+        whole = (path / name).read_bytes()
+        if not whole:
+            continue
+        for damaged in (flipped(whole, rng), whole[:-1], whole + b"x"):
+            (path / name).write_bytes(damaged)
+            try:
+                packed = ps.open(path)
+                packed.obs.to_pandas(), packed.var("RNA").to_pandas()
+            except ps.CorruptData as error:
+                seen += 1
+                assert name in str(error)  # noqa: PT017
+                if len(damaged) == len(whole):
+                    assert "pack the experiment again" in str(error)  # noqa: PT017
+            else:  # what is not read may be anything
+                assert "__fragments" not in name or "__fragment_metadata" in name
+                same_bits(entries(path), expected)
+        (path / name).write_bytes(whole)
+    assert seen > 12
+    same_bits(entries(path), expected)
+
+
+def flipped(whole: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(whole))
+    return whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
+
+
+def without_sums(path: Path) -> None:
+    contents = json.loads((path / "pack.json").read_text())
+    del contents["tables"], contents["checksum"]
+    text = json.dumps(contents, indent=1, sort_keys=True, ensure_ascii=False)
+    contents["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    (path / "pack.json").write_text(json.dumps(contents))
+
+
+def test_a_damaged_table_gets_no_checksum_that_fits_it(growing: Path, tmp_path: Path) -> None:
+    """By packing the pack."""
+    path = tmp_path / "pack"
+    ps.pack(growing, path)
+    same_bits(entries(ps.pack(path, tmp_path / "again")), entries(path))
+    rng = random.Random(5)
+    files = (path / "obs" / "__fragments").rglob("*.tdb")
+    columns = [each for each in sorted(files) if "metadata" not in each.name]
+    assert columns
+    for column in columns:
+        whole = column.read_bytes()
+        column.write_bytes(flipped(whole, rng))
+        with pytest.raises(ps.CorruptData, match="checksum does not fit"):
+            ps.pack(path, tmp_path / "third")
+        column.write_bytes(whole)
+
+
+def test_a_pack_that_is_exchanged_after_it_was_opened(growing: Path, tmp_path: Path) -> None:
+    """Its obs is none of the other's."""
+    path = tmp_path / "pack"
+    ps.pack(growing, path)
+    opened = ps.open(path)
+    _, ids = write_random(tmp_path / "other", 3)
+    ps.pack(tmp_path / "other", path, overwrite=True)
+    with pytest.raises(ps.CorruptData, match="replaced since it was opened"):
+        opened.obs.to_pandas()
+    assert len(ps.open(path).obs) == len(ids)
+
+
+def test_packs_without_checksums_of_tables_are_read(growing: Path, tmp_path: Path) -> None:
+    """Those that were packed before there were any."""
+    path = tmp_path / "pack"
+    expected = entries(ps.pack(growing, path))
+    without_sums(path)
+    same_bits(entries(path), expected)
+    assert ps.pack(growing, path).n_obs == 3_000  # whole as it is
+
+
+def test_every_flipped_bit_of_the_contents_is_seen(growing: Path, tmp_path: Path) -> None:
+    ps.pack(growing, tmp_path / "pack", obs_query=ps.AxisQuery(coords=([3, 70, 71, 900],)))
+    contents = tmp_path / "pack" / "pack.json"
+    whole = contents.read_bytes()
+    rng = random.Random(2)
+    for place in range(len(whole) - 1):  # but of the line's end
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.randrange(8)
+        contents.write_bytes(damaged)
+        with pytest.raises((ps.CorruptData, ps.Unsupported), match=r"pack\.json"):
+            ps.open(tmp_path / "pack")
+    contents.write_bytes(whole)
+    assert ps.open(tmp_path / "pack").n_obs == 4
