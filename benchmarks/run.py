@@ -30,7 +30,7 @@ from report import write_report
 HERE = Path(__file__).resolve().parent
 
 
-def _child(request: Request, timeout: float) -> dict[str, Any]:
+def run_fresh(request: Request, timeout: float) -> dict[str, Any]:
     """Run one measurement in a fresh process; a failure comes back as {"error": …}."""
     try:
         done = subprocess.run(
@@ -97,7 +97,7 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, Any]:
                 max_seconds=options.max_seconds if peer else None,
                 cut_cells=method.io_batch_size or 65_536,
             )
-            answer = _child(request, options.timeout)
+            answer = run_fresh(request, options.timeout)
             problem = _check(answer, case, facts)
             if problem:
                 answer = {"error": f"wrong result: {problem}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+
+# TileDB takes settings from such names. Tables of tiledbsoma keep the buffers that they were read into, of a
+# GiB a column by default: with more of them in one mapping than there is memory a process cannot fork.
+os.environ["TILEDB_SOMA_INIT_BUFFER_BYTES"] = str(1 << 24)
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 

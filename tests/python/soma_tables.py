@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ def write_experiment(
     index_column_names: tuple[str, ...] = ("soma_joinid",),
     domain: list[tuple[object, object] | None] | None = None,
     platform_config: dict | None = None,
+    genes: Sequence[str] = ("a", "b"),
 ) -> str:
     """Write an experiment whose obs is `table`, in `pieces` fragments; returns its URI."""
     uri = str(path)
@@ -47,11 +49,10 @@ def write_experiment(
             "var",
             schema=pa.schema([("soma_joinid", pa.int64()), ("name", pa.large_string())]),
             index_column_names=["soma_joinid"],
-            domain=[(0, 1)],
+            domain=[(0, len(genes) - 1)],
         )
-        var.write(
-            pa.table({"soma_joinid": [0, 1], "name": pa.array(["a", "b"], pa.large_string())})
-        )
+        names = pa.array(genes, pa.large_string())
+        var.write(pa.table({"soma_joinid": range(len(genes)), "name": names}))
         var.close()
     return uri
 

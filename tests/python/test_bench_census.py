@@ -18,6 +18,7 @@ from conftest import Oracle
 from loopback_http import Handler, serving
 from penstock import CorruptData, InvalidArgument, IoError, NotFound, census
 from penstock.bench.target import COLLECTION
+from penstock.bench.worker.reach import storage_options, tiledb_config
 from penstock.census import find_release
 from penstock.cli import main
 
@@ -159,8 +160,75 @@ def test_a_slice_of_a_collection(
     chosen = ids[::-1][1:][1:3]
     assert row["total_n_rows"] == row["total_rows"] == int(sizes[chosen].sum())
     assert (row["census_version"], row["collection_id"]) == ("stable", COLLECTION)
-    assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", "-e", "1"]) == 1
-    assert "no dataset is of collection nobody" in capsys.readouterr().err
+    whole = ["bench", "data-loader", "-u", str(soma), "-g", "0", "-v", "50", "-d", "whole"]
+    assert main([*whole, "-c", COLLECTION]) == 0
+    assert main(whole) == 0
+    (ours, every) = pd.read_parquet("whole").to_dict("records")
+    assert ours["total_n_rows"] == int(sizes[ids[::-1][1:]].sum()) < every["total_n_rows"]
+    assert (ours["collection_id"], every["collection_id"]) == (COLLECTION, None)
+    assert every["total_n_rows"] == len(census_like.obs)
+    for more in ([], ["-e", "1"]):
+        assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", *more]) == 1
+        assert "no dataset is of collection nobody" in capsys.readouterr().err
+    assert main(["bench", "data-loader", str(census_like.path), "-c", COLLECTION]) == 1
+    assert "is looked up in a Census: give --census" in capsys.readouterr().err
     shutil.rmtree(soma / "census_info")
     assert main(["bench", "data-loader", "-u", str(soma), "-e", "1"]) == 1
     assert "tiledbsoma finds nothing that it can open at" in capsys.readouterr().err
+
+
+def test_a_public_bucket_needs_no_keys(
+    served: tuple[str, dict], census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """As the Census's: its name is enough for requests not to be signed, in every command."""
+    from remote_servers import bare_environment, s3_server, upload
+
+    bucket, release = "cellxgene-public", "2025-01-30/soma"
+    address, entries = served
+    entries["2023-12-15"] = {"soma": {"uri": f"s3://{bucket}/{release}", "s3_region": "us-west-2"}}
+    census = ["--census", "stable", "--directory", address]
+    monkeypatch.chdir(tmp_path)
+    with bare_environment(tmp_path), s3_server() as endpoint:
+        upload(endpoint, census_like.path, f"{release}/census_data/homo_sapiens", bucket)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        measured = ["-v", "50", "--sparse", "-d", "rows.parquet"]
+        assert main(["bench", "data-loader", *census, *measured]) == 0
+        (row,) = pd.read_parquet("rows.parquet").to_dict("records")
+        assert (row["status"], row["total_n_rows"]) == ("ok", len(census_like.obs))
+        assert row["n_nonzeros"] == census_like.X[:, :50].nnz
+        # What came over the network, which the kernel does not count.
+        assert row["bytes_read"] == json.loads(row["statistics"])["bytes_read"] > 10_000
+        assert pd.isna(row["disk_bytes_read"])
+        uri = f"s3://{bucket}/{release}/census_data/homo_sapiens"
+        assert main(["bench", "tune", uri, "--budgets", "256MiB", "--threads", "1", "--label",
+                     "cell_type", "-d", "tune.parquet"]) == 0  # fmt: skip
+        assert "storage_options={'anonymous': True}," in capsys.readouterr().out
+        assert main(["bench", "data-loader", f"s3://other/{release}", "-d", "none.parquet"]) == 1
+        assert "no credentials" in capsys.readouterr().err
+
+
+def test_how_tiledbsoma_reaches_a_bucket() -> None:
+    anonymous, region = "vfs.s3.no_sign_request", "vfs.s3.region"
+    assert tiledb_config("s3://cellxgene-public/x", "eu-west-1") == {
+        anonymous: "true",
+        region: "eu-west-1",
+    }
+    assert tiledb_config("s3://other/x") == tiledb_config("/folder") == {}
+    assert tiledb_config("s3://b/x", None, "http://127.0.0.1:9")[anonymous] == "true"
+    assert storage_options("s3://other/x") is storage_options("/folder", "eu-west-1") is None
+    assert storage_options("s3://other/x", "eu-west-1") == {"region": "eu-west-1"}
+
+
+def test_buffer_sizes_and_region_reach_tiledbsoma(census_like: Oracle) -> None:
+    from penstock.bench.worker.loaders.soma import open_experiment
+    from penstock.bench.worker.request import Work
+
+    work = Work(
+        str(census_like.path), py_buffer_size=3 << 20, soma_buffer_size=5 << 20, region="eu-west-1"
+    )
+    with open_experiment(work) as experiment:
+        config = experiment.context.tiledb_config
+    assert int(config["py.init_buffer_bytes"]) == 3 << 20
+    assert int(config["soma.init_buffer_bytes"]) == 5 << 20
+    assert config["vfs.s3.region"] == "eu-west-1"

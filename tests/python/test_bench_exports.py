@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from conftest import Oracle
@@ -21,6 +22,7 @@ from penstock.bench.methods import METHODS
 from penstock.bench.peers import interpreter
 from penstock.bench.sources import Sources
 from penstock.bench.target import Target
+from penstock.cli import main
 
 
 def check(adata: anndata.AnnData, oracle: Oracle, rows: np.ndarray, n_vars: int) -> None:
@@ -72,15 +74,33 @@ def test_annbatch_reads_its_collection(census_like: Oracle, tmp_path: Path) -> N
     write_h5ad(Cells(str(census_like.path)), tmp_path / "cells.h5ad")
     write_annbatch(tmp_path / "cells.h5ad", tmp_path / "cells.zarr")
     code = (
-        "import annbatch, sys\n"
+        "import annbatch, sys, numpy as np\n"
         "c = annbatch.DatasetCollection(sys.argv[1], mode='r')\n"
         "l = annbatch.Loader(batch_size=64, shuffle=True, preload_to_gpu=False).use_collection(c)\n"
-        "print(sum(b['X'].shape[0] for b in l), sum(b['X'].nnz for b in l))\n"
+        "for b in l:\n"
+        "    for i, n, s in zip(b['obs']['soma_joinid'], np.diff(b['X'].indptr), np.ravel(b['X'].sum(axis=1))):\n"
+        "        print(int(i), int(n), float(s))\n"
     )
     done = subprocess.run(
         [python, "-c", code, str(tmp_path / "cells.zarr")], capture_output=True, text=True
     )
-    assert done.stdout.split() == ["6000", str(census_like.X.nnz)], done.stderr
+    assert done.returncode == 0, done.stderr
+    rows = {int(i): (int(n), float(s)) for i, n, s in map(str.split, done.stdout.splitlines())}
+    counts, sums = np.diff(census_like.X.indptr), census_like.X.sum(axis=1)
+    joinids = census_like.obs["soma_joinid"]
+    assert rows == {i: (counts[i], sums[i]) for i in joinids}
+
+
+def test_of_a_given_file_the_first_genes_are_taken(census_like: Oracle, tmp_path: Path) -> None:
+    file, found = tmp_path / "cells.h5ad", tmp_path / "rows"
+    write_h5ad(Cells(str(census_like.path)), file)
+    arguments = ["bench", "compare", census_like.path, "-m", "penstock,AnnLoader", "--h5ad", file]
+    arguments += ["-v", 50, "-R", 1, "-d", found]
+    assert main([str(each) for each in arguments]) == 0
+    rows = pd.read_parquet(found)
+    assert rows["status"].tolist() == ["ok", "ok"]
+    assert rows["n_cols"].tolist() == [50, 50]
+    assert rows["n_nonzeros"].tolist() == [census_like.X[:, :50].nnz] * 2
 
 
 def test_exports_are_made_once_and_again_when_the_source_changes(
@@ -135,7 +155,7 @@ def test_peers_that_no_python_here_can_run(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(peers, "_version", lambda python: (3, 9))
     monkeypatch.setattr(peers, "_unlisted", list)
     said: list[str] = []
-    assert peers.install(peers.PEERS["annbatch"], said.append) is False
+    assert peers.install(peers.PEERS["annbatch"], said.append) is None
     assert said == [
         "annbatch: left out, it needs a Python from 3.12 to 3.13, on the PATH or of pyenv or uv"
     ]

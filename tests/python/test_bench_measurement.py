@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import penstock.bench
+import own_loader
+import penstock
 import pytest
 from conftest import Oracle
 from penstock.bench import measured_process, page_cache, tree_memory
@@ -19,8 +20,6 @@ from penstock.bench.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
 from penstock.bench.worker.main import is_out_of_memory
 from penstock.bench.worker.request import Request, Work
-
-LOADERS = Path(penstock.bench.__file__).parent / "worker" / "loaders"
 
 
 def request(oracle: Oracle, **more) -> Request:
@@ -132,19 +131,7 @@ def open(variant, work):
 @pytest.fixture
 def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that has the loader above."""
-    package = tmp_path / "penstock"
-    (package / "bench").mkdir(parents=True)
-    (package / "bench" / "__init__.py").write_text("")
-    worker = package / "bench" / "worker"
-    worker.mkdir()
-    for file in LOADERS.parent.glob("*.py"):
-        (worker / file.name).write_text(file.read_text())
-    (worker / "loaders").mkdir()
-    (worker / "loaders" / "__init__.py").write_text("")
-    (worker / "loaders" / "stubborn.py").write_text(_STUBBORN)
-    monkeypatch.setattr(
-        measured_process, "__file__", str(package / "bench" / "measured_process.py")
-    )
+    own_loader.install(_STUBBORN, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

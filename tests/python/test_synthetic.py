@@ -18,7 +18,7 @@ sparse = pytest.importorskip("scipy.sparse")
 pa = pytest.importorskip("pyarrow")
 
 from penstock import synthetic  # noqa: E402
-from penstock.synthetic import counts, experiment, x_writer  # noqa: E402
+from penstock.synthetic import counts, disk_space, experiment, x_writer  # noqa: E402
 from penstock.synthetic import population as population_module  # noqa: E402
 from penstock.synthetic.axes import AxisStatistics, obs_tables  # noqa: E402
 from penstock.synthetic.population import Population, invent_population  # noqa: E402
@@ -257,7 +257,7 @@ def test_a_disk_too_small_is_found_before_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")(10**9, 10**9 - 1000, 1000)
-    monkeypatch.setattr(experiment.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(OSError, match=r"GB needed, 0\.00 GB free") as caught:
         synthetic.make_experiment(tmp_path / "made", **SMALL)
     assert caught.value.errno == errno.ENOSPC

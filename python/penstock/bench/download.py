@@ -20,6 +20,7 @@ from ..synthetic.census_layout import (
     X_CONFIG,
 )
 from ..synthetic.counts import Band
+from ..synthetic.disk_space import told_when_full
 from ..synthetic.replacing import check_replaceable, remove_replaced
 from ..synthetic.x_writer import write_bands
 from .target import Target, soma_open
@@ -44,10 +45,9 @@ def download(
         The folder is the source, lies in it or holds it.
     Unsupported
         A value is none that float32 holds.
+    OSError
+        With ``errno.ENOSPC`` when the disk fills up.
     """
-    import pyarrow as pa
-    import tiledbsoma
-
     check_replaceable(folder, overwrite)
     _check_outside(folder, target)
     folder = folder.absolute()  # TileDB's working folder is that of its loading
@@ -55,33 +55,42 @@ def download(
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        with soma_open(target.uri, target.region) as source:
-            obs = source.obs.read(value_filter=target.obs_filter).concat()
-            var = source.ms[target.measurement].var.read(coords=(_genes(target),)).concat()
-            shape = source.ms[target.measurement].X[target.layer].shape
-        n_vars = shape[1] if target.n_vars is None else min(target.n_vars, shape[1])
-        say(f"{len(obs):,} cells, {len(var):,} genes")
-        with tiledbsoma.Experiment.create(str(partial)) as made:
-            measurement = made.add_new_collection("ms").add_new_collection(
-                target.measurement, tiledbsoma.Measurement
-            )
-            _write_axis(made, "obs", obs, OBS_CONFIG)
-            _write_axis(measurement, "var", var, VAR_CONFIG)
-            layers = measurement.add_new_collection("X")
-            last = int(np.max(obs["soma_joinid"].to_numpy(), initial=0))
-            layers.add_new_sparse_ndarray(
-                target.layer,
-                type=pa.float32(),
-                shape=(last + 1, n_vars),
-                platform_config=X_CONFIG,
-            ).close()
-        counted = _Counted(_bands(target))
-        uri = str(partial / "ms" / target.measurement / "X" / target.layer)
-        write_bands(uri, counted, os.cpu_count() or 1)
-        remove_replaced(folder)
-        partial.rename(folder)
+        with told_when_full(folder.parent):
+            counts = _write(target, partial, say)
+            remove_replaced(folder)
+            partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    return counts
+
+
+def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple[int, int]:
+    import pyarrow as pa
+    import tiledbsoma
+
+    with soma_open(target.uri, target.region) as source:
+        obs = source.obs.read(value_filter=target.obs_filter).concat()
+        var = source.ms[target.measurement].var.read(coords=(_genes(target),)).concat()
+        shape = source.ms[target.measurement].X[target.layer].shape
+    n_vars = shape[1] if target.n_vars is None else min(target.n_vars, shape[1])
+    say(f"{len(obs):,} cells, {len(var):,} genes")
+    with tiledbsoma.Experiment.create(str(partial)) as made:
+        measurement = made.add_new_collection("ms").add_new_collection(
+            target.measurement, tiledbsoma.Measurement
+        )
+        _write_axis(made, "obs", obs, OBS_CONFIG)
+        _write_axis(measurement, "var", var, VAR_CONFIG)
+        layers = measurement.add_new_collection("X")
+        last = int(np.max(obs["soma_joinid"].to_numpy(), initial=0))
+        layers.add_new_sparse_ndarray(
+            target.layer,
+            type=pa.float32(),
+            shape=(last + 1, n_vars),
+            platform_config=X_CONFIG,
+        ).close()
+    counted = _Counted(_bands(target))
+    uri = str(partial / "ms" / target.measurement / "X" / target.layer)
+    write_bands(uri, counted, os.cpu_count() or 1)
     return len(obs), counted.n_nonzeros
 
 
@@ -158,6 +167,7 @@ def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
         shard=False,
         sparse=True,
         dtype="float64",
+        storage_options=target.storage_options,
     )
     for x, obs in dataset:
         yield np.asarray(obs["soma_joinid"], np.int64), x

@@ -99,9 +99,15 @@ class _Server:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                if self._latency:
-                    await asyncio.sleep(self._latency)
-                await self._answer(_Request.parse(head), writer)
+                request = _Request.parse(head)
+                if request.key == _SENT:  # not of the bucket, so neither late nor slow
+                    body = str(self._sent).encode()
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+                    writer.write(body)
+                    await writer.drain()
+                    continue
+                await asyncio.sleep(self._latency)
+                await self._answer(request, writer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
@@ -110,8 +116,6 @@ class _Server:
     async def _answer(self, request: _Request, writer: asyncio.StreamWriter) -> None:
         if request.verb not in ("GET", "HEAD"):
             return await self._send(writer, request, 405, {}, _error("MethodNotAllowed"))
-        if request.key == _SENT:
-            return await self._send(writer, request, 200, {}, str(self._sent).encode())
         if request.key == "":
             body = b"" if request.verb == "HEAD" else self._listing(request.query)
             return await self._send(writer, request, 200, {"Content-Type": "application/xml"}, body)

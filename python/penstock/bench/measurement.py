@@ -14,6 +14,7 @@ from . import measured_process, page_cache
 from .columns import COLUMNS
 from .machine import machine_facts
 from .methods import Method
+from .worker.reach import is_remote
 from .worker.request import Request
 
 
@@ -144,6 +145,9 @@ def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any
     seconds, cells = row["epoch_seconds"] - row["gc"], row["total_n_rows"]
     row["epoch_cells_per_second"] = cells / seconds if seconds > 0 and cells else None
     row["max_mem"] = row["peak_uss"]
+    if is_remote(measurement.request.work.source):  # the kernel counts reading of files
+        row["bytes_read"] = answer["statistics"].get("bytes_read")
+        row["disk_bytes_read"] = None
     row["statistics"] = json.dumps(answer["statistics"])
     problem = wrong_result(measurement, answer)
     row["status"], row["error"], row["oom"] = ("wrong" if problem else "ok"), problem, False

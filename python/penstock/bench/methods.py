@@ -69,12 +69,22 @@ def parse_methods(text: str) -> list[Method]:
 
 def method_named(name: str) -> Method:
     """The method of this name, or the only one that begins so."""
-    if name in METHODS:
-        return METHODS[name]
+    return METHODS[name_among(name, list(METHODS))]
+
+
+def name_among(name: str, names: Sequence[str]) -> str:
+    """The name itself where it is one of them, or the only one that begins so.
+
+    Raises
+    ------
+    InvalidArgument
+        There is none, or there are several.
+    """
+    if name in names:
+        return name
     lowered = name.lower()
-    begins = [m for m in _ALL if name and m.name.lower().startswith(lowered)]
+    begins = [each for each in names if name and each.lower().startswith(lowered)]
     if len(begins) == 1:
         return begins[0]
-    known: Sequence[str] = [m.name for m in begins] or list(METHODS)
     problem = "begins several methods" if begins else "is no method"
-    raise InvalidArgument(f"{name!r} {problem}: {', '.join(known)}")
+    raise InvalidArgument(f"{name!r} {problem}: {', '.join(begins or names)}")

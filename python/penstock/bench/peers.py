@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidArgument
-from .methods import Method
+from .methods import METHODS, Method
 
 
 @dataclass(frozen=True)
@@ -100,20 +100,24 @@ def _can_import(python: str, modules: tuple[str, ...]) -> bool:
 
 
 def peer_named(name: str) -> Peer:
-    """The peer of this name.
+    """The peer of this name, or of the method of this name.
 
     Raises
     ------
     InvalidArgument
         There is none.
     """
-    if name not in PEERS:
+    method = METHODS.get(name)
+    module = name if method is None or method.peer is None else method.peer
+    if module not in PEERS:
         raise InvalidArgument(f"{name!r} is no peer: {', '.join(PEERS)}")
-    return PEERS[name]
+    return PEERS[module]
 
 
-def install(peer: Peer, say: Callable[[str], object]) -> bool:
-    """Make the peer's environment and install it by pip; False, with a line, where it cannot be.
+def install(peer: Peer, say: Callable[[str], object]) -> bool | None:
+    """Make the peer's environment and install it by pip; False, with a line, where that fails.
+
+    None, with a line, where no Python is here that it runs on.
 
     torch is what TORCH says (``torch==2.13.0``, a wheel), from TORCH_INDEX where that is set.
     """
@@ -123,7 +127,7 @@ def install(peer: Peer, say: Callable[[str], object]) -> bool:
         say(
             f"{peer.module}: left out, it needs a Python from {least} to {most}, on the PATH or of pyenv or uv"
         )
-        return False
+        return None
     target = environment_python(peer)
     say(f"{peer.module}: installing {', '.join(peer.requirements)} into {target.parents[1]}")
     _can_import.cache_clear()

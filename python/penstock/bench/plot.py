@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidArgument, Unsupported
 from .columns import COLUMNS
 from .dataset_slice import DatasetSlice
+from .methods import name_among
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,8 @@ def filtered(
 ) -> pd.DataFrame:
     """The rows that are to be drawn: measured ones, and of those what the filters keep.
 
-    `host` is a regular expression for the host's name, `since` a date or time in UTC.
+    `host` is a regular expression for the host's name, `since` a date or time in UTC; `methods` are
+    those that the rows have, by name or unique prefix.
 
     Raises
     ------
@@ -71,8 +73,9 @@ def filtered(
         if pd.isna(moment):
             raise InvalidArgument(f"--since must be a date or time, got {since!r}")
         left = left[pd.to_datetime(left["start_dt"], utc=True) >= moment]
-    if methods:
-        left = left[left["method"].isin(methods)]
+    if methods and "all" not in methods:
+        known = [str(name) for name in frame["method"].dropna().unique()]
+        left = left[left["method"].isin([name_among(name, known) for name in methods])]
     if left.empty:
         raise InvalidArgument(f"none of {len(frame)} measurements is left to draw")
     return left.reset_index(drop=True)

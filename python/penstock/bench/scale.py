@@ -26,6 +26,7 @@ from .worker.request import Request, Work
 AXES = ("cells", "genes", "density", "fragments", "threads", "processes")
 _RUNNING = ("threads", "processes")
 _NETWORKS = (1, 10, 25)  # Gbit/s
+_MOST = 10**9
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Cost:
     decode: float | None
     memory: float
     fairness: float = 1.0
+    left_out: str | None = None  # why there is no bound of decompression
 
     @property
     def rate(self) -> float:
@@ -78,10 +80,10 @@ class Cost:
 
     @property
     def bound(self) -> tuple[str, float]:
-        """What is nearest on a local disk with a warm cache: decode or memory bandwidth."""
+        """What is nearest on a local disk with a warm cache: zstd alone, or memory bandwidth."""
         bounds = {"memory bandwidth": self.memory}
         if self.decode is not None:
-            bounds["decode"] = self.decode
+            bounds["decompression"] = self.decode
         name = min(bounds, key=lambda each: bounds[each])
         return name, bounds[name]
 
@@ -105,7 +107,31 @@ def parse_axis(text: str) -> tuple[str, list[float]]:
         numbers = []
     if not numbers or min(numbers) <= 0 or not all(np.isfinite(numbers)):
         raise InvalidArgument(f"an axis has positive numbers, got {text!r}")
+    if axis != "density" and any(number % 1 for number in numbers):
+        raise InvalidArgument(f"the axis {axis} has whole numbers, got {text!r}")
+    if max(numbers) > _MOST:
+        raise InvalidArgument(f"an axis has numbers of at most {_MOST:,}, got {text!r}")
     return axis, numbers
+
+
+def parse_axes(texts: Sequence[str]) -> dict[str, list[float]]:
+    """Several of them.
+
+    Raises
+    ------
+    InvalidArgument
+        As `parse_axis`, or an axis comes twice.
+    """
+    axes: dict[str, list[float]] = {}
+    for text in texts:
+        axis, values = parse_axis(text)
+        if axis in axes:
+            together = ",".join(f"{value:.12g}" for value in [*axes[axis], *values])
+            raise InvalidArgument(
+                f"the axis {axis} is given twice: give its values together, as {axis}={together}"
+            )
+        axes[axis] = values
+    return axes
 
 
 def experiment(point: Point, say: Callable[[str], object]) -> Path:
@@ -117,13 +143,16 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
     path = cache_folder() / "scale" / name
     if not path.exists():
         say(f"making {json.dumps(made_of)}")
-        make_experiment(
-            path,
-            n_cells=point.cells,
-            n_genes=point.genes,
-            mean_genes_per_cell=point.density,
-            n_fragments=point.fragments,
-        )
+        try:
+            make_experiment(
+                path,
+                n_cells=point.cells,
+                n_genes=point.genes,
+                mean_genes_per_cell=point.density,
+                n_fragments=point.fragments,
+            )
+        except ValueError as error:
+            raise InvalidArgument(f"such an experiment cannot be made: {error}") from None
     return path
 
 
@@ -179,7 +208,13 @@ def in_processes(
     """The measurement by n processes at the same time, each all of the cells; n rows."""
     with ThreadPoolExecutor(n) as pool:
         runs = [
-            pool.submit(sweep.run, [with_labels(each, process=str(i))], results, command, say)
+            pool.submit(
+                sweep.run,
+                [with_labels(each, process=str(i), processes=str(n))],
+                results,
+                command,
+                say,
+            )
             for i in range(n)
         ]
         return [row for each in runs for row in each.result()]
@@ -196,12 +231,13 @@ def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]])
         together.setdefault(row["round"], []).append(float(row["epoch_seconds"]))
     seconds = median(max(each) / len(each) for each in together.values())
     nonzeros = good[0]["n_nonzeros"] / cells
+    decode, left_out = None, None
     try:
         decode = decode_bound.measure(
             path / "ms" / "RNA" / "X" / "raw", cells, point.threads * point.processes
         )
-    except PenstockError:
-        decode = None
+    except PenstockError as error:
+        left_out = str(error)
     return Cost(
         axis,
         point,
@@ -213,6 +249,7 @@ def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]])
         None if decode is None else decode.cells_per_second,
         memory_bound(nonzeros, point.threads * point.processes),
         median(min(each) / max(each) for each in together.values()),
+        left_out,
     )
 
 
@@ -269,6 +306,8 @@ def table(costs: Sequence[Cost]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
+    for why in dict.fromkeys(each.left_out for each in costs if each.left_out):
+        lines.append(f"- the bound of decompression is left out: {why}")
     for axis in dict.fromkeys(each.axis for each in costs):
         mine = [each for each in costs if each.axis == axis]
         values = [float(getattr(each.point, axis)) for each in mine]

@@ -52,7 +52,12 @@ class Sources:
             raise Unsupported(f"{method.name} is left out: {error}") from None
 
     def selection(self, method: Method) -> dict[str, Any]:
-        """Which cells and genes the method must select itself: of exports none, they have no others."""
+        """Which cells and genes the method must select itself: of our exports none, they have no others.
+
+        Of a given one its first genes. Which cells of it a filter of obs keeps, no method that reads
+        it knows: it comes out as a wrong result.
+        """
         if method.source in ("experiment", "pack"):
             return {"obs_filter": self.target.obs_filter, "n_vars": self.target.n_vars}
-        return {"obs_filter": None, "n_vars": None}
+        n_vars = self.target.n_vars if method.source in self.given else None
+        return {"obs_filter": None, "n_vars": n_vars}

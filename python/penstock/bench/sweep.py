@@ -91,9 +91,10 @@ def run(
         for row in mine:
             if on_row is not None:
                 on_row(each, row)
-            say(f"{each.label:32} {line(row)}")
         if results is not None:
             append(results, mine)
+        for row in mine:
+            say(f"{each.label:32} {line(row)}")
         rows += mine
     return rows
 
@@ -123,10 +124,11 @@ def line(row: Mapping[str, Any]) -> str:
     part = "" if row["whole_epoch"] else f" (the first {row['total_n_rows']:,} cells)"
     wrong = f"; WRONG: {row['error']}" if row["status"] == "wrong" else ""
     copied = f", copies {row['copy_seconds']:.2f} s" if row["device"] else ""
+    read = "-" if row["bytes_read"] is None else f"{row['bytes_read'] / 1e6:,.0f}"
     collected = f", gc {row['gc']:.2f} s" if row["gc_freq"] else ""
     return (
         f"{'-' if speed is None else f'{speed:,.0f}'} cells/s{part}, first batch "
         f"{row['first_batch_seconds']:.2f} s, epoch {row['epoch_seconds']:.2f} s{collected}{copied}, "
         f"USS {row['max_mem'] / 2**20:,.0f} MiB, RSS {row['peak_rss'] / 2**20:,.0f} MiB, "
-        f"CPU {row['cpu_seconds']:.1f} s, read {row['bytes_read'] / 1e6:,.0f} MB{wrong}"
+        f"CPU {row['cpu_seconds']:.1f} s, read {read} MB{wrong}"
     )

@@ -15,8 +15,13 @@ import numpy.typing as npt
 from ..census import find_release
 from ..errors import InvalidArgument, IoError, NotFound
 from .dataset_slice import DatasetSlice, value_filter
+from .worker.reach import is_remote, storage_options, tiledb_config
 
 COLLECTION = "283d65eb-dd53-496d-adb7-7570c7caa443"  # what alb slices, 138 human datasets
+
+#: Of each column that tiledbsoma reads: its tables keep their buffers, of a GiB by default, and with more
+#: of them mapped than there is memory a process cannot fork.
+_BUFFER = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,12 @@ class Target:
     @property
     def is_local(self) -> bool:
         """Whether the experiment is a folder here."""
-        return "://" not in self.uri or self.uri.startswith("file://")
+        return not is_remote(self.uri)
+
+    @property
+    def storage_options(self) -> dict[str, Any] | None:
+        """Of Penstock, for this experiment."""
+        return storage_options(self.uri, self.region)
 
 
 def make_target(
@@ -59,6 +69,12 @@ def make_target(
 
     Either `uri` is given, or a release of the Census (`census`) or the address of one's SOMA
     (`census_uri`); of these, datasets are those of the collection, in the order of ``census_info``.
+
+    Raises
+    ------
+    InvalidArgument
+        Both or neither is given; a collection for an experiment that is of no Census; no cell or no
+        dataset is selected.
     """
     labels: dict[str, Any] = {"census_version": census, "census_uri": census_uri}
     if (uri is None) == (census is None and census_uri is None):
@@ -69,18 +85,24 @@ def make_target(
             release = find_release(census, directory)
             census_uri, region = release.uri, region or release.region
         uri = f"{census_uri.rstrip('/')}/census_data/{organism}"
+    elif collection_id is not None:
+        raise InvalidArgument(
+            f"collection {collection_id} is looked up in a Census: give --census or --census-uri "
+            "in place of an experiment's address"
+        )
     uri = local_path(uri)
-    if datasets is not None:
-        if labels["census_version"] or labels["census_uri"]:
+    if datasets is not None or collection_id is not None:
+        datasets = datasets or DatasetSlice()
+        if census_uri is not None:
             collection_id = collection_id or COLLECTION
             ids, sizes = _of_census(str(census_uri), collection_id, region)
         else:
-            ids, sizes = _of_experiment(uri)
+            ids, sizes = _of_experiment(uri, region)
         chosen = datasets.of(ids, sizes)
         say(f"{len(chosen)} of {len(ids)} datasets, slice {datasets}")
         labels |= {
             "start_idx": datasets.start,
-            "end_idx": len(ids) if datasets.end is None else datasets.end,
+            "end_idx": datasets.start + len(chosen),
             "sorted_datasets": datasets.sorted_datasets,
         }
         more = value_filter(chosen)
@@ -117,7 +139,8 @@ def _obs(uri: str, columns: list[str], obs_filter: str | None, region: str | Non
     import penstock
 
     try:
-        return penstock.open(uri).obs.to_pandas(value_filter=obs_filter, columns=columns)
+        opened = penstock.open(uri, storage_options=storage_options(uri, region))
+        return opened.obs.to_pandas(value_filter=obs_filter, columns=columns)
     except (penstock.Unsupported, NotFound):
         if "://" not in uri:
             raise
@@ -140,9 +163,7 @@ def soma_open(uri: str, region: str | None) -> Any:
 
     if "://" not in uri:  # TileDB's working folder is that of its loading
         uri = str(Path(uri).absolute())
-    config: dict[str, str | float] = {} if region is None else {"vfs.s3.region": region}
-    if uri.startswith("s3://cellxgene-"):  # public, and refused when signed by a stranger
-        config["vfs.s3.no_sign_request"] = "true"
+    config = {**tiledb_config(uri, region), "soma.init_buffer_bytes": _BUFFER}
     context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
     try:
         return tiledbsoma.open(uri, context=context)
@@ -152,9 +173,9 @@ def soma_open(uri: str, region: str | None) -> Any:
         raise IoError(f"tiledbsoma cannot open {uri}: {error}") from None
 
 
-def _of_experiment(uri: str) -> tuple[list[str], list[int]]:
+def _of_experiment(uri: str, region: str | None) -> tuple[list[str], list[int]]:
     """Datasets of ``dataset_id`` in the order in which their first cells come, and their sizes."""
-    column = _obs(uri, ["dataset_id"], None, None)["dataset_id"].astype(str)
+    column = _obs(uri, ["dataset_id"], None, region)["dataset_id"].astype(str)
     counts = column.value_counts(sort=False)
     ids = list(dict.fromkeys(column))
     return ids, [int(counts[each]) for each in ids]

@@ -55,6 +55,7 @@ def _share(target: Target, label: str, budget: str, batch_size: int, sparse: boo
         batch_size=batch_size,
         sparse=sparse,
         memory_budget=budget,
+        storage_options=target.storage_options,
     )
     try:
         return dataset.shuffle_report(label).share
@@ -129,6 +130,7 @@ def advice(
         ("sparse", sparse, None),
         ("memory_budget", chosen["memory_budget"], None),
         ("threads", chosen["threads"], None),
+        ("storage_options", target.storage_options, None),
     ):
         if value != default:
             settings.append(f"    {name}={value!r},")

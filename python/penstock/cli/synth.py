@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from ..arguments import checked_int
 from ..errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
+_OPTIONS = {"n_cells": "--cells", "n_genes": "--genes", "n_datasets": "--datasets",
+            "n_fragments": "--fragments", "consolidated": "--consolidated",
+            "mean_genes_per_cell": "--genes-per-cell"}  # fmt: skip
 
 
 def add_arguments(commands: Any) -> None:
@@ -47,6 +51,9 @@ def run(parsed: argparse.Namespace) -> None:
         if name not in FORMATS:
             raise InvalidArgument(f"--format must be of {', '.join(FORMATS)}, got {name!r}")
     checked_int("--cells", parsed.cells, least=1)
+    checked_int("--seed", parsed.seed, least=0)
+    if parsed.processes is not None:
+        checked_int("--processes", parsed.processes, least=1)
     path = Path(parsed.path)
     exports = {name: path.with_name(path.name + suffix) for name, suffix in (
         ("h5ad", ".h5ad"), ("zarr", ".zarr"), ("annbatch", ".annbatch.zarr")) if name in formats}  # fmt: skip
@@ -78,11 +85,18 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
             progress=None if parsed.quiet else progress,
         )
     except ValueError as error:
-        raise InvalidArgument(str(error)) from None
+        raise InvalidArgument(_with_options(str(error))) from None
+    except ImportError as error:
+        raise ImportError(_with_options(str(error)), name=error.name) from None
     print(
         f"{made.path}: {made.n_cells:,} cells, {made.n_genes:,} genes, {made.n_nonzeros:,} non-zeros, "
         f"{made.n_fragments} fragments, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
     )
+
+
+def _with_options(text: str) -> str:
+    """The error with options in place of the parameters of `make_experiment`."""
+    return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], text)
 
 
 def _export(path: Path, exports: dict[str, Path]) -> None:
@@ -90,22 +104,32 @@ def _export(path: Path, exports: dict[str, Path]) -> None:
     from ..bench.exports.cells import Cells
     from ..bench.exports.h5ad import write_h5ad
     from ..bench.exports.zarr_store import write_zarr
+    from ..synthetic.disk_space import told_when_full
     from ..synthetic.replacing import remove_replaced
 
     cells = Cells(str(path))
     for name, target in exports.items():
         remove_replaced(target)
-        if name == "zarr":
-            write_zarr(cells, target)
-        elif name == "h5ad":
-            write_h5ad(cells, target)
-        else:
-            h5ad = exports.get("h5ad") or target.with_name(f".{target.name}.h5ad")
-            try:
-                if "h5ad" not in exports:
-                    write_h5ad(cells, h5ad)
-                write_annbatch(h5ad, target)
-            finally:
-                if "h5ad" not in exports:
-                    h5ad.unlink(missing_ok=True)
+        with told_when_full(target.parent):
+            if name == "zarr":
+                write_zarr(cells, target)
+            elif name == "h5ad":
+                write_h5ad(cells, target)
+            elif "h5ad" in exports:
+                write_annbatch(exports["h5ad"], target)
+            else:
+                _write_annbatch_alone(cells, target)
         print(f"{target}: {name}")
+
+
+def _write_annbatch_alone(cells: Any, target: Path) -> None:
+    """By way of an h5ad that does not stay."""
+    from ..bench.exports.annbatch_collection import write_annbatch
+    from ..bench.exports.h5ad import write_h5ad
+
+    h5ad = target.with_name(f".{target.name}.h5ad")
+    try:
+        write_h5ad(cells, h5ad)
+        write_annbatch(h5ad, target)
+    finally:
+        h5ad.unlink(missing_ok=True)

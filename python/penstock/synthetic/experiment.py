@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import shutil
@@ -16,6 +15,7 @@ from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
 from .counts import MAX_GENES, MIN_GENES
+from .disk_space import check_space, told_when_full
 from .replacing import check_replaceable, remove_replaced
 from .row_slabs import Job, Recipe, write_in_processes, write_slabs
 from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
@@ -118,7 +118,7 @@ def make_experiment(
     _check(n_cells, n_datasets, slabs)
     check_replaceable(target, overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _check_space(target.parent, estimate_bytes(n_cells, n_genes, mean))
+    check_space(target.parent, estimate_bytes(n_cells, n_genes, mean))
 
     recipe = Recipe(n_cells, n_genes, n_datasets, mean, seed)
     if processes is None:
@@ -127,13 +127,10 @@ def make_experiment(
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        n_nonzeros = _write(partial, recipe, slabs, processes, progress)
-        remove_replaced(target)
-        (partial / "experiment").rename(target)
-    except Exception as error:
-        if _is_out_of_space(error, partial):
-            raise _no_space(target.parent, f"it filled up while writing ({error})") from error
-        raise
+        with told_when_full(target.parent):
+            n_nonzeros = _write(partial, recipe, slabs, processes, progress)
+            remove_replaced(target)
+            (partial / "experiment").rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return ExperimentSummary(
@@ -251,24 +248,3 @@ def _write_axis(
         uri = frame.uri
     if n_tables > 1 and can_stream():
         consolidate_fragments(uri, memory_bytes=1 << 28)
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise _no_space(folder, f"{needed / 1e9:.2f} GB needed, {free / 1e9:.2f} GB free")
-
-
-def _no_space(folder: Path, why: str) -> OSError:
-    return OSError(errno.ENOSPC, f"not enough space on the disk: {why}", str(folder))
-
-
-def _is_out_of_space(error: Exception, partial: Path) -> bool:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return True
-    if "No space left on device" in str(error):
-        return True
-    try:
-        return shutil.disk_usage(partial.parent).free < 1 << 20
-    except OSError:
-        return False

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from ...synthetic.disk_space import told_when_full
 from ..page_cache import files_of
 from ..peers import cache_folder
 from .annbatch_collection import write_annbatch
@@ -51,14 +52,15 @@ def _make(cells: Cells, kind: str, target: Path, say: Callable[[str], object]) -
     folder = target.parent
     (folder / "made-of.json").write_text(json.dumps(asdict(cells), indent=1) + "\n")
     begin = time.perf_counter()
-    if kind == "h5ad":
-        write_h5ad(cells, target)
-    elif kind == "annbatch":
-        write_annbatch(kept_export(cells, "h5ad", say), target)
-    elif kind == "slice":
-        _write_slice(cells, target, say)
-    else:
-        _write_pack(cells, target)
+    with told_when_full(folder):
+        if kind == "h5ad":
+            write_h5ad(cells, target)
+        elif kind == "annbatch":
+            write_annbatch(kept_export(cells, "h5ad", say), target)
+        elif kind == "slice":
+            _write_slice(cells, target, say)
+        else:
+            _write_pack(cells, target)
     n_bytes = sum(file.stat().st_size for file in files_of(target))
     seconds = time.perf_counter() - begin
     say(

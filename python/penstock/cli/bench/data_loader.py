@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
 from . import shared_options
+
+_DEVICE = re.compile(r"(cpu|cuda|hpu|mps|mtia|xpu)(:[0-9]+)?")
 
 
 def add_arguments(commands: Any) -> None:
@@ -54,6 +58,7 @@ def run(parsed: argparse.Namespace) -> None:
 
     methods = parse_methods(parsed.method)
     blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
+    _part_device_from_address(parsed)
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-E", parsed.num_epochs, least=1)
@@ -95,3 +100,14 @@ def run(parsed: argparse.Namespace) -> None:
     rows = run_sweep(planned, parsed.results, shared_options.command_line(), say)
     require_some(rows, parsed.results)
     say(f"{len(rows)} row{'' if len(rows) == 1 else 's'} appended to {parsed.results}")
+
+
+def _part_device_from_address(parsed: argparse.Namespace) -> None:
+    """What comes after a bare ``-C`` is taken for its device, also where it is the address."""
+    if parsed.cuda is None or _DEVICE.fullmatch(parsed.cuda):
+        return
+    if parsed.uri is not None:
+        raise InvalidArgument(
+            f"-C must be a device such as cuda, cuda:1 or cpu, got {parsed.cuda!r}"
+        )
+    parsed.uri, parsed.cuda = parsed.cuda, "cuda"

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import Unsupported
+
+if TYPE_CHECKING:
+    from ...bench.peers import Peer
 
 
 def add_arguments(commands: Any) -> None:
@@ -12,7 +18,8 @@ def add_arguments(commands: Any) -> None:
         "peers",
         help="which other loaders are installed; install them",
         description="Without a word lists the methods and where their packages are. 'install' makes "
-        "an environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE).",
+        "an environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE); it fails where "
+        "one cannot be made, but for peers that were not named and for which no Python is here.",
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list")
     parser.add_argument("names", nargs="*", metavar="PEER", help="only these")
@@ -22,15 +29,28 @@ def add_arguments(commands: Any) -> None:
 def run(parsed: argparse.Namespace) -> None:
     """List or install."""
     from ...bench.methods import METHODS
-    from ...bench.peers import PEERS, install, interpreter, peer_named
+    from ...bench.peers import PEERS, interpreter, peer_named
 
+    chosen = [peer_named(name) for name in parsed.names]
     if parsed.what == "install":
-        for peer in [peer_named(name) for name in parsed.names] or PEERS.values():
-            install(peer, print)
+        _install(chosen or list(PEERS.values()), named=bool(chosen))
         return
+    modules = {peer.module for peer in chosen}
     for method in METHODS.values():
+        if chosen and method.peer not in modules:
+            continue
         try:
             where = interpreter(method)
         except ModuleNotFoundError:
             where = "not installed"
         print(f"{method.name:22} {method.what:52} {where}")
+
+
+def _install(peers: Sequence[Peer], *, named: bool) -> None:
+    """All of them; an error at the end where one is not there that was to be."""
+    from ...bench.peers import install
+
+    made = {peer.module: install(peer, print) for peer in peers}
+    missing = [name for name, ready in made.items() if ready is False or (named and not ready)]
+    if missing:
+        raise Unsupported(f"not installed: {', '.join(missing)}")

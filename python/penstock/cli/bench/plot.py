@@ -33,7 +33,9 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "-n", "--max-batches", type=int, metavar="N", help="only of so many batches"
     )
-    parser.add_argument("-m", "--method", metavar="NAMES", help="only these methods")
+    parser.add_argument(
+        "-m", "--method", metavar="NAMES", help="only these, by name or unique prefix"
+    )
     parser.add_argument("--since", metavar="TIME", help="only since then (UTC)")
     parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT")
     parser.set_defaults(run=run)

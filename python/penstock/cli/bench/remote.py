@@ -8,6 +8,10 @@ from typing import Any
 from ...errors import InvalidArgument
 from . import compare, shared_options
 
+# Beyond these, clients give up: Penstock's after 20 seconds without a byte.
+_MOST_LATENCY = 10_000
+_LEAST_BANDWIDTH = 0.1
+
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
@@ -33,9 +37,15 @@ def run(parsed: argparse.Namespace) -> None:
 
     say = shared_options.say(parsed)
     compare.check(parsed)
-    for name, value in (("--latency", parsed.latency), ("--bandwidth", parsed.bandwidth)):
-        if not 0 <= value < float("inf"):
-            raise InvalidArgument(f"{name} must be 0 or more, got {value:g}")
+    if not 0 <= parsed.latency <= _MOST_LATENCY:
+        raise InvalidArgument(
+            f"--latency must be from 0 to {_MOST_LATENCY:,} milliseconds, got {parsed.latency:g}"
+        )
+    if parsed.bandwidth != 0 and not _LEAST_BANDWIDTH <= parsed.bandwidth < float("inf"):
+        raise InvalidArgument(
+            f"--bandwidth must be 0 (no bound) or from {_LEAST_BANDWIDTH:g} megabits a second on, "
+            f"got {parsed.bandwidth:g}"
+        )
     planned = compare.contestants(parsed, say)
     folder = places.folder_of(planned[0].request.work.source if planned else parsed.uri)
     limit = f", {parsed.bandwidth:,g} Mbit/s" if parsed.bandwidth else ""

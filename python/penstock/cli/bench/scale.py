@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
 from . import shared_options
 
 _DEFAULTS = (
@@ -57,7 +58,12 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench import scale
     from ...bench.measurement import with_labels
 
-    axes = dict(scale.parse_axis(text) for text in parsed.axes)
+    axes = scale.parse_axes(parsed.axes)
+    for name in ("cells", "genes", "fragments", "threads"):
+        checked_int(f"--{name}", getattr(parsed, name), least=1)
+    if not 0 < parsed.density < float("inf"):
+        raise InvalidArgument(f"--density must be above 0, got {parsed.density:g}")
+    checked_int("-B", parsed.batch_size, least=1)
     checked_int("-R", parsed.rounds, least=1)
     parse_memory_size("--memory-budget", parsed.memory_budget)
     base = scale.Point(parsed.cells, parsed.genes, parsed.density, parsed.fragments, parsed.threads)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..opened import Batch, Opened
+from ..reach import storage_options
 from ..request import Work
 
 _SHUFFLES: dict[str, bool | str] = {
@@ -53,10 +54,6 @@ def open(variant: str, work: Work) -> Opened:
         settings |= {"device": "cuda", "format": "torch"}
     elif work.torch:
         settings["format"] = "torch"
-    if work.region is not None and work.source.startswith("s3://"):
-        settings["storage_options"] = {"region": work.region}
-    if work.endpoint is not None:
-        settings["storage_options"] = {"endpoint": work.endpoint, "anonymous": True}
     dataset = penstock.Dataset(
         work.source,
         measurement=work.measurement,
@@ -66,6 +63,7 @@ def open(variant: str, work: Work) -> Opened:
         batch_size=work.batch_size,
         seed=work.seed,
         sparse=work.sparse,
+        storage_options=storage_options(work.source, work.region, work.endpoint),
         **settings,
     )
 

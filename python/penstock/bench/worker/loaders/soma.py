@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..reach import tiledb_config
 from ..request import Work
 
 
@@ -13,22 +14,11 @@ def open_experiment(work: Work) -> Any:
     """A tiledbsoma Experiment with the buffer sizes and region of `work`."""
     import tiledbsoma
 
-    config: dict[str, Any] = {}
+    config = tiledb_config(work.source, work.region, work.endpoint)
     if work.py_buffer_size is not None:
         config["py.init_buffer_bytes"] = work.py_buffer_size
     if work.soma_buffer_size is not None:
         config["soma.init_buffer_bytes"] = work.soma_buffer_size
-    if work.region is not None:
-        config["vfs.s3.region"] = work.region
-    if work.endpoint is not None:
-        scheme, _, place = work.endpoint.partition("://")
-        config |= {
-            "vfs.s3.scheme": scheme,
-            "vfs.s3.endpoint_override": place,
-            "vfs.s3.use_virtual_addressing": "false",
-            "vfs.s3.no_sign_request": "true",
-            "vfs.s3.region": "us-east-1",
-        }
     context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
     return tiledbsoma.Experiment.open(work.source, context=context)
 

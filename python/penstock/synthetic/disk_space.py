@@ -1,0 +1,51 @@
+"""What a full disk is told as: an OSError of its number, with the folder."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Look whether so many bytes are free.
+
+    Raises
+    ------
+    OSError
+        They are not: ``errno.ENOSPC``.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise _no_space(folder, f"{needed / 1e9:.2f} GB needed, {free / 1e9:.2f} GB free")
+
+
+@contextmanager
+def told_when_full(folder: Path) -> Iterator[None]:
+    """What writes below `folder`: an error that a full disk caused is one of ``errno.ENOSPC``.
+
+    TileDB, HDF5 and zarr have each their own words for it, or none.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _is_out_of_space(error, folder):
+            raise _no_space(folder, f"it filled up while writing ({error})") from error
+        raise
+
+
+def _no_space(folder: Path, why: str) -> OSError:
+    return OSError(errno.ENOSPC, f"not enough space on the disk: {why}", str(folder))
+
+
+def _is_out_of_space(error: Exception, folder: Path) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return True
+    if "No space left on device" in str(error):
+        return True
+    try:
+        return shutil.disk_usage(folder).free < 1 << 20
+    except OSError:
+        return False

@@ -1,0 +1,21 @@
+"""A bench worker with a loader of the test's own, `stubborn`, which does what its variant says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from penstock.bench import measured_process
+
+
+def install(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers start from a copy of the worker's package in `folder` that has this loader."""
+    package = folder / "penstock" / "bench"
+    loaders = package / "worker" / "loaders"
+    loaders.mkdir(parents=True)
+    for each in (package, loaders):
+        (each / "__init__.py").write_text("")
+    for file in (Path(measured_process.__file__).parent / "worker").glob("*.py"):
+        (package / "worker" / file.name).write_text(file.read_text())
+    (loaders / "stubborn.py").write_text(text)
+    monkeypatch.setattr(measured_process, "__file__", str(package / "measured_process.py"))

@@ -1,0 +1,204 @@
+"""Options of ``penstock bench`` and ``penstock synth`` mean what was typed, or are refused by name."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import Oracle
+from mounts import with_mount
+from penstock.bench import peers
+from penstock.cli import main
+
+
+def run(*arguments: object) -> int:
+    return main([str(each) for each in arguments])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_a_peer_that_is_not_installed_fails_the_command(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """By name whatever the reason; of all of them, those that have no Python here are left out."""
+    monkeypatch.setattr(peers, "_base_python", lambda peer: None)
+    assert run("bench", "peers", "install", "annbatch", "anndata") == 1
+    shown = capsys.readouterr()
+    assert "annbatch: left out, it needs a Python from 3.12" in shown.out
+    assert "not installed: annbatch, anndata" in shown.err
+    assert run("bench", "peers", "install") == 0
+    assert capsys.readouterr().out.count("left out") == len(peers.PEERS)
+    broken = here / "broken"
+    broken.write_text("#!/bin/sh\necho no network >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(peers, "_base_python", lambda peer: str(broken))
+    assert run("bench", "peers", "install") == 1
+    shown = capsys.readouterr()
+    assert "scdataset: failed: no network" in shown.out
+    assert "not installed: tiledbsoma, tiledbsoma_ml, " in shown.err
+
+
+def test_peers_are_listed_by_name(here: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(peers, "_can_import", lambda python, modules: True)
+    assert run("bench", "peers", "list", "tiledbsoma", "annbatch") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["np.array", "scipy.csr", "annbatch"]
+    assert run("bench", "peers", "list", "scDataset") == 0
+    assert capsys.readouterr().out.split()[0] == "scDataset"
+    for name in ("nobody", "penstock"):
+        assert run("bench", "peers", "list", name) == 1
+        assert f"'{name}' is no peer: tiledbsoma, " in capsys.readouterr().err
+
+
+def test_the_address_may_come_after_the_bare_option_for_a_device(
+    census_like: Oracle, here: Path
+) -> None:
+    for arguments in (["-C", census_like.path], [census_like.path, "-C"]):
+        run("bench", "data-loader", "-q", "-m", "penstock", "-n", 2, "-B", 64, *arguments)
+    assert run("bench", "data-loader", "-q", "-n", 2, "-B", 64, "-C", "cpu", census_like.path) == 0
+    found = pd.read_parquet(here / "epochs.parquet")
+    assert found["device"].tolist() == ["cuda", "cuda", "cpu"]
+    assert set(found["uri"]) == {str(census_like.path)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
+        (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["scale", "cells=1", "threads=1", "cells=2"],
+         "the axis cells is given twice: give its values together, as cells=1,2"),
+        (["scale", "threads=1.5"], "whole numbers"),
+        (["scale", "cells=0.5"], "whole numbers"),
+        (["scale", "cells=1e30"], "at most"),
+        (["scale", "cells=1", "--threads", "0"], "--threads must be 1 or more"),
+        (["scale", "threads=1", "--density", "nan"], "--density must be"),
+        (["scale", "threads=1", "--genes", "0"], "--genes must be"),
+        (["remote", "x", "--latency", "1e9"], "--latency must be from 0 to 10,000 milliseconds"),
+        (["remote", "x", "--latency", "nan"], "--latency must be from 0 to"),
+        (["remote", "x", "--bandwidth", "1e-9"], "--bandwidth must be 0 (no bound) or from 0.1 megabits"),
+    ],
+)  # fmt: skip
+def test_what_an_option_does_not_take(
+    arguments: list[str], words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *arguments]) == 1
+    assert words in capsys.readouterr().err
+    assert list(here.iterdir()) == []
+
+
+def test_the_end_of_a_slice_is_what_was_used(census_like: Oracle, here: Path) -> None:
+    n_datasets = census_like.obs["dataset_id"].nunique()
+    common = ("bench", "data-loader", census_like.path, "-q", "-B", 64, "-n", 2)
+    for end in (2, n_datasets, 99):
+        assert run(*common, "-e", end) == 0
+    found = pd.read_parquet(here / "epochs.parquet")
+    assert found["end_idx"].tolist() == [2, n_datasets, n_datasets]
+    # What is drawn as all datasets is all datasets.
+    assert run("bench", "plot", "-D", f":{n_datasets}", "-f", "json") == 0
+
+
+def test_methods_of_a_plot_by_prefix(census_like: Oracle, here: Path, capsys) -> None:
+    common = ("bench", "data-loader", census_like.path, "-q", "-B", 64, "-n", 2, "-v", 50)
+    assert run(*common, "-m", "penstock,penstock:chunks,np.array", "-b", "4x64") == 0
+    for names, count in (("np", 1), ("PENSTOCK:C,np.a", 2), ("penstock", 1), ("all", 3)):
+        assert run("bench", "plot", "-m", names, "-f", "json") == 0
+        assert f"{count} measurements" in capsys.readouterr().out, names
+    for names, words in (
+        ("p", "'p' begins several methods: penstock, penstock:chunks"),
+        ("annbatch", "'annbatch' is no method: penstock, penstock:chunks, np.array"),
+        (",", "'' is no method"),
+    ):
+        assert run("bench", "plot", "-m", names, "-f", "json") == 1
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cells", "0"], "--cells must be 1 or more"),
+        (["--genes", "5"], "--genes must be from 64 to"),
+        (["--datasets", "3"], "--datasets must be from 8"),
+        (["--fragments", "0"], "--fragments must be from 1 to --cells"),
+        (["--fragments", "2", "--consolidated"], "--consolidated is one fragment, --fragments says 2"),
+        (["--genes-per-cell", "0"], "--genes-per-cell must be above 0 and at most --genes / 5"),
+        (["--genes-per-cell", "nan"], "--genes-per-cell must be above 0"),
+        (["--seed", "-1"], "--seed must be 0 or more"),
+        (["--processes", "0"], "--processes must be 1 or more"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_synth_name_the_options(
+    arguments: list[str], words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["synth", "made", *arguments]) == 1
+    assert words in capsys.readouterr().err
+    assert list(here.iterdir()) == []
+
+
+def test_what_synth_cannot_do_without_tiledb_names_the_option(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr("penstock.synthetic.experiment.can_stream", lambda: False)
+    assert run("synth", "made", "--cells", 20_000, "--consolidated") == 1
+    assert "without it ask for --fragments of 2 or more" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_as_one(census_like: Oracle, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    prefix = with_mount('mount -t tmpfs -o size=3m tmpfs "$0"', full)
+    command = [sys.executable, "-m", "penstock", "bench", "download", str(census_like.path)]
+    script = f'"$@" -d "{full}"; status=$?; ls -A "{full}"; exit $status'
+    done = subprocess.run(
+        [*prefix, "sh", "-c", script, "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done
+    assert done.stderr.startswith("penstock: not enough space on the disk"), done.stderr
+    assert str(full) in done.stderr
+    assert done.stdout == "6,000 cells, 3,000 genes\n"  # and nothing is left there
+
+
+def test_errors_of_a_full_disk_have_its_number(
+    census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.bench.download import download
+    from penstock.bench.target import make_target
+
+    def fill_up(*_: object) -> None:
+        raise RuntimeError("Cannot write to file; No space left on device")
+
+    monkeypatch.setattr("penstock.bench.download.write_bands", fill_up)
+    with pytest.raises(OSError, match="not enough space on the disk") as caught:
+        download(make_target(str(census_like.path)), tmp_path / "slice", False, lambda text: None)
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_a_target_are_read_into_small_buffers(
+    census_like: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tiledbsoma's own, of a GiB a column, make a process that keeps such a table unable to fork."""
+    from penstock.bench.target import soma_open
+
+    monkeypatch.delenv("TILEDB_SOMA_INIT_BUFFER_BYTES")
+    before = mapped_bytes()
+    with soma_open(str(census_like.path), None) as experiment:
+        table = experiment.obs.read().concat()
+    assert mapped_bytes() - before < 4 << 30
+    assert len(table) == len(census_like.obs)
+
+
+def mapped_bytes() -> int:
+    """Of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
