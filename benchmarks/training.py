@@ -4,23 +4,26 @@ python benchmarks/training.py wait        # an epoch beside batches that are in 
 python benchmarks/training.py layouts     # dense and sparse output, time and memory (figure 4)
 python benchmarks/training.py processes   # time over processes x cells
 
-Data: that of make_data.py (65,536 cells), with 8,000 genes. Each measurement is a process of its own.
+Data: that of make_data.py (65,536 cells), with 8,000 genes. Each measurement is a process of its
+own. What is compared takes turns, `--rounds` times, and medians are over the rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from make_data import experiment_path
+from measure import _status
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -34,13 +37,14 @@ def genes_of(path: Path) -> np.ndarray:
         return np.load(kept)
     import penstock as ps
 
-    return np.sort(np.random.default_rng(0).permutation(len(ps.open(str(path)).var("RNA")))[:GENES])
+    count = len(ps.open(str(path)).var("RNA"))
+    return np.sort(np.random.default_rng(0).permutation(count)[:GENES])
 
 
 # What makes batches
 
 
-def penstock_module(path: Path, cells: int, batch_size: int, sparse: bool = False) -> Any:
+def penstock_module(path: Path, cells: int, batch_size: int, sparse: bool | None = None) -> Any:
     import penstock as ps
     import penstock.scvi as pscvi
 
@@ -158,12 +162,12 @@ def sleeper() -> Callable[[Any], None]:
     return lambda batch: time.sleep(SLEEP)
 
 
-def scvi_step(n_batch: int = 64) -> Callable[[Any], None]:
+def scvi_step(n_genes: int, n_batch: int = 64) -> Callable[[Any], None]:
     import torch
     from scvi.module import VAE
 
     torch.manual_seed(0)
-    module = VAE(GENES, n_batch=n_batch)
+    module = VAE(n_genes, n_batch=n_batch)
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, eps=0.01)
 
     def step(batch: Any) -> None:
@@ -176,21 +180,22 @@ def scvi_step(n_batch: int = 64) -> Callable[[Any], None]:
 
 
 def measure_wait(name: str, consumer: str, path: Path, cells: int, batch_size: int) -> dict:
-    """The best and the median of epochs after the first."""
+    """Seconds of two epochs after the first, opening included."""
     make = LOADERS[name](path, cells, batch_size)
-    take = sleeper() if consumer == "sleep" else scvi_step()
+    take = sleeper() if consumer == "sleep" else scvi_step(len(genes_of(path)))
     seconds = []
-    for _ in range(4 if consumer == "sleep" else 3):
+    for _ in range(3):
         begun, seen = time.perf_counter(), 0
         for batch in make():
             seen += len(batch["X"])
             take(batch)
         seconds.append(time.perf_counter() - begun)
-    assert seen == cells, (seen, cells)
-    return {"seconds": seconds, "median": float(np.median(seconds[1:])), "best": min(seconds[1:])}
+        assert seen == cells, (seen, cells)
+    return {"seconds": seconds[1:]}
 
 
 def measure_layout(sparse: bool, path: Path, cells: int, epochs: int) -> dict:
+    """Training from end to end; the peak is that of the process, imports included."""
     import torch
 
     data = penstock_module(path, cells, 128, sparse)
@@ -199,12 +204,11 @@ def measure_layout(sparse: bool, path: Path, cells: int, epochs: int) -> dict:
     begun = time.perf_counter()
     model.train(datamodule=data, max_epochs=epochs, accelerator="cpu", enable_progress_bar=False)
     seconds = time.perf_counter() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    return {"seconds": seconds, "peak_mib": peak}
+    return {"seconds": [seconds], "peak_mib": _status("VmHWM") / 2**20}
 
 
 def measure_processes(processes: int, path: Path, cells: int, epochs: int) -> dict:
-    """A whole call, processes' start included, and the epochs alone."""
+    """A whole call, processes' start included; the same global batch for all."""
     import penstock.scvi as pscvi
     import torch
 
@@ -215,7 +219,7 @@ def measure_processes(processes: int, path: Path, cells: int, epochs: int) -> di
     pscvi.train(
         model, data, devices=processes, accelerator="cpu", max_epochs=epochs, seed=0, progress=False
     )
-    return {"seconds": time.perf_counter() - begun}
+    return {"seconds": [time.perf_counter() - begun]}
 
 
 def in_its_own_process(call: str, *arguments: Any) -> dict:
@@ -234,47 +238,125 @@ def one(text: str) -> None:
     print(json.dumps(globals()[call](*arguments)))
 
 
+@dataclass
+class Case:
+    """What is measured in each round, and what came of it."""
+
+    key: str
+    call: tuple[Any, ...]
+    facts: dict[str, Any]
+    got: list[dict] = field(default_factory=list)
+
+    def result(self) -> dict[str, Any]:
+        """Medians over the rounds; an error of any of them."""
+        errors = [each["error"] for each in self.got if "error" in each]
+        if errors:
+            return {**self.facts, "error": errors[0]}
+        seconds = [second for each in self.got for second in each["seconds"]]
+        made = {
+            **self.facts, "seconds": seconds, "median": float(np.median(seconds)),
+            "best": min(seconds),
+        }  # fmt: skip
+        if "peak_mib" in self.got[0]:
+            made["peak_mib"] = float(np.median([each["peak_mib"] for each in self.got]))
+        return made
+
+
+def wait_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
+    """For each consumer, the loaders that take turns."""
+    return [
+        [
+            Case(
+                f"{consumer}, {name}",
+                ("measure_wait", name, consumer, path, cells, size),
+                {"consumer": consumer, "loader": name, "cells": cells, "batch_size": size},
+            )
+            for name in parsed.loaders
+        ]
+        for consumer, cells, size in (
+            ("scvi", parsed.cells[0], 128),
+            ("sleep", parsed.sleep_cells, 1024),
+        )
+    ]
+
+
+def layout_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
+    """For each number of cells, dense and sparse."""
+    return [
+        [
+            Case(
+                f"{'sparse' if sparse else 'dense'}, {cells}",
+                ("measure_layout", sparse, path, cells, parsed.epochs),
+                {"cells": cells, "sparse": sparse, "epochs": parsed.epochs},
+            )
+            for sparse in (False, True)
+        ]
+        for cells in parsed.cells
+    ]
+
+
+def process_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
+    """For each number of cells, the numbers of processes."""
+    return [
+        [
+            Case(
+                f"{processes}, {cells}",
+                ("measure_processes", processes, path, cells, parsed.epochs),
+                {"processes": processes, "cells": cells, "epochs": parsed.epochs},
+            )
+            for processes in parsed.processes
+        ]
+        for cells in parsed.cells
+    ]
+
+
+CASES = {"wait": wait_cases, "layouts": layout_cases, "processes": process_cases}
+CELLS = {"wait": [8_192], "layouts": [2_048, 8_192, 32_768], "processes": [2_048, 8_192, 32_768]}
+
+
+def add_ratios(part: str, results: dict[str, Any], cases: list[list[Case]]) -> None:
+    """What each takes beside batches in memory, or beside one process."""
+    base = {"wait": "in memory", "processes": 1}.get(part)
+    name = "loader" if part == "wait" else "processes"
+    for group in cases:
+        found = [results[case.key] for case in group if "median" in results[case.key]]
+        (least, *_) = [each for each in found if base and each[name] == base] or [None]
+        for each in found if least else ():
+            each["ratio"] = each["median"] / least["median"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["wait", "layouts", "processes", "one"])
+    parser.add_argument("part", choices=[*CASES, "one"])
     parser.add_argument("rest", nargs="*")
-    parser.add_argument("--data", default=str(HERE / ".data" / "census-65k"))
-    parser.add_argument("--cells", type=int, nargs="+", default=[8_192])
+    parser.add_argument("--data", default=str(experiment_path("census-65k")))
+    parser.add_argument("--cells", type=int, nargs="+")
     parser.add_argument("--sleep-cells", type=int, default=65_536)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--loaders", nargs="+", default=list(LOADERS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--loaders", nargs="+", default=list(LOADERS), choices=list(LOADERS))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder")
     parsed = parser.parse_args()
     if parsed.part == "one":
         one(parsed.rest[0])
         return
     from machine import machine_facts
 
-    path = str(Path(parsed.data).absolute())
+    parsed.cells = parsed.cells or CELLS[parsed.part]
+    cases = CASES[parsed.part](parsed, str(Path(parsed.data).absolute()))
+    for number in range(parsed.rounds):
+        for group in cases:
+            for case in group:
+                case.got.append(in_its_own_process(*case.call))
+                print(f"round {number + 1},", case.key, case.got[-1], flush=True)
     results: dict[str, Any] = {"machine": machine_facts()}
-    if parsed.part == "wait":
-        for consumer, cells, size in (
-            ("scvi", parsed.cells[0], 128),
-            ("sleep", parsed.sleep_cells, 1024),
-        ):
-            for name in parsed.loaders:
-                got = in_its_own_process("measure_wait", name, consumer, path, cells, size)
-                results[f"{consumer}, {name}"] = {"cells": cells, "batch_size": size, **got}
-                print(consumer, name, got, flush=True)
-    elif parsed.part == "layouts":
-        for cells in parsed.cells:
-            for sparse in (False, True):
-                got = in_its_own_process("measure_layout", sparse, path, cells, parsed.epochs)
-                key = f"{'sparse' if sparse else 'dense'}, {cells}"
-                results[key] = {"cells": cells, "sparse": sparse, **got}
-                print(key, got, flush=True)
-    else:
-        for cells in parsed.cells:
-            for processes in (1, 2, 4):
-                got = in_its_own_process("measure_processes", processes, path, cells, parsed.epochs)
-                results[f"{processes}, {cells}"] = {"processes": processes, "cells": cells, **got}
-                print(processes, cells, got, flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"training_{parsed.part}.json").write_text(json.dumps(results, indent=1) + "\n")
+    results.update({case.key: case.result() for group in cases for case in group})
+    add_ratios(parsed.part, results, cases)
+    parsed.results.mkdir(exist_ok=True)
+    (parsed.results / f"training_{parsed.part}.json").write_text(
+        json.dumps(results, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,70 +1,143 @@
-"""Draws what training.py measured: docs/images/training.png.
+"""Draws what training.py measured: docs/images/training.png, and .html beside the results.
 
-python benchmarks/training_plot.py [FILE]
+python benchmarks/training_plot.py [--results FOLDER] [--out FILE.png]
+
+Time and memory of scVI with dense and sparse batches (figure 4), and time over processes x cells. A
+part that has not been measured is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
-
-import matplotlib
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-DENSE, SPARSE = "#0b6e99", "#d1603d"
+COLOURS = ("#0b6e99", "#d1603d", "#3d8b37", "#7a5195")
 
 
-def _runs(part: str) -> list[dict[str, Any]]:
-    results = json.loads((RESULTS / f"training_{part}.json").read_text())
-    return [each for name, each in results.items() if name != "machine"]
+class Panel(NamedTuple):
+    """Lines over numbers of cells."""
+
+    title: str
+    unit: str
+    lines: dict[str, list[tuple[int, float]]]
+    note: str = ""
 
 
-def _draw_layouts(time: Any, memory: Any) -> None:
-    for sparse, colour, label in ((False, DENSE, "dense"), (True, SPARSE, "sparse")):
-        runs = sorted((r["cells"], r) for r in _runs("layouts") if r["sparse"] is sparse)
-        cells = [count for count, _ in runs]
-        time.plot(cells, [r["seconds"] for _, r in runs], "o-", color=colour, label=label)
-        memory.plot(cells, [r["peak_mib"] / 1024 for _, r in runs], "o-", color=colour, label=label)
-    time.set_title("scVI, output of the loader")
-    time.set_ylabel("seconds")
-    memory.set_title("the same")
-    memory.set_ylabel("peak GiB of the process")
+def runs_of(folder: Path, part: str) -> list[dict[str, Any]]:
+    """What was measured, without what failed."""
+    path = folder / f"training_{part}.json"
+    if not path.exists():
+        return []
+    results = json.loads(path.read_text())
+    return [each for name, each in results.items() if name != "machine" and "median" in each]
 
 
-def _draw_processes(axes: Any) -> None:
-    by_processes = defaultdict(list)
-    for run in _runs("processes"):
-        by_processes[run["processes"]].append((run["cells"], run["seconds"]))
-    for count, points in sorted(by_processes.items()):
-        cells, seconds = zip(*sorted(points), strict=True)
-        axes.plot(cells, seconds, "o-", label=f"{count} process{'es' if count > 1 else ''}")
-    axes.set_title("scVI, processes")
-    axes.set_ylabel("seconds, their start included")
+def layout_panels(runs: list[dict[str, Any]]) -> list[Panel]:
+    """Time and memory of dense and sparse batches."""
+    time: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    memory: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for run in sorted(runs, key=lambda each: (each["sparse"], each["cells"])):
+        name = "sparse" if run["sparse"] else "dense"
+        time[name].append((run["cells"], run["median"]))
+        memory[name].append((run["cells"], run["peak_mib"] / 1024))
+    if not runs:
+        return []
+    epochs = f"scVI, {runs[0]['epochs']} epochs"
+    return [
+        Panel(f"{epochs}: batches of the loader", "seconds", time),
+        Panel(f"{epochs}: memory", "peak GiB of the process", memory),
+    ]
 
 
-def main() -> None:
-    """Draw the three panels."""
+def pays(runs: list[dict[str, Any]]) -> dict[int, int]:
+    """Cells to the number of processes that took least."""
+    best: dict[int, tuple[float, int]] = {}
+    for run in runs:
+        took = run["median"], run["processes"]
+        best[run["cells"]] = min(best.get(run["cells"], took), took)
+    return {cells: processes for cells, (_, processes) in sorted(best.items())}
+
+
+def process_panels(runs: list[dict[str, Any]]) -> list[Panel]:
+    """Time over processes x cells, and where more do not pay."""
+    lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for run in sorted(runs, key=lambda each: (each["processes"], each["cells"])):
+        count = run["processes"]
+        name = f"{count} process{'es' if count > 1 else ''}"
+        lines[name].append((run["cells"], run["median"]))
+    if not runs:
+        return []
+    note = "fastest: " + ", ".join(
+        f"{count} for {cells:,} cells" for cells, count in pays(runs).items()
+    )
+    title = f"scVI, {runs[0]['epochs']} epochs: processes"
+    return [Panel(title, "seconds, their start included", lines, note)]
+
+
+def write_png(panels: list[Panel], path: Path) -> None:
+    """Side by side."""
+    import matplotlib
+
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    default = HERE.parent / "docs" / "images" / "training.png"
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    figure, (time, memory, processes) = pyplot.subplots(1, 3, figsize=(13, 4))
-    _draw_layouts(time, memory)
-    _draw_processes(processes)
-    for axes in (time, memory, processes):
-        axes.set_xlabel("cells")
+    figure, places = pyplot.subplots(1, len(panels), figsize=(4.6 * len(panels), 4), squeeze=False)
+    for axes, panel in zip(places[0], panels, strict=True):
+        for colour, (name, points) in zip(COLOURS, panel.lines.items(), strict=False):
+            axes.plot(*zip(*points, strict=True), "o-", color=colour, label=name)
+        axes.set(title=panel.title, ylabel=panel.unit)
+        axes.set_xlabel("cells" + (f"\n{panel.note}" if panel.note else ""), fontsize=9)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    print(path)
+    pyplot.close(figure)
+
+
+def write_html(panels: list[Panel], path: Path) -> None:
+    """The same to look into."""
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(1, len(panels), subplot_titles=[each.title for each in panels])
+    for place, panel in enumerate(panels, 1):
+        for colour, (name, points) in zip(COLOURS, panel.lines.items(), strict=False):
+            cells, values = zip(*points, strict=True)
+            figure.add_scatter(
+                x=cells, y=values, name=name, mode="lines+markers", line_color=colour,
+                row=1, col=place,
+            )  # fmt: skip
+        title = "cells" + (f"<br>{panel.note}" if panel.note else "")
+        figure.update_xaxes(title=title, rangemode="tozero", row=1, col=place)
+        figure.update_yaxes(title=panel.unit, rangemode="tozero", row=1, col=place)
+    figure.update_layout(template="plotly_white")
+    figure.write_html(path, include_plotlyjs="cdn")
+
+
+def main() -> None:
+    """Draw what there is."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--out", type=Path, default=HERE.parent / "docs" / "images" / "training.png"
+    )
+    parsed = parser.parse_args()
+    panels = layout_panels(runs_of(parsed.results, "layouts"))
+    panels += process_panels(runs_of(parsed.results, "processes"))
+    if not panels:
+        parser.error(f"no training_layouts.json or training_processes.json in {parsed.results}")
+    write_png(panels, parsed.out)
+    print(parsed.out)
+    try:
+        write_html(panels, parsed.results / "training.html")
+    except ImportError as missing:
+        print(f"no HTML plot: {missing}")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch.callbacks import Callback
+from penstock.scvi import DataModule
 
 
 class FixedNoise(Callback):
@@ -30,12 +32,64 @@ class FixedNoise(Callback):
 class Killed(Callback):
     """Rank 1 is killed when an epoch begins."""
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, number: signal.Signals = signal.SIGKILL) -> None:
         self.epoch = epoch
+        self.number = number
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.current_epoch == self.epoch and trainer.global_rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self.number)
+
+
+class Writes(Callback):
+    """A line for each change that a rank's Python makes under a folder."""
+
+    def __init__(self, folder: Path, told: Path) -> None:
+        self.folder = folder
+        self.told = told
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        told = (self.told / f"writes-{trainer.global_rank}.txt").open("w", buffering=1)
+        changes = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+
+        def noted(event: str, arguments: tuple[Any, ...]) -> None:
+            is_change = event in changes
+            if event == "open" and len(arguments) == 3:
+                is_change = bool(int(arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR))
+            if is_change and str(self.folder) in str(arguments[0]):
+                print(event, arguments[0], file=told)
+
+        sys.addaudithook(noted)
+
+
+class Watched:
+    """As an inference that it is given; a line for each batch: what the rank has allocated."""
+
+    def __init__(self, infer: Any, folder: Path) -> None:
+        self.infer = infer
+        self.folder = folder
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        made = self.infer(model, tensors)
+        # Without the pages of files that are mapped.
+        (line,) = (
+            line
+            for line in Path("/proc/self/status").read_text().splitlines()
+            if line.startswith("RssAnon:")
+        )
+        path = self.folder / f"allocated-{os.environ.get('RANK', '0')}.txt"
+        with path.open("a") as file:
+            print(int(line.split()[1]) * 1024, file=file)
+        return made  # type: ignore[no-any-return]
+
+
+class KilledAtLoaders(DataModule):
+    """Rank 1 is asked to end when Lightning asks for batches."""
+
+    def train_dataloader(self) -> Any:
+        if os.environ.get("RANK") == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().train_dataloader()
 
 
 class Recorded(Callback):

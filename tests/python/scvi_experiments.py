@@ -96,9 +96,9 @@ def elbo_of_each_cell_once(data: Any, model: Any, weights: Path) -> float:
 
 
 class _Epochs:
-    """Batches of chosen cells, others in each epoch."""
+    """Batches of chosen cells, or pairs of them, others in each epoch."""
 
-    def __init__(self, cells: Any, epochs: Sequence[Sequence[Sequence[int]]]) -> None:
+    def __init__(self, cells: Any, epochs: Sequence[Sequence[Any]]) -> None:
         self._cells = cells
         self._epochs = epochs
         self._next = 0
@@ -107,8 +107,11 @@ class _Epochs:
         batches = self._epochs[self._next % len(self._epochs)]
         self._next += 1
         for rows in batches:
-            tensors = self._cells[list(rows)]
-            yield {name: torch.from_numpy(each) for name, each in tensors.items()}
+            yield tuple(map(self._batch, rows)) if isinstance(rows, tuple) else self._batch(rows)
+
+    def _batch(self, rows: Sequence[int]) -> dict[str, torch.Tensor]:
+        tensors = self._cells[list(rows)]
+        return {name: torch.from_numpy(each) for name, each in tensors.items()}
 
     def __len__(self) -> int:
         return len(self._epochs[0])
@@ -120,15 +123,17 @@ class InMemory(lightning.LightningDataModule):
     def __init__(
         self,
         model: Any,
-        epochs: Sequence[Sequence[Sequence[int]]],
-        val: Sequence[Sequence[int]],
+        epochs: Sequence[Sequence[Any]],
+        val: Sequence[Any],
     ) -> None:
         super().__init__()
         self._cells = model.adata_manager.create_torch_dataset()
         self._epochs = epochs
         self._val = val
-        self.n_train = sum(map(len, epochs[0]))
-        self.n_val = sum(map(len, val))
+        self.n_train, self.n_val = (
+            sum(len(each[0] if isinstance(each, tuple) else each) for each in batches)
+            for batches in (epochs[0], val)
+        )
 
     def train_dataloader(self) -> _Epochs:
         return _Epochs(self._cells, self._epochs)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +148,40 @@ def test_inference_within_a_run_is_refused(cells: Oracle, monkeypatch: pytest.Mo
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ps.InvalidArgument, match="call it on one rank"):
         pscvi.latent(model, data)
+
+
+WITHOUT_PENSTOCK = """\
+import sys
+
+class Refuses:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "penstock":
+            raise ModuleNotFoundError("no penstock here")
+
+sys.meta_path.insert(0, Refuses())
+import warnings
+import anndata, numpy, scvi
+adata = anndata.read_h5ad(sys.argv[1])
+for folder, latent in zip(sys.argv[2::2], sys.argv[3::2]):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = scvi.model.SCVI.load(folder, adata, accelerator="cpu")
+    numpy.testing.assert_allclose(
+        model.get_latent_representation(), numpy.load(latent), rtol=1e-4, atol=1e-6
+    )
+assert not any(name.partition(".")[0] == "penstock" for name in sys.modules)
+"""
+
+
+def test_models_load_where_penstock_is_not(cells: Oracle, tmp_path: Path) -> None:
+    """What is saved after training and the best of it: files of scvi-tools, nothing of ours."""
+    data, model = made(cells)
+    pscvi.train(model, data, max_epochs=2, checkpoint=tmp_path / "run", load_best=True, **HOW)
+    model.save(str(tmp_path / "model"))
+    pscvi.latent(model, data, out=tmp_path / "latent.npy")
+    as_anndata(cells).write_h5ad(tmp_path / "cells.h5ad")
+    latent = tmp_path / "latent.npy"
+    folders = [tmp_path / "model", latent, tmp_path / "run" / "best", latent]
+    command = [sys.executable, "-c", WITHOUT_PENSTOCK, tmp_path / "cells.h5ad", *folders]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

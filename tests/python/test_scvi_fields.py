@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import penstock as ps
@@ -14,8 +15,10 @@ from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
 
+from penstock import encoded_rows  # noqa: E402
+from penstock.encoders import LabelEncoder, NumericEncoder  # noqa: E402
 from penstock.scvi import DataModule, latent  # noqa: E402
-from penstock.scvi.loaders import to_device  # noqa: E402
+from penstock.scvi.loaders import JOINID, to_device  # noqa: E402
 from penstock.synthetic import make_experiment  # noqa: E402
 from scvi_experiments import as_anndata, batches_of, same_registry  # noqa: E402
 
@@ -131,6 +134,38 @@ def test_a_model_loads_with_categories_in_the_order_of_the_store(tmp_path: Path)
     same_registry(data.registry, manager.registry)
 
 
+def test_no_code_is_made_for_a_batch(cells: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoders, those of the user too, are called before the first batch, and by no batch."""
+    made: list[str] = []
+    encode = encoded_rows._encoded
+
+    def counted(encoder: ps.Encoder, *arguments: Any) -> Any:
+        made.append(encoder.name)
+        return encode(encoder, *arguments)
+
+    monkeypatch.setattr(encoded_rows, "_encoded", counted)
+    for kind in (LabelEncoder, NumericEncoder, Third):
+        transform = kind.transform
+
+        def noted(self: Any, obs: Any, transform: Any = transform) -> Any:
+            made.append(self.name)
+            return transform(self, obs)
+
+        monkeypatch.setattr(kind, "transform", noted)
+    data = DataModule(
+        cells.path, "SCANVI", batch_key=Third("soma_joinid", "third"), labels_key=["kind", "site"],
+        unlabeled_category="Unknown//a", categorical_covariate_keys=["sex"],
+        continuous_covariate_keys=["age"], batch_size=8,
+    )  # fmt: skip
+    assert {"third", "sex", "age"} <= {name.rpartition(".")[2] for name in made}, made
+    for loader in (data.train_dataloader(), data.val_dataloader(), data.predict_dataloader()):
+        batches = iter(loader)
+        next(batches)
+        made.clear()
+        assert len(list(batches)) > 3
+        assert not made
+
+
 def test_sparse_batches_train_the_same_model(cells: Oracle) -> None:
     """The data module owns the transfer: sparse X is dense when the model has it."""
     states = []
@@ -144,6 +179,50 @@ def test_sparse_batches_train_the_same_model(cells: Oracle) -> None:
         states.append(model.module.state_dict())
     for name, each in states[0].items():
         torch.testing.assert_close(states[1][name], each, msg=name)
+
+
+def is_sparse(X: Any) -> bool:
+    """As scipy has it, or torch, where it comes from a worker."""
+    return sp.issparse(X) or X.layout == torch.sparse_csr
+
+
+@pytest.mark.parametrize("model", ["SCVI", "SCANVI"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_sparse_where_a_trainer_makes_them_dense(
+    cells: Oracle, monkeypatch: pytest.MonkeyPatch, model: str, workers: int
+) -> None:
+    """On a CPU as well; in loops of one's own they are dense, before a run and after."""
+    keys = {"labels_key": "kind", "unlabeled_category": "Unknown"} if model == "SCANVI" else {}
+    kinds: list[bool] = []
+    transfer = DataModule.transfer_batch_to_device
+
+    def noted(self: DataModule, batch: Any, *others: Any) -> Any:
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        kinds.extend(is_sparse(part["X"]) for part in parts)
+        return transfer(self, batch, *others)
+
+    monkeypatch.setattr(DataModule, "transfer_batch_to_device", noted)
+    states = []
+    for sparse in (None, True, False):
+        data = DataModule(
+            cells.path, model, batch_size=64, sparse=sparse, num_workers=workers, **keys
+        )
+        torch.manual_seed(0)
+        trained = data.create_model(n_latent=3)
+        kinds.clear()
+        torch.manual_seed(0)
+        trained.train(max_epochs=1, datamodule=data, accelerator="cpu", enable_progress_bar=False,
+                      check_val_every_n_epoch=1)  # fmt: skip
+        assert set(kinds) == {sparse is not False}
+        assert len(kinds) == (2 if keys else 1) * (5 + 1), "of validation, too"
+        states.append(trained.module.state_dict())
+        for loader in (data.train_dataloader(), data.val_dataloader(), data.predict_dataloader()):
+            batch = next(iter(loader))
+            X = (batch[0] if isinstance(batch, tuple) else batch)["X"]
+            assert is_sparse(X) == (sparse is True and JOINID not in batch)
+    for state in states[1:]:
+        for name, each in states[0].items():
+            assert torch.equal(state[name], each), name
 
 
 def test_sparse_tensors_become_dense() -> None:

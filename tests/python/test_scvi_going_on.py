@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import penstock as ps
@@ -16,6 +18,7 @@ from lightning.pytorch.callbacks import Callback
 pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi
+from penstock.scvi.epoch_callbacks import NoiseSeeds
 from penstock.scvi.run_settings import checked_run
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -111,6 +114,42 @@ def test_the_learning_rate_of_a_plateau_goes_on(
     assert rest.of_epoch == {e: rate for e, rate in whole.of_epoch.items() if e >= at[0]}
     rates = [list(each.history["lr-Adam"]["lr-Adam"]) for each in (found, expected)]
     assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize("at", [(1, 3), (2, 0)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_noise_goes_on(cells: Oracle, tmp_path: Path, workers: int, at: tuple[int, int]) -> None:
+    """A DataLoader with workers draws from torch's generator, too, for an epoch and what is left."""
+
+    def one(**arguments: Any) -> Any:
+        return trained(
+            made(cells, num_workers=workers), max_epochs=3, check_val_every_n_epoch=1, **arguments
+        )
+
+    expected = one()
+    kept = {"checkpoint": tmp_path, "checkpoint_every_n_steps": 2}
+    with pytest.raises(ArithmeticError):
+        one(callbacks=[Fails(*at)], **kept)
+    found = one(resume=True, **kept)
+    assert same_weights(found, expected)
+    # Means of training over an epoch are of the batches that were left of it.
+    names = [name for name in expected.history if "validation" in name]
+    assert len(names) >= 4
+    for name in names:
+        assert list(found.history[name][name]) == list(expected.history[name][name]), name
+
+
+def test_noise_is_of_seed_epoch_rank_and_step() -> None:
+    """And another one of validation."""
+    draws = set()
+    for seed, epoch, rank, step in itertools.product(range(2), repeat=4):
+        noise = NoiseSeeds(seed)
+        trainer = SimpleNamespace(current_epoch=epoch, global_rank=rank)
+        noise.on_train_batch_start(trainer, None, None, step)
+        draws.add(float(torch.rand(())))
+        noise.on_validation_epoch_start(trainer, None)
+        draws.add(float(torch.rand(())))
+    assert len(draws) == 2**4 + 2**3
 
 
 def test_going_on_with_other_cells(cells: Oracle, tmp_path: Path) -> None:

@@ -11,12 +11,16 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
+import scipy.sparse as sp
 import torch
 from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
+from penstock.scvi import inference, outputs, stored_rows  # noqa: E402
+from penstock.scvi.loaders import to_device  # noqa: E402
+from scvi_callbacks import Watched  # noqa: E402
 from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -149,26 +153,72 @@ def test_two_processes_give_what_each_part_gives_alone(
     assert hard.columns[hard.values].tolist() == pscvi.predict(model, data).values.tolist()
 
 
-def test_rows_for_a_file_are_never_in_memory(pbmc3k: Oracle, tmp_path: Path) -> None:
-    """All genes of all cells: a batch of them at a time."""
-    data = pscvi.DataModule(pbmc3k.path, train_size=1.0)
+@pytest.mark.parametrize(
+    ("devices", "name"), [(1, "rows.npy"), (1, "rows.zarr"), (2, "rows.npy"), (2, "rows.zarr")]
+)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
+def test_rows_for_a_file_are_never_in_memory(
+    pbmc3k: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int, name: str
+) -> None:
+    """All genes of all cells: a rank has a batch of them, and the one that it makes."""
+    data = pscvi.DataModule(pbmc3k.path, train_size=1.0, dataset={"memory_budget": "32MiB"})
     model = data.create_model(n_latent=3, n_hidden=4)
     model.is_trained_ = True
     whole = data.n_obs * data.n_vars * 4
+    made = inference.Normalized
+    monkeypatch.setattr(inference, "Normalized", lambda *given: Watched(made(*given), tmp_path))
+    monkeypatch.setattr(outputs, "_CHUNK_BYTES", 1 << 19)
     tracemalloc.start()
     try:
-        rows = pscvi.normalized(model, data, out=tmp_path / "rows.npy", batch_size=64)
+        rows = pscvi.normalized(
+            model, data, out=tmp_path / name, batch_size=64, devices=devices, accelerator="cpu"
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < whole / 4
-    assert isinstance(rows.values, np.memmap)
+    ranks = [list(map(int, path.read_text().split())) for path in tmp_path.glob("allocated-*.txt")]
+    assert len(ranks) == devices
+    assert sum(map(len, ranks)) >= data.n_obs // 64
+    # What a batch takes is there from the second on, and no more of it with each.
+    for allocated in ranks:
+        assert max(allocated) - allocated[1] < whole / 4 / devices
+    assert name.endswith(".zarr") or isinstance(rows.values, np.memmap)
     assert rows.values.shape == (data.n_obs, data.n_vars)
-    np.testing.assert_allclose(rows.values[::500].sum(axis=1), 1, rtol=1e-4)
+    np.testing.assert_allclose(np.asarray(rows.values[:])[::500].sum(axis=1), 1, rtol=1e-4)
+
+
+def test_the_elbo_of_two_processes_is_that_of_one(theirs, cells: Oracle, tmp_path: Path) -> None:
+    """Where the latent variables have next to no variance; else each rank draws for its cells."""
+    with torch.no_grad():
+        theirs.module.z_encoder.var_encoder.weight.zero_()
+        theirs.module.z_encoder.var_encoder.bias.fill_(-30)
+    theirs.module.z_encoder.var_eps = 0
+    one = pscvi.elbo(theirs, cells.path, batch_size=50)
+    two = pscvi.elbo(
+        theirs, cells.path, batch_size=50, devices=2, accelerator="cpu", out=tmp_path / "elbo.npy"
+    )
+    np.testing.assert_allclose(two.values, one.values, rtol=1e-5)
+    assert len(np.unique(one.values)) > 300, "of each cell its own"
+    np.testing.assert_array_equal(two.joinids, one.joinids)
+
+
+def test_batches_are_sparse_until_the_device(
+    theirs, cells: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: list[bool] = []
+
+    def noted(batch, device):
+        kinds.append(sp.issparse(batch["X"]))
+        return to_device(batch, device)
+
+    monkeypatch.setattr(stored_rows, "to_device", noted)
+    found = pscvi.latent(theirs, cells.path, batch_size=100).values
+    np.testing.assert_allclose(found, theirs.get_latent_representation(), rtol=1e-5)
+    assert kinds == [True] * 4
 
 
 def test_genes_are_aligned(folder: Path, theirs, cells: Oracle, tmp_path: Path) -> None:
-    import scipy.sparse as sp
     import tiledbsoma.io
 
     # Other cells: genes in another order, two of the model's missing, one of their own.
@@ -231,6 +281,49 @@ def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> 
     np.testing.assert_allclose(
         pscvi.latent(ours, query).values, loaded.get_latent_representation(), rtol=1e-5
     )
+
+
+def test_a_query_mapped_on_a_scanvi(cells: Oracle, tmp_path: Path) -> None:
+    """It saves the registry of both, predicts, and loads in scvi-tools with the query's cells."""
+    import tiledbsoma.io
+
+    keys = {"batch_key": "donor", "labels_key": "kind", "unlabeled_category": "Unknown",
+            "categorical_covariate_keys": ["sex"]}  # fmt: skip
+    data = pscvi.DataModule(cells.path, "SCANVI", **keys)
+    torch.manual_seed(0)
+    reference = data.create_model(n_latent=4)
+    reference.train(max_epochs=1, datamodule=data, **QUIET)
+    reference.save(str(tmp_path / "reference"))
+
+    query = as_anndata(write_cells(tmp_path / "other", 90, seed=4))
+    query.obs["donor"] = query.obs["donor"].str.replace("donor 1", "donor new")
+    query.obs.loc[query.obs["kind"] == "NK", "kind"] = "Unknown"
+    stored = query.copy()
+    stored.obs = stored.obs.drop(columns=["soma_joinid", "obs_id", "donor+site"])
+    stored.obs.index.name = stored.var.index.name = None
+    tiledbsoma.io.from_anndata(str(tmp_path / "query"), stored, "RNA", X_layer_name="raw")
+
+    found = pscvi.DataModule.from_model(
+        tmp_path / "reference", tmp_path / "query", extend_categories=True
+    )
+    ours = found.load_query_model(tmp_path / "reference")
+    expected = scvi.model.SCANVI.load_query_data(
+        query, str(tmp_path / "reference"), accelerator="cpu"
+    )
+    same_registry(ours.registry, expected.registry)
+    assert found.registration.batches.tolist() == ["donor 0", "donor 1", "donor 2", "donor new"]
+    pscvi.train(
+        ours, found, max_epochs=1, plan_kwargs={"weight_decay": 0.0}, accelerator="cpu", seed=0,
+        progress=False,
+    )  # fmt: skip
+    ours.save(str(tmp_path / "mapped"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = scvi.model.SCANVI.load(str(tmp_path / "mapped"), query, accelerator="cpu")
+    same_registry(loaded.adata_manager.registry, ours.registry)
+    soft = pscvi.predict(ours, found, soft=True)
+    assert soft.columns.tolist() == ["B", "NK", "T"]
+    np.testing.assert_allclose(soft.values, loaded.predict(soft=True), rtol=1e-5, atol=1e-7)
 
 
 def test_what_is_refused(theirs, folder: Path, cells: Oracle, tmp_path: Path) -> None:

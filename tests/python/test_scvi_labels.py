@@ -14,7 +14,7 @@ scvi = pytest.importorskip("scvi")
 
 from penstock.scvi import DataModule, train  # noqa: E402
 from scvi.dataloaders import SemiSupervisedDataLoader  # noqa: E402
-from scvi_experiments import as_anndata  # noqa: E402
+from scvi_experiments import InMemory, as_anndata  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -121,6 +121,52 @@ def test_going_on(cells: Oracle, n: int | None, done: int) -> None:
     for found, pairs in zip(rest, expected, strict=False):
         assert len(found) == len(pairs)
         assert all(map(same_pair, found, pairs))
+
+
+COVARIATES = {
+    "batch_key": "donor",
+    "categorical_covariate_keys": ["sex", "chemistry"],
+    "continuous_covariate_keys": ["age", "percent"],
+}
+
+
+@pytest.mark.parametrize("n", [None, 11])
+def test_losses_are_those_of_scvi_tools(cells: Oracle, n: int | None) -> None:
+    """The same weights, noise and pairs of batches from an AnnData: every figure to 1e-6."""
+    how = {"n_samples_per_label": n, "batch_size": 64, **KEYS, **COVARIATES}
+    recorder, data = (DataModule(cells.path, "SCANVI", **how) for _ in range(2))
+    # The same order, and it says which cells.
+    recorder.train, recorder.val = (
+        part.with_settings(obs_columns=["soma_joinid"]) for part in (recorder.train, recorder.val)
+    )
+    train = recorder.train_dataloader()
+    *epochs, val = (
+        [tuple(each["soma_joinid"].tolist() for each in pair) for pair in loader]
+        for loader in (train, train, recorder.val_dataloader())
+    )
+    assert epochs[0] != epochs[1]
+
+    adata = as_anndata(cells)
+    scvi.model.SCANVI.setup_anndata(adata, **KEYS, **COVARIATES)
+    torch.manual_seed(0)
+    ours = data.create_model(n_latent=4, n_hidden=16)
+    theirs = scvi.model.SCANVI(adata, n_latent=4, n_hidden=16)
+    theirs.module.load_state_dict(ours.module.state_dict())
+    quiet = {"accelerator": "cpu", "check_val_every_n_epoch": 1, "enable_progress_bar": False,
+             "plan_kwargs": {"on_step": True}, "max_epochs": 2}  # fmt: skip
+    torch.manual_seed(1)
+    ours.train(datamodule=data, **quiet)
+    torch.manual_seed(1)
+    theirs.train(datamodule=InMemory(theirs, epochs, val), **quiet)
+    assert ours.history.keys() == theirs.history.keys()
+    for part in ("train_loss_step", "train_classification", "validation_accuracy"):
+        assert any(part in name for name in ours.history), sorted(ours.history)
+    for name, values in theirs.history.items():
+        np.testing.assert_allclose(
+            ours.history[name].astype(float), values.astype(float), rtol=1e-6, err_msg=name
+        )
+    for name, each in theirs.module.state_dict().items():
+        torch.testing.assert_close(ours.module.state_dict()[name], each, msg=name)
 
 
 def test_on_two_processes(cells: Oracle) -> None:

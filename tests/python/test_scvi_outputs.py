@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,37 @@ def test_what_is_not_ours_is_left(some: tuple[Any, Any], tmp_path: Path) -> None
     assert names_in(tmp_path / "precious") == ["counts"]
     assert (tmp_path / "file.zarr").read_text() == "precious"
     assert names_in(tmp_path / "folder.npy") == ["precious"]
+
+
+def test_arrays_of_others_are_left(some: tuple[Any, Any], tmp_path: Path) -> None:
+    """A .npy file is of an inference where the joinids are beside it."""
+    pscvi.latent(*some, out=tmp_path / "ours.npy")
+    counts = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "alone.npy", counts)
+    np.save(tmp_path / "other.npy", counts)
+    np.save(tmp_path / "other.joinids.npy", counts)
+    np.save(tmp_path / "beside.joinids.npy", counts)
+    (tmp_path / "text.npy").write_text("precious")
+    np.save(tmp_path / "text.joinids.npy", np.arange(2))
+    for name in ("archive.npy", "names.joinids.npy"):
+        with (tmp_path / name).open("wb") as file:
+            np.savez(file, counts=counts)
+    np.save(tmp_path / "archive.joinids.npy", np.arange(2))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name, said in [
+        ("archive.npy", "archive.npy is a file"),
+        ("names.npy", "names.joinids.npy is a file"),
+        ("alone.npy", "alone.npy is a file that holds something else than rows"),
+        ("other.npy", "other.joinids.npy is a file"),
+        ("beside.npy", "beside.joinids.npy is a file"),
+        ("text.npy", "text.npy is a file"),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=said):
+            pscvi.latent(*some, out=tmp_path / name)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    (tmp_path / "ours.npy").unlink()
+    rows = pscvi.latent(*some, out=tmp_path / "ours.npy")
+    assert rows.values.shape == (60, 3)
 
 
 @pytest.mark.parametrize("name", ["rows.zarr", "rows.npy"])
@@ -115,3 +148,94 @@ def test_zarr_that_fails_leaves_what_was_there(
     assert names_in(tmp_path) == ["rows.zarr"]
     np.testing.assert_array_equal(zarr.open_group(str(path), mode="r")["values"][:], expected)
     assert outputs.checked_out(path) == path
+
+
+class Killed(BaseException):
+    """The process is gone at this point."""
+
+
+def killed_at(patch: pytest.MonkeyPatch, folder: Path, step: int) -> None:
+    """At so many changes of names in a folder; of a tree that is removed, one file is gone."""
+    done = []
+    remove_tree = shutil.rmtree
+
+    def dying(function: Any) -> Any:
+        def changed(path: Any, *arguments: Any, **others: Any) -> Any:
+            is_ours = threading.current_thread() is threading.main_thread()  # and not zarr's
+            if is_ours and Path(path).parent == folder:
+                if len(done) == step:
+                    if function is remove_tree and Path(path).exists():
+                        next(
+                            each for each in Path(path).glob("*/c/**/*") if each.is_file()
+                        ).unlink()
+                    raise Killed
+                done.append(path)
+            return function(path, *arguments, **others)
+
+        return changed
+
+    for owner, name in ((Path, "unlink"), (Path, "replace"), (Path, "rename"), (shutil, "rmtree")):
+        patch.setattr(owner, name, dying(getattr(owner, name)))
+
+
+def rows_that_say_whose(folder: Path, name: str, joinids: np.ndarray) -> tuple[Path, np.ndarray]:
+    file = folder / (name + ".filled.npy")
+    rows = outputs.create(file, (len(joinids), 2), "float32")
+    rows[:] = joinids[:, None]
+    rows.flush()
+    return file, joinids
+
+
+def stored(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    if outputs.is_zarr(path):
+        import zarr
+
+        group = zarr.open_group(str(path), mode="r")
+        return group["values"][:], group["joinids"][:]
+    return np.load(path), np.load(path.with_suffix(".joinids.npy"))
+
+
+@pytest.mark.parametrize("name", ["rows.zarr", "rows.npy"])
+def test_a_kill_leaves_no_rows_beside_joinids_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Rows of some cells, that those of others replace: whichever there are, they go together."""
+    first, second = np.arange(1, 8, dtype=np.int64), np.arange(9, 2, -1, dtype=np.int64)
+    path = tmp_path / name
+    outputs.finished(*rows_that_say_whose(tmp_path, name, first), path)
+    begun, found = rows_that_say_whose(tmp_path, name, second), []
+    for step in range(20):
+        with monkeypatch.context() as patch:
+            killed_at(patch, tmp_path, step)
+            try:
+                outputs.finished(*begun, path)
+                break
+            except Killed:
+                pass
+        if path.exists():
+            values, joinids = stored(path)
+            assert values[:, 0].tolist() == joinids.tolist(), f"killed at step {step}"
+            found.append(joinids[0])
+        outputs.checked_out(path)
+        # As after the kill: what comes next begins from what is there.
+        for each in tmp_path.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+        outputs.finished(*rows_that_say_whose(tmp_path, name, first), path)
+        begun = rows_that_say_whose(tmp_path, name, second)
+    assert step >= 2
+    assert 1 in found, "there are steps before anything is gone"
+    assert stored(path)[1].tolist() == second.tolist()
+
+
+def test_rows_of_the_same_cells_are_never_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joinids = np.arange(5, dtype=np.int64)
+    path = tmp_path / "rows.npy"
+    outputs.finished(*rows_that_say_whose(tmp_path, "rows.npy", joinids), path)
+    begun = rows_that_say_whose(tmp_path, "rows.npy", joinids)
+    with monkeypatch.context() as patch:
+        killed_at(patch, tmp_path, 0)
+        with pytest.raises(Killed):
+            outputs.finished(*begun, path)
+    assert stored(path)[1].tolist() == joinids.tolist()

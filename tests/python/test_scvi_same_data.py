@@ -81,6 +81,33 @@ def test_other_labels(cells: Oracle) -> None:
     assert pscvi.latent(model, plain).values.shape == (90, 3), "labels are nothing to latents"
 
 
+def test_labels_that_have_a_dispersion_each(cells: Oracle) -> None:
+    """Those of other data would take that of another label, or one that is not there.
+
+    A SCANVI has none: scvi-tools makes one that cannot decode.
+    """
+    data = module_of(cells, labels_key="kind")
+    torch.manual_seed(0)
+    model = data.create_model(n_latent=3, n_hidden=8, dispersion="gene-label")
+    model.is_trained_ = True
+    expected = pscvi.elbo(model, data).values
+    for other in (module_of(cells, labels_key="site"), module_of(cells)):
+        refused(model, other, "the model has the labels .* 4 in all, and the data")
+        for infer in (pscvi.elbo, pscvi.normalized):
+            with pytest.raises(ps.InvalidArgument, match=r"the model has the labels .* 4 in all"):
+                infer(model, other)
+    np.testing.assert_array_equal(pscvi.elbo(model, cells.path, dataset=SOME).values, expected)
+
+
+def test_the_elbo_of_a_scanvi_has_nothing_of_labels(cells: Oracle) -> None:
+    """It sums over all that the model knows, whatever the cells are told."""
+    data = module_of(cells, "SCANVI", **LABELS)
+    model = ready(data)
+    expected = pscvi.elbo(model, data).values
+    for other in (module_of(cells, "SCANVI", **{**LABELS, "labels_key": "site"}), module_of(cells)):
+        np.testing.assert_array_equal(pscvi.elbo(model, other).values, expected)
+
+
 def test_a_scanvi_of_a_scvi_of_other_covariates(cells: Oracle) -> None:
     model = ready(
         module_of(cells, labels_key="kind", categorical_covariate_keys=["sex", "chemistry"])

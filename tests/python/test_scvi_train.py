@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import warnings
 from pathlib import Path
@@ -19,7 +20,7 @@ scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
 from penstock.scvi.launch import _cause, launch  # noqa: E402
-from scvi_callbacks import FixedNoise, Killed  # noqa: E402
+from scvi_callbacks import FixedNoise, Killed, KilledAtLoaders, Writes  # noqa: E402
 from scvi_experiments import as_anndata, elbo_of_each_cell_once  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -54,7 +55,22 @@ def trained(cells: Oracle, folder: Path, devices: int, batch_size: int, callback
 @pytest.fixture(scope="module")
 def two_ranks(cells: Oracle, tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("two")
-    return folder, *trained(cells, folder, 2, 20)
+    return folder, *trained(cells, folder, 2, 20, [Writes(folder / "checkpoint", folder)])
+
+
+@pytest.fixture(scope="module")
+def alone(cells: Oracle, tmp_path_factory: pytest.TempPathFactory):
+    """One process with the batches of two ranks, or four."""
+    return trained(cells, tmp_path_factory.mktemp("one"), 1, 40)[1]
+
+
+def in_line(model, alone) -> None:
+    """Loss curves within 1 %: BatchNorm sees a rank's 20 or 10 cells, and the noise is another."""
+    for name in ("elbo_validation", "elbo_train", "train_loss"):
+        found, expected = (each.history[name][name].astype(float) for each in (model, alone))
+        np.testing.assert_allclose(found, expected, rtol=0.01, err_msg=name)
+    elbo = alone.history["elbo_train"]["elbo_train"].astype(float).tolist()
+    assert elbo[-1] < 0.98 * elbo[0], "a curve that falls by more than that"
 
 
 def check(cells: Oracle, folder: Path, data, model) -> list[float]:
@@ -84,14 +100,10 @@ def check(cells: Oracle, folder: Path, data, model) -> list[float]:
     return monitored
 
 
-def test_two_ranks(cells: Oracle, two_ranks, tmp_path: Path) -> None:
+def test_two_ranks(cells: Oracle, two_ranks, alone) -> None:
     folder, data, model = two_ranks
-    two = check(cells, folder, data, model)
-    # One process with the batches of both: BatchNorm sees 40 cells in place of 20, and the noise
-    # is another.
-    _, alone = trained(cells, tmp_path, 1, 40)
-    one = alone.history["elbo_validation"]["elbo_validation"].astype(float)
-    np.testing.assert_allclose(two, one, rtol=0.05)
+    check(cells, folder, data, model)
+    in_line(model, alone)
     # History as scvi-tools gives it to one process.
     assert alone.history.keys() == model.history.keys()
     for name, values in alone.history.items():
@@ -103,8 +115,20 @@ def test_two_ranks(cells: Oracle, two_ranks, tmp_path: Path) -> None:
         )
 
 
-def test_four_ranks(cells: Oracle, tmp_path: Path) -> None:
-    check(cells, tmp_path, *trained(cells, tmp_path, 4, 10))
+def test_four_ranks(cells: Oracle, alone, tmp_path: Path) -> None:
+    data, model = trained(cells, tmp_path, 4, 10)
+    check(cells, tmp_path, data, model)
+    in_line(model, alone)
+
+
+def test_only_rank_0_writes(two_ranks) -> None:
+    """The best model, what it is, and the checkpoint to go on from."""
+    first, second = (
+        (two_ranks[0] / f"writes-{rank}.txt").read_text().splitlines() for rank in range(2)
+    )
+    for name in ("best.json", "best.partial", "last.ckpt.partial"):
+        assert any(name in line for line in first), (name, first)
+    assert second == []
 
 
 def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) -> None:
@@ -175,11 +199,108 @@ def test_a_failing_rank_is_what_the_user_sees(capsys: pytest.CaptureFixture) -> 
     assert "rank 0 says hello" in capsys.readouterr().out
 
 
+def test_a_rank_that_is_asked_to_end(cells: Oracle, tmp_path: Path) -> None:
+    """By the system, or who runs it: Lightning would have the others abort or hang."""
+    callbacks = [Killed(1, signal.SIGTERM)]
+    with pytest.raises(pscvi.RankFailed, match="rank 1 of 2 was killed by SIGTERM; the others"):
+        trained(cells, tmp_path, 2, 20, callbacks)
+
+
+def test_a_rank_that_is_asked_to_end_before_its_first_step(cells: Oracle, tmp_path: Path) -> None:
+    """While Lightning, which has taken signals over, asks for loaders: the other is not there yet."""
+    data, model = made(cells, 20)
+    data.__class__ = KilledAtLoaders
+    with pytest.raises(pscvi.RankFailed, match="rank 1 of 2 was killed by SIGTERM; the others"):
+        pscvi.train(model, data, devices=2, accelerator="cpu", max_epochs=1, progress=False)
+
+
+def rank_that_stays(folder: Path) -> None:
+    """Rank 0 does not end when it is asked to; a line for each tenth of a second."""
+    import os
+    import time
+
+    if os.environ["RANK"] == "1":
+        while not (folder / "beats").exists():
+            time.sleep(0.1)
+        raise ArithmeticError("the third donor has no cells")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for _ in range(6000):
+        with (folder / "beats").open("a") as file:
+            print("here", file=file)
+        time.sleep(0.1)
+
+
+def test_a_rank_that_does_not_end_is_killed_soon(tmp_path: Path) -> None:
+    """After five seconds; torch's agent would wait for thirty."""
+    with pytest.raises(pscvi.RankFailed, match="rank 1 failed"):
+        launch(rank_that_stays, {"folder": tmp_path}, 2)
+    assert len((tmp_path / "beats").read_text().splitlines()) < 150
+
+
+def test_launches_at_the_same_time_leave_torch_as_it_was() -> None:
+    """Whichever ends first."""
+    from penstock.scvi.launch import _soon_ended
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
+    before = SubprocessContext.close
+    first, second = _soon_ended(), _soon_ended()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert SubprocessContext.close is not before
+    second.__exit__(None, None, None)
+    assert SubprocessContext.close is before
+
+
+def ended(exitcode: int, seconds: float) -> SimpleNamespace:
+    """A rank that is gone, as torch's agent says: in whole seconds."""
+    return SimpleNamespace(exitcode=exitcode, timestamp=int(seconds))
+
+
+@pytest.mark.parametrize(
+    ("told", "failures", "said"),
+    [
+        # Rank 1 raised; what rank 0 waited for aborted it, or it did not end until it was killed.
+        ({1: (100.9, "traceback")}, {0: (-6, 101.1), 1: (1, 101.0)}, "rank 1 failed"),
+        ({1: (100.9, "traceback")}, {1: (1, 101.0), 0: (-9, 106.1)}, "rank 1 failed"),
+        # Rank 1 was gone first; rank 0 says that its peer is, or the agent ended it.
+        ({0: (100.9, "traceback")}, {0: (1, 101.0), 1: (-9, 101.0)}, "rank 1 of 0 was killed by SIGKILL"),
+        ({0: (100.9, "traceback")}, {0: (1, 101.0), 1: (-11, 101.0)}, "by SIGSEGV"),
+        ({0: (100.9, "signal")}, {1: (3, 100.8), 0: (-15, 100.9)}, "rank 1 ended with 3"),
+        ({1: (100.8, "signal"), 0: (100.9, "traceback")}, {0: (1, 101), 1: (-15, 101)},
+         "rank 1 of 0 was killed by SIGTERM"),
+        ({1: (100.8, "signal")}, {0: (-6, 101), 1: (-15, 101)}, "rank 1 of 0 was killed by SIGTERM"),
+        ({0: (100.9, "traceback")}, {0: (1, 101.0), 1: (-15, 101.1)}, "rank 0 failed"),
+    ],
+)  # fmt: skip
+def test_who_failed_first(tmp_path: Path, told: dict, failures: dict, said: str) -> None:
+    for rank, (seconds, what) in told.items():
+        text = {"rank": rank, "time": seconds, what: "SIGTERM"}
+        (tmp_path / f"error-{rank}.json").write_text(json.dumps(text))
+    for rank, (exitcode, _) in failures.items():
+        if exitcode == -signal.SIGABRT:
+            (tmp_path / f"output-{rank}.txt").write_text("terminate called")
+            os.utime(tmp_path / f"output-{rank}.txt", (101.0, 101.0))
+    ends = {rank: ended(*each) for rank, each in failures.items()}
+    found = _cause(tmp_path, SimpleNamespace(failures=ends))
+    assert said.replace(" of 0", f" of {len(list(tmp_path.glob('output-*')))}") in found
+
+
+def test_a_silent_end_hides_no_traceback(tmp_path: Path) -> None:
+    """Which was first is not known to the second: rank 0 may have died of what rank 1 says."""
+    told = {"rank": 1, "time": 100.9, "traceback": "ArithmeticError: no cells"}
+    (tmp_path / "error-1.json").write_text(json.dumps(told))
+    failures = {0: ended(-signal.SIGSEGV, 101), 1: ended(1, 101)}
+    said = _cause(tmp_path, SimpleNamespace(failures=failures))
+    assert "rank 0 of 0 was killed by SIGSEGV" in said
+    assert "rank 1 failed at about that time:\n\nArithmeticError: no cells" in said
+
+
 @pytest.mark.parametrize(("number", "is_memory"), [(signal.SIGKILL, True), (signal.SIGABRT, False)])
 def test_want_of_memory_is_said_of_sigkill(
     tmp_path: Path, number: signal.Signals, is_memory: bool
 ) -> None:
-    said = _cause(tmp_path, SimpleNamespace(failures={1: SimpleNamespace(exitcode=-number)}))
+    said = _cause(tmp_path, SimpleNamespace(failures={1: ended(-number, 100)}))
     assert f"rank 1 of 0 was killed by {number.name}; the others were ended." in said
     assert ("want of memory" in said) == is_memory
 

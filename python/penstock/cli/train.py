@@ -72,6 +72,7 @@ def run(parsed: argparse.Namespace) -> None:
 
     from .. import scvi as pscvi
     from ..dataset import Dataset
+    from ..scvi.outputs import checked_out
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1)
@@ -85,6 +86,7 @@ def run(parsed: argparse.Namespace) -> None:
         var_query=parsed.var_query,
         memory_budget=parsed.memory,
     )
+    latent = checked_out(folder / "latent.npy")  # and not only after the training
     if parsed.plot:
         _check_plot(cells, parsed.plot)
     data = pscvi.DataModule(
@@ -120,7 +122,7 @@ def run(parsed: argparse.Namespace) -> None:
     rows = pscvi.latent(
         model,
         data,
-        out=folder / "latent.npy",
+        out=latent,
         devices=devices,
         accelerator=parsed.accelerator,
     )

@@ -59,10 +59,16 @@ class DataLoaders:
 
     def predict_dataloader(self, batch_size: int | None = None) -> ModelLoader:
         """All cells in stored order, once over all ranks, with ``soma_joinid``; X is dense."""
-        whole = evaluated(self.dataset).with_settings(
+        return ModelLoader(self._placed(self._stored(batch_size), dense=True), self._names)
+
+    def stored_batches(self, batch_size: int) -> ModelLoader:
+        """The same with X sparse, for who makes it dense on the device."""
+        return ModelLoader(self._stored(batch_size).with_settings(sparse=True), self._names)
+
+    def _stored(self, batch_size: int | None) -> Dataset:
+        return evaluated(self.dataset).with_settings(
             obs_columns=[JOINID], batch_size=batch_size or self.dataset.batch_size
         )
-        return ModelLoader(self._placed(whole, dense=True), self._names)
 
     def _loader(self, part: Dataset, per_label: int | None = None, **arguments: Any) -> Any:
         cells = ModelLoader(self._placed(part), self._names, **arguments)
@@ -78,11 +84,13 @@ class DataLoaders:
         return ModelLoader(self._placed(labelled.of_epoch(number)), self._names, **arguments)
 
     def _placed(self, part: Dataset, dense: bool = False) -> Dataset:
-        device = None if self.trainer is None else self.trainer.strategy.root_device
+        trainer = self.trainer
+        runs = trainer is not None and not trainer.state.stopped
+        device = trainer.strategy.root_device if runs else None
         if device is not None and device.type == "cuda" and not self._num_workers:
             return part.with_settings(device=device, format="torch", obs_format="torch")
-        on_cpu = device is None or device.type == "cpu"
-        sparse = (not on_cpu) if self._sparse is None else self._sparse
+        # Where no trainer runs, nobody hands batches to `transfer_batch_to_device`.
+        sparse = runs if self._sparse is None else self._sparse
         return part.with_settings(sparse=bool(sparse) and not dense)
 
     def _labelled(self, part: Dataset, per_label: int | None) -> LabelledCells | None:

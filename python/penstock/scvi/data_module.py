@@ -58,8 +58,10 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     batch_size : int, optional
         Cells in a batch of a rank; 128 by default.
     sparse : bool, optional
-        Whether batches are sparse until they are on the device. By default where that is a GPU,
-        which makes them dense itself; on the CPU the loader's threads do.
+        Whether batches are sparse until they are on the device. By default where Lightning trains,
+        which has this make them dense, and for a callback that loops over them itself; in a loop of
+        your own outside of training they are dense unless you say so. `transfer_batch_to_device`
+        makes sparse ones dense; ``predict_dataloader()`` gives dense ones.
     num_workers : int, default 0
         DataLoader workers for training; the loader has threads of its own.
     n_samples_per_label : int, optional

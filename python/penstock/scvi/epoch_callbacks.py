@@ -1,7 +1,8 @@
-"""Callbacks of a training run: noise by epoch and rank, early stopping. Imports lightning."""
+"""Callbacks of a run: noise by step and rank, ends of ranks, early stopping. Imports lightning."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,49 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.callbacks.early_stopping import EarlyStopping
 
+from .worker import Terminated
+
 
 class NoiseSeeds(Callback):
-    """Seeds torch with (seed, epoch, rank) when an epoch begins.
+    """Seeds torch with (seed, epoch, rank, step) when a step begins, and for validation.
 
-    Ranks draw different noise, and an epoch draws the same whether the run went on from a
-    checkpoint or not. What is left of an epoch that was broken off draws noise of its own.
+    Ranks draw different noise, and a step draws the same whether the run went on from a checkpoint
+    or not, whatever else draws between steps: a DataLoader with workers does for each epoch.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Seed what goes on within an epoch, whose start is over."""
-        _seed(self._seed, trainer.current_epoch, trainer.global_rank, trainer.global_step)
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, step: int) -> None:
+        """Seed; steps are counted from one."""
+        _seed(self._seed, trainer.current_epoch, trainer.global_rank, 1 + step)
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Seed."""
-        _seed(self._seed, trainer.current_epoch, trainer.global_rank)
+        _seed(self._seed, trainer.current_epoch, trainer.global_rank, 0)
 
 
 def _seed(*words: int) -> None:
     state = np.random.SeedSequence(words).generate_state(1, np.uint64)
     torch.manual_seed(int(state[0]) >> 1)
+
+
+class EndsWhenAsked(Callback):
+    """Gives a rank that `launch` started an answer of its own to SIGTERM.
+
+    Lightning's broadcasts to ranks that are not listening, which aborts this one or hangs all.
+    """
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Lightning takes the signal over before it asks for loaders, and no hook is between."""
+        connector = getattr(trainer, "_signal_connector", None)
+        if Terminated.of_this_rank is not None and connector is not None:
+            connector._sigterm_notifier_fn = Terminated.of_this_rank
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Lightning has taken the signal over by now, and gives it back after the run."""
+        if Terminated.of_this_rank is not None:
+            signal.signal(signal.SIGTERM, Terminated.of_this_rank)
 
 
 class EarlyStop(EarlyStopping):

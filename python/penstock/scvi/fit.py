@@ -15,7 +15,7 @@ import torch
 from ..errors import InvalidArgument
 from ..sharding import find_rank
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
-from .epoch_callbacks import EarlyStop, NoiseSeeds
+from .epoch_callbacks import EarlyStop, EndsWhenAsked, NoiseSeeds
 
 #: Parameters of a rank's part of the graph that a step does not use, such as those of the encoder
 #: of library sizes, would stop DDP otherwise.
@@ -93,7 +93,7 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
 
 
 def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
-    made: list[Any] = [NoiseSeeds(run.seed), *run.callbacks]
+    made: list[Any] = [NoiseSeeds(run.seed), EndsWhenAsked(), *run.callbacks]
     if run.early_stopping is not None:
         made.append(EarlyStop(**run.early_stopping))
     if run.checkpoint is None:

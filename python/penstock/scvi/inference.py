@@ -42,8 +42,9 @@ def latent(
     devices, accelerator
         Processes, as of `penstock.scvi.train`: each infers a stretch of the cells.
     out : None, "memory" or path
-        Where rows go: an array, a memory-mapped file (``.npy``) or a zarr group (``.zarr``, with
-        arrays ``values`` and ``joinids``).
+        Where rows go: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or
+        a zarr group (``.zarr``, with arrays ``values`` and ``joinids``). Those of an inference
+        before are replaced; anything else of that name is refused.
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
 
@@ -55,7 +56,7 @@ def latent(
     Raises
     ------
     InvalidArgument
-        The model is not trained, or of other genes or categories.
+        The model is not trained, or of other genes or categories; what `out` names is not ours.
     """
     n_latent = int(model.module.n_latent)
     names = [f"Z_{i}" for i in range(n_latent)]

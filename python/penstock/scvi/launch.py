@@ -24,7 +24,7 @@ from ..errors import PenstockError
 from .worker import BOOTSTRAP, error_path, output_path, result_path
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-#: What a rank whose peer is gone is given before it is killed.
+#: What a rank that is asked to end is given before it is killed.
 _SECONDS_TO_END = 5
 
 
@@ -75,7 +75,7 @@ def launch(function: Callable[..., Any], arguments: dict[str, Any], processes: i
             **_shutdown_timeout(LaunchConfig),
         )
         start = elastic_launch(config, sys.executable)
-        with _signals_kept(), _quiet_agent(), _shown(output_path(folder, 0)):
+        with _signals_kept(), _quiet_agent(), _soon_ended(), _shown(output_path(folder, 0)):
             try:
                 start("-c", BOOTSTRAP, str(folder))
             except ChildFailedError as error:
@@ -98,29 +98,57 @@ def _shutdown_timeout(config: type) -> dict[str, Any]:
 
 
 def _cause(folder: Path, error: Any) -> str:
-    """What the rank says that failed first; others fail because it is gone."""
-    killed = {
-        rank: failure
-        for rank, failure in error.failures.items()
-        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM
-    }
-    told = sorted(
-        (json.loads(path.read_text()) for path in folder.glob(error_path(folder, "*").name)),
-        key=lambda each: float(each["time"]),
+    """What the rank says that failed first; others fail because it is gone, or are ended."""
+    ends = [
+        (float(each["time"]), int(each["rank"]), each)
+        for each in (
+            json.loads(path.read_text()) for path in folder.glob(error_path(folder, "*").name)
+        )
+    ]
+    for rank, failure in error.failures.items():
+        # Ranks are ended by SIGTERM, and say so where they are told by it.
+        is_silent = not error_path(folder, rank).exists()
+        if is_silent and failure.exitcode != -signal.SIGTERM:
+            ends.append((_silent_end(folder, rank, failure), rank, {}))
+    if not ends:
+        rank, failure = error.get_first_failure()
+        return f"rank {rank} ended with {failure.exitcode}:\n{_tail(folder, rank)}"
+    ends.sort(key=lambda end: end[:2])
+    _, rank, told = ends[0]
+    if "traceback" in told:
+        return f"rank {rank} failed, and the others were ended:\n\n{told['traceback']}"
+    # When a rank ended that did not say so is not known to the second.
+    return _without_traceback(folder, rank, told, error) + _next_traceback(ends[1:])
+
+
+def _without_traceback(folder: Path, rank: int, told: dict[str, Any], error: Any) -> str:
+    if not told and error.failures[rank].exitcode >= 0:
+        return f"rank {rank} ended with {error.failures[rank].exitcode}:\n{_tail(folder, rank)}"
+    name = told.get("signal") or signal.Signals(-error.failures[rank].exitcode).name
+    hint = "A kill by the system for want of memory looks like this."
+    return (
+        f"rank {rank} of {len(list(folder.glob('output-*')))} was killed by {name}; the "
+        f"others were ended. {hint if name == 'SIGKILL' else ''}\n{_tail(folder, rank)}"
     )
-    for rank, failure in sorted(killed.items()):
-        if not error_path(folder, rank).exists():
-            name = signal.Signals(-failure.exitcode).name
-            hint = "A kill by the system for want of memory looks like this."
-            return (
-                f"rank {rank} of {len(list(folder.glob('output-*')))} was killed by {name}; the "
-                f"others were ended. {hint if name == 'SIGKILL' else ''}\n{_tail(folder, rank)}"
-            )
-    if told:
-        first = told[0]
-        return f"rank {first['rank']} failed, and the others were ended:\n\n{first['traceback']}"
-    rank, failure = error.get_first_failure()
-    return f"rank {rank} ended with {failure.exitcode}:\n{_tail(folder, rank)}"
+
+
+def _next_traceback(ends: list[tuple[float, int, Any]]) -> str:
+    """What the first of these says that has a traceback: an effect of the first end, or its cause."""
+    for _, rank, told in ends:
+        if "traceback" in told:
+            return f"\n\nrank {rank} failed at about that time:\n\n{told['traceback']}"
+    return ""
+
+
+def _silent_end(folder: Path, rank: int, failure: Any) -> float:
+    """When a rank ended that could not say so."""
+    output = output_path(folder, rank)
+    if failure.exitcode == -signal.SIGABRT and output.exists():
+        # What aborts says why: a peer that is gone does that to a rank, too.
+        return output.stat().st_mtime
+    # The agent looks ten times a second, in whole seconds, and kills a rank that does not end only
+    # after `_SECONDS_TO_END`.
+    return float(failure.timestamp) - _SECONDS_TO_END / 2
 
 
 def _tail(folder: Path, rank: int) -> str:
@@ -156,6 +184,40 @@ def _quiet_agent() -> Iterator[None]:
         yield
     finally:
         log.setLevel(before)
+
+
+@contextlib.contextmanager
+def _soon_ended() -> Iterator[None]:
+    """Where a rank fails, the agent gives the others 30 s to end, and no setting says otherwise."""
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
+    def close_soon(self: Any, death_sig: Any = None, timeout: int = _SECONDS_TO_END) -> None:
+        _closing.original(self, death_sig, timeout)
+
+    with _closing.lock:
+        _closing.launches += 1
+        if _closing.launches == 1:
+            _closing.original = SubprocessContext.close
+            SubprocessContext.close = close_soon  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        with _closing.lock:
+            _closing.launches -= 1
+            if _closing.launches == 0:
+                SubprocessContext.close = _closing.original  # type: ignore[method-assign]
+
+
+class _Closing:
+    """How the agent ends ranks, while launches of any thread go on."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.launches = 0
+        self.original: Any = None
+
+
+_closing = _Closing()
 
 
 @contextlib.contextmanager

@@ -202,6 +202,8 @@ _FROM_MODEL = ": use DataModule.from_model(model, …)"
 def check_same_data(model: Any, data: DataModule) -> None:
     """Refuse a model of other genes, batches, covariates or size factors than the data module's.
 
+    And of other labels, where each of them has a dispersion of its own.
+
     Raises
     ------
     InvalidArgument
@@ -238,6 +240,19 @@ def check_same_data(model: Any, data: DataModule) -> None:
         raise InvalidArgument(
             f"the {has} has the size factor {name!r} and the {lacks} none{_FROM_MODEL}"
         )
+    if getattr(model.module, "dispersion", None) == "gene-label":
+        _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
+
+
+def _check_labels(are_same: bool, theirs: Registration, ours: Registration) -> None:
+    if are_same:
+        return
+    had, has = (
+        f"{each.labels.tolist()[:5]}, {len(each.labels)} in all"
+        + ("" if each.unlabeled is None else f", with {each.unlabeled!r} for none")
+        for each in (theirs, ours)
+    )
+    raise InvalidArgument(f"the model has the labels {had}, and the data {has}{_FROM_MODEL}")
 
 
 def check_same_training(model: Any, data: DataModule) -> None:
@@ -258,9 +273,5 @@ def check_same_training(model: Any, data: DataModule) -> None:
     if not is_told:
         return
     theirs, ours = Registration(None, model.registry), data.registration
-    if (theirs.labels.tolist(), theirs.unlabeled) != (ours.labels.tolist(), ours.unlabeled):
-        raise InvalidArgument(
-            f"the model has the labels {theirs.labels.tolist()[:5]}, {len(theirs.labels)} in all, "
-            f"with {theirs.unlabeled!r} for none, and the data {ours.labels.tolist()[:5]}, "
-            f"{len(ours.labels)}, with {ours.unlabeled!r}{_FROM_MODEL}"
-        )
+    are_same = (theirs.labels.tolist(), theirs.unlabeled) == (ours.labels.tolist(), ours.unlabeled)
+    _check_labels(are_same, theirs, ours)

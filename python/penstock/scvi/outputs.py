@@ -74,17 +74,45 @@ def checked_out(out: Any) -> Path | None:
 
 def _check_replaced(path: Path) -> None:
     if path.suffix == ".npy":
-        is_ours = not path.is_dir()
+        other = _other_than_rows(path)
     else:
         is_ours = not path.exists() or (
             path.is_dir() and {each.name for each in path.iterdir()} <= _IN_A_GROUP
         )
-    if not is_ours:
-        what = "a folder" if path.is_dir() else "a file"
+        other = None if is_ours else path
+    if other is not None:
+        what = "a folder" if other.is_dir() else "a file"
         raise InvalidArgument(
-            f"out={str(path)!r} is {what} that holds something else than rows of an inference, which "
-            "would be lost: choose another path, or remove it"
+            f"out={str(path)!r}: {other.name} is {what} that holds something else than rows of an "
+            "inference, which would be lost: choose another path, or remove it"
         )
+
+
+def _other_than_rows(path: Path) -> Path | None:
+    """Which of two files that would be replaced is none of an inference, which writes both."""
+    names = _joinids_path(path)
+    if not _may_be(names, ndim=1, dtype="int64"):
+        return names
+    if path.is_dir() or (path.exists() and not names.exists()):
+        return path
+    return None if _may_be(path) else path
+
+
+def _may_be(path: Path, ndim: int | None = None, dtype: str | None = None) -> bool:
+    """Whether a file is not there, or is an array of this kind."""
+    if not path.exists():
+        return True
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    if not isinstance(array, np.ndarray):  # an archive of several
+        return False
+    return ndim is None or (array.ndim == ndim and array.dtype == dtype)
+
+
+def _joinids_path(path: Path) -> Path:
+    return path.with_suffix(".joinids.npy")
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -115,11 +143,15 @@ def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
     """Give filled rows their name, with joinids beside them or in the group; return the rows."""
     if is_zarr(path):
         return to_zarr(open_rows(file), joinids, path)
-    names = path.with_suffix(".joinids.npy")
-    partial = _beside(names, ".partial")
-    with partial.open("wb") as written:
-        np.save(written, joinids)
-    partial.replace(names)
+    names = _joinids_path(path)
+    if not (path.exists() and _holds(names, joinids)):
+        partial = _beside(names, ".partial")
+        with partial.open("wb") as written:
+            np.save(written, joinids)
+        # Two files cannot change at once: rows of before go first, lest a kill leave them beside
+        # joinids that are not theirs.
+        path.unlink(missing_ok=True)
+        partial.replace(names)
     file.replace(path)
     return open_rows(path)
 
@@ -132,6 +164,14 @@ def create(path: Path, shape: tuple[int, ...], dtype: str) -> Any:
 def open_rows(path: Path) -> Any:
     """Open it to write."""
     return np.lib.format.open_memmap(path, mode="r+")
+
+
+def _holds(names: Path, joinids: npt.NDArray[np.int64]) -> bool:
+    """Whether a file of before holds these joinids; one that cannot be read does not."""
+    try:
+        return np.array_equal(np.load(names), joinids)
+    except (OSError, ValueError, EOFError):
+        return False
 
 
 def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) -> Any:
@@ -148,7 +188,11 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     for begin in range(0, len(rows), step):
         values[begin : begin + step] = np.asarray(rows[begin : begin + step])
     group.create_array("joinids", shape=joinids.shape, dtype=joinids.dtype)[:] = joinids
+    # Chunks that are gone read as zeros: no group has its name while it is taken away.
+    old = _beside(path, ".old.partial")
+    shutil.rmtree(old, ignore_errors=True)
     if path.exists():
-        shutil.rmtree(path)
+        path.rename(old)
     partial.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
     return zarr.open_group(str(path), mode="r+")["values"]

@@ -120,7 +120,7 @@ def _fill(
         # Ranks have contiguous stretches, of which the first ones are longer by one.
         share, longer = divmod(data.n_obs, world_size)
         place = rank * share + min(rank, longer)
-        for tensors in data.predict_dataloader(size):
+        for tensors in data.stored_batches(size):
             first = int(tensors.pop(JOINID)[0])
             made = infer(model, to_device(tensors, device)).cpu().numpy()
             if first != data.joinid_at(place):

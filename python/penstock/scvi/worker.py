@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
 import traceback
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 #: The program of a rank, ``python -c``: modules are found where the caller finds them.
@@ -53,6 +55,35 @@ def _end_without(parent: int) -> None:
     os._exit(1)
 
 
+def _tell(folder: Path, rank: int, **cause: str) -> None:
+    """Say why this rank fails, and when it did."""
+    partial = error_path(folder, rank).with_suffix(".partial")
+    partial.write_text(json.dumps({"rank": rank, "time": time.time(), **cause}))
+    partial.rename(error_path(folder, rank))
+
+
+class Terminated:
+    """What a rank does when somebody asks it to end: it says so, and is gone.
+
+    Others ask the ranks that they wait for; who came first tells the cause. Python answers between
+    two of its own steps: before Lightning runs, when a rank may wait in C, SIGTERM is left to the
+    system; later a rank that waits in C is killed, as `launch` gives it seconds to end.
+    """
+
+    of_this_rank: Terminated | None = None  #: where `launch` started this process
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self._folder, self._rank = folder, rank
+        self._process = os.getpid()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Answer the signal."""
+        if os.getpid() == self._process:  # and not a worker of its loader
+            _tell(self._folder, self._rank, signal=signal.Signals(number).name)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
 def main(name: str, parent: int) -> None:
     """Call the function, and leave what it returned or raised in the folder.
 
@@ -61,6 +92,7 @@ def main(name: str, parent: int) -> None:
     """
     threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
     folder, rank = Path(name), int(os.environ["RANK"])
+    Terminated.of_this_rank = Terminated(folder, rank)
     try:
         import torch
 
@@ -72,10 +104,7 @@ def main(name: str, parent: int) -> None:
         partial.write_bytes(pickle.dumps(result))
         partial.rename(result_path(folder, rank))
     except BaseException:
-        told = {"rank": rank, "time": time.time(), "traceback": traceback.format_exc()}
-        partial = error_path(folder, rank).with_suffix(".partial")
-        partial.write_text(json.dumps(told))
-        partial.rename(error_path(folder, rank))
+        _tell(folder, rank, traceback=traceback.format_exc())
         sys.stdout.flush()
         # Not by sys.exit: threads of a rank that waits for another would keep the process.
         os._exit(1)
