@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make_venv.sh FOLDER: a virtual environment with everything that the demo, the tests and the
 # checks import, but not Penstock itself. torch comes first and pinned: asked for without a
-# version it would bring some gigabytes of CUDA.
+# version it would bring some gigabytes of CUDA, and from an index without builds for the CPU it
+# still does, which is said.
 set -euo pipefail
 venv=$1
 torch=${TORCH:-torch==2.13.0}
@@ -12,6 +13,12 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet)
 echo "preparing $venv with $("$venv/bin/python" --version): $torch, then the rest"
 # shellcheck disable=SC2086
 "${pip[@]}" ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
+"$venv/bin/python" - <<'EOF'
+import torch
+if torch.version.cuda:
+    print(f"note: torch {torch.__version__} came with CUDA, gigabytes that no test needs; where a package index "
+          "has builds for the CPU, name it: make ... TORCH_INDEX=URL")
+EOF
 "$venv/bin/python" - >"$venv/requirements.txt" <<'EOF'
 import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))

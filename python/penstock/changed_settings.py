@@ -35,7 +35,9 @@ def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
     )
     if _draws_anew(changes):
         other._settings = other._settings.with_sampling(
-            sampling.changed(dataset._settings.sampling, changes), dataset._selection
+            sampling.changed(dataset._settings.sampling, changes),
+            dataset._selection,
+            keeps_balance="balance" not in changes,
         )
     other._batch_format = BatchFormat.checked(
         dataset.experiment.obs,

@@ -27,7 +27,7 @@ from .sampling import Balance
 from .sharding import Share
 from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, shuffle_report
-from .sources import resolve_source
+from .sources import places_of, resolve_source
 from .to_anndata import to_anndata
 from .torch_adapter import register_with_torch
 from .transforms import Transform
@@ -144,11 +144,13 @@ class Dataset(DatasetEpochs):
         Of ``shuffle="chunks"``: cells in a chunk, 64 by default, and chunks in a block, 1,024. Two
         blocks must fit in `memory_budget`.
     cache_dir : str or path, optional
-        A folder on a local disk where cells are kept as they are read, all genes of them, for epochs,
-        ranks and runs to come: docs/pack.md. Any number of them may share it.
+        A folder on a local disk, outside of the source, where cells are kept as they are read, all
+        genes of them, for epochs, ranks and runs to come: docs/pack.md. Any number of them may share
+        it.
     cache_bytes : int or str, optional
         Most that everything in `cache_dir` may take; cells that were used longest ago make place.
-        By default a twentieth of the disk stays free, 4 GiB at most.
+        Less than a fetch unit takes is a warning that says what is of use. By default a twentieth of
+        the disk stays free, 4 GiB at most.
     storage_options : dict, optional
         How a URI is reached that is given as source, or URIs in a list or dict of them, as for
         `penstock.open`.
@@ -245,6 +247,7 @@ class Dataset(DatasetEpochs):
         ).with_var_names(var_names)
         cache = LocalCache.checked(cache_dir, cache_bytes)
         if cache is not None:
+            cache.check_outside(places_of(self._selection))
             self._selection = replace(self._selection, cache=cache)
         self._settings = self._settings.with_sampling(
             {

@@ -33,6 +33,8 @@ class DatasetEpochs(SelectedCells):
         return iterator.of(RunningEpoch(self, course))
 
     def _planned(self, course: Course) -> tuple[_core.Loader, ObsBatches]:
+        if course.rows is not None and self._encoders:
+            self._fitted_obs()  # on all cells, not on those that are left
         part = self if course.rows is None else self._part(course.cells(self._selection))
         obs = part._fitted_obs()
         loader = course.loader(part._selection, self._settings)
@@ -113,9 +115,10 @@ class DatasetEpochs(SelectedCells):
 
         They are the same, bit for bit, where the world, the workers and the arguments that the
         order depends on are the same. Otherwise every cell that was left comes once, in a new order
-        and in the new batches. Nothing is read to find the place; of fetch units that also hold
-        cells of batches handed over before, all is read again: few of them in a large selection,
-        all of them where the memory budget holds the whole selection.
+        and in the new batches, but for what `uneven` and `drop_last` leave out or repeat. Nothing
+        is read to find the place; of fetch units that also hold cells of batches handed over
+        before, all is read again: few of them in a large selection, all of them where the memory
+        budget holds the whole selection.
 
         Raises
         ------

@@ -33,7 +33,8 @@ class Course:
     size: int = -1  # batches in this shape; -1: not known
     serial: int = 0  # of its iterator, among those of the dataset
 
-    is_compared: bool = False  # with what other ranks read
+    is_watched: bool = False  # one of several ranks, which are to notice what differs
+    is_compared: bool = False  # with what other ranks of torch.distributed read
     selected: tuple[int, int] = (0, 0)  # number of cells, and fingerprint
     rank_plan: int = 0  # fingerprint of the plan of all of the rank's workers
     first: int = 0  # batches that were handed over before its iterator was made

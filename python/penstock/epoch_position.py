@@ -246,7 +246,7 @@ def what_is_left(
         sampling = settings.sampling
         if sampling is not None:
             left = max(0, part.epoch_cells(settings) - count)
-            settings = replace(settings, sampling=replace(sampling, num_samples=left))
+            settings = replace(settings, sampling=sampling.for_the_rest(selection, left))
         if sampling is None or not sampling.replacement:
             rows = rows - before
     return rows, settings

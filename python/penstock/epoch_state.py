@@ -174,7 +174,10 @@ class EpochState:
         self._course = begin_course(resumed, selection, settings, share)
         self._course.left_before = None if before is None else before.batches
         self._course.first = self._course.batches
-        self._course.is_compared = settings.is_compared and share.world_size > 1
+        self._course.is_watched = settings.compare_ranks and share.world_size > 1
+        self._course.is_compared = self._course.is_watched and settings.is_compared
+        if selection.cache is not None and not in_worker():
+            selection.cache.warn_if_too_small(selection.matrix)
         self._course.selected = len(selection.rows), selection.rows.fingerprint()
         return self._course
 

@@ -129,9 +129,11 @@ class LoaderSettings:
         """Whether ranks are those of torch.distributed, and are to compare what they read."""
         return self.compare_ranks and self.shard and self.world_size is None
 
-    def with_sampling(self, arguments: Mapping[str, Any], selection: Selection) -> LoaderSettings:
+    def with_sampling(
+        self, arguments: Mapping[str, Any], selection: Selection, *, keeps_balance: bool = False
+    ) -> LoaderSettings:
         """Check the arguments that say what is drawn, as `Sampling.checked`."""
-        sampling = Sampling.checked(arguments, selection)
+        sampling = Sampling.checked(arguments, selection, keeps_balance=keeps_balance)
         if sampling is not None and self.shuffle not in (True, SCATTER):
             raise InvalidArgument(
                 "cells that are drawn by weights, balance, replacement or num_samples come in random "

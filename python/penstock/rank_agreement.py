@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .sharding import in_worker
 
 if TYPE_CHECKING:
     from .epoch_course import Course
+    from .epoch_position import Shape
 
 #: How long the ranks that come first wait for the last one, to learn whether it agrees. Once it did
 #: not come, they do not wait for it again.
@@ -45,6 +47,10 @@ _FIELDS = {
     "sampling": "fingerprint of weights, balance, replacement and num_samples",
     "plan": "fingerprint of the stored data",
 }
+#: What may differ among ranks, but for those that go on from a state: the order of a rank's own
+#: cells depends on it. A rank for which it is what it was goes on in that order; another plans what
+#: is left, after the first batches of the order that the state says all ranks had.
+_OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
 
 
 class RankAgreement:
@@ -70,13 +76,17 @@ class RankAgreement:
             Another rank reads another one; the message names what differs. On the rank that is
             found to differ, and on those that wait for it.
         """
-        store = None if in_worker() or not course.is_compared else _store()
-        if store is None or self._has_failed or os.environ.get(SWITCH) == "0":
+        if in_worker() or not course.is_watched or os.environ.get(SWITCH) == "0":
+            return
+        store = _store() if course.is_compared else None
+        if store is None or self._has_failed:
+            _warn_of_another_shape(course)
             return
         try:
             difference = self._exchange(store, course)
         except (RuntimeError, ValueError, KeyError):
             self._has_failed = True  # the store is gone, or does not compare: not our business
+            _warn_of_another_shape(course)
             return
         if difference is not None:
             raise InvalidArgument(difference)
@@ -216,29 +226,83 @@ def announcement(course: Course) -> dict[str, Any]:
         "sampling": shape.sampling,
         "plan": course.rank_plan,
         "left_before": course.left_before,
+        "own": _own(shape),
+        "earlier": [{**_own(each.shape), "batches": each.batches} for each in course.earlier],
     }
+
+
+def _own(shape: Shape) -> dict[str, Any]:
+    return {name: getattr(shape, name) for name in _OWN_FIELDS}
 
 
 def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
     """Message that names what differs; None where nothing does."""
     named = [name for name in _FIELDS if first[name] != own[name]]
-    if not named:
-        return None
     if named != ["plan"]:  # which depends on all others
         named = [name for name in named if name != "plan"]
     if "cells" in named:
         named = [name for name in named if name != "rows"]
+    found = [(_FIELDS[name], first[name], own[name]) for name in named]
+    if named in ([], ["plan"]) and first["earlier"] != own["earlier"]:
+        found = _unlike_states(first, own)
+    if not found:
+        return None
     here, there = f"rank {own['rank']}", f"rank {first['rank']}"
     return (
         "ranks do not read the same epoch: "
         + "; ".join(
-            f"{_FIELDS[name]}: {first[name]!r} on {there}, {own[name]!r} on {here}"
-            for name in named
+            f"{name}: {left!r} on {there}, {right!r} on {here}" for name, left, right in found
         )
         + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
         "and go on from the same state; one of a rank's own takes shard=False "
         "(compare_ranks=False switches this comparison off)"
     )
+
+
+def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What differs where one rank goes on in the order of its state and another in a new one."""
+    found = [
+        (f"{name} of a run that goes on", first["own"][name], own["own"][name])
+        for name in _OWN_FIELDS
+        if first["own"][name] != own["own"][name]
+    ]
+    if found:
+        return found
+    pairs = zip(*([*each["earlier"], each["own"]] for each in (first, own)), strict=False)
+    found = [
+        (f"{name} of the loaded state", left[name], right[name])
+        for left, right in pairs
+        for name in _OWN_FIELDS
+        if left[name] != right[name]
+    ]
+    return found or [("loaded state", first["earlier"], own["earlier"])]
+
+
+def _warn_of_another_shape(course: Course) -> None:
+    """Warn where the order of a state is given up, and no rank can tell whether the others do so.
+
+    It is no error: the run may have been started with other memory or workers on all ranks.
+    """
+    if course.first or not course.earlier:
+        return  # it goes on where it was
+    then, now = course.earlier[-1].shape, course.shape
+    if replace(then, **_own(now)) != now:
+        return  # what all ranks must have in common has changed
+    changed = [
+        name for name in ("memory_budget", "num_workers") if _own(then)[name] != _own(now)[name]
+    ]
+    if changed:
+        named = "; ".join(
+            f"{name}: {getattr(then, name)} in the state, {getattr(now, name)} now"
+            for name in changed
+        )
+        warnings.warn(
+            f"rank {course.share.rank} goes on from a state in another order than it had ({named}). "
+            "All ranks must have changed alike: otherwise cells are left out and repeated, which is "
+            "not noticed here, as the ranks could not be compared "
+            "(compare_ranks=False switches this warning off)",
+            stacklevel=2,
+        )
 
 
 def _warn_of_an_epoch_too_many(first: dict[str, Any], own: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_bool, checked_int, checked_text, described
+from .column_values import Array, ColumnValues
 from .errors import InvalidArgument
 from .row_combinations import combinations, row_codes
 from .table import JOINID, DataFrame
@@ -69,42 +70,49 @@ class Balance:
             more = f", shares={self.shares}"
         return f"Balance({self.column!r}{more})"
 
-    def row_weights(self, obs: DataFrame) -> _core.RowWeights:
-        """Weights of the cells of `obs`.
-
-        Raises
-        ------
-        InvalidArgument
-            A class of `shares` has no cell.
-        NotFound
-            There is no such column.
-        """
-        (name,) = obs.checked_columns([self.column], "balance")
-        if name == JOINID:
-            raise InvalidArgument(f"balance cannot be {JOINID}, which no two cells share")
-        columns = obs.read([name])
-        codes, counts = row_codes(columns)
+    def check_classes(self, obs: DataFrame) -> None:
+        """Raise `InvalidArgument` where a class of `shares` has no cell, `NotFound` for the column."""
         if self.shares is None:
-            share_of_class = counts.astype(np.float64) ** (1 / self.temperature)
-        else:
-            values = combinations(columns)[name].tolist()
-            if len(values) < len(counts):
-                values.insert(0, None)  # cells without a value come first
-            share_of_class = self._shares_of(values)
-        # Rounded, since powers may differ in their last bit between machines.
-        weights = (share_of_class / counts).astype(np.float32).astype(np.float64)
-        return _core.RowWeights.from_classes(codes.astype(np.int32), weights)
-
-    def _shares_of(self, values: list[Any]) -> npt.NDArray[np.float64]:
-        shares = self.shares or {}
-        empty = [value for value in shares if value not in values]
+            return
+        columns = self._read(obs)
+        values = _classes(columns, len(row_codes(columns)[1]))
+        empty = [value for value in self.shares if value not in values]
         if empty:
             listed = ", ".join(repr(value) for value in values[:20])
             raise InvalidArgument(
                 f"balance: no selected cell has {self.column} {empty[0]!r}; there are {listed}"
                 + (", …" if len(values) > 20 else "")
             )
-        return np.array([shares.get(value, 0.0) for value in values])
+
+    def class_weights(self, obs: DataFrame) -> tuple[Array, npt.NDArray[np.float64]]:
+        """The class of each cell of `obs`, and the weight of a cell of each class.
+
+        Raises
+        ------
+        InvalidArgument, NotFound
+            No such column, or the joinid.
+        """
+        columns = self._read(obs)
+        codes, counts = row_codes(columns)
+        if self.shares is None:
+            share_of_class = counts.astype(np.float64) ** (1 / self.temperature)
+        else:
+            values = _classes(columns, len(counts))
+            share_of_class = np.array([self.shares.get(value, 0.0) for value in values])
+        # Rounded, since powers may differ in their last bit between machines.
+        return codes, (share_of_class / counts).astype(np.float32).astype(np.float64)
+
+    def _read(self, obs: DataFrame) -> dict[str, ColumnValues]:
+        (name,) = obs.checked_columns([self.column], "balance")
+        if name == JOINID:
+            raise InvalidArgument(f"balance cannot be {JOINID}, which no two cells share")
+        return obs.read([name])
+
+
+def _classes(columns: Mapping[str, ColumnValues], count: int) -> list[Any]:
+    """Values of the `count` classes of a column, a missing one first."""
+    (values,) = combinations(columns).values()
+    return [None] * (count - len(values)) + list(values.tolist())
 
 
 def _checked_shares(shares: Mapping[Any, float]) -> dict[Any, float]:
@@ -134,10 +142,28 @@ class CellWeights:
 
     def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
         """Weights of a part of those cells."""
-        if rows == self._rows:
-            return _core.RowWeights.from_values(self._values)
-        places = np.searchsorted(self._rows.to_numpy(), rows.to_numpy())
-        return _core.RowWeights.from_values(self._values[places])
+        return _core.RowWeights.from_values(_of_part(self._values, self._rows, rows))
+
+
+class ClassWeights(CellWeights):
+    """Weights that a `Balance` gave the cells that were selected then."""
+
+    def __init__(
+        self, codes: Array, values: npt.NDArray[np.float64], rows: _core.RowSelection
+    ) -> None:
+        super().__init__(values, rows)
+        self._codes = codes
+
+    def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
+        """Weights of a part of those cells, as they are among all of them."""
+        codes = _of_part(self._codes, self._rows, rows)
+        return _core.RowWeights.from_classes(codes.astype(np.int32), self._values)
+
+
+def _of_part(values: Array, rows: _core.RowSelection, part: _core.RowSelection) -> Array:
+    if part == rows:
+        return values
+    return values[np.searchsorted(rows.to_numpy(), part.to_numpy())]
 
 
 @dataclass(frozen=True)
@@ -150,8 +176,12 @@ class Sampling:
     num_samples: int | None  # None: as many as there are to draw from
 
     @classmethod
-    def checked(cls, arguments: Mapping[str, Any], selection: Selection) -> Sampling | None:
+    def checked(
+        cls, arguments: Mapping[str, Any], selection: Selection, *, keeps_balance: bool = False
+    ) -> Sampling | None:
         """Check the four arguments; None where nothing is drawn.
+
+        A balance that is kept may be that of more cells, and have classes without any here.
 
         Raises
         ------
@@ -179,6 +209,8 @@ class Sampling:
                     f"balance must be a column of obs or a Balance, got {described(balance)}"
                 )
             balance = Balance(balance)
+        if balance is not None and not keeps_balance and len(selection.rows):
+            balance.check_classes(selection.obs)
         if num_samples is not None:
             num_samples = checked_int("num_samples", num_samples, least=1, most=2**32 - 1)
         sampling = cls(
@@ -212,10 +244,18 @@ class Sampling:
             raise InvalidArgument(f"num_samples is {samples}, and no cell is selected to draw from")
         return _core.RowSampling(weights, samples, self.replacement)
 
+    def for_the_rest(self, selection: Selection, num_samples: int) -> Sampling:
+        """What draws what is left of an epoch: cells keep the weights that they have among all."""
+        rest = replace(self, num_samples=num_samples)
+        if self.balance is None or self.replacement or num_samples == 0:
+            return rest
+        weights = ClassWeights(*self.balance.class_weights(selection.obs), selection.rows)
+        return replace(rest, balance=None, weights=weights)
+
     def row_weights(self, obs: DataFrame, rows: _core.RowSelection) -> _core.RowWeights | None:
         """Weights of the selected cells; None where all are alike."""
         if self.balance is not None:
-            return self.balance.row_weights(obs)
+            return ClassWeights(*self.balance.class_weights(obs), rows).row_weights(rows)
         if isinstance(self.weights, CellWeights):
             return self.weights.row_weights(rows)
         if self.weights is None:

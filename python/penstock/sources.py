@@ -16,7 +16,7 @@ from .errors import InvalidArgument
 from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
 from .selection import Selection
-from .storage_options import from_tiledb_config
+from .storage_options import of_context
 
 DEFAULT_MEASUREMENT = "RNA"
 DEFAULT_LAYER = "raw"
@@ -64,6 +64,14 @@ def resolve_source(
         resolve(experiment.obs, obs_query, "obs_query"),
         resolve(experiment.var(name), var_query, "var_query"),
     )
+
+
+def places_of(selection: Selection) -> list[str]:
+    """URIs of what a selection is read from."""
+    experiment = selection.experiment
+    if isinstance(experiment, JoinedExperiment):
+        return [each.uri for each in experiment.experiments.values()]
+    return [experiment.uri, selection.matrix.uri]
 
 
 def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]) -> Any:
@@ -128,9 +136,7 @@ def _reopen(opened: Any, threads: int | None) -> Experiment:
             f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
         )
     # Without a timestamp of the user's this is when it was opened: what came later it does not see.
-    storage = {}
-    if opened.uri.startswith("s3://"):
-        storage = from_tiledb_config(opened.context.tiledb_config)
+    storage = of_context(opened.uri, opened.context.tiledb_config)
     return open(opened.uri, opened.tiledb_timestamp_ms, threads, storage)
 
 

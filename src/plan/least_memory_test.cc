@@ -6,26 +6,15 @@
 #include <vector>
 
 #include "plan/epoch_plan.h"
+#include "plan/testing/random_options.h"
 #include "plan/testing/random_units.h"
 
 namespace penstock::plan {
 namespace {
 
+using testing::random_options;
 using testing::random_units;
 using testing::Rng;
-
-EpochOptions random_options(Rng& rng) {
-  EpochOptions options;
-  options.shuffle = rng() % 4 != 0;
-  options.shape.world_size = static_cast<uint32_t>(1 + rng() % (rng() % 3 == 0 ? 9 : 3));
-  options.shape.num_workers = static_cast<uint32_t>(1 + rng() % (rng() % 3 == 0 ? 5 : 2));
-  options.uneven = static_cast<Uneven>(rng() % 3);
-  options.batch_size = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 3 : 200));
-  options.drop_last = rng() % 3 == 0;
-  options.min_batch =
-      rng() % 2 == 0 ? 1 : static_cast<uint32_t>(1 + rng() % std::min(options.batch_size, 9U));
-  return options;
-}
 
 // Whatever the order and whoever asks: a run that began is not refused later.
 TEST(LeastMemory, IsEnoughForEveryOrderAndShare) {

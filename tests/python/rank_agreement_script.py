@@ -104,6 +104,53 @@ def state_of_rank_0_alone() -> list:
     return joinids(ds)
 
 
+def begun(**arguments) -> tuple[list[int], dict]:
+    """Cells of this rank's first two batches, and the state after them."""
+    ds = dataset(**arguments)
+    batches = iter(ds)
+    got = joinids(next(batches) for _ in range(2))
+    return got, ds.state_dict()
+
+
+def state_of_rank_0(**arguments) -> tuple[list[int], dict]:
+    """As `begun`, but with the state that rank 0 has."""
+    got, state = begun(**arguments)
+    states = [state]
+    dist.broadcast_object_list(states)
+    return got, states[0]
+
+
+def goes_on(state: dict, **arguments) -> ps.Dataset:
+    ds = dataset(**arguments)
+    ds.load_state_dict(state)
+    return ds
+
+
+def state_and_other_memory() -> list:
+    return joinids(goes_on(state_of_rank_0()[1], memory_budget=f"{8 + RANK}MiB"))
+
+
+def state_and_other_workers() -> list:
+    ds = goes_on(state_of_rank_0()[1])
+    return joinids(ps.dataloader(ds, num_workers=2 * RANK))
+
+
+def states_of_unlike_memory() -> list:
+    return joinids(goes_on(begun(memory_budget=f"{8 + RANK}MiB")[1]))
+
+
+def state_and_other_memory_on_all() -> list:
+    """Whatever they have now: what is left is the same."""
+    got, state = state_of_rank_0()
+    return [got, joinids(goes_on(state, memory_budget=f"{9 + RANK}MiB"))]
+
+
+def states_of_its_own() -> list:
+    memory = f"{8 + RANK}MiB"
+    got, state = begun(memory_budget=memory)
+    return [got, joinids(goes_on(state, memory_budget=memory))]
+
+
 def split() -> list:
     train, _ = dataset().random_split(0.5, 0.5, seed=RANK)
     return joinids(train)
@@ -210,7 +257,8 @@ CASES = {
         LONG: [
             equal, equal_with_workers, seed, seed_with_workers, seed_on_the_way_to_a_device,
             seed_of_compat, number_of_cells, other_cells, batch_size, epoch, later_epoch,
-            state_of_rank_0_alone, split, of_its_own, of_different_machines, in_a_forked_process,
+            state_of_rank_0_alone, state_and_other_memory, state_and_other_workers,
+            states_of_unlike_memory, state_and_other_memory_on_all, states_of_its_own, split, of_its_own, of_different_machines, in_a_forked_process,
         ],
         0.2: [
             iterates_alone, has_one_more, looks_at_a_batch, looks_at_a_batch_and_goes_on,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -319,6 +320,30 @@ def test_train_scvi(
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
     assert "n_samples_per_label is of SCANVI" in capsys.readouterr().err
+
+
+def test_the_command_of_make_demo_scvi(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands in the Makefile, but for one epoch."""
+    pytest.importorskip("scvi")
+    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
+    recipe = makefile.split("\ndemo-scvi:")[1].split("\n\n")[0].partition("\n")[2]
+    _, *arguments = shlex.split(recipe.replace("\\\n", " "))
+    arguments[arguments.index("--epochs") + 1] = "1"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    folder = tmp_path / arguments[arguments.index("--output") + 1]
+    for name in ("model", "run", "latent.npy", "latent.joinids.npy", "latent.png"):
+        assert (folder / name).exists()
+        assert f"{name}  " in out
+    assert "after the last of 1" in out
+    # It is not trained for nothing, where its output could not be written.
+    (folder / "latent.joinids.npy").unlink()
+    assert main(arguments) == 1
+    assert "latent.npy is a file that holds something else" in capsys.readouterr().err
 
 
 def test_train_scvi_says_what_is_wrong_before_it_trains(

@@ -321,6 +321,33 @@ def test_encoders_of_a_dataset(census_like: Oracle) -> None:
         )
 
 
+def test_a_state_in_another_shape_fits_encoders_on_all_cells(census_like: Oracle) -> None:
+    """And not on those that are left."""
+
+    def made(batch_size: int) -> ps.Dataset:
+        encoders = [
+            ps.LabelEncoder("donor_id"),
+            ps.LabelEncoder("soma_joinid", "cell"),
+            ps.NumericEncoder("raw_sum", "sum", scale="standard"),
+        ]
+        return ps.Dataset(census_like.path, batch_size=batch_size, encoders=encoders)
+
+    whole = made(100)
+    batches = iter(whole)
+    for _ in range(len(whole) - 2):
+        next(batches)
+    ds = made(64)
+    ds.load_state_dict(whole.state_dict())
+    scaled = sklearn.StandardScaler().fit_transform(census_like.obs[["raw_sum"]])[:, 0]
+    donors = sklearn.LabelEncoder().fit_transform(census_like.obs["donor_id"])
+    for _, batch in ds:
+        cells = batch["soma_joinid"]
+        assert (batch["cell"] == cells).all()
+        assert (batch["donor_id"] == donors[cells]).all()
+        np.testing.assert_allclose(np.ravel(batch["sum"]), scaled[cells], rtol=1e-4, atol=1e-5)
+    assert len(ds.encoders["cell"].classes_) == len(census_like.obs)
+
+
 def test_obs_as_a_frame_and_as_tensors(census_like: Oracle) -> None:
     torch = pytest.importorskip("torch")
     hot = ps.OneHotEncoder("sex", "hot")

@@ -43,6 +43,9 @@ class Model(lightning.LightningModule):
     def validation_step(self, batch, index):
         self.note("val", batch)
 
+    def test_step(self, batch, index):
+        self.note("test", batch)
+
     def predict_step(self, batch, index):
         return np.asarray(batch[1]["soma_joinid"]), self.layer(batch[0])
 
@@ -78,6 +81,16 @@ def test_epochs_are_whole_and_differ(tiled, tmp_path, num_workers: int) -> None:
     assert sorted(checked) == checked
     assert len(checked) == 100
     assert set(checked).isdisjoint(first)
+
+
+def test_a_test_is_in_stored_order(tiled, tmp_path) -> None:
+    whole = dataset(tiled)
+    model = Model(whole.n_vars)
+    data = DataModule.from_dataset(whole, 0.7, 0.2, 0.1, seed=1)
+    trainer(tmp_path).test(model, datamodule=data)
+    expected = data.test.obs.to_pandas(columns=["soma_joinid"])["soma_joinid"].tolist()
+    assert len(expected) == 50
+    assert model.cells("test", 0) == expected == sorted(expected)
 
 
 def test_prediction_is_in_stored_order(tiled, tmp_path) -> None:

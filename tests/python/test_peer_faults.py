@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import penstock as ps
@@ -10,11 +13,19 @@ import pytest
 import tiledbsoma
 import torch
 from conftest import write_small_tiles
+from penstock.bench.methods import METHODS
+from penstock.bench.peers import interpreter
+from torchrun import finish, torchrun
 
 tiledbsoma_ml = pytest.importorskip("tiledbsoma_ml")
 
 N_CELLS = 500
 BATCH = 40
+
+CENSUS_SCRIPT = Path(__file__).with_name("census_ranks_script.py")
+#: Cells and soma_chunk_size, which is 64 by default, and how many batches of 8 each of two ranks of the
+#: Census's pipe makes of them.
+CENSUS_BATCHES = {(203, 50): [16, 11], (300, 64): [23, 15], (17, 64): [3, 0]}
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +164,37 @@ def cells_by_the_census(n_cells: int, chunk_cells: int, ranks: int) -> list[int]
     return [sum(sizes[end - count : end]) for count, end in zip(of_rank, ends, strict=True)]
 
 
-def test_ranks_make_equally_many_batches(tiled) -> None:
-    """DDP waits for ever for a rank that has no batch left (document 003: change 1119).
+def taken_by_two_ranks(module: str, tiled: Path, python: str) -> list[list[list[int]]]:
+    """By case, the cells and batches that each rank takes of the ExperimentDataPipe of a module."""
+    cases = json.dumps(list(CENSUS_BATCHES))
+    out = finish(torchrun(2, CENSUS_SCRIPT, module, tiled, cases, python=python))
+    (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
+    return json.loads(line.removeprefix("RESULTS "))
 
-    The pipe itself, of cellxgene-census 1.16.2 on 203 cells in chunks of 50, gave two ranks 122 and
-    81 cells: 16 and 11 batches of 8.
-    """
-    census = [-(-cells // 8) for cells in cells_by_the_census(203, 50, 2)]
-    assert census == [16, 11], "the peer's fault"
+
+def test_ranks_of_the_census_pipe_make_unequally_many_batches(tiled) -> None:
+    """Of the pipe itself, which also shows that the model of it is right."""
+    try:
+        python = interpreter(METHODS["cellxgene_census"])
+    except ModuleNotFoundError as missing:
+        pytest.skip(str(missing))
+    taken = taken_by_two_ranks("cellxgene_census.experimental.ml", tiled, python)
+    for case, ranks, batches in zip(CENSUS_BATCHES, taken, CENSUS_BATCHES.values(), strict=True):
+        assert [made for _, made in ranks] == batches, "the peer's fault"
+        assert [cells for cells, _ in ranks] == cells_by_the_census(*case, 2)
+
+
+def test_ranks_of_the_pipe_in_its_place_make_equally_many_batches(tiled) -> None:
+    taken = taken_by_two_ranks("penstock.compat.census", tiled, sys.executable)
+    for (cells, _), ranks in zip(CENSUS_BATCHES, taken, strict=True):
+        assert ranks == [[cells // 2, -(-(cells // 2) // 8)]] * 2
+
+
+def test_ranks_make_equally_many_batches(tiled) -> None:
+    """DDP waits for ever for a rank that has no batch left (document 003: change 1119)."""
+    for (cells, chunk_cells), batches in CENSUS_BATCHES.items():
+        census = [-(-each // 8) for each in cells_by_the_census(cells, chunk_cells, 2)]
+        assert census == batches, "the peer's fault"
     for cells in (203, 500, 499, 17, 2):
         for ranks in (2, 3, 7):
             query = ps.AxisQuery(coords=(slice(0, cells - 1),))

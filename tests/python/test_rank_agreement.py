@@ -42,6 +42,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
         ("batch_size", "batch_size: "),
         ("epoch", "epoch: "),
         ("state_of_rank_0_alone", "batches of it that were taken before: "),
+        ("state_and_other_memory", "memory_budget of a run that goes on: "),
+        ("state_and_other_workers", "num_workers of a run that goes on: "),
+        ("states_of_unlike_memory", "memory_budget of the loaded state: "),
     ],
 )
 def test_what_differs_is_an_error_on_every_rank(results, case: str, what: str) -> None:
@@ -63,6 +66,20 @@ def test_what_differs_is_an_error_on_every_rank(results, case: str, what: str) -
 def test_ranks_that_agree_read_on(results, case: str) -> None:
     for epochs in zip(*(each["got"] for each in results[case]), strict=True):
         assert sorted(sum(epochs, [])) == list(range(300))
+
+
+def test_the_values_are_those_of_the_ranks(results) -> None:
+    for each in results["state_and_other_memory"] + results["states_of_unlike_memory"]:
+        assert "8388608 on rank 0" in each["error"]
+        assert "9437184 on rank 1" in each["error"]
+
+
+def test_what_was_left_comes_once(results) -> None:
+    """All have changed alike, or each goes on in the order that it had."""
+    for case in ("state_and_other_memory_on_all", "states_of_its_own"):
+        before, after = ([each["got"][part] for each in results[case]] for part in (0, 1))
+        assert len(sum(before, [])) == 80
+        assert sorted(sum(before + after, [])) == list(range(300)), case
 
 
 def test_a_rank_that_iterates_alone_waits_for_nobody(results) -> None:
@@ -100,7 +117,7 @@ def test_the_message_says_what_differs_and_no_more() -> None:
     first = {
         "rank": 0, "world_size": 2, "epoch": 0, "batches": 0, "seed": 0, "cells": 10, "rows": 5,
         "batch_size": 8, "shuffle": True, "uneven": "drop", "drop_last": False, "min_batch": 1,
-        "sampling": 0, "plan": 1,
+        "sampling": 0, "plan": 1, "earlier": [], "own": {},
     }  # fmt: skip
     assert differences(first, {**first, "rank": 1}) is None
     both = differences(
@@ -109,6 +126,21 @@ def test_the_message_says_what_differs_and_no_more() -> None:
     assert "epoch: selected cells: 10 on rank 0, 9 on rank 1; uneven: 'drop' on rank 0" in both
     assert "fingerprint" not in both
     assert "fingerprint of the stored data: 1 on" in differences(first, {**first, "plan": 2})
+    own = {"memory_budget": 1, "num_workers": 1, "sparse": False, "dtype": "float32"}
+    goes_on = {**first, "own": own, "earlier": []}
+    assert differences(goes_on, {**goes_on, "own": {**own, "memory_budget": 2}}) is None
+    earlier = [{**own, "batches": 5}]
+    for changed, message in [
+        (
+            {"own": {**own, "dtype": "int8"}},
+            "dtype of a run that goes on: 'float32' on rank 0, 'int8'",
+        ),
+        ({"earlier": [{**earlier[0], "sparse": True}]}, "sparse of the loaded state: False on"),
+        ({"earlier": [{**earlier[0], "batches": 4}] * 2}, "epoch: loaded state: [] on rank 0, [{"),
+    ]:
+        here = {**goes_on, "rank": 1, "plan": 2, "earlier": earlier, **changed}
+        assert message in differences(goes_on, here)
+        assert "stored data" not in differences(goes_on, here)
 
 
 def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> None:
@@ -122,6 +154,7 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
         shape = SimpleNamespace(
             world_size=2, seed=seed, batch_size=8, shuffle=True, chunk_size=0, uneven="drop",
             drop_last=False, min_batch=1, sampling=0, global_shuffle=False,
+            memory_budget=2**20, num_workers=1, sparse=False, dtype="float32",
         )  # fmt: skip
         course = SimpleNamespace(
             share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
+import warnings
 
 import numpy as np
 import penstock as ps
 import pytest
 import torch
-from conftest import Oracle, write_small_tiles
+from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
-
-N_CELLS = 8_000
-BATCH = 250  # 32 batches
+from resumed_cells import BATCH, N_CELLS, ids, same, small, through_json, write_tiled
 
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory: pytest.TempPathFactory):
-    """8,000 cells in 17 fetch units."""
-    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 200)
-
-
-def small(path, **arguments) -> ps.Dataset:
-    """32 batches whose shuffle spans three of the 17 units."""
-    given = {"sparse": True, "batch_size": BATCH, "memory_budget": "700KiB", "seed": 3}
-    return ps.Dataset(path, **{**given, **arguments})
-
-
-def ids(batch) -> list[int]:
-    return np.asarray(batch[1]["soma_joinid"]).tolist()
-
-
-def same(left, right) -> bool:
-    return (
-        ids(left) == ids(right)
-        and (left[0] != right[0]).nnz == 0
-        and left[0].shape == right[0].shape
-    )
-
-
-def through_json(state):
-    return json.loads(json.dumps(state))
+    return write_tiled(tmp_path_factory.mktemp("tiles"))
 
 
 @pytest.mark.parametrize("taken", [0, 1, 13, 31, 32])
@@ -148,65 +122,69 @@ def test_ranks_go_on(tiled, uneven: str) -> None:
         assert all(same(a, b) for a, b in zip(rest, whole[rank][4:], strict=True))
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-@pytest.mark.parametrize("persistent", [False, True])
-def test_dataloader_with_workers_goes_on(tiled, persistent: bool, context: str) -> None:
-    def loader(ds):
-        return ps.dataloader(
-            ds, num_workers=3, persistent_workers=persistent, multiprocessing_context=context
-        )
-
-    def read(batches, count=None):
-        got = []
-        for _, batch in zip(range(count or 1_000), batches, strict=False):
-            got.append(ids(batch))
-        return got
-
-    ds = small(tiled, memory_budget="2MiB")
-    both = loader(ds)
-    epochs = [read(both), read(both)]
-    assert len(epochs[0]) == len(ds) == 32
-    assert epochs[0] != epochs[1]
-    assert sorted(sum(epochs[0], [])) == list(range(N_CELLS))
-
-    other = small(tiled, memory_budget="2MiB")
-    interrupted = loader(other)
-    read(interrupted)
-    batches = iter(interrupted)
-    assert read(batches, 11) == epochs[1][:11]
-    state = through_json(interrupted.state_dict())
-    assert state == other.state_dict()
-    assert state["epoch"] == 1
-    assert state["segments"][-1]["batches"] == 11
-    assert read(batches) == epochs[1][11:]
-
-    resumed = small(tiled, memory_budget="2MiB")
-    again = loader(resumed)
-    # Workers that are kept have begun another epoch by now. Spawned ones are not left in the middle
-    # of it: torch's queue thread may abort a process that ends while it copies a batch.
-    read(again, 2 if context == "fork" else None)
-    again.load_state_dict(state)
-    assert read(again) == epochs[1][11:]
-    after = read(again)
-    fresh = small(tiled, memory_budget="2MiB")
-    fresh.set_epoch(2)
-    assert after == read(loader(fresh))
-
-    # Without workers every cell that is left comes once.
-    alone = small(tiled, memory_budget="2MiB")
-    alone.load_state_dict(state)
-    left = [joinid for batch in alone for joinid in ids(batch)]
-    assert sorted(left) == sorted(sum(epochs[1][11:], []))
+@pytest.mark.parametrize(
+    ("changed", "num_workers", "named"),
+    [
+        ({"memory_budget": "2MiB"}, 0, "memory_budget: 4194304 in the state, 2097152 now"),
+        ({}, 2, "num_workers: 1 in the state, 2 now"),
+        ({"memory_budget": "2MiB", "compare_ranks": False}, 2, None),
+        ({"memory_budget": "2MiB", "seed": 4}, 0, None),  # ranks with another seed never fit
+        ({"rank": 0, "world_size": 1}, 2, None),
+        ({}, 0, None),
+    ],
+)
+def test_ranks_by_hand_that_go_on_in_another_order(
+    tiled, changed: dict, num_workers: int, named: str | None
+) -> None:
+    """Nothing can tell whether all have changed alike. Where they have every cell comes once."""
+    seen, parts = [], []
+    for rank in range(2):
+        ds = small(tiled, rank=rank, world_size=2, memory_budget="4MiB")
+        batches = iter(ds)
+        seen += [joinid for _ in range(4) for joinid in ids(next(batches))]
+    for rank in range(changed.get("world_size", 2)):
+        given = {"rank": rank, "world_size": 2, "memory_budget": "4MiB"}
+        parts.append(small(tiled, **{**given, **changed}))
+        parts[-1].load_state_dict(ds.state_dict())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loader = ps.dataloader(parts[-1], num_workers=num_workers)
+            seen += [joinid for batch in loader for joinid in ids(batch)]
+        texts = [str(each.message) for each in caught if "rank" in str(each.message)]
+        if named is None:
+            assert texts == []
+            continue
+        (text,) = texts
+        assert f"rank {rank} goes on from a state in another order than it had ({named})" in text
+        assert "All ranks must have changed alike" in text
+    assert sorted(seen) == list(range(N_CELLS))
 
 
-def test_plain_dataloader_with_workers_says_that_it_cannot(tiled) -> None:
-    ds = small(tiled)
-    assert ds.state_dict()["epoch"] == 0
-    list(DataLoader(ds, batch_size=None, num_workers=1))
-    with pytest.raises(ps.InvalidArgument, match=r"penstock\.dataloader"):
-        ds.state_dict()
-    ds.set_epoch(5)
-    assert ds.state_dict()["epoch"] == 5
+def test_a_rank_that_goes_on_where_it_was_does_not_warn(tiled) -> None:
+    """Also where its state is of a run that itself had gone on in another order."""
+
+    def goes_on(state: dict, budget: str, take: int) -> tuple[dict, list[str]]:
+        ds = small(tiled, rank=0, world_size=2, memory_budget=budget)
+        ds.load_state_dict(state)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            batches = iter(ds)
+            for _ in range(take):
+                next(batches)
+        return ds.state_dict(), [
+            str(each.message) for each in caught if "rank" in str(each.message)
+        ]
+
+    first = small(tiled, rank=0, world_size=2, memory_budget="4MiB")
+    batches = iter(first)
+    for _ in range(2):
+        next(batches)
+    second, warned = goes_on(first.state_dict(), "2MiB", 2)
+    assert len(warned) == 1
+    third, warned = goes_on(second, "2MiB", 2)
+    assert warned == []
+    _, warned = goes_on(third, "4MiB", 1)
+    assert len(warned) == 1
 
 
 def test_set_epoch(tiled) -> None:
@@ -412,122 +390,6 @@ def test_what_may_change_bit_for_bit(tiled, changed: dict) -> None:
         assert (batch[0] != before[0]).nnz == 0
 
 
-def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
-    """What torchdata's StatefulDataLoader does, which saves in each worker."""
-    ds = small(tiled)
-    next(iter(ds))
-    state = ds.state_dict()
-    state["worker"] = state["lane"] = 1
-    with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
-        ds.load_state_dict(state)
-
-
-def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
-    """One worker's count does not tell which cells the others gave."""
-    from penstock.epoch_course import begin_course
-    from penstock.epoch_position import Position
-    from penstock.sharding import Share
-
-    ds = small(tiled)
-    next(iter(ds))
-    state = ds.state_dict() | {"worker": 0, "lane": 0}
-    other = small(tiled, batch_size=100)
-    with pytest.raises(ps.InvalidArgument, match="the arguments that it was saved with"):
-        begin_course(Position.from_state(state), other._selection, other._settings, Share())
-
-
-def identity(batch):
-    return batch
-
-
-@pytest.mark.parametrize("num_workers", [0, 2, 3])
-def test_stateful_dataloader_of_torchdata(tiled, num_workers: int) -> None:
-    """It saves in each worker, and wants as many again: ours is the error if they are not."""
-    stateful = pytest.importorskip("torchdata.stateful_dataloader")
-
-    def loader(num_workers=num_workers):
-        ds = small(tiled, memory_budget="4MiB")
-        return stateful.StatefulDataLoader(
-            ds, batch_size=None, num_workers=num_workers, collate_fn=identity
-        )
-
-    whole = [ids(batch) for batch in loader()]
-    begun = loader()
-    batches = iter(begun)
-    assert [ids(next(batches)) for _ in range(11)] == whole[:11]
-    state = begun.state_dict()
-    again = loader()
-    again.load_state_dict(state)
-    assert [ids(batch) for batch in again] == whole[11:]
-    if num_workers:
-        other = loader(num_workers + 1)
-        other.load_state_dict(state)
-        with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
-            list(other)
-
-
-@pytest.mark.parametrize(("num_workers", "left"), [(0, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
-def test_stateful_dataloader_near_the_end(tiled, num_workers: int, left: int) -> None:
-    """Some workers have given all of theirs; the epoch after it is the next one."""
-    stateful = pytest.importorskip("torchdata.stateful_dataloader")
-
-    def loader():
-        return stateful.StatefulDataLoader(
-            small(tiled, memory_budget="4MiB"),
-            batch_size=None,
-            num_workers=num_workers,
-            collate_fn=identity,
-        )
-
-    uninterrupted = loader()
-    epochs = [[ids(batch) for batch in uninterrupted] for _ in range(3)]
-    begun = loader()
-    batches = iter(begun)
-    for _ in range(len(epochs[0]) - left):
-        next(batches)
-    if left == 0:
-        assert next(batches, None) is None
-    state = begun.state_dict()
-    again = loader()
-    again.load_state_dict(state)
-    if left:
-        assert [ids(batch) for batch in again] == epochs[0][-left:]
-    assert [[ids(batch) for batch in again] for _ in range(2)] == epochs[1:]
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_epoch_chosen_before_the_first_batch(tiled, num_workers: int) -> None:
-    """As Lightning chooses it: after the iterator was made."""
-    expected = {}
-    for epoch in (0, 1, 5, 6):
-        ds = small(tiled, memory_budget="4MiB")
-        ds.set_epoch(epoch)
-        expected[epoch] = [ids(batch) for batch in ps.dataloader(ds, num_workers=num_workers)]
-
-    def epochs(chosen: int, begins: int = 1) -> list[int]:
-        ds = small(tiled, memory_budget="4MiB")
-        loader = ps.dataloader(ds, num_workers=num_workers)
-        iterators = [iter(loader) for _ in range(begins)]
-        loader.sampler.set_epoch(chosen)
-        first = [ids(batch) for batch in iterators[-1]]
-        second = [ids(batch) for batch in loader]
-        by_order = {str(batches): epoch for epoch, batches in expected.items()}
-        return [by_order[str(each)] for each in (first, second)]
-
-    assert epochs(0) == [0, 1]
-    assert epochs(5) == [5, 6]
-    ds = small(tiled, memory_budget="4MiB")
-    loader = ps.dataloader(ds, num_workers=num_workers)
-    batches = iter(loader)
-    loader.sampler.set_epoch(0)
-    taken = [ids(next(batches)) for _ in range(3)]
-    state = ds.state_dict()
-    rest = small(tiled, memory_budget="4MiB")
-    rest.load_state_dict(state)
-    got = taken + [ids(batch) for batch in ps.dataloader(rest, num_workers=num_workers)]
-    assert got == expected[0]
-
-
 def test_an_iterator_that_was_made_and_an_epoch_chosen_for_the_next(tiled) -> None:
     ds = small(tiled, memory_budget="4MiB")
     first = [ids(batch) for batch in small(tiled, memory_budget="4MiB")]
@@ -537,20 +399,3 @@ def test_an_iterator_that_was_made_and_an_epoch_chosen_for_the_next(tiled) -> No
     assert ds.epoch == 1
     next(unused)
     assert ds.epoch == 2
-
-
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_a_state_says_how_many_workers_have_batches(tiled, lanes: int) -> None:
-    """Of three, two have some. Another number would say that other cells were taken."""
-    ds = small(tiled, memory_budget="4MiB")
-    batches = iter(ps.dataloader(ds, num_workers=3))
-    for _ in range(5):
-        next(batches)
-    state = ds.state_dict()
-    assert state["segments"][0]["lanes"] == 2
-    state["segments"][0]["lanes"] = lanes
-    for num_workers in (3, 2, 0):
-        again = small(tiled, memory_budget="4MiB")
-        again.load_state_dict(state)
-        with pytest.raises(ps.InvalidArgument, match=r"does not fit what is stored|first_batch"):
-            list(ps.dataloader(again, num_workers=num_workers))

@@ -218,6 +218,82 @@ def test_resume_in_another_shape_draws_what_is_left(pbmc3k: Oracle, replacement:
     assert len(joinids(third)) == 1200  # the next epoch is whole again
 
 
+def drawn_in_two_shapes(oracle: Oracle, taken: int, **arguments: Any) -> list[int]:
+    """Cells of an epoch whose batches become smaller twice."""
+    first = dataset(oracle, **arguments)
+    batches = iter(first)
+    got = [int(each) for _ in range(taken) for each in next(batches)[1][ID]]
+    second = dataset(oracle, **arguments, batch_size=50)
+    second.load_state_dict(first.state_dict())
+    batches = iter(second)
+    got += [int(each) for _ in range(2) for each in next(batches)[1][ID]]
+    third = dataset(oracle, **arguments, batch_size=33)
+    third.load_state_dict(second.state_dict())
+    return got + joinids(third)
+
+
+@pytest.mark.parametrize("num_samples", [None, 900])
+@pytest.mark.parametrize("kind", ["equal", "temperature", "shares"])
+def test_resume_in_another_shape_keeps_the_balance(
+    pbmc3k: Oracle, kind: str, num_samples: int | None
+) -> None:
+    classes = pbmc3k.obs["cell_type"].astype(str)
+    counts = classes.value_counts()
+    common, rare = counts.index[0], counts.index[-1]
+    share = dict.fromkeys(counts.index, 1.0)
+    balance: Any = "cell_type"
+    if kind == "temperature":
+        balance = ps.Balance("cell_type", temperature=2)
+        share = {name: count**0.5 for name, count in counts.items()}
+    elif kind == "shares":  # all of the rare class are drawn long before the end
+        share = {common: 1.0, rare: 1000.0}
+        balance = ps.Balance("cell_type", shares=share)
+    weights = np.array([share.get(each, 0.0) / counts[each] for each in classes])
+    arguments = {"replacement": False, "num_samples": num_samples}
+    for taken in (5, 12):
+        got = drawn_in_two_shapes(pbmc3k, taken, balance=balance, **arguments)
+        assert len(got) == len(set(got)) == (num_samples or np.count_nonzero(weights))
+        assert (weights[got] > 0).all()
+        # Weights that cannot change draw nearly the same cells; they are rounded otherwise.
+        by_weights = drawn_in_two_shapes(pbmc3k, taken, weights=weights, **arguments)
+        assert len(set(got) & set(by_weights)) >= 0.99 * len(got)
+
+
+def test_resume_where_few_cells_of_the_shares_are_left(pbmc3k: Oracle) -> None:
+    rare = pbmc3k.obs["cell_type"].astype(str).value_counts().index[-1]
+    balance = ps.Balance("cell_type", shares={rare: 1})
+    arguments = {"balance": balance, "replacement": False}
+    first = dataset(pbmc3k, **arguments, batch_size=4, min_batch=2)
+    batches = iter(first)
+    got = [int(each) for _ in range(len(first) - 1) for each in next(batches)[1][ID]]
+    second = dataset(pbmc3k, **arguments, batch_size=7)
+    second.load_state_dict(first.state_dict())
+    got += joinids(second)
+    assert sorted(got) == np.flatnonzero(pbmc3k.obs["cell_type"] == rare).tolist()
+
+
+def test_a_part_without_a_class_of_the_shares(pbmc3k: Oracle) -> None:
+    """Classes are balanced over the part's own cells."""
+    classes = pbmc3k.obs["cell_type"].astype(str).to_numpy()
+    first, second = sorted(set(classes))[:2]
+    ds = dataset(pbmc3k, balance=ps.Balance("cell_type", shares={first: 3, second: 1}))
+    seen = set()
+    for part in ds.random_split(*[1 / len(set(classes))] * len(set(classes)), group="cell_type"):
+        own = set(classes[part.obs.to_pandas(columns=[ID])[ID]])
+        if not own & {first, second}:
+            with pytest.raises(ps.InvalidArgument, match="weights are 0"):
+                iter(part)
+            continue
+        for each in (part, part.with_settings(num_samples=300)):
+            drawn_classes = set(classes[joinids(each)])
+            assert drawn_classes == own & {first, second}
+        seen |= drawn_classes
+        if not own >= {first, second}:
+            with pytest.raises(ps.InvalidArgument, match="no selected cell has cell_type"):
+                part.with_settings(balance=ds._settings.sampling.balance)
+    assert seen == {first, second}
+
+
 def test_a_state_of_other_weights_is_refused(pbmc3k: Oracle) -> None:
     first = dataset(pbmc3k, weights="n_counts")
     next(iter(first))

@@ -98,6 +98,7 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
                 split(obs, selection, sizes, seed, group=["donor", "lane"])
             return
         parts = split(obs, selection, sizes, seed, **{kind: ["donor", "lane"]})
+        assert parts == split(obs, selection, sizes, seed, **{kind: ["donor", "lane"]})
     found = [(part.to_numpy() - 5) // 3 for part in parts]
     assert sorted(np.concatenate(found).tolist()) == list(range(len(rows)))
     if kind == "group":

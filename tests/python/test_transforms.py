@@ -69,50 +69,57 @@ def test_base_of_the_logarithm(soma_small: Oracle, sparse: bool, dtype: str) -> 
 
 
 @pytest.mark.parametrize("centre", [False, True])
-def test_scale_as_scanpy(pbmc3k: Oracle, centre: bool) -> None:
-    scanpy = annotated(pbmc3k)
+@pytest.mark.parametrize("name", ["pbmc3k", "census_like"])
+def test_scale_as_scanpy(request, name: str, centre: bool) -> None:
+    oracle = request.getfixturevalue(name)
+    scanpy = annotated(oracle)
     sc.pp.log1p(scanpy)
     logged = scanpy.X.toarray()
     sc.pp.scale(scanpy, zero_center=centre, max_value=3)
     expected = scanpy.X if centre else scanpy.X.toarray()
     std = logged.std(axis=0, ddof=1)
+    std[std == 0] = 1  # as scanpy has genes without counts
     scale = ps.Scale(std, mean=logged.mean(axis=0) if centre else None)
     steps = [ps.Log1p(), scale, ps.Clip(-3 if centre else None, 3)]
-    got = all_cells(pbmc3k, steps, dtype="float64")
+    got = all_cells(oracle, steps, dtype="float64")
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
     if not centre:
-        sparse = all_cells(pbmc3k, steps, dtype="float64", sparse=True)
+        sparse = all_cells(oracle, steps, dtype="float64", sparse=True)
         np.testing.assert_array_equal(sparse, got)
     # By name, and in the batch's own type.
-    series = pd.Series(std, index=names_of(pbmc3k)).sample(frac=1, random_state=0)
-    by_name = all_cells(pbmc3k, [ps.Log1p(), ps.Scale(series), ps.Clip(high=3)])
+    series = pd.Series(std, index=names_of(oracle)).sample(frac=1, random_state=0)
+    by_name = all_cells(oracle, [ps.Log1p(), ps.Scale(series), ps.Clip(high=3)])
     if not centre:
         np.testing.assert_allclose(by_name, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_binarize_as_sklearn(soma_small: Oracle) -> None:
+@pytest.mark.parametrize("name", ["soma_small", "pbmc3k", "census_like"])
+def test_binarize_as_sklearn(request, name: str) -> None:
+    oracle = request.getfixturevalue(name)
     for threshold in (0, 1.5, 3):
-        expected = binarize(soma_small.X, threshold=threshold)
+        expected = binarize(oracle.X, threshold=threshold)
         ds = ps.Dataset(
-            soma_small.path,
+            oracle.path,
             shuffle=False,
             sparse=True,
-            batch_size=400,
+            batch_size=oracle.X.shape[0],
             transforms=[ps.Binarize(threshold)],
         )
         X, _ = next(iter(ds))
         assert X.nnz == expected.nnz
         np.testing.assert_array_equal(X.toarray(), expected.toarray())
         assert X.has_canonical_format
-        got = all_cells(soma_small, [ps.Binarize(threshold)])
+        got = all_cells(oracle, [ps.Binarize(threshold)])
         np.testing.assert_array_equal(got, expected.toarray())
 
 
-def test_clip_as_numpy(soma_small: Oracle) -> None:
+@pytest.mark.parametrize("name", ["soma_small", "pbmc3k", "census_like"])
+def test_clip_as_numpy(request, name: str) -> None:
+    oracle = request.getfixturevalue(name)
     for low, high in ((None, 2), (0, 1.5), (-1, 0)):
-        expected = np.clip(soma_small.X.toarray(), low, high)
+        expected = np.clip(oracle.X.toarray(), low, high)
         for sparse in (False, True):
-            got = all_cells(soma_small, [ps.Clip(low, high)], sparse=sparse)
+            got = all_cells(oracle, [ps.Clip(low, high)], sparse=sparse)
             np.testing.assert_array_equal(got, expected)
 
 

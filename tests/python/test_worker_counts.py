@@ -11,6 +11,9 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import write_small_tiles
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.sharding import Share
 from torch.utils.data import DataLoader
 
 N_CELLS = 20_000
@@ -126,7 +129,9 @@ def test_ranks_that_share_units_read_parts_of_them(tmp_path: Path, arguments: di
             ds = dataset(path, rank=rank, world_size=world, **arguments)
             mine = [obs["soma_joinid"] for _, obs in ds]
             stats = ds.stats
-            assert 1 <= stats.read_amplification <= 1.2, stats
+            # What is left out lies between the tiles of a unit: gaps of less than 4 KiB are read over.
+            most = 1.2 if "drop_last" in arguments else 1.1
+            assert 1 <= stats.read_amplification <= most, stats
             assert stats.bytes_read == pytest.approx(stats.planned_bytes_read, rel=0.2)
             # What those cells need is what an epoch of them alone says it needs.
             cells = np.sort(np.concatenate(mine))
@@ -137,6 +142,60 @@ def test_ranks_that_share_units_read_parts_of_them(tmp_path: Path, arguments: di
             read += stats.bytes_read
         most = 0.95 if "drop_last" in arguments else 0.85
         assert read < most * world * alone.stats.bytes_read
+
+
+@pytest.fixture(scope="module")
+def shared_by_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,600 cells in some 30 fetch units: 2 and 4 ranks share all of them."""
+    path = tmp_path_factory.mktemp("shared") / "experiment"
+    return write_small_tiles(path, 1_600, 600, per_cell=96)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_ranks_that_share_units_and_have_workers(
+    shared_by_ranks, world: int, num_workers: int
+) -> None:
+    """All of them together read little more than what the cells of each rank need."""
+    read = needed = cells = 0
+    for rank in range(world):
+        ds = dataset(shared_by_ranks, rank=rank, world_size=world, batch_size=33)
+        cells += sum(X.shape[0] for X, _ in ps.dataloader(ds, num_workers=num_workers))
+        read += ds.stats.bytes_read
+        needed += ds.stats.bytes_needed
+    assert cells == 1_600
+    assert 1 <= read / needed <= 1.1
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_plans_of_ranks_that_share_units_and_have_workers(
+    shared_by_ranks, data: st.DataObject
+) -> None:
+    """Tiles that several workers of a rank read, for random shapes."""
+    world = data.draw(st.sampled_from([2, 4]), "world")
+    num_workers = data.draw(st.sampled_from([2, 3, 8]), "workers")
+    step = data.draw(st.sampled_from([1, 2, 5]), "every so many cells")
+    ds = dataset(
+        shared_by_ranks,
+        obs_query=ps.AxisQuery(coords=(np.arange(0, 1_600, step),)),
+        batch_size=data.draw(st.integers(4, 40), "batch size"),
+        uneven=data.draw(st.sampled_from(["drop", "pad", "exact"]), "uneven"),
+        drop_last=data.draw(st.booleans(), "drop_last"),
+        seed=data.draw(st.integers(0, 99), "seed"),
+    )
+    assert 16 <= ds.plan().planned_units < 64
+
+    def planned(*share: int):
+        return ds._selection.loader(ds._settings, Share(*share), 0)
+
+    read = needed = 0
+    for rank in range(world):
+        needed += planned(rank, world).stats().bytes_needed
+        workers = [planned(rank, world, each, num_workers) for each in range(num_workers)]
+        assert workers[0].lanes() >= 2, "several have cells"
+        read += sum(each.stats().planned_bytes_read for each in workers)
+    assert 1 <= read / needed <= 1.1
 
 
 def bytes_read_by_the_system() -> int:

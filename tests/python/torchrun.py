@@ -13,9 +13,15 @@ from pathlib import Path
 TIME_LIMIT_SECONDS = 600
 
 
-def torchrun(ranks: int, script: Path, *arguments: object, **environment: str):
+def torchrun(
+    ranks: int,
+    script: Path,
+    *arguments: object,
+    python: str = sys.executable,
+    **environment: str,
+):
     """Start a script in as many processes as ranks."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command = [python, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={ranks}", str(script), *map(str, arguments)]
     return subprocess.Popen(
         command,

@@ -101,6 +101,7 @@ struct Experiment::State {
   TimeRange range;
   Metadata metadata;
   std::optional<format::pack::PackContents> pack;  ///< in its stead, where it is a pack
+  io::StorePtr tables;                             ///< of the pack's obs and var
 
   mutable std::mutex mutex;
   mutable std::map<std::string, std::shared_ptr<const Group>> groups;  // by path
@@ -149,7 +150,8 @@ struct Experiment::State {
     const std::lock_guard lock(mutex);
     auto& held = frames[at];
     if (!held) {
-      held = std::make_shared<const DataFrame::State>(store, at, range, options.threads, kept);
+      held = std::make_shared<const DataFrame::State>(tables ? tables : store, at, range,
+                                                      options.threads, kept);
     }
     return DataFrame(held);
   }
@@ -183,6 +185,7 @@ Experiment Experiment::open(const std::string& uri, const OpenOptions& options) 
   if (!is_file && !is_experiment(state->metadata) &&
       from.exists(io::join(state->path, format::pack::kContentsName))) {
     state->pack = format::pack::open_contents(from, state->path, options);
+    state->tables = format::pack::checked_store(state->store, state->path, state->pack->tables);
     state->options.timestamp_ms = state->pack->timestamp_ms;
     if (state->pack->timestamp_ms) state->range.end = *state->pack->timestamp_ms;
     return Experiment(std::move(state));

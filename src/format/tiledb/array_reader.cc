@@ -246,7 +246,13 @@ Column ArrayReader::finish(Column&& raw, const Attribute& attribute) const {
     column.type = column.categories->type;
     column.code_type = attribute.type;
     mark_missing_codes(column, attribute, column.categories->size());
-    table::narrow_codes(column);
+    try {
+      table::narrow_codes(column);
+    } catch (const CorruptData& error) {
+      throw CorruptData(std::string(error.what()) + ", in array " + path() +
+                        "; at the time at which it is read they have not been added yet, or it is "
+                        "damaged");
+    }
   } else if (attribute.var_length() && has_dictionary_filter(attribute.filters)) {
     table::encode_strings(column);
   }

@@ -26,4 +26,10 @@ inline std::vector<UnitRows> random_units(Rng& rng, size_t count, uint32_t max_r
   return units;
 }
 
+inline uint64_t total_rows(const std::vector<UnitRows>& units) {
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  return rows;
+}
+
 }  // namespace penstock::plan::testing

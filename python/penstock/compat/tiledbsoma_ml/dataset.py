@@ -14,6 +14,7 @@ from ...axis_query import AxisQuery
 from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
 from ...experiment import open as open_experiment
+from ...storage_options import of_context
 from ..block_dataset import BlockDataset, BlockEpochs, split_seed
 from ..missing_name import missing_names
 from .query_ids import QueryIDs, SamplingMethod, split_joinids
@@ -227,8 +228,11 @@ def _by_ids(x_locator: Any, query_ids: Any, shuffle: bool) -> dict[str, Any]:
             raise InvalidArgument(
                 f"{name} of query_ids must ascend, as Penstock reads in that order"
             )
+    storage = of_context(x_locator.uri, x_locator.tiledb_config)
     return {
-        "source": open_experiment(x_locator.uri, x_locator.tiledb_timestamp_ms),
+        "source": open_experiment(
+            x_locator.uri, x_locator.tiledb_timestamp_ms, storage_options=storage
+        ),
         "measurement": x_locator.measurement_name,
         "layer": x_locator.layer_name,
         "obs_query": AxisQuery(coords=(obs_joinids,)),
