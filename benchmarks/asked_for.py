@@ -26,7 +26,7 @@ from penstock.bench.comparison import best_of, ratio_line
 from penstock.bench.results_file import read
 
 HERE = Path(__file__).resolve().parent
-PEER_BLOCKS = ("-b", "16x1024", "-b", "64x512", "-b", "128x256")
+PEER_BLOCKS = ("-b", "16x1024", "-b", "32x512", "-b", "64x512", "-b", "64x256", "-b", "128x256")
 COMPARE = ("compare", "-m", "penstock,annbatch", *PEER_BLOCKS, "--memory-budget", "256MiB")
 #: name: arguments of `penstock bench`; EXPERIMENT and GENES stand for paths.
 CASES: dict[str, tuple[str, ...]] = {

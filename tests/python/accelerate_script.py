@@ -12,6 +12,7 @@ import penstock as ps
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration, gather_object
+from group_end import end_group
 
 
 def dataset(path: str, cells: int, **arguments) -> ps.Dataset:
@@ -93,6 +94,7 @@ def main() -> None:
     if accelerator.is_main_process:
         print("RESULTS " + json.dumps(everybody), flush=True)
     accelerator.end_training()
+    end_group()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import penstock as ps
 import torch.distributed as dist
+from group_end import end_group
 from penstock import rank_agreement
 
 PATH, FOLDER = sys.argv[1], Path(sys.argv[2])
@@ -99,7 +100,7 @@ def main() -> None:
         results[case.__name__] = everybody
     if RANK == 0:
         print("RESULTS " + json.dumps(results), flush=True)
-    dist.destroy_process_group()
+    end_group()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 
 import tiledbsoma
 import torch.distributed as dist
+from group_end import end_group
 
 BATCH = 8
 
@@ -46,4 +47,4 @@ def main() -> None:
 if __name__ == "__main__":
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     main()
-    dist.destroy_process_group()
+    end_group()

@@ -14,6 +14,7 @@ import penstock.compat.tiledbsoma_ml as soma_ml
 import tiledbsoma
 import torch
 import torch.distributed as dist
+from group_end import end_group
 from torch.nn.parallel import DistributedDataParallel
 
 BATCH = 16
@@ -81,4 +82,4 @@ def main() -> None:
 if __name__ == "__main__":
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     main()
-    dist.destroy_process_group()
+    end_group()

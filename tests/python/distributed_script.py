@@ -17,6 +17,7 @@ import numpy as np
 import penstock as ps
 import torch
 import torch.distributed as dist
+from group_end import end_group
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -122,4 +123,4 @@ if __name__ == "__main__":
         cases(sys.argv[1])
     else:
         train(sys.argv[1], Path(sys.argv[3]))
-    dist.destroy_process_group()
+    end_group()

@@ -12,6 +12,7 @@ import penstock as ps
 import torch
 import transformers
 from accelerate.utils import gather_object
+from group_end import end_group
 
 
 class Model(torch.nn.Module):
@@ -86,8 +87,7 @@ def main() -> None:
 
     if PartialState().is_main_process:
         print("RESULTS " + json.dumps(everybody), flush=True)
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    end_group()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 import penstock as ps
 import torch
 import torch.distributed as dist
+from group_end import end_group
 from penstock.lightning import DataModule
 
 
@@ -90,6 +91,7 @@ def main() -> None:
     dist.all_gather_object(everybody, mine)
     if dist.get_rank() == 0:
         print("RESULTS " + json.dumps(everybody), flush=True)
+    end_group()
 
 
 if __name__ == "__main__":

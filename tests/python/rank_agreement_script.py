@@ -18,6 +18,7 @@ import numpy as np
 import penstock as ps
 import tiledbsoma
 import torch.distributed as dist
+from group_end import end_group
 from penstock import rank_agreement
 from penstock.compat.tiledbsoma_ml import ExperimentDataset
 
@@ -287,7 +288,7 @@ def main() -> None:
         results[name] = everybody
     if RANK == 0:
         print("RESULTS " + json.dumps(results), flush=True)
-    dist.destroy_process_group()
+    end_group()
 
 
 if __name__ == "__main__":

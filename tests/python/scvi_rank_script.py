@@ -13,6 +13,7 @@ from typing import Any
 import penstock.scvi as pscvi
 import torch
 import torch.distributed as dist
+from group_end import end_group
 
 
 def train(path: Any, folder: Path, devices: int | str = "auto") -> dict[str, Any]:
@@ -37,6 +38,7 @@ def main() -> None:
     dist.all_gather_object(everybody, {"rank": dist.get_rank(), **mine})
     if dist.get_rank() == 0:
         print("RESULTS " + json.dumps(everybody), flush=True)
+    end_group()
 
 
 if __name__ == "__main__":

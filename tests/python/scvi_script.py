@@ -14,6 +14,7 @@ from pathlib import Path
 import penstock.scvi as pscvi
 import torch
 import torch.distributed as dist
+from group_end import end_group
 
 
 def main() -> None:
@@ -44,6 +45,7 @@ def main() -> None:
     dist.all_gather_object(everybody, mine)
     if dist.get_rank() == 0:
         print("RESULTS " + json.dumps(everybody), flush=True)
+    end_group()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,6 +198,31 @@ def test_a_failing_rank_is_what_the_user_sees(capsys: pytest.CaptureFixture) -> 
     results = launch(rank_and_world, {"of": "hello"}, 2)
     assert results == [("hello", "0", "2"), ("hello", "1", "2")]
     assert "rank 0 says hello" in capsys.readouterr().out
+
+
+def rank_whose_thread_goes_on(folder: Path) -> None:
+    """As gloo's threads may: in C++ where Python ends, which aborts a process (pytorch issue 38228)."""
+    import atexit
+    import os
+    import threading
+
+    rank = os.environ["RANK"]
+    ones = torch.ones(100)
+
+    def run() -> None:
+        while True:
+            ones + ones
+
+    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=lambda: (time.sleep(0.5), (folder / f"late{rank}").touch())).start()
+    atexit.register((folder / f"exit{rank}").touch)
+
+
+def test_a_rank_that_has_returned_does_not_fail(tmp_path: Path) -> None:
+    """And what it left to do is done: threads that are waited for, functions for the exit."""
+    assert launch(rank_whose_thread_goes_on, {"folder": tmp_path}, 2) == [None, None]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["exit0", "exit1", "late0", "late1"]
 
 
 def test_a_rank_that_is_asked_to_end(cells: Oracle, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pickle
@@ -108,3 +109,20 @@ def main(name: str, parent: int) -> None:
         sys.stdout.flush()
         # Not by sys.exit: threads of a rank that waits for another would keep the process.
         os._exit(1)
+    _leave()
+
+
+def _leave() -> None:
+    """End a rank that has done its work, without the interpreter's own end.
+
+    A thread of C++ that lets go of a tensor of Python then, as gloo's do a moment after the last
+    collective, aborts the process (pytorch/pytorch issues 38228 and 190489): a run that went well
+    would be one that failed.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

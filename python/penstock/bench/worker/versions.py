@@ -7,7 +7,8 @@ from importlib import metadata
 
 _PACKAGES = (
     "penstock", "tiledbsoma", "tiledbsoma-ml", "cellxgene-census", "annbatch", "scDataset",
-    "anndata", "zarr", "h5py", "torch", "torchdata", "numpy", "scipy", "pandas", "pyarrow",
+    "tiledb", "anndata", "zarr", "zarrs", "h5py", "torch", "torchdata", "numpy", "scipy", "numba",
+    "pandas", "pyarrow",
 )  # fmt: skip
 
 
