@@ -7,6 +7,7 @@ in for a stream. What only a GPU can show is skipped without one.
 from __future__ import annotations
 
 import gc
+import importlib.util
 from contextlib import contextmanager
 
 import anndata
@@ -24,7 +25,16 @@ copier = pytest.importorskip("penstock.device.copier")
 
 HAS_CUDA = torch.cuda.is_available()
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="torch finds no CUDA GPU")
-DEVICES = ["cpu", pytest.param("cuda", marks=needs_cuda)]
+# PyTorch's simulated accelerator, where it was built (docs/gpu-path.md).
+HAS_OPENREG = importlib.util.find_spec("torch_openreg") is not None and not HAS_CUDA
+if HAS_OPENREG:
+    import torch_openreg  # noqa: F401
+needs_openreg = pytest.mark.skipif(not HAS_OPENREG, reason="torch_openreg is not installed")
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=needs_cuda),
+    pytest.param("openreg", marks=needs_openreg),
+]
 
 N_CELLS = 400
 
@@ -54,6 +64,8 @@ LAYOUTS = {False: torch.strided, "csr": torch.sparse_csr, "coo": torch.sparse_co
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int32", "uint8"])
 @pytest.mark.parametrize("sparse", LAYOUTS)
 def test_x_and_obs(census_like: Oracle, device: str, dtype: str, sparse) -> None:
+    if device == "openreg" and sparse:
+        pytest.skip("it has no sparse tensors")
     if dtype == "uint8":
         query = ps.AxisQuery(coords=(np.flatnonzero(census_like.X.max(axis=1).toarray() < 256),))
     else:
@@ -416,6 +428,50 @@ def test_dataloader_in_the_main_process(tiled) -> None:
         assert X.layout == torch.strided
         assert isinstance(obs["soma_joinid"], torch.Tensor)
         assert obs["obs_id"].dtype == object
+
+
+# On an accelerator that is simulated
+
+
+@needs_openreg
+@pytest.mark.parametrize("obs_format", ["torch", "pandas"])
+def test_streams_keep_their_order(tiled, monkeypatch, obs_format: str) -> None:
+    """Copies that are slow: batches are whole, and staging memory is not filled while they run.
+
+    OPENREG_COPY_MS is of a build whose copies are queued; where they block, nothing can be early.
+    """
+    monkeypatch.setenv("OPENREG_COPY_MS", "20")
+    whole = {"shuffle": False, "transforms": [ps.Scale(np.ones(60), mean=np.ones(60))]}
+    plain = list(of(tiled, None, obs_format=obs_format, **whole))
+    kept = list(of(tiled, "openreg", obs_format=obs_format, **whole))
+    for (X, _), (want, _) in zip(kept, plain, strict=True):
+        assert torch.equal(X.cpu(), want)
+
+
+@needs_openreg
+def test_a_batch_is_handed_over_before_it_is_there(tiled, monkeypatch) -> None:
+    """The step reads each batch at once, on its own stream."""
+    monkeypatch.setenv("OPENREG_COPY_MS", "20")
+    whole = {"shuffle": False, "transforms": [ps.Scale(np.ones(60), mean=np.ones(60))]}
+    plain = of(tiled, None, obs_format="pandas", **whole)
+    ds = of(tiled, "openreg", obs_format="pandas", **whole)
+    for (X, _), (want, _) in zip(ds, plain, strict=True):
+        assert torch.equal((X + 1).cpu(), want + 1)
+
+
+@needs_openreg
+def test_training_on_the_simulated_accelerator(census_like: Oracle) -> None:
+    losses = {}
+    for device in ("cpu", "openreg"):
+        weights = torch.zeros(census_like.X.shape[1], 1).to(device).requires_grad_()
+        losses[device] = []
+        for X, obs in of(census_like.path, device, batch_size=500):
+            target = (obs["soma_joinid"] % 2).to(torch.float32)[:, None]
+            loss = (torch.log1p(X) @ weights - target).square().mean()
+            (gradient,) = torch.autograd.grad(loss, weights)
+            weights = (weights - 1e-5 * gradient).detach().requires_grad_()
+            losses[device].append(loss.item())
+    assert losses["openreg"] == pytest.approx(losses["cpu"], rel=1e-5)
 
 
 # On a GPU

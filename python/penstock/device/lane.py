@@ -59,38 +59,104 @@ class BlockingLane:
         """They are the caller's."""
 
 
-class CudaLane:
-    """A CUDA stream beside the one that the model computes on."""
+class CudaStreams:
+    """Streams and events of torch.cuda, which every torch that is supported has."""
+
+    @staticmethod
+    def stream(device: torch.device) -> Any:
+        """A stream of its own."""
+        return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def event(device: torch.device) -> Any:
+        """An event that nothing has recorded."""
+        return torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def as_current(stream: Any) -> AbstractContextManager[Any]:
+        """What is queued within goes to the stream."""
+        return torch.cuda.stream(stream)
+
+    @staticmethod
+    def current(device: torch.device) -> Any:
+        """The caller's stream."""
+        return torch.cuda.current_stream(device)
+
+
+class AcceleratorStreams:
+    """Those of any accelerator, by torch's names for all of them (torch 2.7 and later)."""
+
+    @staticmethod
+    def stream(device: torch.device) -> Any:
+        """A stream of its own."""
+        return torch.Stream(device)
+
+    @staticmethod
+    def event(device: torch.device) -> Any:
+        """An event that nothing has recorded."""
+        return torch.Event(device.type)
+
+    @staticmethod
+    def as_current(stream: Any) -> AbstractContextManager[Any]:
+        """What is queued within goes to the stream."""
+        found: AbstractContextManager[Any] = stream
+        return found
+
+    @staticmethod
+    def current(device: torch.device) -> Any:
+        """The caller's stream."""
+        return torch.accelerator.current_stream(device)
+
+
+Streams = type[CudaStreams] | type[AcceleratorStreams]
+
+
+class StreamLane:
+    """A stream of a device beside the one that the model computes on."""
 
     pins_memory = True
     runs_beside = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, streams: Streams) -> None:
         self._device = device
-        self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._streams = streams
+        self._stream = streams.stream(device)
 
     def queue(self) -> AbstractContextManager[Any]:
         """Make the stream the current one."""
-        return torch.cuda.stream(self._stream)
+        return self._streams.as_current(self._stream)
 
-    def mark(self) -> torch.cuda.Event:
+    def mark(self) -> Any:
         """Record an event on the stream."""
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event = self._streams.event(self._device)
         event.record(self._stream)
         return event
 
-    def wait(self, mark: torch.cuda.Event) -> None:
+    def wait(self, mark: Any) -> None:
         """Block the process, not the device."""
         mark.synchronize()
 
-    def hand_over(self, mark: torch.cuda.Event, tensors: Iterable[torch.Tensor]) -> None:
+    def hand_over(self, mark: Any, tensors: Iterable[torch.Tensor]) -> None:
         """Make the current stream wait; tell the allocator that it uses the tensors, too."""
-        current = torch.cuda.current_stream(self._device)
+        current = self._streams.current(self._device)
         current.wait_event(mark)
         for tensor in tensors:
             tensor.record_stream(current)
 
 
+def streams_of(device: torch.device) -> Streams | None:
+    """What makes streams on a device, or None where torch has none that run beside another."""
+    if device.type == "cuda":
+        return CudaStreams
+    accelerator = getattr(torch, "accelerator", None)
+    # A stream is a context from torch 2.7 on; Apple's GPU has one stream.
+    if accelerator is None or not hasattr(torch.Stream, "__enter__") or device.type == "mps":
+        return None
+    found = accelerator.current_accelerator()
+    return AcceleratorStreams if found is not None and found.type == device.type else None
+
+
 def lane_of(device: torch.device) -> DeviceLane:
     """Make the lane for a device."""
-    return CudaLane(device) if device.type == "cuda" else BlockingLane()
+    streams = streams_of(device)
+    return BlockingLane() if streams is None else StreamLane(device, streams)

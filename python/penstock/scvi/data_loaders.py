@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
+from ..device.lane import streams_of
 from ..errors import InvalidArgument
 from .cells import all_codes, evaluated
 from .labelled_cells import LabelledCells
@@ -87,7 +88,7 @@ class DataLoaders:
         trainer = self.trainer
         runs = trainer is not None and not trainer.state.stopped
         device = trainer.strategy.root_device if runs else None
-        if device is not None and device.type == "cuda" and not self._num_workers:
+        if device is not None and streams_of(device) is not None and not self._num_workers:
             return part.with_settings(device=device, format="torch", obs_format="torch")
         # Where no trainer runs, nobody hands batches to `transfer_batch_to_device`.
         sparse = runs if self._sparse is None else self._sparse
