@@ -29,7 +29,14 @@ needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="torch finds no CUDA GPU")
 HAS_OPENREG = importlib.util.find_spec("torch_openreg") is not None and not HAS_CUDA
 if HAS_OPENREG:
     import torch_openreg  # noqa: F401
-needs_openreg = pytest.mark.skipif(not HAS_OPENREG, reason="torch_openreg is not installed")
+
+    # Its own build lacks what torch asks of every accelerator with streams.
+    HAS_OPENREG = torch._C._dispatch_has_kernel_for_dispatch_key(
+        "aten::record_stream", "PrivateUse1"
+    )
+needs_openreg = pytest.mark.skipif(
+    not HAS_OPENREG, reason="torch_openreg is not installed, or not as docs/gpu-path.md says"
+)
 DEVICES = [
     "cpu",
     pytest.param("cuda", marks=needs_cuda),
