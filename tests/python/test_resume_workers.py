@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import NamedTuple
+
 import penstock as ps
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from resumed_cells import N_CELLS, ids, small, through_json, write_tiled
 from torch.utils.data import DataLoader
 
@@ -64,6 +69,97 @@ def test_dataloader_with_workers_goes_on(tiled, persistent: bool, context: str) 
         others.load_state_dict(state)
         left = [joinid for batch in others for joinid in ids(batch)]
         assert sorted(left) == sorted(sum(epochs[1][11:], []))
+
+
+class Leg(NamedTuple):
+    """A part of an epoch: ranks that all stop at the same batch, and which one's state is kept."""
+
+    world: int
+    workers: int
+    taken: int
+    saved_by: int = 0
+    batch_size: int = 250
+    shuffle: str | bool = True
+
+    def loaders(self, path, state):
+        """One for each rank, each where the state is."""
+        made = []
+        for rank in range(self.world):
+            ds = small(
+                path,
+                rank=rank,
+                world_size=self.world,
+                uneven="exact",
+                batch_size=self.batch_size,
+                shuffle=self.shuffle,
+                memory_budget="4MiB",
+                compare_ranks=False,  # which would warn of every change: nothing tells it of the others
+            )
+            made.append(ps.dataloader(ds, num_workers=self.workers))
+            if state is not None:
+                made[-1].load_state_dict(state)
+        return made
+
+    def run(self, path, state):
+        """The batches of all ranks, and the state of one of them."""
+        loaders = self.loaders(path, state)
+        iterators = [iter(loader) for loader in loaders]
+        seen = []
+        for _ in range(self.taken):
+            batches = [next(each, None) for each in iterators]
+            assert len({batch is None for batch in batches}) == 1, "equally many batches"
+            seen += [joinid for batch in batches if batch is not None for joinid in ids(batch)]
+        states = [through_json(loader.state_dict()) for loader in loaders]
+        assert all(each == states[0] for each in states)
+        return seen, states[self.saved_by % self.world]
+
+
+LEGS = st.builds(
+    Leg,
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(0, 7),
+    st.integers(0, 2),
+    st.sampled_from([61, 250, 600]),
+    st.sampled_from([True, False, "scatter", "chunks", "global"]),
+)
+
+
+@pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+@given(chain=st.lists(LEGS, min_size=1, max_size=3))
+@settings(max_examples=20, deadline=None)
+# Saved by workers of several ranks, whichever rank, and continued in other worlds and workers.
+@example([Leg(3, 2, 5, saved_by=2), Leg(2, 0, 3, saved_by=1), Leg(4, 1, 2, saved_by=3)])
+@example([Leg(2, 2, 7, saved_by=1)])
+@example([Leg(1, 0, 5), Leg(3, 2, 4, saved_by=1), Leg(2, 2, 3, saved_by=1)])
+@example([Leg(3, 2, 3, shuffle="global"), Leg(2, 1, 3, saved_by=1, shuffle="global")])
+def test_any_chain_of_worlds_and_workers_gives_every_cell_once(tiled, chain: list[Leg]) -> None:
+    """The state of any rank fits any other world with any other workers."""
+    seen: list[int] = []
+    state = None
+    for leg in chain:
+        more, state = leg.run(tiled, state)
+        seen += more
+        if state["epoch"] == 1:
+            break
+    if state["epoch"] == 0:
+        last = Leg(2, 1, 1_000)
+        more, state = last.run(tiled, state)
+        seen += more
+    assert state["epoch"] == 1
+    assert sorted(seen) == list(range(N_CELLS))
+
+
+@pytest.mark.parametrize(("world", "workers"), list(itertools.product([1, 2, 4], [0, 1, 2])))
+def test_workers_of_several_ranks_go_on_in_another_world(tiled, world: int, workers: int) -> None:
+    """Each rank of three had two workers; each world of now has fewer, as many or more of both."""
+    seen, state = Leg(3, 2, 5, saved_by=1).run(tiled, None)
+    assert state["segments"][0]["world_size"] == 3
+    assert state["segments"][0]["num_workers"] == 2
+    assert state["segments"][0]["lanes"] == 2, "both had batches"
+    more, state = Leg(world, workers, 1_000).run(tiled, state)
+    assert state["epoch"] == 1
+    assert sorted(seen + more) == list(range(N_CELLS))
 
 
 def test_plain_dataloader_with_workers_says_that_it_cannot(tiled) -> None:
@@ -128,6 +224,34 @@ def test_stateful_dataloader_of_torchdata(tiled, num_workers: int) -> None:
         other.load_state_dict(state)
         with pytest.raises(ps.InvalidArgument, match="keep num_workers"):
             list(other)
+
+
+@pytest.mark.parametrize("taken", [1, 7, 12])
+@pytest.mark.parametrize("uneven", ["drop", "exact"])
+def test_stateful_dataloader_on_two_ranks(tiled, uneven: str, taken: int) -> None:
+    """Each with two workers, from its own state and from rank 0's, which trainers save."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader(rank: int):
+        ds = small(
+            tiled, rank=rank, world_size=2, uneven=uneven, batch_size=249, memory_budget="4MiB"
+        )
+        return stateful.StatefulDataLoader(ds, batch_size=None, num_workers=2, collate_fn=identity)
+
+    whole, states = [], []
+    for rank in range(2):
+        whole.append([ids(batch) for batch in loader(rank)])
+        begun = loader(rank)
+        batches = iter(begun)
+        assert [ids(next(batches)) for _ in range(taken)] == whole[rank][:taken]
+        states.append(begun.state_dict())
+    assert len(whole[0]) == len(whole[1]) == 17
+    assert sorted(sum(whole[0] + whole[1], [])) == list(range(N_CELLS))
+    for rank in range(2):
+        for state in (states[rank], states[0]):
+            again = loader(rank)
+            again.load_state_dict(state)
+            assert [ids(batch) for batch in again] == whole[rank][taken:]
 
 
 @pytest.mark.parametrize(("num_workers", "left"), [(0, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
