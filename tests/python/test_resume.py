@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 import warnings
 
 import numpy as np
 import penstock as ps
 import pytest
 import torch
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from resumed_cells import BATCH, N_CELLS, ids, same, small, through_json, write_tiled
@@ -63,10 +64,76 @@ def test_the_shuffle_spans_less_than_the_epoch_and_less_is_read(tiled) -> None:
     assert other.stats.bytes_read < whole.bytes_read
 
 
+@pytest.fixture(scope="module")
+def many_units(tmp_path_factory: pytest.TempPathFactory):
+    """8,000 cells in 125 fetch units of 64 rows."""
+    folder = tmp_path_factory.mktemp("units")
+    return write_small_tiles(folder / "experiment", N_CELLS, 512, per_cell=64)
+
+
+def units_at_rest(ds: ps.Dataset) -> int:
+    """Units read so far, once the engine is as far ahead of the training loop as it may be."""
+    units, since = ds.stats.units, time.monotonic()
+    while time.monotonic() < since + 0.3:
+        time.sleep(0.02)
+        if ds.stats.units != units:
+            units, since = ds.stats.units, time.monotonic()
+    return units
+
+
+@pytest.mark.parametrize("batch_size", [BATCH, 100])
+def test_nothing_is_read_to_get_there(many_units, batch_size: int) -> None:
+    """What a resume reads at 24 of 32 batches, in the same batches and in others.
+
+    A unit is read that still has a row to give. Its rows lie in K (`units_in_shuffle`) buckets that
+    follow on each other, and each bucket has rows of K units, about a unit's number in all. So of the
+    units that were begun before the 24th batch's end at most K have rows left, and those not begun
+    hold only rows that are left: at most a quarter of the rows, so of the units, and one that the
+    end of the batch divides. In all: a quarter of the units + K + 1.
+
+    Before the first batch a new epoch reads what that batch needs and what the engine reads ahead,
+    and this one also those rows of the K units in flight that it had before.
+    """
+
+    def dataset(size: int) -> ps.Dataset:
+        return small(many_units, batch_size=size, memory_budget="1500KiB")
+
+    ds = dataset(BATCH)
+    assert sum(1 for _ in ds) == 32
+    whole = ds.stats
+    span = whole.units_in_shuffle
+    assert whole.units == 125
+    assert 1 < span < whole.units / 6
+
+    begun = dataset(BATCH)
+    batches = iter(begun)
+    for _ in range(24):
+        next(batches)
+    state = begun.state_dict()
+    fresh = dataset(batch_size)
+    first_of_all = iter(fresh)
+    next(first_of_all)
+    ahead = units_at_rest(fresh)
+
+    other = dataset(batch_size)
+    other.load_state_dict(state)
+    left = iter(other)
+    cells = next(left)[0].shape[0]
+    assert units_at_rest(other) <= span + ahead + 1
+    cells += sum(X.shape[0] for X, _ in left)
+    assert cells == N_CELLS / 4
+    assert other.stats.units <= whole.units / 4 + span + 1
+    unit_bytes = whole.bytes_read / whole.units
+    assert other.stats.bytes_read <= 1.1 * unit_bytes * (whole.units / 4 + span + 1)
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_any_chain_of_shapes_gives_every_cell_once(tiled, data: st.DataObject) -> None:
-    """World, workers' number and arguments change at will; nothing is lost, nothing comes twice."""
+    """World and arguments change at will; nothing is lost, nothing comes twice.
+
+    With workers: test_resume_workers.py.
+    """
     seen: list[int] = []
     state = None
     for _ in range(data.draw(st.integers(1, 4), "segments")):
