@@ -2,6 +2,7 @@
 
 torchrun … distributed_script.py PATH cases      every case: DDP steps, which rank got which cells
 torchrun … distributed_script.py PATH train DIR  a loop that may be killed and goes on
+torchrun … distributed_script.py PATH part DIR   a part of an epoch, from the state of another world
 """
 
 from __future__ import annotations
@@ -117,10 +118,36 @@ def train(path: str, folder: Path) -> None:
             dist.barrier()
 
 
+def part(path: str, folder: Path) -> None:
+    """STOP_AFTER batches of what is left of the epoch, with NUM_WORKERS; rank 0 writes the state."""
+    ds = ps.Dataset(path, batch_size=20, sparse=True, memory_budget="4MiB", seed=5, uneven="exact")
+    loader = ps.dataloader(ds, num_workers=int(os.environ["NUM_WORKERS"]))
+    checkpoint = folder / "state.json"
+    if checkpoint.exists():
+        loader.load_state_dict(json.loads(checkpoint.read_text()))
+    dist.barrier()  # before rank 0 writes another
+    model = model_of(ds.n_vars)
+    optimizer = torch.optim.SGD(model.parameters(), 0.001)
+    seen: list[list[int]] = []
+    for batch in loader:
+        step(model, optimizer, batch)
+        seen.append(np.asarray(batch[1]["soma_joinid"]).tolist())
+        if len(seen) == int(os.environ["STOP_AFTER"]):
+            break
+    if dist.get_rank() == 0:
+        checkpoint.write_text(json.dumps(loader.state_dict()))
+    everybody: list = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, seen)
+    if dist.get_rank() == 0:
+        print("RESULTS " + json.dumps(everybody), flush=True)
+
+
 if __name__ == "__main__":
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     if sys.argv[2] == "cases":
         cases(sys.argv[1])
+    elif sys.argv[2] == "part":
+        part(sys.argv[1], Path(sys.argv[3]))
     else:
         train(sys.argv[1], Path(sys.argv[3]))
     end_group()

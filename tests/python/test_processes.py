@@ -145,3 +145,24 @@ def test_killed_and_resumed_with_the_same_losses(
         assert stop_at <= len(losses(broken)) < 18
     finish(torchrun(2, SCRIPT, tiled, "train", broken, **environment))
     assert losses(broken) == losses(whole)
+
+
+def test_goes_on_in_other_worlds(tiled: Path, tmp_path: Path) -> None:
+    """Two ranks stop in the middle of an epoch, four go on and stop, one has the rest.
+
+    Each world has another number of workers and starts from the state that rank 0 of the one before
+    wrote.
+    """
+    seen: list[int] = []
+    for world, workers, stop_after in [(2, 1, 6), (4, 0, 2), (1, 2, 1_000)]:
+        environment = {"NUM_WORKERS": str(workers), "STOP_AFTER": str(stop_after)}
+        out = finish(torchrun(world, SCRIPT, tiled, "part", tmp_path, **environment))
+        (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
+        ranks = json.loads(line.removeprefix("RESULTS "))
+        assert len(ranks) == world
+        if world > 1:
+            assert all(len(each) == stop_after for each in ranks)
+        seen += [joinid for each in ranks for batch in each for joinid in batch]
+        state = json.loads((tmp_path / "state.json").read_text())
+        assert state["epoch"] == (1 if world == 1 else 0)
+    assert sorted(seen) == list(range(N_CELLS))
