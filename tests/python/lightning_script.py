@@ -26,6 +26,7 @@ class Model(lightning.LightningModule):
         self.losses: list[float] = []
         self.epochs: dict[str, list[int]] = {}
         self.checked: list[int] = []
+        self.tested: list[int] = []
 
     def training_step(self, batch, index):
         X, obs = batch
@@ -37,6 +38,9 @@ class Model(lightning.LightningModule):
     def validation_step(self, batch, index):
         if not self.trainer.sanity_checking:
             self.checked += batch[1]["soma_joinid"].tolist()
+
+    def test_step(self, batch, index):
+        self.tested += batch[1]["soma_joinid"].tolist()
 
     def predict_step(self, batch, index):
         return batch[1]["soma_joinid"].numpy()
@@ -55,7 +59,7 @@ def fit(path: str, folder: Path, steps: int = -1, save_at: int | None = None, ch
             )
         )
     ds = ps.Dataset(path, batch_size=20, memory_budget="1MiB", seed=2)
-    data = DataModule(train=ds, val=ds, predict=ds)
+    data = DataModule(train=ds, val=ds, test=ds, predict=ds)
     model = Model(ds.n_vars)
     trainer = lightning.Trainer(
         accelerator="cpu",
@@ -77,6 +81,7 @@ def fit(path: str, folder: Path, steps: int = -1, save_at: int | None = None, ch
 def main() -> None:
     path, folder = sys.argv[1], Path(sys.argv[2])
     whole, trainer, data = fit(path, folder)
+    trainer.test(whole, datamodule=data, verbose=False)
     predicted = np.concatenate(trainer.predict(whole, datamodule=data)).tolist()
     fit(path, folder, steps=12, save_at=11)
     rest, _, _ = fit(path, folder, checkpoint=folder / "step=11.ckpt")
@@ -85,6 +90,7 @@ def main() -> None:
         "rest": rest.losses,
         "epochs": whole.epochs,
         "checked": whole.checked,
+        "tested": whole.tested,
         "predicted": predicted,
     }
     everybody: list = [None] * dist.get_world_size()

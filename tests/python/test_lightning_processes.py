@@ -1,4 +1,4 @@
-"""Lightning's DDP on two real ranks: epochs, validation, prediction, checkpoints within an epoch."""
+"""Lightning's DDP on two real ranks: epochs, validation, tests, prediction, checkpoints within an epoch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def test_two_ranks(tmp_path: Path) -> None:
         cells.append([set(each) for each in got])
     assert cells[0] != cells[1], "another cut, without a call of set_epoch"
 
-    # Every cell once: in two epochs' validation, and in stored order over the ranks.
+    # Every cell once: in two epochs' validation, and in stored order over the ranks in a test
+    # and in prediction.
     assert sorted(ranks[0]["checked"] + ranks[1]["checked"]) == sorted(everything * 2)
+    assert ranks[0]["tested"] + ranks[1]["tested"] == everything
+    assert abs(len(ranks[0]["tested"]) - len(ranks[1]["tested"])) <= 8, "no batch has more by two"
     assert ranks[0]["predicted"] + ranks[1]["predicted"] == everything
 
     # Rank 0 writes the checkpoint; both go on from it with their own batches.
