@@ -1,6 +1,6 @@
 """What each process of tests/python/test_hf_trainer.py runs, under torchrun.
 
-torchrun … hf_trainer_script.py PATH FOLDER CELLS
+torchrun … hf_trainer_script.py PATH FOLDER CELLS WORKERS
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Trainer(transformers.Trainer):
         self.model_accepts_loss_kwargs = False
 
     def get_train_dataloader(self):
-        return self.accelerator.prepare(ps.dataloader(self.train_dataset))
+        workers = self.args.dataloader_num_workers
+        return self.accelerator.prepare(ps.dataloader(self.train_dataset, num_workers=workers))
 
     def compute_loss(self, model, inputs, return_outputs=False, **_):
         X, obs = inputs
@@ -42,7 +43,7 @@ class Trainer(transformers.Trainer):
         return (loss, None) if return_outputs else loss
 
 
-def train(path: str, folder: str, cells: int, prepares: bool) -> dict:
+def train(path: str, folder: str, cells: int, workers: int, prepares: bool) -> dict:
     query = ps.AxisQuery(coords=(slice(0, cells - 1),))
     ds = ps.Dataset(
         path,
@@ -55,7 +56,8 @@ def train(path: str, folder: str, cells: int, prepares: bool) -> dict:
 
     class Divided(Trainer):
         def get_train_dataloader(self):
-            return ps.dataloader(self.train_dataset)
+            workers = self.args.dataloader_num_workers
+            return ps.dataloader(self.train_dataset, num_workers=workers)
 
     arguments = transformers.TrainingArguments(
         output_dir=folder,
@@ -65,6 +67,7 @@ def train(path: str, folder: str, cells: int, prepares: bool) -> dict:
         save_strategy="no",
         disable_tqdm=True,
         remove_unused_columns=False,
+        dataloader_num_workers=workers,
     )
     trainer = (Trainer if prepares else Divided)(
         model=Model(ds.n_vars), args=arguments, train_dataset=ds
@@ -77,10 +80,10 @@ def train(path: str, folder: str, cells: int, prepares: bool) -> dict:
 
 
 def main() -> None:
-    path, folder, cells = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    path, folder, cells, workers = *sys.argv[1:3], *map(int, sys.argv[3:5])
     mine = {
-        "prepared": train(path, folder, cells, prepares=True),
-        "own": train(path, folder, cells, prepares=False),
+        "prepared": train(path, folder, cells, workers, prepares=True),
+        "own": train(path, folder, cells, workers, prepares=False),
     }
     everybody = gather_object([mine])
     from accelerate import PartialState

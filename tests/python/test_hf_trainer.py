@@ -20,9 +20,11 @@ def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", 203, 50)
 
 
-@pytest.mark.parametrize(("ranks", "cells"), [(1, 203), (2, 192), (2, 203)])
-def test_every_cell_once(tiled: Path, tmp_path: Path, ranks: int, cells: int) -> None:
-    out = finish(torchrun(ranks, SCRIPT, tiled, tmp_path, cells))
+@pytest.mark.parametrize(
+    ("ranks", "cells", "workers"), [(1, 203, 0), (2, 192, 0), (2, 203, 0), (2, 192, 2), (2, 203, 1)]
+)
+def test_every_cell_once(tiled: Path, tmp_path: Path, ranks: int, cells: int, workers: int) -> None:
+    out = finish(torchrun(ranks, SCRIPT, tiled, tmp_path, cells, workers))
     (line,) = [line for line in out.splitlines() if line.startswith("RESULTS ")]
     results = json.loads(line.removeprefix("RESULTS "))
     assert len(results) == ranks
