@@ -93,7 +93,7 @@ def write_png(panels: list[Panel], path: Path) -> None:
         axes.set(title=panel.title, ylabel=panel.unit)
         axes.set_xlabel("cells" + (f"\n{panel.note}" if panel.note else ""), fontsize=9)
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * max(value for line in panel.lines.values() for _, value in line))
         axes.grid(alpha=0.3)
         axes.legend()
     figure.tight_layout()

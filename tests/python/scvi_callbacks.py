@@ -29,6 +29,27 @@ class FixedNoise(Callback):
         torch.distributions.Normal.rsample = self._draw
 
 
+class SpoilsOnRank(Callback):
+    """One rank validates with other weights from an epoch on; training goes on as it would."""
+
+    def __init__(self, rank: int, epoch: int) -> None:
+        self.rank = rank
+        self.epoch = epoch
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._kept: list[torch.Tensor] = []
+        if trainer.global_rank == self.rank and trainer.current_epoch >= self.epoch:
+            with torch.no_grad():
+                for each in pl_module.module.parameters():
+                    self._kept.append(each.clone())
+                    each.mul_(3)
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        with torch.no_grad():
+            for each, kept in zip(pl_module.module.parameters(), self._kept, strict=False):
+                each.copy_(kept)
+
+
 class Killed(Callback):
     """Rank 1 is killed when an epoch begins."""
 

@@ -29,7 +29,11 @@ def train(path: Any, folder: Path, devices: int | str = "auto") -> dict[str, Any
         name: frame[name].astype(float).tolist() for name, frame in (model.history or {}).items()
     }
     weights = sum(float(each.double().sum()) for each in model.module.state_dict().values())
-    return {"split": data.val_idx.tolist(), "history": history, "weights": weights}
+    latent = pscvi.latent(model, data).values  # each rank, of all cells
+    return {
+        "split": data.val_idx.tolist(), "history": history, "weights": weights,
+        "latent": latent.astype(float).tolist(),
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -61,6 +61,29 @@ def test_the_best_weights_or_the_last(cells: Oracle, tmp_path: Path, load_best: 
         torch.testing.assert_close(each, expected[name], msg=name)
 
 
+@pytest.mark.parametrize("killed", ["between the names", "before the old one is gone"])
+def test_killed_while_the_best_is_replaced(cells: Oracle, tmp_path: Path, killed: str) -> None:
+    """The model that was there, or the one that came; going on has it, and no later one is better."""
+    data, model = made(cells)
+    pscvi.train(model, data, max_epochs=1, checkpoint=tmp_path, **HOW)
+    kept = {name: each.clone() for name, each in model.module.state_dict().items()}
+    if killed == "between the names":
+        (tmp_path / "best").rename(tmp_path / "best.old")
+        (tmp_path / "best.partial").mkdir()
+    else:
+        (tmp_path / "best.old").mkdir()
+    _, model = made(cells)
+    pscvi.train(
+        model, data, max_epochs=2, checkpoint=tmp_path, resume=True, load_best=True,
+        callbacks=[Spoils(1)], **HOW,
+    )  # fmt: skip
+    assert model.best_["epoch"] == 0
+    for name, each in kept.items():
+        torch.testing.assert_close(model.module.state_dict()[name], each, msg=name)
+    saved = scvi.model.SCVI.load(str(tmp_path / "best"), as_anndata(cells), accelerator="cpu")
+    torch.testing.assert_close(dict(saved.module.state_dict()), kept)
+
+
 def test_warm_up_before_early_stopping(cells: Oracle) -> None:
     for warmup, epochs in ((0, 2), (2, 4)):
         data, model = made(cells)
@@ -140,14 +163,28 @@ def test_rows_in_several_chunks_of_zarr(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(values[:], rows)
 
 
-def test_inference_within_a_run_is_refused(cells: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rank would write the same rows."""
+@pytest.mark.parametrize("rank", [0, 1])
+def test_inference_within_a_run(
+    cells: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    """The rank that calls has all cells; several processes, and files of others, are refused."""
     data, model = made(cells)
     model.is_trained_ = True
-    monkeypatch.setenv("RANK", "1")
+    expected = pscvi.elbo(model, data, seed=3)
+    monkeypatch.setenv("RANK", str(rank))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ps.InvalidArgument, match="call it on one rank"):
-        pscvi.latent(model, data)
+    rows = pscvi.elbo(model, data, seed=3)
+    np.testing.assert_array_equal(rows.values, expected.values)
+    np.testing.assert_array_equal(rows.joinids, expected.joinids)
+    with pytest.raises(ps.InvalidArgument, match="devices must be 1 or 'auto', got 2"):
+        pscvi.latent(model, data, devices=2)
+    if rank == 0:
+        written = pscvi.elbo(model, data, seed=3, out=tmp_path / "elbo.npy")
+        np.testing.assert_array_equal(written.values, expected.values)
+        return
+    with pytest.raises(ps.InvalidArgument, match=r"elbo\.npy is for rank 0 alone .* rank 1 of 2"):
+        pscvi.elbo(model, data, out=tmp_path / "elbo.npy")
+    assert not list(tmp_path.iterdir())
 
 
 WITHOUT_PENSTOCK = """\

@@ -142,6 +142,17 @@ def test_losses_on_real_cells(pbmc3k: Oracle, donors: bool) -> None:
     train_both(ours, data, theirs)
 
 
+def same_in_scvi_tools(ours, loaded, loader) -> None:
+    """Latents, ELBO and decoder's output of a model that scvi-tools loaded with its AnnData."""
+    for method in ("get_latent_representation", "get_elbo", "get_normalized_expression"):
+        torch.manual_seed(2)
+        torch.empty((), dtype=torch.int64).random_()  # as a DataLoader does for its workers
+        found = getattr(ours, method)(dataloader=loader)
+        torch.manual_seed(2)
+        expected = getattr(loaded, method)(batch_size=loaded.adata.n_obs)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
+
+
 ARGUMENTS = {"n_latent": 4, "n_hidden": 16, "n_layers": 2, "gene_likelihood": "nb",
              "dispersion": "gene-batch", "encode_covariates": True}  # fmt: skip
 
@@ -171,14 +182,7 @@ def test_losses_and_the_saved_model_are_those_of_scvi_tools(
     assert loaded.module.state_dict().keys() == ours.module.state_dict().keys()
     same_registry(loaded.adata_manager.registry, ours.registry)
     # One batch: those of a loader that gives cells to ranks are of other sizes.
-    loader = data.predict_dataloader(adata.n_obs)
-    for method in ("get_latent_representation", "get_elbo", "get_normalized_expression"):
-        torch.manual_seed(2)
-        torch.empty((), dtype=torch.int64).random_()  # as a DataLoader does for its workers
-        found = getattr(ours, method)(dataloader=loader)
-        torch.manual_seed(2)
-        expected = getattr(loaded, method)(batch_size=adata.n_obs)
-        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
+    same_in_scvi_tools(ours, loaded, data.predict_dataloader(adata.n_obs))
     assert loaded.train_indices.tolist() == data.train_idx.tolist()
 
 
@@ -223,7 +227,7 @@ def test_semi_supervised_pairs(cells: Oracle) -> None:
 
 def test_scanvi_from_scvi(cells: Oracle, tmp_path: Path) -> None:
     first = DataModule(cells.path, batch_key="donor", labels_key="kind", **COVARIATES)
-    trained = made(first, n_latent=4)
+    trained = made(first, **ARGUMENTS)
     trained.train(max_epochs=1, datamodule=first, **QUIET)
     second = DataModule(
         cells.path, "SCANVI", batch_key="donor", labels_key="kind", unlabeled_category="Unknown",
@@ -244,6 +248,8 @@ def test_scanvi_from_scvi(cells: Oracle, tmp_path: Path) -> None:
         loaded = scvi.model.SCANVI.load(str(tmp_path / "scanvi"), as_anndata(cells))
     found = predict(ours, second, soft=True)
     np.testing.assert_allclose(found.values, loaded.predict(soft=True), rtol=1e-5, atol=1e-7)
+    loader = second.predict_dataloader(second.n_obs)
+    same_in_scvi_tools(ours, loaded, loader)
 
 
 def test_splits(cells: Oracle) -> None:
@@ -252,6 +258,7 @@ def test_splits(cells: Oracle) -> None:
     assert sorted(set.union(*parts)) == list(range(len(cells.obs)))
     donors = [set(cells.obs["donor"].iloc[list(part)]) for part in parts]
     assert not donors[0] & (donors[1] | donors[2])
+    assert not donors[1] & donors[2]
     whole = DataModule(cells.path, train_size=1.0)
     assert (whole.n_train, whole.val_dataloader()) == (len(cells.obs), [])
     even = DataModule(cells.path, stratify="kind")

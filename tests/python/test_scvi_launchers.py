@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import Oracle
@@ -57,6 +58,7 @@ def check(outputs: list[str], folder: Path, expected: dict[str, Any]) -> None:
     for each in ranks:
         assert each["split"] == expected["split"]
         assert each["weights"] == pytest.approx(expected["weights"], rel=1e-5)
+        np.testing.assert_allclose(each["latent"], expected["latent"], rtol=1e-3, atol=1e-4)
     assert ranks[0]["history"].keys() == expected["history"].keys()
     for name, values in expected["history"].items():
         assert ranks[0]["history"][name] == pytest.approx(values, rel=1e-5), name

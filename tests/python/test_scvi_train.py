@@ -21,7 +21,13 @@ scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
 from penstock.scvi.launch import _cause, launch  # noqa: E402
-from scvi_callbacks import FixedNoise, Killed, KilledAtLoaders, Writes  # noqa: E402
+from scvi_callbacks import (  # noqa: E402
+    FixedNoise,
+    Killed,
+    KilledAtLoaders,
+    SpoilsOnRank,
+    Writes,
+)
 from scvi_experiments import as_anndata, elbo_of_each_cell_once  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -146,6 +152,46 @@ def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) ->
         np.testing.assert_allclose(found, values.astype(float), rtol=1e-5, err_msg=name)
     for name, each in two_ranks[2].module.state_dict().items():
         torch.testing.assert_close(model.module.state_dict()[name], each, rtol=1e-5, atol=1e-6)
+
+
+def test_ranks_stop_by_the_sum(cells: Oracle, two_ranks, alone, tmp_path: Path) -> None:
+    """From its third epoch on rank 1 alone is worse: rank 0, by itself, would go on and on."""
+    undisturbed = two_ranks[2].history["elbo_validation"]["elbo_validation"].astype(float)
+    assert (np.diff(undisturbed) < 0).all()
+    stopping = {"patience": 2, "min_delta": 0.0}
+    _, model = trained(
+        cells, tmp_path, 2, 20, [SpoilsOnRank(1, 2)], early_stopping=stopping, max_epochs=8,
+        load_best=True,
+    )  # fmt: skip
+    monitored = model.history["elbo_validation"]["elbo_validation"].astype(float).to_numpy()
+    np.testing.assert_allclose(monitored[:2], undisturbed[:2], rtol=1e-5)
+    assert len(monitored) == 4
+    assert (monitored[2:] > monitored[1]).all()
+    assert model.best_ == {"epoch": 1, "score": pytest.approx(monitored[1])}
+    best = scvi.model.SCVI.load(
+        str(tmp_path / "checkpoint" / "best"), as_anndata(cells), accelerator="cpu"
+    )
+    for name, each in torch.load(tmp_path / "1.pt").items():
+        torch.testing.assert_close(best.module.state_dict()[name], each, msg=name)
+        torch.testing.assert_close(model.module.state_dict()[name], each, msg=name)
+
+
+def test_elbo_of_a_scanvi_is_that_of_all_ranks(cells: Oracle, tmp_path: Path) -> None:
+    """Several batches of unlike sizes on each rank, with and without labels."""
+    data = pscvi.DataModule(
+        cells.path, "SCANVI", batch_key="donor", labels_key="kind", unlabeled_category="Unknown",
+        batch_size=20, train_size=260 / 331,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = data.create_model(n_latent=4, n_hidden=16)
+    pscvi.train(
+        model, data, devices=2, accelerator="cpu", max_epochs=2, seed=0, progress=False,
+        callbacks=[FixedNoise(tmp_path)], check_val_every_n_epoch=1,
+    )  # fmt: skip
+    monitored = model.history["elbo_validation"]["elbo_validation"].astype(float).tolist()
+    again = data.create_model(n_latent=4, n_hidden=16)
+    expected = [elbo_of_each_cell_once(data, again, tmp_path / f"{i}.pt") for i in range(2)]
+    np.testing.assert_allclose(monitored, expected, rtol=1e-5)
 
 
 def test_accuracy_is_that_of_all_ranks(cells: Oracle, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if cell.cell_type == "code"
         for output in cell.outputs
     )
+    if name.startswith("1-"):
+        reached, commonest = (float(each) for each in re.findall(r"([\d.]+)%", text)[-2:])
+        assert reached > commonest + 10, text
     if name.startswith("3-"):  # what rank 0 prints comes into the cell
         assert "of the labelled cells" in text
         assert "2 processes" in text

@@ -61,10 +61,14 @@ class Checkpoints(Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Remove what another run left, which this one would go on from, or take for its best."""
-        if self._anew and trainer.is_global_zero:
-            for name in (LAST, SCORE):
-                (self.folder / name).unlink(missing_ok=True)
-            shutil.rmtree(self.folder / BEST, ignore_errors=True)
+        if trainer.is_global_zero:
+            if self._anew:
+                for name in (LAST, SCORE):
+                    (self.folder / name).unlink(missing_ok=True)
+                for folder in (self.folder / BEST, _old(self.folder / BEST)):
+                    shutil.rmtree(folder, ignore_errors=True)
+            else:
+                restore_model(self.folder / BEST)
         trainer.strategy.barrier("penstock begins")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -212,12 +216,22 @@ def save_model(model: Any, folder: Path) -> None:
     finally:
         module.train(was[0])
         model.is_trained_, model.history_ = was[1:]
-    old = folder.with_name(folder.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
+    old = _old(folder)
     if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
     partial.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_model(folder: Path) -> None:
+    """Bring back what `save_model` was replacing when it was killed."""
+    if not folder.exists() and _old(folder).exists():
+        _old(folder).rename(folder)
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".old")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..device.lane import streams_of
 from ..errors import InvalidArgument
+from ..sharding import find_rank
 from .cells import all_codes, evaluated
 from .labelled_cells import LabelledCells
 from .loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
@@ -62,9 +63,12 @@ class DataLoaders:
         """All cells in stored order, once over all ranks, with ``soma_joinid``; X is dense."""
         return ModelLoader(self._placed(self._stored(batch_size), dense=True), self._names)
 
-    def stored_batches(self, batch_size: int) -> ModelLoader:
-        """The same with X sparse, for who makes it dense on the device."""
-        return ModelLoader(self._stored(batch_size).with_settings(sparse=True), self._names)
+    def stored_batches(self, batch_size: int, alone: bool = False) -> ModelLoader:
+        """The same with X sparse, for who makes it dense on the device; not of a rank, if alone."""
+        cells = self._stored(batch_size).with_settings(sparse=True)
+        if alone and find_rank()[1] > 1:
+            cells = cells.with_settings(shard=False)
+        return ModelLoader(cells, self._names)
 
     def _stored(self, batch_size: int | None) -> Dataset:
         return evaluated(self.dataset).with_settings(

@@ -40,7 +40,8 @@ def latent(
     batch_size : int, default 512
         Cells at a time.
     devices, accelerator
-        Processes, as of `penstock.scvi.train`: each infers a stretch of the cells.
+        Processes, as of `penstock.scvi.train`: each infers a stretch of the cells. Within a run of
+        several ranks (torchrun, Slurm) a rank that calls infers them all, alone.
     out : None, "memory" or path
         Where rows go: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or
         a zarr group (``.zarr``, with arrays ``values`` and ``joinids``). Those of an inference
@@ -56,7 +57,8 @@ def latent(
     Raises
     ------
     InvalidArgument
-        The model is not trained, or of other genes or categories; what `out` names is not ours.
+        The model is not trained, or of other genes or categories; what `out` names is not ours;
+        within a run of several ranks more than one process, or a file on another rank than 0.
     """
     n_latent = int(model.module.n_latent)
     names = [f"Z_{i}" for i in range(n_latent)]

@@ -55,10 +55,7 @@ def rows_of(
     seed = checked_int("seed", asked.seed, least=0, most=2**63 - 1)
     accelerator, processes = checked_devices(asked.accelerator, asked.devices)
     processes = min(processes, max(1, cells.n_obs))
-    if find_rank()[1] > 1:
-        raise InvalidArgument(
-            "inference starts its own processes: call it on one rank, or before the run"
-        )
+    _check_run(processes, path)
     rows = (cells.n_obs, *shape)
     with outputs.rows_file(path) as file:
         arguments = {
@@ -70,7 +67,7 @@ def rows_of(
             values = (
                 outputs.create(file, rows, dtype) if path is not None else np.empty(rows, dtype)
             )
-            _fill(values, **arguments)
+            _fill(values, **arguments, alone=True)
         else:
             outputs.create(file, rows, dtype)
             with detached(model, cells), on_cpu(model):
@@ -85,6 +82,23 @@ def rows_of(
         return Rows(values, joinids, columns)
 
 
+def _check_run(processes: int, path: Path | None) -> None:
+    """Within a run of several ranks, whose processes there are, one that calls infers alone."""
+    rank, world_size = find_rank()
+    if world_size == 1:
+        return
+    if processes > 1:
+        raise InvalidArgument(
+            f"a rank of a run of {world_size} infers all cells by itself: devices must be 1 or "
+            f"'auto', got {processes}"
+        )
+    if rank > 0 and path is not None:
+        raise InvalidArgument(
+            f"{path.name} is for rank 0 alone to write, and this is rank {rank} of {world_size}: "
+            "call it there, or without out="
+        )
+
+
 def _cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
     if isinstance(data, DataModule):
         if dataset:
@@ -96,7 +110,7 @@ def _cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
 
 def _fill_file(file: Path, **arguments: Any) -> None:
     values = outputs.open_rows(file)
-    _fill(values, **arguments)
+    _fill(values, **arguments, alone=False)
     values.flush()
 
 
@@ -110,17 +124,18 @@ def _fill(
     size: int,
     seed: int,
     accelerator: str,
+    alone: bool,
 ) -> None:
-    """Write this rank's rows; those of ranks before it come first."""
-    rank, world_size = find_rank()
-    device = torch.device("cpu" if accelerator == "cpu" else f"cuda:{rank}")
+    """Write all rows, or this rank's; those of ranks before it come first."""
+    rank, world_size = (0, 1) if alone else find_rank()
+    device = _device(accelerator, None if alone else rank)
     before = model.device
     with _seeded(seed, rank), _evaluating(model):
         model.to_device(device)
         # Ranks have contiguous stretches, of which the first ones are longer by one.
         share, longer = divmod(data.n_obs, world_size)
         place = rank * share + min(rank, longer)
-        for tensors in data.stored_batches(size):
+        for tensors in data.stored_batches(size, alone):
             first = int(tensors.pop(JOINID)[0])
             made = infer(model, to_device(tensors, device)).cpu().numpy()
             if first != data.joinid_at(place):
@@ -129,6 +144,13 @@ def _fill(
             place += len(made)
     if world_size == 1:
         model.to_device(before)
+
+
+def _device(accelerator: str, number: int | None) -> torch.device:
+    """The CPU, or a GPU: the current one where none is named."""
+    if accelerator == "cpu":
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device() if number is None else number)
 
 
 @contextlib.contextmanager
