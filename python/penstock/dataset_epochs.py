@@ -40,7 +40,7 @@ class DatasetEpochs(SelectedCells):
         loader = course.loader(part._selection, self._settings)
         if course.shape.global_shuffle and not self._warned_of_cost:
             self._warned_of_cost = True
-            warn_of_cost(loader, self.experiment.uri, self._settings.memory_budget)
+            warn_of_cost(loader, part._selection, self._settings.memory_budget)
         self._progress = self._epochs.progress(course)
         self._progress.cache = self._selection.cache
         return loader, obs

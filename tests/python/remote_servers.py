@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import logging
 import os
-import random
 import socket
 import ssl
 import struct
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -179,6 +180,7 @@ class FaultProxy:
         self.fault = lambda number, path: None
         self.requests: list[str] = []
         self.fields: list[dict[str, str]] = []  #: of each request, with names in lower case
+        self.injected: Counter[str] = Counter()  #: faults that an answer really had
         self.etag = '"one"'
         self.upstream = upstream
         self._folder = folder
@@ -213,7 +215,9 @@ class FaultProxy:
             number = len(self.requests)
             self.requests.append(handler.path)
             self.fields.append({name.lower(): text for name, text in handler.headers.items()})
-        fault = self.fault(number, handler.path)
+            fault = self.fault(number, handler.path)
+        if fault in ("reset", "500", "slowdown", "forbidden", "expired", "late"):
+            self._count(fault)
         if fault == "reset":
             handler.connection.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
@@ -237,6 +241,7 @@ class FaultProxy:
         status, fields, body = self._real(handler)
         if fault == "stall":
             handler.send_response(status)
+            self._count(fault)
             self._fields(handler, fields, len(body))
             handler.wfile.write(body[: len(body) // 2])
             self._stop.wait(30)
@@ -245,13 +250,21 @@ class FaultProxy:
         if fault == "range" and "Content-Range" in fields:
             first, rest = fields["Content-Range"].removeprefix("bytes ").split("-", 1)
             fields["Content-Range"] = f"bytes {int(first) + 1}-{rest}"
+            self._count(fault)
         if fault == "short" and body:
+            self._count(fault)
             handler.send_response(status)
             self._fields(handler, fields, len(body))
             handler.wfile.write(body[:-1])
             handler.close_connection = True
             return None
+        if fault == "slow" and body:
+            self._count(fault)
         return self._answer(handler, status, fields, body, slow=fault == "slow")
+
+    def _count(self, fault: str) -> None:
+        with self._lock:
+            self.injected[fault] += 1
 
     def _real(self, handler) -> tuple[int, dict[str, str], bytes]:
         if self._folder is not None:
@@ -315,7 +328,14 @@ def fault_proxy(upstream: str | None = None, folder: Path | None = None) -> Iter
         proxy.close()
 
 
-def random_faults(share: float, kinds: list[str], seed: int = 0):
-    """A fault of one of the kinds at that share of requests."""
-    drawn = random.Random(seed)
-    return lambda number, path: drawn.choice(kinds) if drawn.random() < share else None
+def every_tenth(kinds: list[str]) -> Callable[[int, str], str | None]:
+    """A fault at every tenth request, each of the kinds in turn."""
+    numbers = itertools.count(1)
+    turns = itertools.cycle(kinds)
+    return lambda number, path: next(turns) if next(numbers) % 10 == 0 else None
+
+
+def check_injected(proxy: FaultProxy, kinds: list[str], requests: int) -> None:
+    """Each of the kinds came, and about a tenth of the requests were faulty."""
+    assert set(proxy.injected) == set(kinds), proxy.injected
+    assert 0.07 * requests <= proxy.injected.total() <= 0.1 * requests

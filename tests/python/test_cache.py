@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import pickle
 import random
@@ -20,10 +21,17 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle, collect, write_small_tiles
+from conftest import Oracle, collect, read_with_tiledbsoma, write_small_tiles
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many small units."""
+    path = tmp_path_factory.mktemp("tiles") / "experiment"
+    return write_small_tiles(path, 4_000, 100, per_cell=30)
 
 
 def epoch(ds: Iterable, X: sp.csr_matrix) -> np.ndarray:
@@ -178,31 +186,106 @@ def reader(source: Path, cache: Path, seed: int, epochs: int = 1, limit: int = 0
     )  # fmt: skip
 
 
-def test_killed_at_any_point(census_like: Oracle, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
+READ_SLOWLY = """
+import sys, time
+import penstock as ps
+ds = ps.Dataset(
+    sys.argv[1], cache_dir=sys.argv[2], sparse=True, batch_size=50, threads=1, memory_budget="600KB"
+)
+print("ready", flush=True)
+for _ in ds:
+    time.sleep(0.01)
+"""
+
+
+def test_killed_at_any_point(tiled: Path, tmp_path: Path) -> None:
+    """Some kills come while nothing is kept, most when a part is, in the midst of the next one."""
+    X = read_with_tiledbsoma(tiled).X
+    units = len(ps.open(tiled).x("RNA", "raw").units())
+    assert units > 20
     rng = random.Random(2)
-    for seed in range(16):
-        process = reader(census_like.path, cache, seed)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(rng.random() * 0.3)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    ds = dataset(census_like.path, cache)
-    assert len(epoch(ds, census_like.X)) == 6_000
-    epoch(ds, census_like.X)
-    assert ds.stats.bytes_read == 0
+    parts = []
+    for round in range(8):
+        cache = tmp_path / f"cache{round}"
+        for half in range(2):  # the second goes on with what the first has kept
+            enough = rng.randrange(units // 2) + half * units // 3
+            process = subprocess.Popen(
+                [sys.executable, "-c", READ_SLOWLY, str(tiled), str(cache)],
+                stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert process.stdout is not None
+            process.stdout.readline()
+            while process.poll() is None and len(rows_kept(cache)) < enough:
+                pass
+            time.sleep(rng.random() * 0.005)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            parts.append(len(rows_kept(cache)))
+        ds = dataset(tiled, cache, shuffle="scatter")
+        assert sorted(epoch(ds, X)) == list(range(4_000))
+        assert ds.stats.cached_units == parts[-1]  # all are whole, and used
+        assert (ds.stats.bytes_read > 0) == (parts[-1] < units)
+        epoch(ds, X)
+        assert ds.stats.bytes_read == 0
+    assert sum(0 < part < units for part in parts) >= 4, parts
+
+
+def rows_kept(cache: Path) -> list[str]:
+    """While others make folders that go again."""
+    return glob.glob(f"{cache}/**/*.rows", recursive=True)
+
+
+READ_TOGETHER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+import penstock as ps
+import scipy.sparse as sp
+
+source, cache, here, number = sys.argv[1:]
+here = Path(here)
+
+def meet(name):
+    (here / f"{name}-{number}").touch()
+    while not all((here / f"{name}-{other}").exists() for other in range(2)):
+        time.sleep(0.001)
+
+ds = ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, seed=int(number))
+meet("ready")
+for epoch in range(2):
+    parts, joinids = [], []
+    for X, obs in ds:
+        if not parts:
+            meet(f"within{epoch}")  # both have begun, and none has ended
+        parts.append(X)
+        joinids.append(obs["soma_joinid"])
+    sp.save_npz(here / f"X-{epoch}-{number}.npz", sp.vstack(parts, "csr"))
+    np.save(here / f"joinids-{epoch}-{number}.npy", np.concatenate(joinids))
+    print(ds.stats.bytes_read)
+"""
 
 
 def test_two_processes_at_once(census_like: Oracle, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    processes = [reader(census_like.path, cache, seed, epochs=2) for seed in range(2)]
-    for process in processes:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ_TOGETHER,
+             *map(str, (census_like.path, cache, tmp_path, number))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    for number, process in enumerate(processes):
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
-        total, bytes_read = out.split()[1:]
-        assert float(total) == pytest.approx(2 * census_like.X.sum())
-        assert int(bytes_read) == 0
+        first, second = map(int, out.split())
+        assert first > 0  # each has filled it
+        assert second == 0
+        for epoch in range(2):
+            joinids = np.load(tmp_path / f"joinids-{epoch}-{number}.npy")
+            assert sorted(joinids) == list(range(6_000))
+            X = sp.load_npz(tmp_path / f"X-{epoch}-{number}.npz")
+            assert (census_like.X[joinids] != X).nnz == 0
     units = {path.parent for path in kept(cache)}
     assert len(kept(cache)) == len(units)
 
@@ -218,13 +301,6 @@ def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
         assert len(epoch(ds, census_like.X)) == 6_000
         assert sum(path.stat().st_size for path in kept(cache)) <= limit
     assert ds.stats.bytes_read > 0 or whole <= limit
-
-
-@pytest.fixture(scope="module")
-def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many small units."""
-    path = tmp_path_factory.mktemp("tiles") / "experiment"
-    return write_small_tiles(path, 4_000, 100, per_cell=30)
 
 
 def test_workers_stay_within_the_limit(tiled: Path, tmp_path: Path) -> None:

@@ -69,13 +69,20 @@ def test_what_is_not_replaced(unpacked: Callable[[str], Path], tmp_path: Path) -
         ps.pack(ps.join({"a": source, "b": source}, layer="counts"), tmp_path / "joined")
 
 
+def marks(folder: Path) -> dict[str, tuple[int, int]]:
+    """What tells a file of rows from one that was written anew."""
+    found = ((path.name, path.stat()) for path in row_files(folder))
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found}
+
+
 def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     rng = random.Random(3)
     path = tmp_path / "pack"
-    kills, longest = 0, 0.15
+    kills, gone_on_with, longest = 0, 0, 0.15
     tries = itertools.count()
-    while kills < 10 or not row_files(tmp_path):
+    while kills < 10 or len(row_files(tmp_path)) < 2:
         assert next(tries) < 300
+        before = marks(tmp_path)
         process = pack_in_pieces(census_like.path, path)
         assert process.stdout is not None
         process.stdout.readline()
@@ -88,13 +95,21 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
             longest *= 0.7
         else:
             kills += 1
-            longest *= 1 if row_files(tmp_path) else 1.5
+            longest *= 1 if len(row_files(tmp_path)) > 1 else 1.5
+            # What was done when it began is what it was.
+            assert before.items() <= marks(tmp_path).items()
+            gone_on_with += bool(before)
+    assert gone_on_with > 0
     # Also with a file that a loss of power has cut off.
     file = row_files(tmp_path)[0]
     file.write_bytes(file.read_bytes()[:-100])
+    done = marks(tmp_path)
     process = pack_in_pieces(census_like.path, path)
-    _out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
+    assert 0 < int(out.split()[-1]) < 6_000  # rows that were kept
+    same = done.items() & marks(tmp_path).items()
+    assert {name for name, _ in same} == set(done) - {file.name}
     expect_same(ps.open(census_like.path), ps.open(path))
     assert {each.name for each in tmp_path.iterdir()} == {"pack"}
     assert not list(path.rglob("*.tmp"))

@@ -12,7 +12,7 @@ import pytest
 from penstock import index_manifest
 from penstock.cli import main
 from penstock.index_manifest import INDEX_NAME, write_index
-from remote_servers import fault_proxy, random_faults
+from remote_servers import check_injected, every_tenth, fault_proxy
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,11 +57,13 @@ def test_batches_are_those_of_the_file(served, soma_small):
 
 def test_faults_change_nothing(served, soma_small):
     server, _ = served
-    server.fault = random_faults(0.1, ["reset", "500", "short", "range", "late"], seed=1)
+    kinds = ["reset", "500", "slowdown", "short", "range", "late", "slow"]
+    server.fault = every_tenth(kinds)
+    expected = batches(soma_small.path)
     options = {"max_attempts": 10}
-    assert batches(ps.open(f"{server.url}/exp", storage_options=options)) == batches(
-        soma_small.path
-    )
+    for _ in range(4):
+        assert batches(ps.open(f"{server.url}/exp", storage_options=options)) == expected
+    check_injected(server, kinds, len(server.requests))
 
 
 def test_a_changed_file_is_an_error(served):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import collect, write_small_tiles
+from penstock.global_shuffle import ReadAgainWarning, RequestPerCellWarning
 from penstock.index_manifest import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
@@ -18,16 +20,22 @@ from remote_servers import (
     BUCKET,
     authentication,
     bare_environment,
+    check_injected,
+    every_tenth,
     fault_proxy,
-    random_faults,
     s3_server,
     upload,
 )
 
 N_CELLS = 1200
-PATIENT = {"retry_timeout": 30, "max_attempts": 10, "stall_timeout": 3}
+PATIENT = {"retry_timeout": 30, "max_attempts": 10, "stall_timeout": 1}
+#: Enough to read a global order cell by cell, not for units.
+CELL_BY_CELL = {"shuffle": "global", "memory_budget": "300KB"}
 
-pytestmark = pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning"),
+    pytest.mark.filterwarnings("ignore::penstock.global_shuffle.RequestPerCellWarning"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,6 +108,7 @@ def dataset(source: Any, **arguments: Any) -> ps.Dataset:
         {"shuffle": "scatter", "memory_budget": "4MiB"},
         {"shuffle": "global"},
         {"shuffle": "global", "memory_budget": "1MiB"},
+        CELL_BY_CELL,
         {"shuffle": "chunks", "chunk_size": 20},
         {"obs_query": "soma_joinid < 500", "var_query": "soma_joinid >= 100", "shuffle": "global"},
     ],
@@ -166,18 +175,52 @@ def test_rows_are_no_units_over_a_network(s3: Any, packed: Path, tmp_path: Path)
     assert not opened(s3).x().addresses_rows
 
 
-def test_faults_change_nothing(s3: Any, web: Any, packed: Path) -> None:
-    for proxy, kinds in (
-        (s3, ["reset", "500", "slowdown", "short", "range", "late"]),
-        (web, ["reset", "500", "short", "range", "late"]),
-    ):
-        proxy.fault = random_faults(0.1, kinds, seed=2)
-        try:
-            for shuffle in ("scatter", "global"):
-                remote = opened(proxy, **PATIENT)
-                assert batches(remote, shuffle=shuffle) == batches(packed, shuffle=shuffle)
-        finally:
-            proxy.fault = lambda number, path: None
+def test_cells_at_a_request_each_are_told_of(s3: Any, packed: Path, tmp_path: Path) -> None:
+    ds = dataset(opened(s3), **CELL_BY_CELL)
+    said = rf"{N_CELLS:,} of them, .*s3://{BUCKET}/cells\.pack\. With a cache_dir.*a local disk"
+    with pytest.warns(RequestPerCellWarning, match=said) as caught:
+        read = [batches(None, dataset=ds) for _ in range(2)]
+    assert [each.category for each in caught] == [RequestPerCellWarning]  # once
+    assert read[0] == batches(packed, **CELL_BY_CELL)
+    assert ds.stats.units == 0  # cell by cell
+    assert N_CELLS / 4 < ds.stats.requests <= N_CELLS
+
+
+def test_what_is_read_once_or_from_the_disk_is_not_told_of(
+    s3: Any, packed: Path, tmp_path: Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadAgainWarning)
+        warnings.simplefilter("error", RequestPerCellWarning)
+        batches(opened(s3), shuffle="scatter")
+        batches(opened(s3), shuffle="global", cache_dir=tmp_path)  # all units at a time
+        batches(packed, **CELL_BY_CELL)
+        kept = dataset(opened(s3), cache_dir=tmp_path, **CELL_BY_CELL)
+        batches(None, dataset=kept)
+        assert kept.stats.requests == kept.stats.units == 0
+
+
+def test_units_read_again_over_the_network_are_told_of(s3: Any) -> None:
+    ds = dataset(opened(s3), shuffle="global", memory_budget="500KB")
+    with pytest.warns(ReadAgainWarning, match="a cache_dir that holds all of them nothing twice"):
+        batches(None, dataset=ds)
+    assert ds.stats.units > 0
+
+
+@pytest.mark.parametrize("place", ["s3", "web"])
+def test_faults_change_nothing(place: str, packed: Path, request: pytest.FixtureRequest) -> None:
+    proxy = request.getfixturevalue(place)
+    kinds = ["reset", "500", "slowdown", "short", "range", "late", "slow"]
+    before = len(proxy.requests)
+    proxy.injected.clear()
+    proxy.fault = every_tenth(["stall", *kinds * 9])
+    try:
+        for arguments in ({"shuffle": "scatter"}, {"shuffle": "global"}, CELL_BY_CELL):
+            remote = opened(proxy, **PATIENT)
+            assert batches(remote, **arguments) == batches(packed, **arguments)
+    finally:
+        proxy.fault = lambda number, path: None
+    check_injected(proxy, ["stall", *kinds], len(proxy.requests) - before)
 
 
 def test_a_damaged_record_names_cell_and_object(packed: Path, tmp_path: Path) -> None:

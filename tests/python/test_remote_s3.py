@@ -18,11 +18,12 @@ from remote_servers import (
     BUCKET,
     authentication,
     bare_environment,
+    check_injected,
     client,
+    every_tenth,
     fault_proxy,
     metadata_service,
     new_access_key,
-    random_faults,
     s3_server,
     upload,
 )
@@ -154,13 +155,15 @@ def test_a_filter_reads_its_share_of_the_bytes(s3):
 
 
 def test_ten_per_cent_of_faults_change_nothing(s3, signed, small_tiles):
-    kinds = ["reset", "500", "slowdown", "short", "range", "late", "slow"]
+    kinds = ["stall", "reset", "500", "slowdown", "short", "range", "late", "slow"]
+    expected = batches(small_tiles)
     with fault_proxy(s3) as proxy:
-        proxy.fault = random_faults(0.1, kinds)
-        options = {**signed, "endpoint": proxy.url, "max_attempts": 10}
-        remote = ps.open(f"s3://{BUCKET}/tiles", storage_options=options)
-        assert batches(remote) == batches(small_tiles)
-        assert len(proxy.requests) > 50
+        proxy.fault = every_tenth(kinds)
+        options = {**signed, "endpoint": proxy.url, "max_attempts": 10, "stall_timeout": 1}
+        while len(proxy.requests) < 120:
+            remote = ps.open(f"s3://{BUCKET}/tiles", storage_options=options)
+            assert batches(remote) == expected
+        check_injected(proxy, kinds, len(proxy.requests))
 
 
 def test_a_stall_is_tried_again(s3, small_tiles):
@@ -168,6 +171,11 @@ def test_a_stall_is_tried_again(s3, small_tiles):
         proxy.fault = lambda number, path: "stall" if number in (20, 30) else None
         remote = ps.open(f"s3://{BUCKET}/tiles", storage_options=anonymous(proxy.url))
         assert batches(remote) == batches(small_tiles)
+        assert proxy.injected == {"stall": 2}
+        # Both were asked for once more.
+        for number in (20, 30):
+            asked = zip(proxy.requests, (each.get("range") for each in proxy.fields), strict=True)
+            assert len(set([*asked][number:])) < len(proxy.requests) - number
 
 
 @pytest.mark.parametrize("kind", ["reset", "500", "slowdown", "short", "range", "stall"])
@@ -450,6 +458,33 @@ def test_info_needs_few_requests(s3, capsys):
         assert len(listings) == 1
         assert len(proxy.requests) < 150
     assert main(["info", f"s3://{BUCKET}/small", "-o", "nonsense"]) == 1
+
+
+def requests_of_info(s3, name) -> int:
+    with fault_proxy(s3) as proxy:
+        options = ["-o", f"endpoint={proxy.url}", "-o", "anonymous=true"]
+        assert main(["info", f"s3://{BUCKET}/{name}", *options]) == 0
+        return len(proxy.requests)
+
+
+def test_requests_of_info_grow_with_fragments_not_with_tiles(s3, small_tiles, tmp_path):
+    from penstock.synthetic import make_experiment
+
+    for fragments in (1, 8):
+        path = tmp_path / f"fragments{fragments}"
+        make_experiment(path, n_cells=160, n_genes=100, n_fragments=fragments, processes=1)
+        assert ps.open(path).x().fragment_count == fragments
+        upload(s3, path, path.name)
+    one, eight = (requests_of_info(s3, f"fragments{fragments}") for fragments in (1, 8))
+    # Its metadata, and a look at how well each of three columns is packed.
+    assert one < eight <= one + 4 * 7
+    assert one < 70
+    # Four times the cells: more tiles of obs and X, whose lists may come in one piece more.
+    few = write_small_tiles(tmp_path / "few", 400, 600, per_cell=96)
+    upload(s3, few, "few")
+    units = [len(ps.open(path).x().units()) for path in (few, small_tiles)]
+    assert units[1] > 3 * units[0]
+    assert requests_of_info(s3, "tiles") <= requests_of_info(s3, "few") + 2
 
 
 def test_the_census_is_found_by_its_release_directory(s3, small_tiles, tmp_path):
