@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,7 +115,9 @@ def write_random(path: Path, seed: int) -> tuple[sp.coo_matrix, np.ndarray]:
 
 
 def row_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.rows"))
+    """Also while folders there get other names."""
+    found = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+    return sorted(each for each in found if each.suffix == ".rows")
 
 
 PACK_IN_PIECES = """
@@ -122,7 +125,7 @@ import sys
 import penstock as ps
 from penstock import _core
 source = ps.open(sys.argv[1])
-packer = _core.Packer(source._core, sys.argv[2], None, [], [], False, 2, 600)
+packer = _core.Packer(source._core, sys.argv[2], None, [], [], False, 2, int(sys.argv[3]))
 print("ready", flush=True)
 while packer.advance(0.001):
     pass
@@ -130,9 +133,12 @@ print(packer.progress().rows_kept)
 """
 
 
-def pack_in_pieces(source: Path, destination: Path, **kwargs) -> subprocess.Popen[str]:
+def pack_in_pieces(
+    source: Path, destination: Path, rows: int = 600, **kwargs
+) -> subprocess.Popen[str]:
+    """Files of so many rows."""
     return subprocess.Popen(
-        [sys.executable, "-c", PACK_IN_PIECES, str(source), str(destination)],
+        [sys.executable, "-c", PACK_IN_PIECES, str(source), str(destination), str(rows)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
     )  # fmt: skip
 

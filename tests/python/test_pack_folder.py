@@ -75,7 +75,9 @@ def marks(folder: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found}
 
 
-def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
+def test_killed_and_gone_on_with(tmp_path: Path) -> None:
+    """At any time, and when one file more is done."""
+    source = write_small_tiles(tmp_path / "source", 6_000, 100, per_cell=30)
     rng = random.Random(3)
     path = tmp_path / "pack"
     kills, gone_on_with, longest = 0, 0, 0.15
@@ -83,19 +85,23 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     while kills < 10 or len(row_files(tmp_path)) < 2:
         assert next(tries) < 300
         before = marks(tmp_path)
-        process = pack_in_pieces(census_like.path, path)
+        process = pack_in_pieces(source, path, 100)
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(rng.random() * longest)
+        if kills % 2 == 0 and kills < 10:
+            time.sleep(rng.random() * longest)
+        else:  # when one file more is done
+            while process.poll() is None and len(row_files(tmp_path)) <= len(before):
+                pass
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if path.exists():  # whole, or not there; begun anew, and killed earlier
-            expect_same(ps.open(census_like.path), ps.open(path))
+            expect_same(ps.open(source), ps.open(path))
             shutil.rmtree(path)
             longest *= 0.7
         else:
             kills += 1
-            longest *= 1 if len(row_files(tmp_path)) > 1 else 1.5
+            longest *= 1 if row_files(tmp_path) else 1.5
             # What was done when it began is what it was.
             assert before.items() <= marks(tmp_path).items()
             gone_on_with += bool(before)
@@ -104,14 +110,14 @@ def test_killed_and_gone_on_with(census_like: Oracle, tmp_path: Path) -> None:
     file = row_files(tmp_path)[0]
     file.write_bytes(file.read_bytes()[:-100])
     done = marks(tmp_path)
-    process = pack_in_pieces(census_like.path, path)
+    process = pack_in_pieces(source, path, 100)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert 0 < int(out.split()[-1]) < 6_000  # rows that were kept
     same = done.items() & marks(tmp_path).items()
     assert {name for name, _ in same} == set(done) - {file.name}
-    expect_same(ps.open(census_like.path), ps.open(path))
-    assert {each.name for each in tmp_path.iterdir()} == {"pack"}
+    expect_same(ps.open(source), ps.open(path))
+    assert {each.name for each in tmp_path.iterdir()} == {"pack", "source"}
     assert not list(path.rglob("*.tmp"))
 
 

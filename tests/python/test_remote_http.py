@@ -9,6 +9,7 @@ import shutil
 
 import penstock as ps
 import pytest
+from conftest import write_small_tiles
 from penstock import index_manifest
 from penstock.cli import main
 from penstock.index_manifest import INDEX_NAME, write_index
@@ -64,6 +65,35 @@ def test_faults_change_nothing(served, soma_small):
     for _ in range(4):
         assert batches(ps.open(f"{server.url}/exp", storage_options=options)) == expected
     check_injected(server, kinds, len(server.requests))
+
+
+def requests_of_info(folder, name) -> int:
+    with fault_proxy(folder=folder) as server:
+        assert main(["info", f"{server.url}/{name}"]) == 0
+        return len(server.requests)
+
+
+def test_requests_of_info_grow_with_fragments_not_with_tiles(tmp_path):
+    from penstock.synthetic import make_experiment
+
+    for fragments in (1, 8):
+        path = tmp_path / f"fragments{fragments}"
+        make_experiment(path, n_cells=800, n_genes=500, n_fragments=fragments, processes=1)
+        assert ps.open(path).x().fragment_count == fragments
+        write_index(path)
+    one, eight = (requests_of_info(tmp_path, f"fragments{fragments}") for fragments in (1, 8))
+    # Its metadata, and a look at how well each of three columns is packed.
+    assert one < eight <= one + 4 * 7
+    assert one < 70
+    # Four times the cells: more tiles of obs and X, whose lists may come in one piece more.
+    units, requests = [], []
+    for cells in (1_600, 6_400):
+        path = write_small_tiles(tmp_path / f"tiles{cells}", cells, 600, per_cell=96)
+        write_index(path)
+        units.append(len(ps.open(path).x().units()))
+        requests.append(requests_of_info(tmp_path, path.name))
+    assert units[1] > 3 * units[0] > 90
+    assert requests[1] <= requests[0] + 2
 
 
 def test_a_changed_file_is_an_error(served):

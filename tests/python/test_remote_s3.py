@@ -460,33 +460,6 @@ def test_info_needs_few_requests(s3, capsys):
     assert main(["info", f"s3://{BUCKET}/small", "-o", "nonsense"]) == 1
 
 
-def requests_of_info(s3, name) -> int:
-    with fault_proxy(s3) as proxy:
-        options = ["-o", f"endpoint={proxy.url}", "-o", "anonymous=true"]
-        assert main(["info", f"s3://{BUCKET}/{name}", *options]) == 0
-        return len(proxy.requests)
-
-
-def test_requests_of_info_grow_with_fragments_not_with_tiles(s3, small_tiles, tmp_path):
-    from penstock.synthetic import make_experiment
-
-    for fragments in (1, 8):
-        path = tmp_path / f"fragments{fragments}"
-        make_experiment(path, n_cells=160, n_genes=100, n_fragments=fragments, processes=1)
-        assert ps.open(path).x().fragment_count == fragments
-        upload(s3, path, path.name)
-    one, eight = (requests_of_info(s3, f"fragments{fragments}") for fragments in (1, 8))
-    # Its metadata, and a look at how well each of three columns is packed.
-    assert one < eight <= one + 4 * 7
-    assert one < 70
-    # Four times the cells: more tiles of obs and X, whose lists may come in one piece more.
-    few = write_small_tiles(tmp_path / "few", 400, 600, per_cell=96)
-    upload(s3, few, "few")
-    units = [len(ps.open(path).x().units()) for path in (few, small_tiles)]
-    assert units[1] > 3 * units[0]
-    assert requests_of_info(s3, "tiles") <= requests_of_info(s3, "few") + 2
-
-
 def test_the_census_is_found_by_its_release_directory(s3, small_tiles, tmp_path):
     upload(s3, small_tiles, "2030-01-01/soma/census_data/homo_sapiens")
     uri = f"s3://{BUCKET}/2030-01-01/soma/"
