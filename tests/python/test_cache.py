@@ -265,29 +265,39 @@ for epoch in range(2):
 """
 
 
-def test_two_processes_at_once(census_like: Oracle, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
+def read_together(cells: Oracle, folder: Path) -> list[int]:
+    """Two processes fill one cache; the bytes that each read in the first epoch."""
+    folder.mkdir()
+    cache = folder / "cache"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", READ_TOGETHER,
-             *map(str, (census_like.path, cache, tmp_path, number))],
+             *map(str, (cells.path, cache, folder, number))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for number in range(2)
     ]  # fmt: skip
+    firsts = []
     for number, process in enumerate(processes):
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         first, second = map(int, out.split())
-        assert first > 0  # each has filled it
+        firsts.append(first)
         assert second == 0
         for epoch in range(2):
-            joinids = np.load(tmp_path / f"joinids-{epoch}-{number}.npy")
+            joinids = np.load(folder / f"joinids-{epoch}-{number}.npy")
             assert sorted(joinids) == list(range(6_000))
-            X = sp.load_npz(tmp_path / f"X-{epoch}-{number}.npz")
-            assert (census_like.X[joinids] != X).nnz == 0
+            X = sp.load_npz(folder / f"X-{epoch}-{number}.npz")
+            assert (cells.X[joinids] != X).nnz == 0
     units = {path.parent for path in kept(cache)}
     assert len(kept(cache)) == len(units)
+    return firsts
+
+
+def test_two_processes_at_once(census_like: Oracle, tmp_path: Path) -> None:
+    """Each has read some of it, unless the system let one wait all that time: then again."""
+    tries = (read_together(census_like, tmp_path / str(number)) for number in range(5))
+    assert any(all(firsts) for firsts in tries)
 
 
 def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
