@@ -25,6 +25,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 256  # of the 64 that connect at once 5 wait else, others a second or more
 
     def handle_error(self, *arguments: Any) -> None:
         pass  # clients that left; a defect of the handler shows in what they get
