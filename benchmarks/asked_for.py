@@ -20,8 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import penstock
 from machine import machine_facts, most_detected_genes
 from make_data import data_folder
+from penstock.bench import decode_bound as bound
 from penstock.bench.comparison import best_of, ratio_line
 from penstock.bench.results_file import read
 
@@ -64,21 +66,17 @@ def measure(arguments: tuple[str, ...], paths: dict[str, str], rounds: int) -> d
     }
 
 
-def decode_bound(path: str, n_cells: int) -> list[str]:
-    """What zstd and un-shuffling of the same tiles alone make, in the words of decode_bound.cc."""
-    root = HERE.parent
-    with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/decode_bound"
-        sources = [HERE / "decode_bound.cc", root / "src/codec/byteshuffle_x86.cc"]
-        subprocess.run(
-            ["g++", "-O2", "-std=c++20", "-I", root / "src", "-I", root / "include", "-o", program, *sources,
-             "-lzstd", "-pthread"],
-            check=True,
-        )  # fmt: skip
-        done = subprocess.run(
-            [program, path, str(n_cells)], check=True, capture_output=True, text=True
-        )
-    return done.stdout.splitlines()
+PARTS = (("rows",), ("columns",), ("values",), ("columns", "values"), ("rows", "columns", "values"))
+
+
+def decode_bound(path: str) -> list[str]:
+    """What decompressing and un-shuffling the same tiles alone makes, by one thread and by two."""
+    array, n_cells = f"{path}/ms/RNA/X/raw", penstock.open(path).n_obs
+    lines = []
+    for parts in PARTS:
+        one, two = (bound.measure(array, n_cells, n, 5, parts).cells_per_second for n in (1, 2))
+        lines.append(f"{' + '.join(parts)}: {one:,.0f} cells/s by one thread, {two:,.0f} by two")
+    return lines
 
 
 def conclusions(case: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -127,9 +125,7 @@ def main() -> None:
     paths = {"EXPERIMENT": str(path), "GENES": str(genes)}
     for case in parsed.cases:
         if case == DECODE:
-            import penstock
-
-            found: dict[str, Any] = {"lines": decode_bound(str(path), penstock.open(path).n_obs)}
+            found: dict[str, Any] = {"lines": decode_bound(str(path))}
         else:
             measured = measure(CASES[case], paths, parsed.rounds)
             found = {"command": shlex.join(("penstock", "bench", *CASES[case])),

@@ -17,6 +17,7 @@ NB_MODULE(_core, module) {
   penstock::python::register_pack(module);
   penstock::python::register_cache(module);
   penstock::python::register_read_array(module);
+  penstock::python::register_decode_bound(module);
   penstock::python::register_split_rows(module);
   penstock::python::register_remote(module);
 }

@@ -20,6 +20,7 @@ void register_statistics(nanobind::module_& module);
 void register_pack(nanobind::module_& module);
 void register_cache(nanobind::module_& module);
 void register_read_array(nanobind::module_& module);
+void register_decode_bound(nanobind::module_& module);
 void register_split_rows(nanobind::module_& module);
 void register_remote(nanobind::module_& module);
 

@@ -6,15 +6,19 @@ import dataclasses
 import gc
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import own_loader
 import pandas as pd
+import penstock as ps
+import pyarrow as pa
 import pytest
-import tiledb
+import tiledbsoma
 from conftest import Oracle
+from penstock import _core
 from penstock.bench import decode_bound, machine, measured_process, page_cache, plot, sweep
 from penstock.bench.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
@@ -170,22 +174,39 @@ def test_a_cold_cache_is_cold(census_like: Oracle, tmp_path: Path) -> None:
     assert rows["cold"]["disk_bytes_read"] > rows["warm"]["disk_bytes_read"]
 
 
-def test_frames_of_the_decode_bound_are_all_of_x(census_like: Oracle) -> None:
-    zstd = pytest.importorskip("numcodecs.zstd")
-    array = census_like.path / "ms" / "RNA" / "X" / "raw"
-    with tiledb.open(str(array)) as stored:
-        sizes = {"d1.tdb": 8, "a0.tdb": stored.attr(0).dtype.itemsize}
-    for column, size in sizes.items():
-        total = 0
-        for fragment in (array / "__fragments").iterdir():
-            for frame in decode_bound.frames_of((fragment / column).read_bytes()):
-                total += len(zstd.decompress(frame))
-        wanted = census_like.X.nnz * size
-        assert (
-            0 <= total - wanted < wanted / 1000
-        )  # what the byte shuffle tells of itself is stored too
-    bound = decode_bound.measure(array, 6_000, 1, rounds=1)
-    assert bound.cells_per_second > 0
+def test_the_decode_bound_decodes_all_that_is_stored(census_like: Oracle) -> None:
+    array = str(census_like.path / "ms" / "RNA" / "X" / "raw")
+    for parts, files in (
+        (["rows"], ["d0.tdb"]),
+        (["columns", "values"], ["d1.tdb", "a0.tdb"]),
+    ):
+        seconds, cells, of_all, stored = _core.decode_bound(array, parts, 1 << 30, 1, 1)
+        assert seconds > 0
+        assert cells == of_all == census_like.X.nnz
+        fragments = (Path(array) / "__fragments").iterdir()
+        assert stored == sum((fragment / f).stat().st_size for fragment in fragments for f in files)
+    _, some, of_all, few = _core.decode_bound(array, ["columns", "values"], stored // 3, 2, 1)
+    assert 0 < some < of_all
+    assert 0 < few < stored / 2
+    whole = decode_bound.measure(array, 6_000, 1, rounds=1)
+    assert whole.cells_per_second > 0
+
+
+def test_the_decode_bound_of_what_cannot_be_decoded(census_like: Oracle, tmp_path: Path) -> None:
+    with pytest.raises(ps.errors.InvalidArgument, match="rows, columns or values, got genes"):
+        _core.decode_bound(str(census_like.path / "ms/RNA/X/raw"), ["genes"], 1, 1, 1)
+    dense = str(tmp_path / "dense")
+    tiledbsoma.DenseNDArray.create(dense, type=pa.float32(), shape=(3, 4)).close()
+    with pytest.raises(ps.errors.Unsupported, match="on sparse arrays, not on"):
+        decode_bound.measure(dense, 3, 1)
+    damaged = tmp_path / "damaged"
+    shutil.copytree(census_like.path / "ms/RNA/X/raw", damaged)
+    column = next((damaged / "__fragments").iterdir()) / "d1.tdb"
+    stored = bytearray(column.read_bytes())
+    stored[len(stored) // 2 :] = bytes(len(stored) - len(stored) // 2)
+    column.write_bytes(stored)
+    with pytest.raises(ps.errors.CorruptData):
+        decode_bound.measure(damaged, 6_000, 2)
 
 
 def test_bounds_of_a_cost() -> None:

@@ -6,7 +6,7 @@ import random
 import warnings
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import penstock as ps
@@ -30,21 +30,32 @@ FOR_INTEGERS = [tiledb.DeltaFilter, tiledb.DoubleDeltaFilter, tiledb.BitWidthRed
 CHECKSUMS = [tiledb.ChecksumMD5Filter, tiledb.ChecksumSHA256Filter]
 
 
-def chain(draw: random.Random, dtype: np.dtype) -> Any:
-    """A chain that TileDB itself can write and read."""
+def chain(draw: random.Random, dtype: np.dtype, first: Any = None) -> Any:
+    """A chain that TileDB itself can write and read, after a first filter where there is one."""
     filters = []
+    integers = dtype.kind in "iu" or isinstance(first, tiledb.FloatScaleFilter)
     if draw.random() < 0.5:
-        filters.append(draw.choice(REORDERINGS + (FOR_INTEGERS if dtype.kind in "iu" else [])))
+        filters.append(draw.choice(REORDERINGS + (FOR_INTEGERS if integers else [])))
+        if draw.random() < 0.3 and tiledb.DoubleDeltaFilter not in filters:
+            filters.append(draw.choice(REORDERINGS[:2]))
     if draw.random() < 0.8 and tiledb.DoubleDeltaFilter not in filters:
-        filters.append(draw.choice(COMPRESSIONS[: 5 if not filters else 4]))
+        filters.append(draw.choice(COMPRESSIONS[: 4 if filters or first else 5]))
     if draw.random() < 0.3:
         filters.append(draw.choice(CHECKSUMS))
-    return tiledb.FilterList([each() for each in filters], chunksize=draw.choice([65536, 1000]))
+    made = [first] * (first is not None) + [each() for each in filters]
+    return tiledb.FilterList(made, chunksize=draw.choice([65536, 1000]))
+
+
+def scale(draw: random.Random) -> Any:
+    """Floats stored as integers: counts up to 30,000 fit, and are not read as they were written."""
+    factor, offset = draw.choice([1.0, 0.3, 7.5]), draw.choice([0.0, -3.25])
+    return tiledb.FloatScaleFilter(factor, offset, draw.choice([4, 8]))
 
 
 def write_axes(uri: str, n_obs: int, n_vars: int) -> None:
-    """obs, var and an empty collection of layers."""
-    with tiledbsoma.Experiment.create(uri) as experiment:
+    """obs, var and an empty collection of layers, all of time 1."""
+    context = tiledbsoma.SOMATileDBContext(timestamp=1)
+    with tiledbsoma.Experiment.create(uri, context=context) as experiment:
         ms = experiment.add_new_collection("ms")
         rna = ms.add_new_collection("RNA", tiledbsoma.Measurement)
         for parent, name, rows in ((experiment, "obs", n_obs), (rna, "var", n_vars)):
@@ -55,8 +66,10 @@ def write_axes(uri: str, n_obs: int, n_vars: int) -> None:
         rna.add_new_collection("X").close()
 
 
-def values(draw: random.Random, rng: np.random.Generator, dtype: np.dtype, count: int) -> Any:
-    kind = draw.choice(["counts", "counts", "wild"])
+def values(
+    draw: random.Random, rng: np.random.Generator, dtype: np.dtype, count: int, kinds: list[str]
+) -> Any:
+    kind = draw.choice(kinds)
     if dtype.kind == "f" and kind == "wild":
         found = rng.standard_normal(count) * 10.0 ** rng.integers(-30, 30, count)
         found[rng.random(count) < 0.1] = np.nan
@@ -70,44 +83,96 @@ def values(draw: random.Random, rng: np.random.Generator, dtype: np.dtype, count
     return found.astype(dtype)
 
 
-def write_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.dtype, bool, bool]:
-    """A layer "raw"; returns its type, whether cells may repeat, and whether times were tied."""
-    draw, rng = random.Random(seed), np.random.default_rng(seed)
+class Schema(NamedTuple):
+    """A schema that was drawn."""
+
+    array: Any
+    kinds: list[str]  # of values that it can hold
+    exact: bool  # values are read as they were written
+
+
+class Layer(NamedTuple):
+    """What a test needs to know of a layer that was written."""
+
+    dtype: np.dtype
+    duplicates: bool  # cells may repeat
+    #: What was written where two writes of one time met: there TileDB reads now one, now the other.
+    contested: dict[tuple[int, int], set[int]]
+    last_time: int
+
+
+def draw_schema(draw: random.Random, n_obs: int, n_vars: int) -> Schema:
+    """A sparse array in any order, with any tiles and filters."""
     dtype = np.dtype(draw.choice(TYPES))
-    duplicates = draw.random() < 0.3
+    scaled = scale(draw) if dtype.kind == "f" and draw.random() < 0.25 else None
     cell_order = draw.choice(["row-major"] * 3 + ["col-major", "hilbert"])
+    tile_order = "row-major" if cell_order == "hilbert" else draw.choice(["row-major", "col-major"])
     ends = [draw.choice([rows - 1, 3 * rows, 2**62]) for rows in (n_obs, n_vars)]
-    schema = tiledb.ArraySchema(
+    extents = [min(draw.choice([1, 7, 16, 100, 2048]), end + 1) for end in ends]
+    # Positive delta takes what never falls: rows of cells in row-major order, one column of tiles.
+    rising = cell_order == tile_order == "row-major" and extents[1] >= n_vars
+    rise = tiledb.PositiveDeltaFilter() if rising and draw.random() < 0.5 else None
+    dimension_filters = [chain(draw, np.dtype(np.int64), first) for first in (rise, None)]
+    array = tiledb.ArraySchema(
         domain=tiledb.Domain(
             *(
                 tiledb.Dim(
-                    f"soma_dim_{i}", domain=(0, end), dtype=np.int64,
-                    tile=min(draw.choice([1, 7, 16, 100, 2048]), end + 1),
-                    filters=chain(draw, np.dtype(np.int64)),
+                    f"soma_dim_{i}", domain=(0, ends[i]), dtype=np.int64, tile=extents[i],
+                    filters=dimension_filters[i],
                 )
-                for i, end in enumerate(ends)
+                for i in range(2)
             )
         ),
-        attrs=[tiledb.Attr("soma_data", dtype=dtype, filters=chain(draw, dtype))],
+        attrs=[tiledb.Attr("soma_data", dtype=dtype, filters=chain(draw, dtype, scaled))],
         sparse=True,
         capacity=draw.choice([8, 64, 128, 1000, 65536]),
         cell_order=cell_order,
-        tile_order="row-major" if cell_order == "hilbert" else draw.choice(["row-major", "col-major"]),
-        allows_duplicates=duplicates,
+        tile_order=tile_order,
+        allows_duplicates=draw.random() < 0.3,
     )  # fmt: skip
+    kinds = ["counts"] if scaled else ["counts", "counts", "wild"]
+    return Schema(array, kinds, exact=scaled is None)
+
+
+def create_layer(draw: random.Random, uri: str, schema: Any, kind: str) -> str:
+    """An empty layer "raw" of time 1, by a relative or an absolute address."""
     layers = f"{uri}/ms/RNA/X"
     layer = f"{layers}/raw"
     tiledb.Array.create(layer, schema)
-    with tiledb.open(layer, "w") as array:
-        array.meta["soma_object_type"] = "SOMASparseNDArray"
+    with tiledb.open(layer, "w", timestamp=1) as array:
+        array.meta["soma_object_type"] = kind
         array.meta["soma_encoding_version"] = "1.1.0"
-    with tiledb.Group(layers, "w") as group:
+    with tiledb.Group(layers, "w", tiledb.Config({"sm.group.timestamp_end": 2})) as group:
         if draw.random() < 0.5:
             group.add("raw", name="raw", relative=True)
         else:
             group.add(f"file://{layer}", name="raw", relative=False)
-    tied = draw.random() < 0.3
-    time = 10
+    return layer
+
+
+def consolidate(draw: random.Random, layer: str) -> None:
+    """Fragments, with or without their cells' times, cells that were deleted kept or not."""
+    config = {"sm.consolidation.purge_deleted_cells": draw.choice(["false", "true"])}
+    tiledb.consolidate(layer, config=tiledb.Config(config))
+    if draw.random() < 0.5:
+        tiledb.vacuum(layer)
+
+
+def consolidate_metadata(draw: random.Random, layer: str) -> None:
+    for mode in ("commits", "fragment_meta"):
+        if draw.random() < 0.3:
+            tiledb.consolidate(layer, config=tiledb.Config({"sm.consolidation.mode": mode}))
+            tiledb.vacuum(layer, config=tiledb.Config({"sm.vacuum.mode": mode}))
+
+
+def write_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> Layer:
+    """A layer "raw", written at times from 10."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    schema = draw_schema(draw, n_obs, n_vars)
+    duplicates, dtype = schema.array.allows_duplicates, schema.array.attr(0).dtype
+    layer = create_layer(draw, uri, schema.array, "SOMASparseNDArray")
+    tied = schema.exact and seed % 3 == 0
+    time, written, contested = 10, {}, {}
     for _ in range(draw.choice([0, 1, 2, 5, 12])):
         begin = draw.choice([0, draw.randrange(n_obs)])
         end = draw.choice([n_obs, draw.randint(begin + 1, n_obs)])
@@ -116,8 +181,15 @@ def write_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.dtype,
         if duplicates:
             cells = np.concatenate([cells, cells[: len(cells) // 4]])
         time += draw.choice([0, 1]) if tied else 1
+        found = values(draw, rng, dtype, len(cells), schema.kinds)
         with tiledb.open(layer, "w", timestamp=time) as array:
-            array[cells // n_vars, cells % n_vars] = values(draw, rng, dtype, len(cells))
+            array[cells // n_vars, cells % n_vars] = found
+        bits = found.view(f"u{dtype.itemsize}").tolist()
+        for cell, value in zip(cells.tolist(), bits, strict=True):
+            before = written.setdefault((time, cell), [])
+            before.append(value)
+            if len(before) > 1 and not duplicates:
+                contested.setdefault((cell // n_vars, cell % n_vars), set()).update(before)
         if draw.random() < 0.2:  # also of what was written at its own time
             time += draw.choice([0, 1])
             with tiledb.open(layer, "d", timestamp=time) as array:
@@ -125,29 +197,38 @@ def write_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.dtype,
                 array.query(cond=" and ".join(draw.sample(what, draw.choice([1, 2])))).submit()
             time += 1
         if draw.random() < 0.2:
-            tiledb.consolidate(layer)
-            if draw.random() < 0.5:
-                tiledb.vacuum(layer)
-    for mode in ("commits", "fragment_meta"):
-        if draw.random() < 0.3:
-            tiledb.consolidate(layer, config=tiledb.Config({"sm.consolidation.mode": mode}))
-            tiledb.vacuum(layer, config=tiledb.Config({"sm.vacuum.mode": mode}))
-    return dtype, duplicates, tied
+            consolidate(draw, layer)
+    consolidate_metadata(draw, layer)
+    for place, possible in contested.items():  # of other times, too
+        cell = place[0] * n_vars + place[1]
+        possible.update(*(found for (_, at), found in written.items() if at == cell))
+    return Layer(dtype, duplicates, contested, time)
 
 
-def stored_cells(layer: str, tied: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, columns and values of all cells.
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-    Of two cells written at one time TileDB reads now one, now the other once they are consolidated
-    (test_arrays.py): then what is compared with is the reader of arrays, which that file tests.
-    """
-    names = ["soma_dim_0", "soma_dim_1", "soma_data"]
-    if tied:
-        read = {column.name: column.values() for column in _core.read_array(layer, names)}
-    else:
-        with tiledb.open(layer) as array:
-            read = array[:, :]
-    return tuple(np.asarray(read[name]) for name in names)
+
+def stored_cells(layer: str, timestamp: int | None = None) -> Cells:
+    """Rows, columns and values of all cells, as of a time, as tiledb reads them."""
+    with tiledb.open(layer, timestamp=timestamp) as array:
+        read = array[:, :]
+    return tuple(np.asarray(read[name]) for name in ["soma_dim_0", "soma_dim_1", "soma_data"])
+
+
+def settled(
+    cells: Cells, contested: dict[tuple[int, int], set[int]], *, check: bool = False
+) -> Cells:
+    """The cells that were not contested; what was read of the others must have been written."""
+    rows, columns, found = cells
+    if not contested:
+        return cells
+    bits = found.view(f"u{found.dtype.itemsize}").tolist()
+    places = list(zip(rows.tolist(), columns.tolist(), strict=True))
+    keep = np.array([place not in contested for place in places], bool)
+    if check:
+        for place, value in zip(places, bits, strict=True):
+            assert place not in contested or value in contested[place]
+    return rows[keep], columns[keep], found[keep]
 
 
 def counted(rows: np.ndarray, columns: np.ndarray, found: np.ndarray) -> Counter:
@@ -156,20 +237,44 @@ def counted(rows: np.ndarray, columns: np.ndarray, found: np.ndarray) -> Counter
     return Counter(zip(rows.tolist(), columns.tolist(), bits.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_any_layout(tmp_path: Path, seed: int) -> None:
+SEEDS = range(36)
+
+
+def sizes(seed: int) -> tuple[random.Random, int, int]:
+    """A source of selections, cells and genes."""
     draw = random.Random(f"{seed} selections")
-    n_obs, n_vars = draw.choice([17, 100, 300]), draw.choice([1, 40, 300])
+    return draw, draw.choice([17, 100, 300]), draw.choice([1, 40, 300])
+
+
+def test_the_seeds_draw_every_filter() -> None:
+    drawn: set[str] = set()
+    lengths = set()
+    for seed in SEEDS:
+        _, n_obs, n_vars = sizes(seed)
+        schema = draw_schema(random.Random(seed), n_obs, n_vars).array
+        for of in (schema.domain.dim(0), schema.domain.dim(1), schema.attr(0)):
+            drawn.update(type(each).__name__ for each in of.filters)
+            lengths.add(len(of.filters))
+    every = [*COMPRESSIONS, *REORDERINGS, *FOR_INTEGERS, *CHECKSUMS]
+    every += [tiledb.PositiveDeltaFilter, tiledb.FloatScaleFilter]
+    assert drawn == {each.__name__ for each in every}
+    assert lengths == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_layout(tmp_path: Path, seed: int) -> None:
+    draw, n_obs, n_vars = sizes(seed)
     uri = str(tmp_path / "e")
     write_axes(uri, n_obs, n_vars)
-    dtype, duplicates, tied = write_layer(seed, uri, n_obs, n_vars)
-    rows, columns, found = stored_cells(f"{uri}/ms/RNA/X/raw", tied)
-    experiment = ps.open(uri)
-    for _ in range(4):
+    dtype, duplicates, contested, last_time = write_layer(seed, uri, n_obs, n_vars)
+    for _ in range(6):
+        timestamp = draw.choice([None, None, draw.randint(9, last_time + 1)])
+        cells_stored = stored_cells(f"{uri}/ms/RNA/X/raw", timestamp)
+        rows, columns, found = settled(cells_stored, contested)
         cells = np.sort(draw.sample(range(n_obs), draw.randint(1, n_obs)))
         genes = np.sort(draw.sample(range(n_vars), draw.randint(1, n_vars)))
         ds = ps.Dataset(
-            experiment,
+            ps.open(uri, timestamp=timestamp),
             obs_query=ps.AxisQuery(coords=(cells.tolist(),)),
             var_query=ps.AxisQuery(coords=(genes.tolist(),)),
             sparse=True,
@@ -189,16 +294,100 @@ def test_any_layout(tmp_path: Path, seed: int) -> None:
             len(ds) - 1
         )
         X = sp.vstack([X for X, _ in batches], format="csr")
-        chosen = np.isin(rows, cells) & np.isin(columns, genes)
         ours = np.repeat(joinids, np.diff(X.indptr)), genes[X.indices], X.data
-        assert counted(*ours) == counted(rows[chosen], columns[chosen], found[chosen])
-        if duplicates:
+        chosen = np.isin(rows, cells) & np.isin(columns, genes)
+        assert counted(*settled(ours, contested, check=True)) == counted(
+            rows[chosen], columns[chosen], found[chosen]
+        )
+        if duplicates or contested:
             continue
         whole = ds.with_settings(sparse=False, shuffle=False, batch_size=len(cells))
         want = np.zeros((len(cells), len(genes)), dtype)
         at = np.searchsorted(cells, rows[chosen]), np.searchsorted(genes, columns[chosen])
         want[at] = found[chosen]
         np.testing.assert_array_equal(next(iter(whole))[0], want)
+
+
+def test_the_seeds_write_twice_at_one_time(tmp_path: Path) -> None:
+    met = 0
+    for seed in SEEDS[::3]:
+        _, n_obs, n_vars = sizes(seed)
+        uri = str(tmp_path / str(seed))
+        write_axes(uri, n_obs, n_vars)
+        met += bool(write_layer(seed, uri, n_obs, n_vars).contested)
+    assert met >= 2
+
+
+def write_dense_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.dtype, int]:
+    """A dense layer "raw" of overlapping blocks; returns its type and the last time."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    dtype = np.dtype(draw.choice(TYPES))
+    scaled = scale(draw) if dtype.kind == "f" and draw.random() < 0.25 else None
+    orders = ["row-major", "col-major"]
+    schema = tiledb.ArraySchema(
+        domain=tiledb.Domain(
+            *(
+                tiledb.Dim(
+                    f"soma_dim_{i}", domain=(0, rows - 1), dtype=np.int64,
+                    tile=min(draw.choice([1, 7, 16, 100]), rows),
+                )
+                for i, rows in enumerate((n_obs, n_vars))
+            )
+        ),
+        attrs=[
+            tiledb.Attr(
+                "soma_data", dtype=dtype, filters=chain(draw, dtype, scaled), fill=draw.choice([0, 0, 3])
+            )
+        ],
+        cell_order=draw.choice(orders),
+        tile_order=draw.choice(orders),
+    )  # fmt: skip
+    layer = create_layer(draw, uri, schema, "SOMADenseNDArray")
+    kinds = ["counts"] if scaled else ["counts", "wild"]
+    time = 10
+    for _ in range(draw.choice([0, 1, 3, 8])):
+        time += 1
+        (top, bottom), (left, right) = (
+            (begin, draw.randint(begin + 1, rows))
+            for rows in (n_obs, n_vars)
+            for begin in [draw.choice([0, draw.randrange(rows)])]
+        )
+        block = values(draw, rng, dtype, (bottom - top) * (right - left), kinds)
+        with tiledb.open(layer, "w", timestamp=time) as array:
+            array[top:bottom, left:right] = block.reshape(bottom - top, right - left)
+        if draw.random() < 0.2:
+            consolidate(draw, layer)
+    consolidate_metadata(draw, layer)
+    return dtype, time
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_any_dense_layout(tmp_path: Path, seed: int) -> None:
+    draw, n_obs, n_vars = sizes(seed)
+    uri = str(tmp_path / "e")
+    write_axes(uri, n_obs, n_vars)
+    dtype, last_time = write_dense_layer(seed, uri, n_obs, n_vars)
+    for _ in range(4):
+        timestamp = draw.choice([None, None, draw.randint(9, last_time + 1)])
+        with tiledb.open(f"{uri}/ms/RNA/X/raw", timestamp=timestamp) as array:
+            stored = np.asarray(array[:, :]["soma_data"])
+        cells = np.sort(draw.sample(range(n_obs), draw.randint(1, n_obs)))
+        genes = np.sort(draw.sample(range(n_vars), draw.randint(1, n_vars)))
+        ds = ps.Dataset(
+            ps.open(uri, timestamp=timestamp),
+            obs_query=ps.AxisQuery(coords=(cells.tolist(),)),
+            var_query=ps.AxisQuery(coords=(genes.tolist(),)),
+            dtype=dtype,
+            shuffle=draw.choice([True, False]),
+            seed=draw.randint(0, 99),
+            batch_size=draw.choice([1, 16, 128]),
+            threads=draw.choice([1, 3]),
+        )
+        batches = list(ds)
+        joinids = np.concatenate([obs["soma_joinid"] for _, obs in batches])
+        assert sorted(joinids) == cells.tolist()
+        got = np.concatenate([X for X, _ in batches])
+        np.testing.assert_array_equal(got, stored[np.ix_(joinids, genes)])
 
 
 @pytest.mark.parametrize("order", ["row-major", "col-major", "hilbert"])
@@ -226,5 +415,7 @@ def test_writes_of_one_time_do_not_change_with_consolidation(tmp_path: Path, ord
     for step in (tiledb.consolidate, tiledb.vacuum):
         step(layer)
         np.testing.assert_array_equal(read(), before)
-        rows, columns, found = stored_cells(layer, tied=True)
+        names = ["soma_dim_0", "soma_dim_1", "soma_data"]
+        read_as_table = {column.name: column.values() for column in _core.read_array(layer, names)}
+        rows, columns, found = (read_as_table[name] for name in names)
         np.testing.assert_array_equal(before[rows, columns], found)
