@@ -85,6 +85,23 @@ TEST_F(Golden, CoversEveryFilter) {
   }
 }
 
+TEST_F(Golden, CoversTheFormatsAroundEveryChange) {
+  // At format 20 dates came through windowed filters and types behind a float scale.
+  for (const uint32_t version : {18U, 19U, 20U, 22U}) {
+    int dates = 0;
+    int scaled = 0;
+    for (const GoldenTile& tile : tiles()) {
+      if (tile.format_version != version) continue;
+      const auto pipeline = parse(tile);
+      const auto& filters = pipeline.filters();
+      dates += is_datetime(tile.type) && filters[0].type == FilterType::kBitWidthReduction ? 1 : 0;
+      scaled += filters.size() > 1 && filters[0].type == FilterType::kScaleFloat ? 1 : 0;
+    }
+    EXPECT_GT(dates, 1) << "format " << version;
+    EXPECT_GT(scaled, 6) << "format " << version;
+  }
+}
+
 TEST_F(Golden, ChunkPlanesAreTheCells) {
   DecodeScratch scratch;
   int shuffled = 0;

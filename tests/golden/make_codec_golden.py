@@ -1,10 +1,12 @@
 """Writes tests/data/codec_golden/format<N>.bin.gz: tiles as TileDB stored them, and their cells.
 
-    python tests/golden/make_codec_golden.py OUTPUT_FOLDER
+    python tests/golden/make_codec_golden.py OUTPUT_FOLDER              # formats 18 and 22
+    python tests/golden/make_codec_golden.py OUTPUT_FOLDER --by-version # formats 19 and 20
 
-The installed tiledb decides the format version N (0.21 writes 18, 0.36 writes 22). Each small array
-has one attribute with a filter pipeline; its file is one stored tile. What tiledb reads back is the
-expected result. Needs tiledb, numpy and pandas.
+The installed tiledb decides the format version N (0.21 writes 18, 0.22 19, 0.23 20, 0.36 22). Each
+small array has one attribute with a filter pipeline; its file is one stored tile. What tiledb reads
+back is the expected result. With --by-version only chains of which the bytes differ between versions:
+dates through windowed filters, and what follows a float scale. Needs tiledb, numpy and pandas.
 
 Layout of the file (little-endian, gzip around it):
 
@@ -415,9 +417,50 @@ def nullable(golden: Golden) -> None:
         )
 
 
+DATE_CHAINS = [
+    "bwr",
+    "bwr:64",
+    "positive_delta",
+    "bwr zstd",
+    "positive_delta:40 bwr:100 byteshuffle lz4 md5",
+    "positive_delta gzip",
+]
+SCALE_CHAINS = [chain for chain in FLOAT_CHAINS if " " in chain] + [
+    "scale:0.5:0:2 byteshuffle zstd",
+    "scale:0.5:0:2 bwr zstd",
+    "scale:0.5:0:1 bitshuffle gzip",
+    "scale:0.5:0:4 delta bzip2",
+    "scale:0.5:0:8 xor bitshuffle zstd",
+]
+
+
+def by_version(golden: Golden) -> None:
+    """Dates through windowed filters, and floats that another filter takes as integers."""
+    dates = values(np.dtype("datetime64[ns]"), 150)
+    for unit in ("ns", "s", "D"):
+        dtype = np.dtype(f"datetime64[{unit}]")
+        ascending = np.datetime64("2020-01-01", unit) + np.arange(150) ** 2 // 7
+        data = dates if unit == "ns" else ascending.astype(dtype)
+        dense(golden, str(dtype), dtype, DATE_CHAINS, data)
+    for name in ("float32", "float64"):
+        random = values(np.dtype(name), 205)
+        dense(golden, name, random.dtype, SCALE_CHAINS, random)
+        ascending = ["scale:0.5:0:4 positive_delta bwr zstd", "scale:0.25:0:8 positive_delta lz4"]
+        dense(golden, f"{name} ascending", random.dtype, ascending, np.sort(random))
+
+
 def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     golden = Golden()
+    if "--by-version" in sys.argv[2:]:
+        by_version(golden)
+    else:
+        everything_of(golden)
+    version = struct.unpack_from("<I", golden.entries[0], 2 + len(golden.names[0]) + 2)[0]
+    golden.write(folder, version)
+
+
+def everything_of(golden: Golden) -> None:
     everything = GENERAL + INTEGER + INTEGER_CHAINS + GENERAL_CHAINS
     for name in ("int32", "int64", "uint16"):
         dense(golden, name, np.dtype(name), everything, values(np.dtype(name), 333))
@@ -531,8 +574,6 @@ def main() -> None:
         var=True,
     )
     nullable(golden)
-    version = struct.unpack_from("<I", golden.entries[0], 2 + len(golden.names[0]) + 2)[0]
-    golden.write(folder, version)
 
 
 if __name__ == "__main__":

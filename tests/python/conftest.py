@@ -19,6 +19,18 @@ os.environ["TILEDB_SOMA_INIT_BUFFER_BYTES"] = str(1 << 24)
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
+# Archives of tests/data: one of each TileDB format from 18 on, and what tiledbsoma read beside it.
+GENERATED = [
+    "soma-1.2.5-small",
+    "soma-1.4.4-small",
+    "soma-1.5.3-small",
+    "soma-1.7.3-small",
+    "soma-1.15.7-small",
+    "soma-2.3.0-small",
+    "soma-1.2.5-upgraded",
+]
+STORED = ["pbmc3k-soma", "pbmc-small", "pbmc-small-pre-1.15", *GENERATED]
+
 
 class Oracle(NamedTuple):
     """An experiment, and its cells as tiledbsoma reads them."""

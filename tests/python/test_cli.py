@@ -67,6 +67,11 @@ def test_info(pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
         ("pbmc-small-pre-1.15", ["obs: 80 cells", "measurement RNA: 230 genes", "RNA/X/counts"]),
         ("soma-1.15.7-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
         ("soma-1.7.3-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-1.2.5-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-1.4.4-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-1.5.3-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-2.3.0-small", ["obs: 263 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
+        ("soma-1.2.5-upgraded", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
     ],
 )
 def test_info_of_other_writers(

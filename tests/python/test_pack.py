@@ -16,7 +16,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle, write_small_tiles
+from conftest import STORED, Oracle, write_small_tiles
 from packed_experiments import (
     entries,
     expect_same,
@@ -30,16 +30,8 @@ from penstock.cli import main
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
 
-ARCHIVES = [
-    "pbmc3k-soma",
-    "pbmc-small",
-    "pbmc-small-pre-1.15",
-    "soma-1.15.7-small",
-    "soma-1.7.3-small",
-]
 
-
-@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("name", STORED)
 def test_every_stored_experiment(
     unpacked: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:

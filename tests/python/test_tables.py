@@ -14,17 +14,10 @@ import pytest
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 tiledb = pytest.importorskip("tiledb")
-from conftest import Oracle  # noqa: E402
+from conftest import STORED, Oracle  # noqa: E402
 from soma_tables import as_objects, dictionary, tick, write_experiment  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data"
-STORED = [
-    "pbmc3k-soma",
-    "pbmc-small",
-    "pbmc-small-pre-1.15",
-    "soma-1.7.3-small",
-    "soma-1.15.7-small",
-]
 
 
 def assert_same(frame: pd.DataFrame, read: pa.Table, ordered: bool = True) -> None:

@@ -82,6 +82,34 @@ TEST(Experiment, RealCells) {
   EXPECT_EQ(all, obs.select(""));
 }
 
+TEST(Experiment, EveryFormatFrom18) {
+  struct Archive {
+    const char* name;
+    uint64_t cells;
+    bool categories;  // enumerations came with format 20
+  };
+  for (const auto& [name, cells, categories] : std::initializer_list<Archive>{
+           {"soma-1.2.5-small", 300, false},
+           {"soma-1.4.4-small", 300, false},
+           {"soma-1.5.3-small", 300, true},
+           {"soma-1.7.3-small", 300, true},
+           {"soma-1.15.7-small", 300, true},
+           {"soma-2.3.0-small", 263, true},
+           {"soma-1.2.5-upgraded", 300, false},
+       }) {
+    SCOPED_TRACE(name);
+    const Unpacked stored(name);
+    const auto experiment = Experiment::open(stored.path());
+    const Table obs = experiment.obs().read();
+    EXPECT_EQ(obs.row_count, cells);
+    EXPECT_EQ(obs.at("cell_type").categories != nullptr, categories);
+    EXPECT_EQ(experiment.var("RNA").read().row_count, 400U);
+    const Matrix x = experiment.x("RNA", "raw");
+    EXPECT_EQ(x.shape(), (std::pair<int64_t, int64_t>(300, 400)));
+    EXPECT_EQ(x.source()->info().row_domain_end, 300);
+  }
+}
+
 TEST(Experiment, ManyThreadsShareOne) {
   const Unpacked stored("soma-1.15.7-small");
   const auto experiment = Experiment::open(stored.path());
