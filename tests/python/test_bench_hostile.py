@@ -104,6 +104,16 @@ def test_only_what_these_commands_make_is_replaced(
     ]:
         assert run(*arguments) == 1, arguments
         assert message in capsys.readouterr().err
+    (tmp_path / "mine" / "README.md").write_text("my project")
+    compare = ("bench", "compare", source, "-m", "penstock", "-R", 1, "-n", 2, "-q")
+    compare += ("-d", tmp_path / "epochs.parquet", "--report")
+    assert run(*compare, tmp_path / "mine") == 1
+    assert "would replace" in (said := capsys.readouterr()).err
+    assert "README.md, which is no page of penstock bench compare" in said.err
+    assert not (tmp_path / "epochs.parquet").exists(), "it was looked at after measuring"
+    assert (tmp_path / "mine" / "README.md").read_text() == "my project"
+    for _ in range(2):
+        assert run(*compare, tmp_path / "page") == 0
     assert (tmp_path / "mine" / "notes").read_text() == "mine"
     assert (tmp_path / "made.h5ad" / "notes").read_text() == "mine"
     for seed in (1, 2):

@@ -203,7 +203,7 @@ def rounds(speeds: dict[str, list[float]], **more) -> list[dict]:
     return [
         row(contestant=name, round=i, epoch_cells_per_second=speed, cells_per_second=speed,
             peak_rss=int(1e6 * (1 + len(name))), whole_epoch=True, total_n_rows=10,
-            first_batch_seconds=0.1, cpu_seconds=1.0, bytes_read=10, method=name.split()[0],
+            first_batch_seconds=0.1, epoch_seconds=1.0, cpu_seconds=1.0, bytes_read=10, method=name.split()[0],
             error=None, **more)
         for name, values in speeds.items() for i, speed in enumerate(values)
     ]  # fmt: skip
@@ -227,6 +227,7 @@ def test_table_in_markdown() -> None:
     assert lines[2].startswith("| a | 20 (10 to 30) |")
     assert "failed: a / b c" in lines[4]
     assert {line.count("|") for line in lines[:5]} == {10}
+    assert lines[0].startswith("| method | whole epoch, cells/s | after the first batch, cells/s |")
     assert lines[6].startswith("- a against b 8x64: 1.75 (1.50 to 2.00) times the cells/s")
     assert best_of(rows, "b") == "b 8x64"
     assert best_of(rows, "c") is None
@@ -241,7 +242,7 @@ def test_epochs_that_were_cut_have_no_figure_for_the_whole() -> None:
     for each in rows[2:]:
         each |= {"whole_epoch": False}
     lines = markdown(rows, "a").splitlines()
-    assert lines[3].startswith("| b | 12 (5 to 20) | - |")
+    assert lines[3].startswith("| b | - | 12 (5 to 20) |")
     assert "cut after 10 cells" in lines[3]
     assert lines[5].startswith(
         "- a against b: 1.75 (1.50 to 2.00) times the cells/s after the first"
@@ -252,6 +253,20 @@ def test_epochs_that_were_cut_have_no_figure_for_the_whole() -> None:
     text = markdown(rows, "a")
     assert "2 ended with the first batch, 10 cells: no speed" in text
     assert "against" not in text
+
+
+def test_no_ratio_is_taken_of_what_was_in_memory_with_the_first_batch() -> None:
+    rows = rounds({"a": [10.0, 30.0], "b": [5.0, 20.0]})
+    text = markdown(rows, "a")
+    assert "of a whole epoch, 1.75 (1.50 to 2.00) times the cells/s after the first batch" in text
+    assert "*" not in text
+    rows[-1] |= {"first_batch_seconds": 0.51}
+    text = markdown(rows, "a")
+    assert "- a against b: 1.75 (1.50 to 2.00) times the cells/s of a whole epoch, 1.00" in text
+    assert "times the cells/s after the first batch" not in text
+    assert "| b | 12 (5 to 20) | 12 (5 to 20) * |" in text
+    assert "| a | 20 (10 to 30) | 20 (10 to 30) |" in text
+    assert "came after more than half of the epoch" in text
 
 
 def test_pictures_are_of_whole_epochs_where_all_are_whole(tmp_path: Path) -> None:

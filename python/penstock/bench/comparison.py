@@ -68,8 +68,14 @@ def best_of(rows: Sequence[Row], method: str) -> str | None:
 
 
 _HEADER = (
-    "method", "cells/s", "whole epoch, cells/s", "first batch s", "peak USS MiB", "peak RSS MiB", "CPU s", "read MB", "",
+    "method", "whole epoch, cells/s", "after the first batch, cells/s", "first batch s", "peak USS MiB", "peak RSS MiB", "CPU s", "read MB", "",
 )  # fmt: skip
+
+
+_AT_ONCE = (
+    "\\* The first batch came after more than half of the epoch, when most cells were in memory: no ratio "
+    "is taken of the rest."
+)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -87,7 +93,9 @@ def markdown(rows: Sequence[Row], reference: str) -> str:
         if name != reference and (line := ratio_line(rows, reference, name)):
             compared.append(f"- {line}")
     best = _best_against_best(rows, reference)
-    return "\n".join([table(rows), *compared, *best]).rstrip() + "\n"
+    at_once = any(came_at_once(row) for row in good(rows))
+    star = [_AT_ONCE, ""] if at_once else []
+    return "\n".join([table(rows), *star, *compared, *best]).rstrip() + "\n"
 
 
 def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
@@ -107,6 +115,15 @@ def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
     return ["", "Each method at its fastest setting:", "", *lines] if lines else []
 
 
+def came_at_once(row: Row) -> bool:
+    """More than half of the epoch passed before its first batch.
+
+    Most cells were in memory by then: the speed after it says how fast they were handed out.
+    """
+    first, whole = row["first_batch_seconds"], row["epoch_seconds"]
+    return bool(row["whole_epoch"] and first and whole and first > whole / 2)
+
+
 def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
     """How often the speed, how much of the memory; None where they share no good round."""
     speed = ratios(rows, first, other, "epoch_cells_per_second")
@@ -117,11 +134,12 @@ def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
     # Opening and the first batch weigh more in an epoch that was cut: no ratio is taken of it.
     mine = [row for row in rows if row["contestant"] in (first, other)]
     whole = speed is not None and all(row["whole_epoch"] for row in good(mine))
-    told = f"{speed.text(2)} times the cells/s of a whole epoch, " if speed and whole else ""
-    return (
-        f"{first} against {other}: {told}{after.text(2)} times the cells/s after the first batch, "
-        f"{memory.text(2)} of the peak memory"
-    )
+    parts = []
+    if speed and whole:
+        parts.append(f"{speed.text(2)} times the cells/s of a whole epoch")
+    if not parts or not any(came_at_once(row) for row in good(mine)):
+        parts.append(f"{after.text(2)} times the cells/s after the first batch")
+    return f"{first} against {other}: {', '.join(parts)}, {memory.text(2)} of the peak memory"
 
 
 def _cells(name: str, rows: Sequence[Row]) -> list[str]:
@@ -146,8 +164,8 @@ def _cells(name: str, rows: Sequence[Row]) -> list[str]:
 
     return [
         name,
-        figures("cells_per_second", 1, 0),
         figures("epoch_cells_per_second", 1, 0) if whole else "-",
+        figures("cells_per_second", 1, 0) + (" *" if any(map(came_at_once, measured)) else ""),
         figures("first_batch_seconds", 1, 2),
         figures("max_mem", 2**20, 0),
         figures("peak_rss", 2**20, 0),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument, NotFound, Unsupported
 from ..synthetic.census_layout import (
     GENES_PER_TILE,
     OBS_CONFIG,
@@ -43,6 +43,8 @@ def download(
         The folder exists and `overwrite` is not set, or it is no experiment.
     InvalidArgument
         The folder is the source, lies in it or holds it.
+    NotFound
+        No such measurement or layer.
     Unsupported
         A value is none that float32 holds.
     OSError
@@ -70,8 +72,9 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
 
     with soma_open(target.uri, target.region) as source:
         obs = source.obs.read(value_filter=target.obs_filter).concat()
-        var = source.ms[target.measurement].var.read(coords=(_genes(target),)).concat()
-        shape = source.ms[target.measurement].X[target.layer].shape
+        measurement = _member(source.ms, target.measurement, "measurement")
+        var = measurement.var.read(coords=(_genes(target),)).concat()
+        shape = _member(measurement.X, target.layer, "layer").shape
     n_vars = shape[1] if target.n_vars is None else min(target.n_vars, shape[1])
     say(f"{len(obs):,} cells, {len(var):,} genes")
     with tiledbsoma.Experiment.create(str(partial)) as made:
@@ -92,6 +95,13 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
     uri = str(partial / "ms" / target.measurement / "X" / target.layer)
     write_bands(uri, counted, os.cpu_count() or 1)
     return len(obs), counted.n_nonzeros
+
+
+def _member(collection: Any, name: str, what: str) -> Any:
+    if name not in collection:
+        there = ", ".join(sorted(collection)) or "none"
+        raise NotFound(f"no {what} {name!r}; there are: {there}")
+    return collection[name]
 
 
 def _check_outside(folder: Path, target: Target) -> None:

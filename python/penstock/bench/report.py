@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..errors import InvalidArgument
 from . import plot
 from .comparison import contestants, good, markdown
 from .machine import described
 from .results_file import append, read_all
 
 _METHOD = """\
-Every measurement is a process of its own; methods take turns, in turned order every other round. `cells/s` is from the
-first batch to the last, without opening and the first batch; `whole epoch` is from opening on. Imports are not counted.
+Every measurement is a process of its own; methods take turns, in turned order every other round. `whole epoch` is
+from opening on; `after the first batch` is from there to the last, without opening and the first batch. Imports are not counted.
 Peak USS is of the whole process tree, sampled; peak RSS is the kernel's own mark of the process. The page cache is
 {cache}.
 Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch counts only if each
 cell came once; one that was cut has no figure for the whole.
 """
+
+
+#: The first line of a page: only pages that have it are replaced.
+MARK = "<!-- made by penstock bench compare --report, which replaces it -->"
+_PARQUET = "measurements.parquet"
+
+
+def check_folder(folder: Path) -> None:
+    """Before anything is measured.
+
+    Raises
+    ------
+    InvalidArgument
+        The folder holds a page or measurements that no comparison made.
+    OSError
+        It cannot be written to.
+    """
+    page = folder / "README.md"
+    if page.exists() and not page.read_text(errors="replace").startswith(MARK):
+        raise InvalidArgument(
+            f"--report would replace {page}, which is no page of penstock bench compare: give another "
+            "folder, or remove it"
+        )
+    if not page.exists() and (folder / _PARQUET).exists():
+        raise InvalidArgument(f"--report would replace {folder / _PARQUET}: give another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def write_report(
@@ -32,7 +62,7 @@ def write_report(
     The folder's measurements are replaced; the page says how to make the interactive plot of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    parquet = folder / "measurements.parquet"
+    parquet = folder / _PARQUET
     parquet.unlink(missing_ok=True)
     append(parquet, rows)
     picture = ""
@@ -45,6 +75,8 @@ def write_report(
             "`penstock bench plot measurements.parquet`.\n"
         )
     lines = [
+        MARK,
+        "",
         f"# {title}",
         "",
         f"`{command}`, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; not written by hand.",

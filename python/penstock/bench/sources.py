@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import Unsupported
+from ..errors import ResourceExhausted, Unsupported
 from .exports.cells import Cells
 from .exports.kept import kept_export
 from .methods import Method
@@ -48,7 +48,7 @@ class Sources:
         )
         try:
             return str(kept_export(cells, kind, self.say))
-        except RuntimeError as error:  # of another program; ours have classes of their own
+        except (RuntimeError, ResourceExhausted, Unsupported) as error:  # of another program, mostly
             raise Unsupported(f"{method.name} is left out: {error}") from None
 
     def selection(self, method: Method) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Peak:
     rss: int = 0
     processes: int = 0
     samples: int = 0
+    shared: int = 0  # RSS less USS of a tree of one process: libraries, mapped files
 
     def raise_to(self, other: Peak) -> None:
         """Take the larger of each; samples add up."""
@@ -34,6 +35,15 @@ class Peak:
         self.rss = max(self.rss, other.rss)
         self.processes = max(self.processes, other.processes)
         self.samples += other.samples
+        self.shared = max(self.shared, other.shared)
+
+    def uss_by_mark(self, peak_rss: int) -> int:
+        """USS at the peak of RSS that the kernel marked, where that is more than was sampled.
+
+        Samples are tens of milliseconds apart and miss short peaks; the kernel's mark does not. Of a
+        single process all that was never shared in a sample is its own: a bound from below.
+        """
+        return max(self.uss, peak_rss - self.shared) if self.processes == 1 else self.uss
 
 
 def tree(pid: int) -> list[int]:
@@ -71,6 +81,8 @@ def memory_now(pid: int) -> Peak:
         total.pss += sizes.get("Pss", 0)
         total.rss += sizes.get("Rss", 0)
         total.processes += 1
+    if total.processes == 1:
+        total.shared = total.rss - total.uss
     return total
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +62,27 @@ def run(parsed: argparse.Namespace) -> None:
     for name, target in exports.items():
         check = check_file_replaceable if name == "h5ad" else check_zarr_replaceable
         check(target, parsed.overwrite)
+    _check_modules(exports)
     _make(parsed, path)
     _export(path, exports)
+
+
+def _check_modules(exports: Mapping[str, Path]) -> None:
+    """What the formats are written with, before any cell is made."""
+    from ..bench.methods import METHODS
+    from ..bench.peers import interpreter
+
+    needed = {
+        "h5ad": ("anndata", "h5py"),
+        "zarr": ("anndata", "zarr"),
+        "annbatch": ("anndata", "h5py"),
+    }
+    for name in exports:
+        for module in needed[name]:
+            if importlib.util.find_spec(module) is None:
+                raise ImportError(f"--format {name} needs {module}", name=module)
+        if name == "annbatch":
+            interpreter(METHODS["annbatch"])
 
 
 def _make(parsed: argparse.Namespace, path: Path) -> None:

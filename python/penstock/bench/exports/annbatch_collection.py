@@ -6,9 +6,11 @@ It runs in the environment that has annbatch, which need not have Penstock.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
+from ...errors import ResourceExhausted, Unsupported
 from ..methods import METHODS
 from ..peers import interpreter
 
@@ -36,8 +38,10 @@ def write_annbatch(h5ad: Path, target: Path, seed: int = 0) -> None:
     ------
     ModuleNotFoundError
         annbatch is not installed anywhere; the message says how to get it.
-    RuntimeError
-        With the end of what annbatch said.
+    ResourceExhausted
+        annbatch was killed, as a system does that is out of memory: it holds all cells.
+    Unsupported
+        It failed; with the end of what it said.
     """
     python = interpreter(METHODS["annbatch"])
     partial = target.with_name(f".partial.{target.name}")
@@ -49,7 +53,11 @@ def write_annbatch(h5ad: Path, target: Path, seed: int = 0) -> None:
             text=True,
         )
         if done.returncode != 0:
-            raise RuntimeError(f"annbatch could not make a collection: {done.stderr[-1500:]}")
+            if done.returncode == -signal.SIGKILL:
+                raise ResourceExhausted(
+                    "annbatch was killed while it made a collection: out of memory?"
+                )
+            raise Unsupported(f"annbatch could not make a collection: {done.stderr[-1500:]}")
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

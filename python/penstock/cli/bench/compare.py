@@ -66,9 +66,11 @@ def add_options(
 def run(parsed: argparse.Namespace) -> None:
     """Measure, print the table, write the page."""
     from ...bench.comparison import markdown
-    from ...bench.report import write_report
+    from ...bench.report import check_folder, write_report
 
     check(parsed)
+    if parsed.report is not None:
+        check_folder(parsed.report)
     say = shared_options.say(parsed)
     command = shared_options.command_line()
     planned = contestants(parsed, say)

@@ -23,6 +23,9 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
                         help="folder below it (census-benchmark_START:END, or download)")  # fmt: skip
     parser.add_argument("-f", "--force", action="store_true", help="replace what is there")
+    parser.add_argument(
+        "--all", action="store_true", help="of a Census all cells, if nothing selects"
+    )
     parser.set_defaults(run=run)
 
 
@@ -33,6 +36,15 @@ def run(parsed: argparse.Namespace) -> None:
 
     if parsed.out_dir_name == "":
         raise InvalidArgument("-n must be the name of a folder, got ''")
+    selects = (parsed.start, parsed.end, parsed.filter, parsed.collection_id)
+    if (
+        (parsed.census or parsed.census_uri)
+        and not parsed.all
+        and not any(each is not None for each in selects)
+    ):
+        raise InvalidArgument(
+            "that is the whole Census: say which cells with -s and -e, --filter or -c, or --all"
+        )
     target = shared_options.target(parsed)
     name = parsed.out_dir_name
     if name is None:

@@ -32,7 +32,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
     parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
     parser.add_argument("-r", "--region", metavar="NAME", help="of S3")
-    shared_options.add_measuring(parser)
+    shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 
 

@@ -72,8 +72,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def add_measuring(parser: argparse.ArgumentParser) -> None:
-    """How measurements are made and where they go."""
+def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None:
+    """How measurements are made and where they go; `exports` of the experiment for other loaders."""
     group = parser.add_argument_group("how it is measured")
     group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
                        help="page cache of the source: filled before each measurement, emptied, or "
@@ -86,6 +86,8 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
                        help="another column of the rows")  # fmt: skip
     group.add_argument("-q", "--quiet", action="count", default=0, help="say less")
+    if not exports:
+        return
     for kind, what in (("h5ad", "file"), ("annbatch", "collection"), ("pack", "folder")):
         group.add_argument(
             f"--{kind}", metavar="PATH", help=f"the {what} for methods that read one"

@@ -19,7 +19,7 @@ def add_arguments(commands: Any) -> None:
         description="Measures each method as compare does and looks at which cells came in which "
         "batch: the entropy of a column of obs in the batches, over that of a uniform shuffle.",
     )
-    compare.add_options(parser, rounds=1)
+    compare.add_options(parser, rounds=1, report=False)
     parser.add_argument("--label", default="dataset_id", metavar="COLUMN",
                         help="the column of obs (dataset_id)")  # fmt: skip
     parser.set_defaults(run=run)

@@ -29,7 +29,7 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--label", metavar="COLUMN", help="also mix this column of obs well")
     group.add_argument("--share", type=float, default=0.98, metavar="N",
                        help="of a uniform shuffle's entropy of --label (0.98)")  # fmt: skip
-    shared_options.add_measuring(parser)
+    shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 
 
