@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import tiledbsoma
 from conftest import Oracle, read_with_tiledbsoma
+from penstock.bench.report import MARK
 from penstock.bench.sweep import require_some
 from penstock.cli import main
 
@@ -143,7 +144,7 @@ def test_compare_writes_a_page(census_like: Oracle, here: Path, capsys) -> None:
         assert "| penstock:chunks 16x64 256MiB |" in text
         assert "- penstock 64MiB against penstock:chunks 16x64 64MiB: " in text
     page = (here / "report" / "README.md").read_text()
-    assert page.startswith("# Two ways\n")
+    assert page.startswith(f"{MARK}\n\n# Two ways\n")
     assert "6,000 cells of `experiment`" in page
     assert "cores, " in page
     assert {p.name for p in (here / "report").iterdir()} == {

@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from conftest import Oracle
-from penstock.bench.exports import kept
+from penstock.bench.exports import annbatch_collection, kept
 from penstock.bench.exports.cells import Cells
 from penstock.bench.loopback_s3 import served
 from penstock.bench.target import make_target
 from penstock.cli import main
+from penstock.errors import PenstockError
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
@@ -210,6 +211,50 @@ def test_mistakes_of_shuffle_and_scale_are_errors(
     ]:
         assert run("bench", *arguments) == 1, arguments
         assert message in capsys.readouterr().err
+
+
+def test_what_cannot_be_downloaded_or_exported_is_said_before_it_begins(
+    census_like: Oracle, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_BENCH_PYTHON_ANNBATCH", "/no/such/python")
+    source, to = census_like.path, ("-d", tmp_path / "data")
+    few = ("--cells", 50, "--genes", 100, "--genes-per-cell", 5, "-q")
+    for arguments, message in [
+        (("bench", "download", source, *to, "--layer", "none"), "no layer 'none'; there are: "),
+        (("bench", "download", source, *to, "--measurement", "no"), "no measurement 'no'; there are: RNA"),
+        (("bench", "download", "--census", "stable", *to), "that is the whole Census: say which"),
+        (("bench", "download", "-u", "s3://none/of/it", *to), "that is the whole Census: say which"),
+        (("synth", tmp_path / "made", *few, "--format", "soma,annbatch"), "cannot import annbatch"),
+    ]:  # fmt: skip
+        assert run(*arguments) == 1, arguments
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "made").exists(), "cells were made first"
+    assert not any((tmp_path / "data").glob("*"))
+    for command in (("shuffle", "--report", "x"), ("shuffle", "--title", "x"), ("tune", "--pack", "x"),
+                    ("read-chunks", "--no-export")):  # fmt: skip
+        with pytest.raises(
+            SystemExit
+        ):  # an option that it has not, rather than one that it ignores
+            run("bench", command[0], source, *command[1:])
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "was killed"),
+        ("raise SystemExit('no room')", "no room"),
+    ],
+)
+def test_an_annbatch_that_fails_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch, ends, says
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\n{ends}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(annbatch_collection, "interpreter", lambda method: str(python))
+    with pytest.raises(PenstockError, match=says):
+        annbatch_collection.write_annbatch(tmp_path / "cells.h5ad", tmp_path / "made.zarr")
+    assert list(tmp_path.iterdir()) == [python]
 
 
 SERVE = """

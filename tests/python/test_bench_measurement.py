@@ -18,6 +18,7 @@ from penstock.bench import measured_process, page_cache, tree_memory
 from penstock.bench.columns import ALB_COLUMNS, COLUMNS
 from penstock.bench.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
+from penstock.bench.worker import process_facts
 from penstock.bench.worker.main import is_out_of_memory
 from penstock.bench.worker.request import Request, Work
 
@@ -254,6 +255,23 @@ def test_peaks_begin_again() -> None:
         assert memory.take().uss < high.uss - (64 << 20)
     finally:
         memory.stop()
+
+
+@pytest.mark.skipif(not process_facts.reset_peak_rss(), reason="the kernel keeps its mark")
+def test_a_peak_between_two_samples_is_told_by_the_kernel_s_mark() -> None:
+    """As short ones are of epochs of half a second: here nothing is sampled while it lasts."""
+    before = tree_memory.memory_now(os.getpid())
+    process_facts.reset_peak_rss()
+    block = mmap.mmap(-1, 96 << 20)
+    for page in range(0, len(block), mmap.PAGESIZE):
+        block[page] = 1
+    block.close()
+    peak = tree_memory.memory_now(os.getpid())
+    assert peak.uss < before.uss + (48 << 20)
+    assert before.uss + (90 << 20) < peak.uss_by_mark(process_facts.peak_rss())
+    assert peak.uss_by_mark(process_facts.peak_rss()) < before.uss + (110 << 20)
+    peak.processes = 2
+    assert peak.uss_by_mark(process_facts.peak_rss()) == peak.uss
 
 
 def test_page_cache_is_dropped_and_filled(tmp_path: Path) -> None:

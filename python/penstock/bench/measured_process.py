@@ -145,7 +145,7 @@ def _note(
     elif event == "epoch":
         peak = memory.take()
         answer |= {
-            "peak_uss": peak.uss,
+            "peak_uss": peak.uss_by_mark(answer.get("peak_rss") or 0),
             "peak_pss": peak.pss,
             "peak_tree_rss": peak.rss,
             "n_processes": peak.processes,

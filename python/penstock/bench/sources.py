@@ -48,7 +48,11 @@ class Sources:
         )
         try:
             return str(kept_export(cells, kind, self.say))
-        except (RuntimeError, ResourceExhausted, Unsupported) as error:  # of another program, mostly
+        except (
+            RuntimeError,
+            ResourceExhausted,
+            Unsupported,
+        ) as error:  # of another program, mostly
             raise Unsupported(f"{method.name} is left out: {error}") from None
 
     def selection(self, method: Method) -> dict[str, Any]:
