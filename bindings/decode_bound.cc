@@ -1,3 +1,5 @@
+#include "format/soma/x/decode_bound.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -7,7 +9,6 @@
 #include <tuple>
 #include <vector>
 
-#include "format/soma/x/decode_bound.h"
 #include "register.h"
 
 namespace penstock::python {
@@ -29,17 +30,15 @@ std::tuple<double, uint64_t, uint64_t, uint64_t> decode_bound(const std::string&
                                                               unsigned rounds) {
   std::vector<XPart> parts;
   for (const std::string& name : names) parts.push_back(part_named(name));
-  const auto bound =
-      format::soma::measure_decode_bound(uri, parts, most_bytes, threads, rounds);
+  const auto bound = format::soma::measure_decode_bound(uri, parts, most_bytes, threads, rounds);
   return {bound.seconds, bound.cells, bound.array_cells, bound.stored_bytes};
 }
 
 }  // namespace
 
 void register_decode_bound(nb::module_& module) {
-  module.def("decode_bound", &decode_bound, nb::arg("uri"), nb::arg("parts"),
-             nb::arg("most_bytes"), nb::arg("threads"), nb::arg("rounds"),
-             nb::call_guard<nb::gil_scoped_release>(),
+  module.def("decode_bound", &decode_bound, nb::arg("uri"), nb::arg("parts"), nb::arg("most_bytes"),
+             nb::arg("threads"), nb::arg("rounds"), nb::call_guard<nb::gil_scoped_release>(),
              "Seconds that undoing the filters of tiles of a sparse X takes, spread over the array "
              "and of at most `most_bytes`, from memory; their cells, those of the array, and the "
              "bytes decoded. For `penstock bench`.");

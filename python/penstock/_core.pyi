@@ -588,6 +588,13 @@ def read_array(
     Columns of any TileDB array, for tests and for a look at one; all of them when `columns` is empty.
     """
 
+def decode_bound(
+    uri: str, parts: Sequence[str], most_bytes: int, threads: int, rounds: int
+) -> tuple[float, int, int, int]:
+    """
+    Seconds that undoing the filters of tiles of a sparse X takes, spread over the array and of at most `most_bytes`, from memory; their cells, those of the array, and the bytes decoded. For `penstock bench`.
+    """
+
 @overload
 def split_rows(
     rows: RowSelection,

@@ -20,8 +20,9 @@ struct DecodeBound {
 };
 
 /// Decodes the parts of tiles, evenly spread over the array and of about `most_bytes` stored
-/// bytes at most (one tile at least), from memory, by so many threads, `rounds` times. Throws Unsupported
-/// where X is not a sparse array of two int64 dimensions, CorruptData for tiles that are damaged.
+/// bytes at most (one tile at least), from memory, by so many threads, `rounds` times. Throws
+/// Unsupported where X is not a sparse array of two int64 dimensions, CorruptData for tiles that
+/// are damaged.
 DecodeBound measure_decode_bound(const std::string& uri, std::span<const XPart> parts,
                                  uint64_t most_bytes, unsigned threads, unsigned rounds);
 
