@@ -151,15 +151,21 @@ def test_a_slice_of_a_collection(
         data.set("homo_sapiens", tiledbsoma.Experiment.open(
             str(soma / "census_data" / "homo_sapiens")), use_relative_uri=True)  # fmt: skip
     address, entries = served
-    entries["2023-12-15"] = {"soma": {"uri": str(soma), "s3_region": None}}
+    entries["2023-12-15"] = {
+        "release_build": "2023-12-15", "soma": {"uri": str(soma), "s3_region": None},
+    }  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert main(["bench", "data-loader", "--census", "stable", "--directory", address, "-s", "1",
+                 "--organism", " Homo Sapiens",
                  "-e", "3", "-g", "0", "-v", "50"]) == 0  # fmt: skip
     (row,) = pd.read_parquet("epochs.parquet").to_dict("records")
     assert row["status"] == "ok"
     chosen = ids[::-1][1:][1:3]
     assert row["total_n_rows"] == row["total_rows"] == int(sizes[chosen].sum())
-    assert (row["census_version"], row["collection_id"]) == ("stable", COLLECTION)
+    assert (row["census_version"], row["collection_id"]) == ("2023-12-15", COLLECTION)
+    assert row["census_uri"] == str(soma)
+    assert row["uri"] == str(soma / "census_data" / "homo_sapiens")
+    assert [row["start_idx"], row["end_idx"]] == [1, 3]
     whole = ["bench", "data-loader", "-u", str(soma), "-g", "0", "-v", "50", "-d", "whole"]
     assert main([*whole, "-c", COLLECTION]) == 0
     assert main(whole) == 0

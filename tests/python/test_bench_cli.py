@@ -367,3 +367,5 @@ def test_processes_at_the_same_time(census_like: Oracle, here: Path, capsys) -> 
         for number in (0, 1)
         for processes, process in (("1", "0"), ("2", "0"), ("2", "1"))
     ]
+    for _, both in found[found["processes"] == "2"].groupby("round"):
+        assert both["start_dt"].max() < both["end_dt"].min(), both[["start_dt", "end_dt"]]

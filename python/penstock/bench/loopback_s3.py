@@ -29,6 +29,10 @@ BUCKET = "bench"
 REGION = "us-east-1"
 _RANGE = re.compile(r"(?im)^range:\s*bytes=(\d+)-(\d*)")
 _PIECE = 1 << 16
+_LEAST_PIECE = 1 << 10
+_PIECE_SECONDS = (
+    0.05  # what a piece takes at most where the bandwidth is low: who waits hears something
+)
 _MOST_KEYS = 1000
 _SENT = "-/sent"  # no key of ours: the bytes of all bodies until now
 
@@ -93,6 +97,9 @@ class _Server:
         self._below = (root / below).resolve()
         self._free = 0.0  # when the network has sent what was asked for until now
         self._sent = 0
+        self._piece = _PIECE
+        if bandwidth is not None:
+            self._piece = min(_PIECE, max(_LEAST_PIECE, int(bandwidth * _PIECE_SECONDS)))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -154,8 +161,8 @@ class _Server:
             return None
         with content.open("rb") as file:
             file.seek(begin)
-            for at in range(begin, begin + length, _PIECE):
-                await self._paced(writer, file.read(min(_PIECE, begin + length - at)))
+            for at in range(begin, begin + length, self._piece):
+                await self._paced(writer, file.read(min(self._piece, begin + length - at)))
         return None
 
     async def _paced(self, writer: asyncio.StreamWriter, piece: bytes) -> None:

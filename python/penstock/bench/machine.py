@@ -12,6 +12,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+#: What a build is made of: a change elsewhere in a checkout, as of results of the bench, makes no other.
+SOURCES = ("src", "include", "python", "bindings", "cmake", "CMakeLists.txt", "pyproject.toml")
+_PACKAGE = Path(__file__).resolve().parents[1]
 _DMI = Path("/sys/devices/virtual/dmi/id")
 
 
@@ -61,22 +64,33 @@ def cloud_instance(folder: Path = _DMI) -> tuple[str | None, str | None]:
     return None, None
 
 
-def commit(folder: Path = Path(__file__).parent) -> str | None:
-    """Commit of the checkout that Penstock runs from, with ``-dirty``; None outside of one."""
+def commit(package: Path = _PACKAGE) -> str | None:
+    """The commit that Penstock was built from, with ``-dirty`` where its sources had been changed.
 
-    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10
-        )
-
+    The build writes it beside the package (cmake/PenstockCommit.cmake). Of a package that runs from a
+    checkout it is the checkout's; elsewhere PENSTOCK_BENCH_COMMIT, or None.
+    """
     try:
-        top = git("rev-parse", "--show-toplevel")
-        if top.returncode or not (Path(top.stdout.strip()) / "include" / "penstock").is_dir():
-            return os.environ.get("PENSTOCK_BENCH_COMMIT")
-        sha = git("rev-parse", "HEAD").stdout.strip()
-        return sha if git("diff", "--quiet", "HEAD").returncode == 0 else f"{sha}-dirty"
-    except (OSError, subprocess.TimeoutExpired):
-        return os.environ.get("PENSTOCK_BENCH_COMMIT")
+        return (package / "commit.txt").read_text().strip()
+    except OSError:
+        elsewhere = os.environ.get("PENSTOCK_BENCH_COMMIT")
+
+    def git(folder: Path, *arguments: str) -> str | None:
+        command = ["git", "-C", str(folder), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    top = Path(git(package, "rev-parse", "--show-toplevel") or "/nowhere")
+    if not (top / "include" / "penstock").is_dir():
+        return elsewhere
+    sha = git(top, "rev-parse", "HEAD")
+    changed = git(top, "status", "--porcelain", "--", *SOURCES)
+    if sha is None or changed is None:
+        return elsewhere
+    return f"{sha}-dirty" if changed else sha
 
 
 def _user() -> str:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ main()
 """
 _OURS = "from penstock.bench.worker.main import main; main()"
 
+_Hear = Mapping[str, Callable[[dict[str, Any]], None] | None]  # by event
+
 
 @dataclass
 class Outcome:
@@ -48,8 +51,12 @@ def run(
     python: str = sys.executable,
     timeout: float = 3_600.0,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_imported: Callable[[dict[str, Any]], None] | None = None,
 ) -> Outcome:
-    """Start a worker under the interpreter `python` and wait for it; a failure is an outcome."""
+    """Start a worker under the interpreter `python` and wait for it; a failure is an outcome.
+
+    Having imported its loader it goes on when `on_imported` has returned.
+    """
     outcome = Outcome()
     begin = time.monotonic()
     kills = _kernel_kills()
@@ -78,13 +85,22 @@ def run(
         memory = TreeMemory(worker.pid)
         try:
             _send(worker, request)
-            finished = _follow(reader, memory, outcome, begin + timeout, on_epoch)
+
+            def begin_loading(told: dict[str, Any]) -> None:
+                if on_imported is not None:
+                    on_imported(told)
+                memory.take()
+                _let_begin(worker)
+
+            hear = {"imported": begin_loading, "epoch": on_epoch}
+            finished = _follow(reader, memory, outcome, begin + timeout, hear)
             if not finished:
                 worker.kill()
             worker.wait()
         finally:
             memory.stop()
             worker.kill()
+            _let_begin(worker)  # closes the pipe
             worker.wait()
             os.close(reader)
         errors.seek(0, os.SEEK_END)
@@ -101,9 +117,18 @@ def run(
 def _send(worker: subprocess.Popen[bytes], request: Request) -> None:
     assert worker.stdin is not None
     try:
-        with worker.stdin as pipe:
-            pipe.write(request.to_json().encode() + b"\n")
+        worker.stdin.write(request.to_json().encode() + b"\n")
+        worker.stdin.flush()
     except BrokenPipeError:  # it ended at once; its exit status says so
+        pass
+
+
+def _let_begin(worker: subprocess.Popen[bytes]) -> None:
+    """The end of its input is what it waits for."""
+    assert worker.stdin is not None
+    try:
+        worker.stdin.close()
+    except BrokenPipeError:
         pass
 
 
@@ -112,11 +137,18 @@ def _follow(
     memory: TreeMemory,
     outcome: Outcome,
     deadline: float,
-    on_epoch: Callable[[dict[str, Any]], None] | None,
+    hear: _Hear,
 ) -> bool:
     """Take answers until the worker closes its end; False when time was up before."""
     pending = b""
-    with selectors.DefaultSelector() as selector:
+
+    def take(part: bytes) -> None:
+        nonlocal pending
+        *lines, pending = (pending + part).split(b"\n")
+        for line in lines:
+            _note(json.loads(line), memory, outcome, hear)
+
+    with selectors.DefaultSelector() as selector, _heard_when_interrupted(reader, take):
         selector.register(reader, selectors.EVENT_READ)
         while True:
             left = deadline - time.monotonic()
@@ -127,21 +159,31 @@ def _follow(
             if not part:
                 outcome.peak = memory.take()
                 return True
-            *lines, pending = (pending + part).split(b"\n")
-            for line in lines:
-                _note(json.loads(line), memory, outcome, on_epoch)
+            take(part)
+
+
+@contextmanager
+def _heard_when_interrupted(reader: int, take: Callable[[bytes], None]) -> Iterator[None]:
+    """At Ctrl-C, take what had been answered by then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        os.set_blocking(reader, False)
+        with suppress(BlockingIOError):
+            take(os.read(reader, 1 << 20))
+        raise
 
 
 def _note(
     answer: dict[str, Any],
     memory: TreeMemory,
     outcome: Outcome,
-    on_epoch: Callable[[dict[str, Any]], None] | None,
+    hear: _Hear,
 ) -> None:
     event = answer.pop("event")
+    told = hear.get(event)
     if event == "imported":
         outcome.imported = answer
-        memory.take()
     elif event == "epoch":
         peak = memory.take()
         answer |= {
@@ -152,13 +194,13 @@ def _note(
             "memory_samples": peak.samples,
         }
         outcome.epochs.append(answer)
-        if on_epoch is not None:
-            on_epoch(answer)
     elif event == "failed":
         outcome.status = "oom" if answer["oom"] else "failed"
         outcome.error = answer["error"]
     elif event == "done":
         outcome.status = "ok"
+    if told is not None:
+        told(answer)
 
 
 def _judge_end(outcome: Outcome, returncode: int, said: str, kernel_killed: bool) -> None:

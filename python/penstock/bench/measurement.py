@@ -29,6 +29,7 @@ class Measurement:
     timeout: float = 3_600.0
     expected_rows: int | None = None
     expected_joinid_sum: int | None = None
+    expected_nonzeros: int | None = None
     labels: Mapping[str, Any] = field(default_factory=dict)  # more columns of the rows
     place: str = ""  # where the cells lie, when that is what is compared
 
@@ -42,21 +43,33 @@ class Measurement:
         if work.memory_budget is not None and self.method.loader == "penstock":
             parts.append(str(work.memory_budget))
         label = " ".join(parts)
-        if work.threads is not None and self.method.loader == "penstock":
+        if work.threads is not None and self.method.threads:
             label += f", {work.threads} threads" if work.threads != 1 else ", 1 thread"
         return f"{label}, {self.place}" if self.place else label
 
 
 def measure(
-    measurement: Measurement, on_row: Callable[[dict[str, Any]], None] | None = None
+    measurement: Measurement,
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+    gate: Callable[[], object] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run it; one row an epoch, and one for an epoch that failed."""
+    """Run it; one row an epoch, and one for an epoch that failed, each complete when `on_row` has it.
+
+    With `gate` loading begins when it has returned; it is called when the loader is imported.
+    """
     request = measurement.request
     resident = page_cache.prepare(measurement.cache, request.work.source)
-    start = _now()
     load = os.getloadavg()[0]
-    begins = [start]
+    begins = [_now()]
     rows: list[dict[str, Any]] = []
+
+    def imported(told: dict[str, Any]) -> None:
+        for name in ("import_seconds", "imports_rss"):
+            common[name] = told[name]
+        common["versions"] = json.dumps(told["versions"])
+        if gate is not None:
+            gate()
+        begins[0] = _now()
 
     def note(answer: dict[str, Any]) -> None:
         begins.append(_now())
@@ -66,13 +79,14 @@ def measure(
         if on_row is not None:
             on_row(row)
 
-    common = _common(measurement) | {"cache_resident": resident, "load_average": load}
-    outcome = measured_process.run(request, measurement.python, measurement.timeout, note)
-    imported = {
-        "import_seconds": outcome.imported.get("import_seconds"),
-        "imports_rss": outcome.imported.get("imports_rss"),
-        "versions": json.dumps(outcome.imported.get("versions", {})),
+    common = _common(measurement) | {
+        "cache_resident": resident,
+        "load_average": load,
+        "import_seconds": None,
+        "imports_rss": None,
+        "versions": "{}",
     }
+    outcome = measured_process.run(request, measurement.python, measurement.timeout, note, imported)
     if outcome.status != "ok":
         row = {
             **common,
@@ -91,8 +105,6 @@ def measure(
         rows.append(row)
         if on_row is not None:
             on_row(row)
-    for row in rows:
-        row |= imported
     return rows
 
 
@@ -155,7 +167,7 @@ def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any
 
 
 def wrong_result(measurement: Measurement, answer: Mapping[str, Any]) -> str | None:
-    """Why a whole epoch cannot have brought each cell once; None where nothing speaks against."""
+    """Why a whole epoch cannot have brought each cell once with its counts; None where nothing says so."""
     if not answer["whole_epoch"]:
         return None
     rows, expected = answer["total_n_rows"], measurement.expected_rows
@@ -164,4 +176,7 @@ def wrong_result(measurement: Measurement, answer: Mapping[str, Any]) -> str | N
     found, wanted = answer["joinid_sum"], measurement.expected_joinid_sum
     if None not in (found, wanted) and found != wanted:
         return f"the sum of the joinids that came is {found}, not {wanted}: not each cell once"
+    counts, stored = answer["n_nonzeros"], measurement.expected_nonzeros
+    if None not in (counts, stored) and counts != stored:
+        return f"{counts:,} counts came, not the {stored:,} of these cells and genes"
     return None

@@ -24,26 +24,27 @@ class Method:
     peer: str | None = None  # the package that must be installed, where it is not Penstock
     what: str = ""
     filters: bool = False  # whether it selects cells itself
+    threads: bool = False  # whether it can be told how many threads to use
 
 
 _ALL = (
-    Method("penstock", "penstock", "scatter", filters=True, what="Penstock's own shuffle"),
-    Method("penstock:chunks", "penstock", "chunks", blocks=True, filters=True,
+    Method("penstock", "penstock", "scatter", filters=True, threads=True, what="Penstock's own shuffle"),
+    Method("penstock:chunks", "penstock", "chunks", blocks=True, filters=True, threads=True,
            what="the Census loaders' shuffle of chunks, by Penstock"),
-    Method("penstock:global", "penstock", "global", filters=True, what="a uniform shuffle"),
-    Method("penstock:pack", "penstock", "pack", "pack", filters=True, what="from a pack"),
-    Method("penstock:pack-global", "penstock", "pack-global", "pack", filters=True,
+    Method("penstock:global", "penstock", "global", filters=True, threads=True, what="a uniform shuffle"),
+    Method("penstock:pack", "penstock", "pack", "pack", filters=True, threads=True, what="from a pack"),
+    Method("penstock:pack-global", "penstock", "pack-global", "pack", filters=True, threads=True,
            what="a uniform shuffle of a pack"),
-    Method("penstock:device", "penstock", "device", filters=True, what="batches made on the GPU"),
-    Method("tiledbsoma_ml", "tiledbsoma_ml", "", blocks=True, filters=True, peer="tiledbsoma_ml",
+    Method("penstock:device", "penstock", "device", filters=True, threads=True, what="batches made on the GPU"),
+    Method("tiledbsoma_ml", "tiledbsoma_ml", "", blocks=True, filters=True, threads=True, peer="tiledbsoma_ml",
            what="ExperimentDataset"),
-    Method("cellxgene_census", "census", "", blocks=True, filters=True, peer="cellxgene_census",
+    Method("cellxgene_census", "census", "", blocks=True, filters=True, threads=True, peer="cellxgene_census",
            what="ExperimentDataPipe, to version 1.16"),
-    Method("np.array", "census_blocks", "np.array", blocks=True, filters=True, peer="tiledbsoma",
+    Method("np.array", "census_blocks", "np.array", blocks=True, filters=True, threads=True, peer="tiledbsoma",
            what="blocks of chunks read by tiledbsoma, made dense at once"),
-    Method("scipy.csr", "census_blocks", "scipy.csr", blocks=True, filters=True,
+    Method("scipy.csr", "census_blocks", "scipy.csr", blocks=True, filters=True, threads=True,
            peer="tiledbsoma", what="the same by way of CSR"),
-    Method("annbatch", "annbatch", "", "annbatch", blocks=True, peer="annbatch",
+    Method("annbatch", "annbatch", "", "annbatch", blocks=True, peer="annbatch", threads=True,
            what="on its own pre-shuffled collection"),
     Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
            what="on AnnData in h5ad"),

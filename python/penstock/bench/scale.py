@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgument, PenstockError
+from ..synthetic.counts import MAX_GENES, MIN_GENES
 from . import decode_bound, sweep
 from .measurement import Measurement, with_labels
 from .methods import METHODS
 from .peers import cache_folder
 from .target import local_path, make_target
+from .worker.reach import is_remote
 from .worker.request import Request, Work
 
 AXES = ("cells", "genes", "density", "fragments", "threads", "processes")
@@ -48,6 +51,15 @@ class Point:
         if axis == "density":
             return replace(self, density=float(value))
         return replace(self, **{axis: int(value)})
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A point that could not be measured."""
+
+    axis: str
+    point: Point
+    error: str
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,10 @@ class Cost:
 
     @property
     def bound(self) -> tuple[str, float]:
-        """What is nearest on a local disk with a warm cache: zstd alone, or memory bandwidth."""
+        """What is nearest on a local disk with a warm cache: zstd alone, or memory bandwidth.
+
+        A network is no candidate, since none was in the way of what was measured.
+        """
         bounds = {"memory bandwidth": self.memory}
         if self.decode is not None:
             bounds["decompression"] = self.decode
@@ -143,88 +158,113 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
     path = cache_folder() / "scale" / name
     if not path.exists():
         say(f"making {json.dumps(made_of)}")
-        try:
-            make_experiment(
-                path,
-                n_cells=point.cells,
-                n_genes=point.genes,
-                mean_genes_per_cell=point.density,
-                n_fragments=point.fragments,
-            )
-        except ValueError as error:
-            raise InvalidArgument(f"such an experiment cannot be made: {error}") from None
+        make_experiment(
+            path,
+            n_cells=point.cells,
+            n_genes=point.genes,
+            mean_genes_per_cell=point.density,
+            n_fragments=point.fragments,
+        )
     return path
 
 
-def planned(
-    axes: Mapping[str, Sequence[float]], base: Point, *, batch_size: int, memory_budget: str,
-    say: Callable[[str], object], given: str | None = None,
-) -> Iterator[tuple[str, Point, Measurement]]:  # fmt: skip
-    """One measurement a point; the point that is on every axis comes once for each.
-
-    Of a `given` experiment only threads and processes can grow.
+def points(
+    axes: Mapping[str, Sequence[float]], base: Point, given: str | None = None
+) -> list[tuple[str, Point]]:
+    """(axis, point) for every value; the point that is on every axis comes once for each.
 
     Raises
     ------
     InvalidArgument
-        Another axis for a given experiment; more than a fifth of the genes in a cell.
+        Another axis than threads and processes for a `given` experiment, or one that is not a local
+        folder; an experiment that cannot be made.
     """
-    if given is not None:
-        given = local_path(given)
-    for axis in axes:
+    if given is not None and is_remote(given):
+        raise InvalidArgument(f"--on must be an experiment in a local folder, got {given}")
+    found = []
+    for axis, values in axes.items():
         if given is not None and axis not in _RUNNING:
             raise InvalidArgument(
                 f"--on has cells of its own: axes {', '.join(_RUNNING)}, not {axis}"
             )
-    for axis, values in axes.items():
         for value in values:
             point = base.along(axis, value)
-            if given is None and point.density > point.genes / 5:
-                raise InvalidArgument(
-                    f"at most a fifth of the genes are made in a cell on average: {point.density:,} "
-                    f"of {point.genes:,}, along {axis}"
-                )
-            path = experiment(point, lambda text: say(text)) if given is None else Path(given)
-            target = make_target(str(path), say=lambda text: None)
-            work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,
-                        threads=point.threads)  # fmt: skip
-            yield (
-                axis,
-                point,
-                Measurement(
-                    METHODS["penstock"],
-                    Request("penstock", "scatter", work),
-                    expected_rows=target.n_obs,
-                    expected_joinid_sum=target.joinid_sum,
-                    labels={**target.labels, "n_vars": None if given else point.genes},
-                ),
-            )
+            if given is None:
+                _check_made(axis, point)
+            found.append((axis, point))
+    return found
+
+
+def _check_made(axis: str, point: Point) -> None:
+    """Whether there can be such an experiment, in the words of the command line."""
+
+    def said(name: str) -> str:
+        value = f"{getattr(point, name):,g}"
+        return f"{name} {value} of the axis" if name == axis else f"--{name} {value}"
+
+    if not MIN_GENES <= point.genes <= MAX_GENES:
+        raise InvalidArgument(f"there are from {MIN_GENES} to {MAX_GENES:,} genes: {said('genes')}")
+    if point.density > point.genes / 5:
+        raise InvalidArgument(
+            f"at most a fifth of the genes are made in a cell on average: {said('density')}, "
+            f"{said('genes')}"
+        )
+    if point.fragments > point.cells:
+        raise InvalidArgument(
+            f"there are at most as many fragments as cells: {said('fragments')}, {said('cells')}"
+        )
+
+
+def measurement(
+    point: Point, *, batch_size: int, memory_budget: str, say: Callable[[str], object],
+    given: str | None = None,
+) -> Measurement:  # fmt: skip
+    """Of the point's experiment, which is made where it is missing, or of a `given` one."""
+    path = experiment(point, say) if given is None else Path(local_path(given))
+    target = make_target(str(path), say=lambda text: None)
+    work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,
+                threads=point.threads)  # fmt: skip
+    return Measurement(
+        METHODS["penstock"],
+        Request("penstock", "scatter", work),
+        expected_rows=target.n_obs,
+        expected_joinid_sum=target.joinid_sum,
+        expected_nonzeros=target.nonzeros,
+        labels={**target.labels, "n_vars": None if given else point.genes},
+    )
 
 
 def in_processes(
     each: Measurement, n: int, results: str | Path | None, command: str,
     say: Callable[[str], object],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The measurement by n processes at the same time, each all of the cells; n rows."""
+    """The measurement by n processes at the same time, each all of the cells; n rows.
+
+    They begin to load when all have imported, or failed to.
+    """
+    barrier = threading.Barrier(n)
+
+    def gate() -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            barrier.wait(each.timeout)
+
+    def one(i: int) -> list[dict[str, Any]]:
+        mine = with_labels(each, process=str(i), processes=str(n))
+        try:
+            return sweep.run([mine], results, command, say, gate=gate)
+        finally:
+            barrier.abort()
+
     with ThreadPoolExecutor(n) as pool:
-        runs = [
-            pool.submit(
-                sweep.run,
-                [with_labels(each, process=str(i), processes=str(n))],
-                results,
-                command,
-                say,
-            )
-            for i in range(n)
-        ]
+        runs = [pool.submit(one, i) for i in range(n)]
         return [row for each in runs for row in each.result()]
 
 
-def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost:
-    """Of a point's rows, which must be good; processes that ran together share a round."""
+def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost | Failed:
+    """Of a point's rows; processes that ran together share a round."""
     good = [row for row in rows if row["status"] == "ok"]
     if not good:
-        raise InvalidArgument(f"{point} could not be measured: {rows[-1]['error']}")
+        return Failed(axis, point, f"{rows[-1]['status']}: {rows[-1]['error']}")
     cells = good[0]["total_n_rows"]
     together: dict[Any, list[float]] = {}
     for row in good:
@@ -285,12 +325,18 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def table(costs: Sequence[Cost]) -> str:
+def table(found: Sequence[Cost | Failed]) -> str:
     """In Markdown, one line a point, and below how each axis grows."""
+    costs = [each for each in found if isinstance(each, Cost)]
     head = ("axis", "value", "µs a cell", "ns a non-zero", "first batch s", "peak USS MiB",
             "slowest process over fastest", "bound by", "share of it", *(f"at {n} Gbit/s, cells/s" for n in _NETWORKS))  # fmt: skip
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    for each in costs:
+    for each in found:
+        if isinstance(each, Failed):
+            value = f"{getattr(each.point, each.axis):,g}"
+            error = each.error.replace("|", "/")
+            lines.append(f"| {each.axis} | {value} | {error} |{' |' * (len(head) - 3)}")
+            continue
         name, bound = each.bound
         cells = [
             each.axis,

@@ -20,6 +20,9 @@ from .worker.request import Request, Work
 #: `alb`'s chunks and blocks where none are asked for: 2,000 chunks of 64 cells.
 DEFAULT_BLOCKS = (BlockSpec(2000, 64),)
 
+#: Share of a source's pages that may be in memory and the cache be called cold.
+_NEARLY_NONE = 0.05
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -53,6 +56,8 @@ def measurements(
         work = replace(settings.work, source=source, **sources.selection(method))
         if method.loader != "penstock":
             work = replace(work, memory_budget=None)
+        if not method.threads:
+            work = replace(work, threads=None)
         for block in blocks if method.blocks else (None,):
             mine = work
             if block is not None:
@@ -68,6 +73,7 @@ def measurements(
                 settings.timeout,
                 target.n_obs,
                 target.joinid_sum,
+                None if work.genes_path or target.n_vars else target.nonzeros,
                 {**target.labels, "n_vars": target.n_vars, "obs_filter": target.obs_filter,
                  **settings.labels},
             )  # fmt: skip
@@ -79,24 +85,58 @@ def run(
     command: str,
     say: Callable[[str], object],
     on_row: Callable[[Measurement, dict[str, Any]], object] | None = None,
+    gate: Callable[[], object] | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure one after the other; rows are in the file as soon as a process has ended."""
+    """Measure one after the other; rows are in the file as soon as a process has ended.
+
+    Of a measurement that is interrupted those of its finished epochs are kept. All of them load the
+    same cells and genes: one whose whole epoch brings another number of counts than those before it is
+    wrong. For `gate` see `measure`.
+    """
     if results is not None:
         check_writable(results)
     begin = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     rows: list[dict[str, Any]] = []
+    agreement = _Agreement()
     for each in planned:
         labelled = with_labels(each, alb_start_dt=begin, command=command)
-        mine = measure(labelled)
-        for row in mine:
-            if on_row is not None:
-                on_row(each, row)
-        if results is not None:
-            append(results, mine)
+        mine: list[dict[str, Any]] = []
+        try:
+            measure(labelled, mine.append, gate)
+        finally:
+            for row in mine:
+                agreement.check(each.label, row)
+                if on_row is not None:
+                    on_row(each, row)
+            if results is not None and mine:
+                append(results, mine)
         for row in mine:
             say(f"{each.label:32} {line(row)}")
         rows += mine
     return rows
+
+
+class _Agreement:
+    """What the first whole epoch of a run brought, the others bring, too."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[int, str]] = {}  # by column, and whose it is
+
+    def check(self, label: str, row: dict[str, Any]) -> None:
+        """Make a row `wrong` that says otherwise."""
+        if row["status"] != "ok" or not row["whole_epoch"]:
+            return
+        for column, what in (("n_cols", "genes"), ("n_nonzeros", "counts")):
+            mine = row[column]
+            if mine is None:
+                continue
+            first, whose = self._first.setdefault(column, (mine, label))
+            if mine != first:
+                row["status"] = "wrong"
+                row["error"] = (
+                    f"{mine:,} {what} came, but {first:,} by {whose}: one of them is wrong"
+                )
+                return
 
 
 def require_some(rows: Sequence[Mapping[str, Any]], results: str | Path | None) -> None:
@@ -124,11 +164,24 @@ def line(row: Mapping[str, Any]) -> str:
     part = "" if row["whole_epoch"] else f" (the first {row['total_n_rows']:,} cells)"
     wrong = f"; WRONG: {row['error']}" if row["status"] == "wrong" else ""
     copied = f", copies {row['copy_seconds']:.2f} s" if row["device"] else ""
+    cache = _cache(row)
     read = "-" if row["bytes_read"] is None else f"{row['bytes_read'] / 1e6:,.0f}"
     collected = f", gc {row['gc']:.2f} s" if row["gc_freq"] else ""
     return (
         f"{'-' if speed is None else f'{speed:,.0f}'} cells/s{part}, first batch "
         f"{row['first_batch_seconds']:.2f} s, epoch {row['epoch_seconds']:.2f} s{collected}{copied}, "
         f"USS {row['max_mem'] / 2**20:,.0f} MiB, RSS {row['peak_rss'] / 2**20:,.0f} MiB, "
-        f"CPU {row['cpu_seconds']:.1f} s, read {read} MB{wrong}"
+        f"CPU {row['cpu_seconds']:.1f} s, read {read} MB{cache}{wrong}"
     )
+
+
+def _cache(row: Mapping[str, Any]) -> str:
+    """What to say of a page cache that was not brought into the state that was asked for."""
+    resident = row["cache_resident"]
+    if resident is None:
+        return "; WHETHER THE CACHE WAS COLD IS NOT KNOWN" if row["cache"] == "cold" else ""
+    if row["cache"] == "cold" and resident > _NEARLY_NONE:
+        return f"; THE CACHE STAYED WARM: {resident:.0%} of the source"
+    if row["cache"] == "warm" and resident < 1 - _NEARLY_NONE:
+        return f"; THE CACHE IS NOT WARM: {resident:.0%} of the source"
+    return ""

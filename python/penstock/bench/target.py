@@ -12,8 +12,8 @@ from urllib.request import url2pathname
 import numpy as np
 import numpy.typing as npt
 
-from ..census import find_release
-from ..errors import InvalidArgument, IoError, NotFound
+from ..census import CensusRelease, find_release
+from ..errors import InvalidArgument, IoError, NotFound, PenstockError
 from .dataset_slice import DatasetSlice, value_filter
 from .worker.reach import is_remote, storage_options, tiledb_config
 
@@ -36,6 +36,7 @@ class Target:
     region: str | None = None
     n_obs: int | None = None
     joinid_sum: int | None = None
+    nonzeros: int | None = None  # of the selected cells with all genes
     labels: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -76,7 +77,7 @@ def make_target(
         Both or neither is given; a collection for an experiment that is of no Census; no cell or no
         dataset is selected.
     """
-    labels: dict[str, Any] = {"census_version": census, "census_uri": census_uri}
+    version = None
     if (uri is None) == (census is None and census_uri is None):
         raise InvalidArgument("give the address of an experiment, or --census, one of them")
     if uri is None:
@@ -84,13 +85,15 @@ def make_target(
             assert census is not None
             release = find_release(census, directory)
             census_uri, region = release.uri, region or release.region
-        uri = f"{census_uri.rstrip('/')}/census_data/{organism}"
+            version = release.version
+        uri = CensusRelease("", census_uri).experiment(organism.strip().lower().replace(" ", "_"))
     elif collection_id is not None:
         raise InvalidArgument(
             f"collection {collection_id} is looked up in a Census: give --census or --census-uri "
             "in place of an experiment's address"
         )
     uri = local_path(uri)
+    labels: dict[str, Any] = {"census_version": version, "census_uri": census_uri}
     if datasets is not None or collection_id is not None:
         datasets = datasets or DatasetSlice()
         if census_uri is not None:
@@ -110,7 +113,10 @@ def make_target(
     labels["collection_id"] = collection_id
     n_obs, total = _cells(uri, obs_filter, region)
     labels |= {"total_rows": n_obs, "uri": uri}
-    return Target(uri, measurement, layer, obs_filter, n_vars, region, n_obs, total, labels)
+    nonzeros = _nonzeros(uri, measurement, layer, obs_filter)
+    return Target(
+        uri, measurement, layer, obs_filter, n_vars, region, n_obs, total, nonzeros, labels
+    )
 
 
 def local_path(uri: str) -> str:
@@ -124,6 +130,30 @@ def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, i
     if len(joinids) == 0:
         raise InvalidArgument(f"no cell is selected by {obs_filter!r}, in {uri}")
     return len(joinids), int(joinids.astype(np.int64).sum())
+
+
+def _nonzeros(uri: str, measurement: str, layer: str, obs_filter: str | None) -> int | None:
+    """Counts of the selected cells, by the column ``nnz`` of obs.
+
+    None where that is not X's: obs has none, its sum is not what is stored. Elsewhere than here nothing
+    more is read.
+    """
+    import penstock
+
+    if is_remote(uri):
+        return None
+    try:
+        opened = penstock.open(uri)
+        if "nnz" not in [column.name for column in opened.obs.schema]:
+            return None
+        every = int(opened.obs.to_pandas(columns=["nnz"])["nnz"].sum())
+        if every != opened.x(measurement, layer).stored_cells():
+            return None
+        if obs_filter is None:
+            return every
+        return int(opened.obs.to_pandas(value_filter=obs_filter, columns=["nnz"])["nnz"].sum())
+    except (PenstockError, ValueError, TypeError):  # of a layer that is not there, a `nnz` of texts
+        return None
 
 
 def label_codes(target: Target, column: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -17,13 +18,8 @@ class DeviceCopy:
 
             self._torch = torch
             self._device = torch.device(device)
-            if self._device.type == "cuda":
-                if not torch.cuda.is_available():
-                    raise RuntimeError(
-                        f"batches cannot be copied to {device!r}, since torch finds no CUDA GPU here: "
-                        "leave the device out, or name another, such as 'cpu'"
-                    )
-                torch.cuda.synchronize()  # so that the first copy is one
+            self._wait = _waiting(torch, self._device)
+            self._wait()  # so that the first copy is one
 
     def __call__(self, x: Any) -> Any:
         """X on the device, the copy finished."""
@@ -33,8 +29,7 @@ class DeviceCopy:
         if not isinstance(x, self._torch.Tensor):
             x = self._tensor(x)
         x = x.to(self._device)
-        if self._device.type == "cuda":
-            self._torch.cuda.synchronize(self._device)
+        self._wait()
         self.seconds += time.perf_counter() - begin
         return x
 
@@ -43,3 +38,32 @@ class DeviceCopy:
             indptr, indices, data = map(self._torch.from_numpy, (x.indptr, x.indices, x.data))
             return self._torch.sparse_csr_tensor(indptr, indices, data, x.shape)
         return self._torch.from_numpy(x)
+
+
+def _waiting(torch: Any, device: Any) -> Callable[[], object]:
+    """What waits until all that was asked of the device is done: to ask is all that a copy may do.
+
+    Raises
+    ------
+    RuntimeError
+        torch finds no such device, or has no way to wait for it.
+    """
+    if device.type == "cpu":
+        return lambda: None
+    instead = "leave the device out, or name another, such as 'cpu'"
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise RuntimeError(
+                f"batches cannot be copied to {str(device)!r}, since torch finds no CUDA GPU here: {instead}"
+            )
+        return lambda: torch.cuda.synchronize(device)
+    if not hasattr(torch, "accelerator"):
+        raise RuntimeError(
+            f"copies to {str(device)!r} cannot be timed by torch {torch.__version__}, but from 2.6 on: {instead}"
+        )
+    here = torch.accelerator.current_accelerator()
+    if here is None or here.type != device.type or not torch.accelerator.is_available():
+        raise RuntimeError(
+            f"batches cannot be copied to {str(device)!r}, since torch finds no such device here: {instead}"
+        )
+    return lambda: torch.accelerator.synchronize(device)

@@ -1,4 +1,7 @@
-"""The worker's own program: a request on standard input, answers on a file descriptor."""
+"""The worker's own program: a request on standard input, answers on a file descriptor.
+
+What comes on standard input after the request lets the imported loader begin.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def main() -> None:
 
     status = 0
     try:
-        measure(request, answer)
+        measure(request, answer, sys.stdin.readline)
         answer({"event": "done"})
     except BaseException as error:
         status = 1

@@ -20,8 +20,8 @@ from .versions import versions
 Answer = Callable[[dict[str, Any]], None]
 
 
-def measure(request: Request, answer: Answer) -> None:
-    """Answer with one ``imported`` and then one ``epoch`` for each."""
+def measure(request: Request, answer: Answer, wait: Callable[[], object] | None = None) -> None:
+    """Answer with one ``imported``, `wait`, and then answer with one ``epoch`` for each."""
     if request.memory_limit is not None:
         resource.setrlimit(resource.RLIMIT_AS, (request.memory_limit, request.memory_limit))
     clock = time.perf_counter
@@ -37,6 +37,8 @@ def measure(request: Request, answer: Answer) -> None:
             "versions": versions(),
         }
     )
+    if wait is not None:
+        wait()
     begin = clock()
     before = _Counters()
     opened: Opened = loader.open(request.variant, request.work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
@@ -40,17 +41,45 @@ def _status(field: str) -> int:
 
 
 def bytes_read() -> tuple[int, int]:
-    """Bytes that read calls returned (``rchar``), and that came from the disk (``read_bytes``)."""
-    try:
-        lines = Path("/proc/self/io").read_text().splitlines()
-    except OSError:
-        return 0, 0
-    counts = {name: int(value) for name, value in (line.split(": ") for line in lines)}
-    return counts.get("rchar", 0), counts.get("read_bytes", 0)
+    """Bytes that read calls returned (``rchar``), and that came from the disk (``read_bytes``).
+
+    Of this process and all below it; of those that have ended where their parent has waited for them.
+    """
+    total = from_disk = 0
+    for process in ("self", *_below("self")):
+        try:
+            lines = Path(f"/proc/{process}/io").read_text().splitlines()
+        except OSError:
+            continue
+        counts = {name: int(value) for name, value in (line.split(": ") for line in lines)}
+        total += counts.get("rchar", 0)
+        from_disk += counts.get("read_bytes", 0)
+    return total, from_disk
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """Seconds in user and in system mode of this process and of children that have ended."""
+    """Seconds in user and in system mode, of the same processes."""
     mine = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return mine.ru_utime + ended.ru_utime, mine.ru_stime + ended.ru_stime
+    user, system = mine.ru_utime + ended.ru_utime, mine.ru_stime + ended.ru_stime
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    for process in _below("self"):
+        try:
+            text = Path(f"/proc/{process}/stat").read_text()
+        except OSError:
+            continue
+        # utime, stime, cutime, cstime: the 14th field and on; the second may have spaces in it.
+        times = [int(field) * tick for field in text.rpartition(")")[2].split()[11:15]]
+        user, system = user + times[0] + times[2], system + times[1] + times[3]
+    return user, system
+
+
+def _below(process: str) -> list[str]:
+    """Processes that this one started and that are there, and those that they did."""
+    found: list[str] = []
+    try:
+        for children in list(Path(f"/proc/{process}/task").glob("*/children")):
+            found += children.read_text().split()
+    except OSError:  # it has ended since
+        pass
+    return found + [each for child in found for each in _below(child)]

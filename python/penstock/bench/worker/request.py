@@ -26,6 +26,7 @@ class Work:
     chunks_per_block: int | None = None
     memory_budget: str | None = None  # of penstock
     threads: int | None = None
+    device: str | None = None  # where batches are to come, which penstock:device can make there
     py_buffer_size: int | None = None  # of tiledbsoma
     soma_buffer_size: int | None = None
     region: str | None = None  # of S3

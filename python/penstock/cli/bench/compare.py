@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
 from . import shared_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_options(
                        help="also for the peers; their own defaults without")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N", help="(0: all)")
-    group.add_argument("--max-seconds", type=float, metavar="N",
+    group.add_argument("--max-seconds", type=shared_options.seconds, metavar="N",
                        help="end an epoch after the batch at which so much time has passed")  # fmt: skip
     group.add_argument("--dense", action="store_true", help="dense batches; CSR without")
     group.add_argument("--genes", type=Path, metavar="FILE",
@@ -50,7 +51,9 @@ def add_options(
     group.add_argument("--torch", action="store_true", help="penstock gives tensors, too")
     group.add_argument("--memory-budget", default="", metavar="SIZES",
                        help="of penstock; several, parted by commas, are measured (2GiB)")  # fmt: skip
-    group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="of methods that can be told (all cores)"
+    )
     group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N", help="(0: never)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
     if report:
@@ -104,6 +107,8 @@ def check(parsed: argparse.Namespace) -> None:
     checked_int("-n", parsed.max_batches, least=0)
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1)
+    if parsed.genes is not None and parsed.n_vars is not None:
+        raise InvalidArgument("--genes and -v both say which genes: give one of them")
 
 
 def measure(

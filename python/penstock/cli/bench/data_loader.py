@@ -41,7 +41,8 @@ def add_arguments(commands: Any) -> None:
     shared_options.add_buffer_sizes(group)
     group.add_argument("--sparse", action="store_true", help="CSR batches; dense without")
     group.add_argument("--memory-budget", metavar="SIZE", help="of penstock (2GiB)")
-    group.add_argument("--threads", type=int, metavar="N", help="of penstock (all cores)")
+    group.add_argument("--threads", type=int, metavar="N",
+                       help="of methods that can be told (all cores)")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
     shared_options.add_measuring(parser)
     parser.set_defaults(run=run)
@@ -82,6 +83,7 @@ def run(parsed: argparse.Namespace) -> None:
         seed=parsed.seed,
         memory_budget=parsed.memory_budget,
         threads=parsed.threads,
+        device=parsed.cuda,
         py_buffer_size=python_buffer,
         soma_buffer_size=soma_buffer,
         region=target.region,

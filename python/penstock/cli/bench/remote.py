@@ -34,6 +34,7 @@ def run(parsed: argparse.Namespace) -> None:
     """Serve, measure, print."""
     from ...bench import places
     from ...bench.loopback_s3 import served
+    from ...bench.sweep import require_some
 
     say = shared_options.say(parsed)
     compare.check(parsed)
@@ -47,7 +48,9 @@ def run(parsed: argparse.Namespace) -> None:
             f"got {parsed.bandwidth:g}"
         )
     planned = compare.contestants(parsed, say)
-    folder = places.folder_of(planned[0].request.work.source if planned else parsed.uri)
+    if not planned:
+        require_some([], None)
+    folder = places.folder_of(planned[0].request.work.source)
     limit = f", {parsed.bandwidth:,g} Mbit/s" if parsed.bandwidth else ""
     place = f"S3 at {parsed.latency:g} ms{limit}"
     bandwidth = parsed.bandwidth * 1e6 / 8 or None

@@ -69,23 +69,32 @@ def run(parsed: argparse.Namespace) -> None:
     base = scale.Point(parsed.cells, parsed.genes, parsed.density, parsed.fragments, parsed.threads)
     say = shared_options.say(parsed)
     labels = shared_options.labels(parsed)
-    costs = []
-    for axis, point, measurement in scale.planned(
-        axes,
-        base,
-        given=parsed.on,
-        batch_size=parsed.batch_size,
-        memory_budget=parsed.memory_budget,
-        say=say,
-    ):
+    found: list[scale.Cost | scale.Failed] = []
+    for axis, point in scale.points(axes, base, parsed.on):
+        try:
+            measurement = scale.measurement(
+                point,
+                given=parsed.on,
+                batch_size=parsed.batch_size,
+                memory_budget=parsed.memory_budget,
+                say=say,
+            )
+        except OSError as error:  # such as a disk that is full
+            if parsed.on is not None:
+                raise
+            found.append(scale.Failed(axis, point, f"could not be made: {error}"))
+            continue
         rows = []
         for number in range(parsed.rounds):
             labelled = with_labels(measurement, round=number, **labels)
             rows += scale.in_processes(
                 labelled, point.processes, parsed.results, shared_options.command_line(), say
             )
-        costs.append(scale.cost(axis, point, Path(measurement.request.work.source), rows))
+        found.append(scale.cost(axis, point, Path(measurement.request.work.source), rows))
     print()
-    print(scale.table(costs), end="")
+    print(scale.table(found), end="")
     if parsed.forget:
         scale.forget()
+    errors = [each.error for each in found if isinstance(each, scale.Failed)]
+    if len(errors) == len(found):
+        raise InvalidArgument(f"no point could be measured; of the first: {errors[0]}")

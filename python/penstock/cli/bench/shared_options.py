@@ -64,12 +64,12 @@ def target(parsed: argparse.Namespace) -> Target:
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """A time that a wait may take."""
-    seconds = float(text)
-    if not 0 < seconds <= 1e8:
+    number = float(text)
+    if not 0 < number <= 1e8:
         raise argparse.ArgumentTypeError(f"must be above 0 and at most 1e8, got {text}")
-    return seconds
+    return number
 
 
 def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None:
@@ -78,7 +78,7 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
     group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
                        help="page cache of the source: filled before each measurement, emptied, or "
                        "left alone (warm)")  # fmt: skip
-    group.add_argument("--timeout", type=_seconds, default=3600.0, metavar="SECONDS",
+    group.add_argument("--timeout", type=seconds, default=3600.0, metavar="SECONDS",
                        help="of one measurement (3600)")  # fmt: skip
     group.add_argument("--memory-limit", metavar="SIZE", help="of one measurement's address space")
     group.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",

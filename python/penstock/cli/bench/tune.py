@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ...arguments import checked_int, parse_memory_size
+from ...errors import InvalidArgument
 from . import shared_options
 
 
@@ -24,7 +25,7 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
                        help="(256MiB,1GiB,2GiB)")  # fmt: skip
     group.add_argument("--threads", metavar="NUMBERS", help="(half of the cores, and all)")
-    group.add_argument("--max-seconds", type=float, default=5.0, metavar="N",
+    group.add_argument("--max-seconds", type=shared_options.seconds, default=5.0, metavar="N",
                        help="of each measurement (5)")  # fmt: skip
     group.add_argument("--label", metavar="COLUMN", help="also mix this column of obs well")
     group.add_argument("--share", type=float, default=0.98, metavar="N",
@@ -38,6 +39,8 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.tune import advice, sweep
 
     checked_int("-B", parsed.batch_size, least=1)
+    if not 0 < parsed.share <= 1:
+        raise InvalidArgument(f"--share must be above 0 and at most 1, got {parsed.share:g}")
     budgets = [text.strip() for text in parsed.budgets.split(",")]
     for budget in budgets:
         parse_memory_size("--budgets", budget)

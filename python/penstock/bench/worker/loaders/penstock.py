@@ -51,7 +51,8 @@ def open(variant: str, work: Work) -> Opened:
         if work.chunks_per_block is not None:
             settings["chunks_per_block"] = work.chunks_per_block
     if variant == "device":
-        settings |= {"device": "cuda", "format": "torch"}
+        on_gpu = work.device is not None and work.device.startswith("cuda")
+        settings |= {"device": work.device if on_gpu else "cuda", "format": "torch"}
     elif work.torch:
         settings["format"] = "torch"
     dataset = penstock.Dataset(

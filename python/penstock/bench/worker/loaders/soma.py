@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..reach import tiledb_config
+from ..reach import is_remote, tiledb_config
 from ..request import Work
 
 
 def open_experiment(work: Work) -> Any:
-    """A tiledbsoma Experiment with the buffer sizes and region of `work`."""
+    """A tiledbsoma Experiment with the buffer sizes, threads and region of `work`.
+
+    Threads that wait for a network are not among those: a loader of two threads has as many requests
+    under way as ever.
+    """
     import tiledbsoma
 
     config = tiledb_config(work.source, work.region, work.endpoint)
@@ -19,6 +23,11 @@ def open_experiment(work: Work) -> Any:
         config["py.init_buffer_bytes"] = work.py_buffer_size
     if work.soma_buffer_size is not None:
         config["soma.init_buffer_bytes"] = work.soma_buffer_size
+    if work.threads is not None:
+        pools = ("sm.compute_concurrency_level", "soma.compute_concurrency_level")
+        config |= dict.fromkeys(pools, work.threads)
+        if not is_remote(work.source):
+            config["sm.io_concurrency_level"] = work.threads
     context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
     return tiledbsoma.Experiment.open(work.source, context=context)
 

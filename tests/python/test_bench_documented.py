@@ -1,0 +1,38 @@
+"""docs/benchmarks.md says which command has which option."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from penstock.cli import build_parser
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+SIDES = {"compare", "shuffle", "slicing", "remote"}
+MEASURING = {"data-loader", "read-chunks", "scale", "tune", *SIDES}
+
+
+def below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Parsers of a parser's commands."""
+    (action,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+def test_options_are_those_of_the_commands() -> None:
+    commands = below(below(build_parser())["bench"])
+    table = PAGE.read_text().split("| option | what | of |")[1].split("\n\n")[0]
+    lines = table.splitlines()[2:]
+    assert len(lines) == 22
+    for line in lines:
+        option, _, of = (cell.strip() for cell in line.strip("|").split("|"))
+        spelled = [each.strip(" `") for each in option.split(",")]
+        said = {each.strip(" `") for each in of.split(",")}
+        if "sides" in said:
+            said = said - {"sides"} | SIDES
+        having = {
+            name
+            for name in MEASURING
+            for action in commands[name]._actions
+            if action.option_strings == spelled
+        }
+        assert said == having, option

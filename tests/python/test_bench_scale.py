@@ -1,0 +1,146 @@
+"""``penstock bench scale``: processes that begin together, points that fail, bounds."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import own_loader
+import pandas as pd
+import pytest
+from penstock.bench import scale
+from penstock.bench.measurement import Measurement
+from penstock.bench.methods import METHODS
+from penstock.bench.worker.request import Request, Work
+from penstock.cli import main
+
+# The first of two to come is two seconds late; of `broken` the first does not come at all.
+_LATE = """
+import os, time
+from ..opened import Opened
+def imports(variant, work):
+    try:
+        os.close(os.open(work.source, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    if variant == "broken":
+        raise ImportError("it is broken")
+    time.sleep(2)
+def open(variant, work):
+    def epoch(number):
+        import numpy as np
+        time.sleep(1)
+        yield np.zeros((2, 3)), np.array([0, 1])
+    return Opened(epoch)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def in_two_processes(variant: str, folder: Path) -> pd.DataFrame:
+    request = Request("stubborn", variant, Work(str(folder / "first")))
+    each = Measurement(METHODS["AnnLoader"], request)
+    return pd.DataFrame(scale.in_processes(each, 2, None, "by hand", lambda text: None))
+
+
+def test_processes_begin_together(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_loader.install(_LATE, here, monkeypatch)
+    rows = in_two_processes("", here)
+    assert rows["status"].tolist() == ["ok", "ok"]
+    starts = rows["start_dt"].sort_values().tolist()
+    assert (starts[1] - starts[0]).total_seconds() < 1
+    assert starts[1] < rows["end_dt"].min()
+    assert rows["import_seconds"].max() >= 2  # which is in no epoch
+    assert ((rows["end_dt"] - rows["start_dt"]).dt.total_seconds() < 2.5).all()
+
+
+def test_a_process_that_fails_keeps_nobody_waiting(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_loader.install(_LATE, here, monkeypatch)
+    rows = in_two_processes("broken", here)
+    assert sorted(rows["status"]) == ["failed", "ok"]
+    assert (rows["end_dt"].max() - rows["start_dt"].min()).total_seconds() < 60
+
+
+def test_a_point_that_fails_is_a_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--cells", "512", "--genes", "400", "--density", "40", "-R", "1", "--fragments", "1",
+             "--threads", "1", "-q"]  # fmt: skip
+    arguments = ["bench", "scale", "cells=512,1024,2048", *small]
+    made = scale.experiment
+
+    def experiment(point: scale.Point, say) -> Path:
+        if point.cells == 1024:
+            raise OSError(28, "No space left on device")
+        path = made(point, say)
+        if point.cells == 2048:
+            for file in path.glob("ms/RNA/X/raw/__fragments/*/a0.tdb"):
+                file.write_bytes(b"broken")
+        return path
+
+    monkeypatch.setattr(scale, "experiment", experiment)
+    assert main(arguments) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| cells")]
+    assert [line.split("|")[2].strip() for line in lines] == ["512", "1,024", "2,048"]
+    assert "could not be made: [Errno 28] No space left on device" in lines[1]
+    assert "| failed: CorruptData: " in lines[2]
+    assert {line.count("|") for line in lines} == {lines[0].count("|")}
+    assert main([*arguments[:2], "cells=1024,2048", *small]) == 1
+    assert "no point could be measured; of the first: could not be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--on", "s3://bucket/key", "threads=1"],
+         "--on must be an experiment in a local folder, got s3://bucket/key"),
+        (["genes=60664,63"], "there are from 64 to 2,097,152 genes: genes 63 of the axis"),
+        (["threads=1", "--genes", "63"], "there are from 64 to 2,097,152 genes: --genes 63"),
+        (["fragments=9", "--cells", "8"],
+         "at most as many fragments as cells: fragments 9 of the axis, --cells 8"),
+        (["density=100,2000", "--genes", "5000"],
+         "at most a fifth of the genes are made in a cell on average: density 2,000 of the axis, --genes 5,000"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_options_before_anything_is_made(
+    arguments: list[str], words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "scale", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert "n_genes" not in error
+    assert list(here.iterdir()) == []
+
+
+def test_the_bandwidth_of_copies_is_what_all_threads_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that says how long three rounds took; bytes are counted as read and as written."""
+    clock = iter([0.0, 4.0, 10.0, 10.5, 20.0, 21.0])
+    copied: list[tuple[int, int, str]] = []
+    copy = np.copyto
+
+    def counting(target: np.ndarray, source: np.ndarray) -> None:
+        copied.append((target.nbytes, source.nbytes, threading.current_thread().name))
+        copy(target, source)
+
+    monkeypatch.setattr(scale.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(scale.np, "copyto", counting)
+    assert scale.copy_bandwidth(3, 1 << 16) == 2 * 3 * (1 << 16) / 0.5
+    assert [each[:2] for each in copied] == [(1 << 16, 1 << 16)] * 9
+    assert len({name for *_, name in copied}) == 9  # none by the thread that waits
+
+
+def test_the_memory_bound_is_of_thirty_bytes_a_nonzero(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(scale, "copy_bandwidth", lambda threads: asked.append(threads) or 6e9)
+    assert scale.memory_bound(2_000, 2) == 6e9 / (30 * 2_000)
+    assert asked == [2]
+    monkeypatch.undo()
+    assert 1e8 < scale.copy_bandwidth(1, 1 << 22) < 1e13
