@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,6 @@ from penstock.bench.columns import ALB_COLUMNS
 from penstock.bench.measurement import Measurement
 from penstock.bench.methods import METHODS
 from penstock.bench.target import make_target
-from penstock.bench.worker.process_facts import bytes_read, cpu_seconds
 from penstock.bench.worker.request import Request, Work
 from penstock.cli import main
 
@@ -255,26 +256,30 @@ def test_columns_of_alb_are_filled(census_like: Oracle, here: Path) -> None:
     assert row["alb_start_dt"] <= row["start_dt"] < row["end_dt"]
 
 
+_FAMILY = """
+import os, sys
+from penstock.bench.worker.process_facts import bytes_read, cpu_seconds
+cpu, (read, _) = cpu_seconds(), bytes_read()
+ready, told = os.pipe()
+stop, stopping = os.pipe()
+if os.fork() == 0:
+    os.close(stopping)
+    if os.fork() == 0:
+        open(sys.argv[1], "rb").read()
+        sum(i * i for i in range(6_000_000))
+        os.write(told, b"x")
+    os.read(stop, 1)
+    os._exit(0)
+os.read(ready, 1)
+print(sum(cpu_seconds()) - sum(cpu), bytes_read()[0] - read)
+"""
+
+
 def test_work_of_children_that_are_alive_counts(tmp_path: Path) -> None:
     """Theirs and that of those below them, whether or not their parent has waited for them."""
     (tmp_path / "file").write_bytes(bytes(40 << 20))
-    cpu, (read, _) = cpu_seconds(), bytes_read()
-    ready, told = os.pipe()
-    stop, stopping = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(stopping)
-        if os.fork() == 0:
-            (tmp_path / "file").read_bytes()
-            sum(i * i for i in range(6_000_000))
-            os.write(told, b"x")
-        os.read(stop, 1)
-        os._exit(0)
-    os.close(stop)
-    os.read(ready, 1)
-    try:
-        assert sum(cpu_seconds()) - sum(cpu) > 0.15
-        assert bytes_read()[0] - read > 40 << 20
-    finally:
-        os.close(stopping)
-        os.waitpid(child, 0)
+    command = [sys.executable, "-c", _FAMILY, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    seconds, read = done.stdout.split()
+    assert float(seconds) > 0.15
+    assert int(read) >= 40 << 20
