@@ -30,14 +30,16 @@ from penstock.bench.results_file import read
 HERE = Path(__file__).resolve().parent
 PEER_BLOCKS = ("-b", "16x1024", "-b", "32x512", "-b", "64x512", "-b", "64x256", "-b", "128x256")
 COMPARE = ("compare", "-m", "penstock,annbatch", *PEER_BLOCKS, "--memory-budget", "256MiB")
-#: name: arguments of `penstock bench`; EXPERIMENT and GENES stand for paths.
+#: name: arguments of `penstock bench`; EXPERIMENT, LARGER and GENES stand for paths.
 CASES: dict[str, tuple[str, ...]] = {
     "csr": (*COMPARE, "EXPERIMENT"),
+    "csr, 262,144 cells": (*COMPARE, "LARGER"),
     "dense": (*COMPARE, "--dense", "EXPERIMENT"),
     "dense, 8,000 genes": (*COMPARE, "--dense", "--genes", "GENES", "EXPERIMENT"),
     "threads": ("scale", "threads=1,2", "--on", "EXPERIMENT"),
     "processes": ("scale", "processes=1,2", "--threads", "1", "--on", "EXPERIMENT"),
 }
+SYNTH = ("synth", "--cells", "262144", "--datasets", "160", "--fragments", "16", "--seed", "20250101")
 DECODE = "decode bound"
 KEPT = (
     "contestant", "method", "round", "epoch", "process", "processes", "status", "start_dt", "sha", "sparse", "n_cols",
@@ -122,7 +124,10 @@ def main() -> None:
     kept = json.loads(parsed.output.read_text()) if parsed.output.exists() else {}
     path = parsed.experiment.resolve()
     genes = most_detected_genes(path, 8_000, path.with_name(f"{path.name}.8000-genes.npy"))
-    paths = {"EXPERIMENT": str(path), "GENES": str(genes)}
+    paths = {"EXPERIMENT": str(path), "GENES": str(genes), "LARGER": str(data_folder() / "bench-262k")}
+    if "csr, 262,144 cells" in parsed.cases and not Path(paths["LARGER"]).exists():
+        synth = [*SYNTH, paths["LARGER"]]
+        subprocess.run([sys.executable, "-m", "penstock", *synth], check=True)
     for case in parsed.cases:
         if case == DECODE:
             found: dict[str, Any] = {"lines": decode_bound(str(path))}
