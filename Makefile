@@ -7,6 +7,7 @@
 # make bench-tiledbsoma   all cases of RESULTS.md beside tiledbsoma_ml (40 minutes)
 # make fuzz    each fuzz target for FUZZ_SECONDS (300)
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
+# make test-scalar  the C++ tests of what has vector paths, without them
 #
 # Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
 # Settings: PYTHON (3.11 to 3.13), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS.
@@ -25,7 +26,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help demo demo-scvi test check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
-        test-fuzz test-install test-python format stubs clean
+        test-scalar test-fuzz test-install test-python format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -114,6 +115,14 @@ test-tsan: system
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
 	  ctest --test-dir build/tsan --output-on-failure -j $(JOBS) -R '^(base|io|format|pipeline)_tests$$'
 
+# Of the layers that have vector paths, as they are compiled off x86-64. No part of `make test`: the
+# build of its own takes minutes.
+SCALAR_TESTS := base_tests codec_tests kernel_tests format_tests
+test-scalar: system
+	$(CMAKE) -B build/scalar -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_SCALAR_ONLY=ON >/dev/null
+	cmake --build build/scalar -j $(JOBS) --target $(SCALAR_TESTS)
+	ctest --test-dir build/scalar --output-on-failure -j $(JOBS) -R '^(base|codec|kernel|format)_tests$$'
+
 # --- Python
 
 # Files side by side: many tests wait for processes that they start.
@@ -135,10 +144,7 @@ check: install
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(BIN)/python tools/make_stubs.py --check
 	$(BIN)/mypy
-	@if command -v clang-tidy >/dev/null; then \
-	  $(CMAKE) -B build/tidy -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang >/dev/null && \
-	  git ls-files 'src/*.cc' | xargs -n 8 -P $(JOBS) clang-tidy --quiet -p build/tidy; \
-	else echo "clang-tidy is not installed: its checks are left out"; fi
+	tools/run_clang_tidy.sh build/tidy $(JOBS) $(BIN)/python -- $(LAUNCHER) $(CMAKE_ARGS)
 
 format: $(VENV)/.ready
 	$(BIN)/clang-format -i $(CXX_FILES)

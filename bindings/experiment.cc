@@ -66,7 +66,7 @@ void register_experiment(nb::module_& module) {
   using Release = nb::call_guard<nb::gil_scoped_release>;
 
   nb::class_<DataFrame>(module, "DataFrame")
-      .def_prop_ro("columns", &DataFrame::columns)
+      .def_prop_ro("columns", &DataFrame::columns, Release())  // opens the array
       .def("row_count", &DataFrame::row_count, Release())
       .def_prop_ro("uri", &DataFrame::uri)
       .def("read", &read, nb::arg("columns"), nb::arg("value_filter"), nb::arg("joinids").none(),

@@ -4,22 +4,41 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
+
+#include <atomic>
 
 #include "base/cancellation.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
 #include "register.h"
 
-// What remote stores need of Python: Ctrl-C while they wait; and the parts of them that tests
-// compare with botocore.
+// What stores need of Python: Ctrl-C while they wait or read long; and the parts of remote ones that
+// tests compare with botocore.
 
 namespace penstock::python {
 namespace nb = nanobind;
+namespace {
+
+std::atomic<unsigned long> main_thread{0};
+
+/// Python handles signals in its main thread alone. The others are not asked: they would wait for
+/// the interpreter's lock, and for ever while it ends.
+bool handles_signals() { return PyThread_get_thread_ident() == main_thread.load(); }
+
+void find_main_thread() {
+  const nb::object thread = nb::module_::import_("threading").attr("main_thread")();
+  main_thread = nb::cast<unsigned long>(thread.attr("ident"));
+  // In a child it is the thread that forked.
+  ::pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
+}
+
+}  // namespace
 
 void register_remote(nb::module_& module) {
-  // Signals are handled by the main thread alone; of others this asks nothing.
+  find_main_thread();
   set_wait_hook([] {
-    if (!Py_IsInitialized()) return;
+    if (!handles_signals() || !Py_IsInitialized()) return;
     const nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   });

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run_fuzzers.sh BUILD_FOLDER SECONDS: every *_fuzz program of a build for so long, two at a time.
 # A crash leaves its input in BUILD_FOLDER/fuzz/<target>/ and fails the run. Corpora are kept there.
+# They start from tests/fuzz/<target>/ and, for codecs, from the golden tiles that TileDB wrote.
 set -uo pipefail
 build=$(realpath "$1")
 seconds=$2
@@ -12,7 +13,9 @@ run_one() {
   work=$build/fuzz/$name
   mkdir -p "$work/corpus"
   seeds=()
-  [ -d "$root/tests/fuzz/$name" ] && seeds=("$root/tests/fuzz/$name")
+  for folder in "$root/tests/fuzz/$name" "$build/fuzz/seeds/$name"; do
+    [ -d "$folder" ] && seeds+=("$folder")
+  done
   if "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 \
       -max_len=65536 -print_final_stats=1 -artifact_prefix="$work/" "$work/corpus" "${seeds[@]}" \
       >"$work/log.txt" 2>&1; then
@@ -30,6 +33,10 @@ export build seconds root
 mapfile -t programs < <(find "$build" -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
 if [ ${#programs[@]} -eq 0 ]; then
   echo "no fuzz targets in $build" >&2
+  exit 1
+fi
+if ! "${PYTHON:-python3}" "$root/tests/golden/make_fuzz_corpus.py" "$build/fuzz/seeds"; then
+  echo "no seeds for the codecs' fuzz targets" >&2
   exit 1
 fi
 echo "fuzzing ${#programs[@]} targets, ${seconds} s each"

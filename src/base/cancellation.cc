@@ -1,5 +1,6 @@
 #include "base/cancellation.h"
 
+#include <chrono>
 #include <utility>
 
 namespace penstock {
@@ -26,6 +27,16 @@ bool cancel_requested() noexcept {
 
 void run_wait_hook() {
   if (current_flag == nullptr && wait_hook()) wait_hook()();
+}
+
+void poll_wait_hook() {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kInterval = std::chrono::milliseconds(50);
+  thread_local Clock::time_point last = Clock::now();
+  const auto now = Clock::now();
+  if (now - last < kInterval) return;
+  last = now;
+  run_wait_hook();
 }
 
 void set_wait_hook(std::function<void()> hook) { wait_hook() = std::move(hook); }

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace penstock {
@@ -37,6 +39,44 @@ TEST(ParallelFor, TheErrorComesBackAndStopsTheRest) {
     EXPECT_THROW(run(), CorruptData);
     EXPECT_LT(begun, 1'000'000U);
   }
+}
+
+/// A wait hook for as long as a test lasts.
+class WaitHook {
+ public:
+  explicit WaitHook(std::function<void()> hook) { set_wait_hook(std::move(hook)); }
+  ~WaitHook() { set_wait_hook(nullptr); }
+};
+
+TEST(ParallelFor, TheWaitHookLooksBetweenItemsOfTheCaller) {
+  const auto caller = std::this_thread::get_id();
+  for (const unsigned threads : {1U, 4U}) {
+    std::atomic<int> looks{0};
+    const WaitHook hook([&] {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      if (++looks == 2) throw IoError("interrupted");
+    });
+    std::atomic<size_t> begun{0};
+    const auto run = [&] {
+      parallel_for(100'000, threads, [&](size_t) {
+        ++begun;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      });
+    };
+    EXPECT_THROW(run(), IoError);
+    EXPECT_EQ(looks, 2);
+    EXPECT_LT(begun, 100'000U);
+  }
+}
+
+TEST(ParallelFor, AThreadWithAFlagIsNotTheCallers) {
+  const std::atomic<bool> flag{false};
+  const CancelScope scope(&flag);
+  const WaitHook hook([] { throw IoError("interrupted"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_NO_THROW(parallel_for(80, 1, [](size_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }));
 }
 
 }  // namespace

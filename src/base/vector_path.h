@@ -15,7 +15,7 @@ VectorPath best_vector_path() noexcept;
 
 }  // namespace penstock
 
-// PENSTOCK_SCALAR_ONLY leaves the vector paths out, as on machines that have none.
+// The CMake option PENSTOCK_SCALAR_ONLY leaves the vector paths out, as on machines that have none.
 #if defined(__x86_64__) && !defined(PENSTOCK_SCALAR_ONLY)
 #define PENSTOCK_X86_PATHS 1
 #define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2")))

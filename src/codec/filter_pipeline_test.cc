@@ -122,6 +122,26 @@ TEST(FilterPipeline, UnsupportedFiltersSaySo) {
   EXPECT_NE(message(FilterType::kAes256Gcm).find("AES-256-GCM"), std::string::npos);
 }
 
+TEST(FilterPipeline, WebpWithinAChainSaysSoBeforeAnyCells) {
+  const Bytes tile = tile_of_one_chunk(4, {}, Bytes(4));
+  DecodeScratch scratch;
+  for (const size_t place : {0U, 1U, 2U}) {
+    std::vector<FilterConfig> filters(3);
+    for (FilterConfig& filter : filters) filter.type = FilterType::kNone;
+    filters[place].type = FilterType::kWebp;
+    const FilterPipeline pipeline(filters, 65536);
+    Bytes out(4, std::byte{7});
+    const std::string said =
+        message_of([&] { pipeline.decode(tile, DataType::kUInt8, 22, out, scratch); });
+    EXPECT_NE(said.find("WebP"), std::string::npos) << said;
+    EXPECT_NE(said.find("write a copy"), std::string::npos) << said;
+    EXPECT_EQ(out, Bytes(4, std::byte{7}));
+    EXPECT_THROW(pipeline.decode_chunk_planes(split_chunks(tile).at(0), DataType::kUInt8, 22,
+                                              scratch),
+                 Unsupported);
+  }
+}
+
 TEST(FilterPipeline, EmptyTiles) {
   DecodeScratch scratch;
   const FilterPipeline none;

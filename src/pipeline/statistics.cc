@@ -2,10 +2,12 @@
 #include <penstock/statistics.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/parallel.h"
 #include "kernel/moments.h"
 #include "pipeline/column_moments.h"
@@ -17,6 +19,7 @@ namespace {
 /// Large enough for threads to be worth starting, small in the budget.
 constexpr uint32_t kBatchRows = 512;
 constexpr size_t kRowsATask = 64;
+const std::atomic<bool> kNever{false};
 
 LoaderOptions loader_options(const StatisticsOptions& options) {
   if (options.dtype != DataType::kFloat32 && options.dtype != DataType::kFloat64) {
@@ -102,6 +105,7 @@ class StatisticsPass::Impl {
     if (groups.empty() && !group_sizes.empty()) group_sizes[0] += batch.rows();
     const size_t ranges = options.by_column ? column_moments.range_count() : 0;
     const size_t row_tasks = options.by_row ? (batch.rows() + kRowsATask - 1) / kRowsATask : 0;
+    const CancelScope whole(&kNever);  // a batch half added would be counted wrongly for good
     parallel_for(ranges + row_tasks, options.threads, [&](size_t task) {
       if (task < ranges) {
         column_moments.add(task, batch, groups);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "pipeline/testing/exact_moments.h"
 #include "pipeline/testing/memory_experiment.h"
 
@@ -222,6 +223,22 @@ TEST(StatisticsPass, AnErrorOfTheReadingIsRaised) {
     StatisticsPass pass(as_matrix(std::make_shared<MemoryMatrix>(made)), options);
     EXPECT_THROW(finish(pass), IoError);
   }
+}
+
+TEST(StatisticsPass, NothingInterruptsABatchThatIsAdded) {
+  MemoryMatrixOptions made;
+  made.rows = 4000;
+  made.fetch_microseconds = 4000;  // far longer in all than the hook waits between two looks
+  StatisticsOptions options;
+  options.memory_budget = 16_MiB;
+  options.threads = 2;
+  int looks = 0;
+  set_wait_hook([&] { ++looks; });
+  StatisticsPass pass(as_matrix(std::make_shared<MemoryMatrix>(made)), options);
+  finish(pass);
+  set_wait_hook(nullptr);
+  EXPECT_EQ(pass.rows_done(), 4000U);
+  EXPECT_EQ(looks, 0);
 }
 
 }  // namespace

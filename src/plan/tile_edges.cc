@@ -7,6 +7,27 @@
 #include <string>
 
 namespace penstock::plan {
+namespace {
+
+/// The rows lie beside the numbers while they are compared: looked up one by one, they cost more
+/// than the sort.
+template <typename RowOf>
+void sort_by(std::vector<uint32_t>& tiles, const RowOf& row_of) {
+  const auto descends = [&](uint32_t a, uint32_t b) { return row_of(a) > row_of(b); };
+  if (std::adjacent_find(tiles.begin(), tiles.end(), descends) == tiles.end()) return;
+  struct Mark {
+    int64_t row;
+    uint32_t tile;
+  };
+  std::vector<Mark> marks;
+  marks.reserve(tiles.size());
+  for (const uint32_t tile : tiles) marks.push_back({row_of(tile), tile});
+  std::sort(marks.begin(), marks.end(),
+            [](const Mark& a, const Mark& b) { return a.row < b.row; });
+  std::transform(marks.begin(), marks.end(), tiles.begin(), [](const Mark& m) { return m.tile; });
+}
+
+}  // namespace
 
 TileEdge TileEdge::moved_to(int64_t later_row) const {
   if (later_row == row) return *this;
@@ -25,7 +46,6 @@ TileEdges::TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t
   }
   edge_.row = row_begin;
   begins_.reserve(tiles.size());
-  ends_.reserve(tiles.size());
   for (uint32_t i = 0; i < tiles.size(); ++i) {
     const TileRows& tile = tiles[i];
     if (tile.row_first > tile.row_last) {
@@ -33,22 +53,16 @@ TileEdges::TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t
                             " to " + std::to_string(tile.row_last));
     }
     if (tile.row_last < row_begin || tile.row_first >= row_end) continue;
-    begins_.push_back({std::max(tile.row_first, row_begin), i});
-    ends_.push_back({std::min(tile.row_last, row_end - 1) + 1, i});
+    begins_.push_back(i);
   }
-  const auto by_row = [](const Mark& a, const Mark& b) { return a.row < b.row; };
-  for (auto* marks : {&begins_, &ends_}) {
-    if (!std::is_sorted(marks->begin(), marks->end(), by_row)) {
-      std::sort(marks->begin(), marks->end(), by_row);
-    }
-  }
+  ends_ = begins_;
+  sort_by(begins_, [&](uint32_t tile) { return begin_row(tile); });
+  sort_by(ends_, [&](uint32_t tile) { return end_row(tile); });
 }
 
 // Absurd counts from a hostile store are cut off where sums could overflow.
 CellParts TileEdges::density(uint32_t tile) const {
-  const int64_t first = std::max(tiles_[tile].row_first, row_begin_);
-  const int64_t last = std::min(tiles_[tile].row_last, row_end_ - 1);
-  const uint64_t rows = static_cast<uint64_t>(last - first) + 1;
+  const auto rows = static_cast<uint64_t>(end_row(tile) - begin_row(tile));
   const uint64_t cells = std::min(tiles_[tile].cells, uint64_t{1} << 56);
   if (cells < uint64_t{1} << 43) {  // as all real tiles; 128-bit division is ten times as slow
     return ((cells << kCellPartBits) + rows - 1) / rows;
@@ -58,20 +72,22 @@ CellParts TileEdges::density(uint32_t tile) const {
 
 std::optional<TileEdge> TileEdges::next() {
   if (next_end_ == ends_.size()) return std::nullopt;
-  int64_t row = ends_[next_end_].row;
-  if (next_begin_ < begins_.size()) row = std::min(row, begins_[next_begin_].row);
+  int64_t row = end_row(ends_[next_end_]);
+  if (next_begin_ < begins_.size()) row = std::min(row, begin_row(begins_[next_begin_]));
 
   edge_ = edge_.moved_to(row);
   edge_.begun = edge_.begun_here;
   edge_.begun_bytes = edge_.begun_here_bytes;
-  for (; next_end_ < ends_.size() && ends_[next_end_].row == row; ++next_end_) {
-    const uint32_t tile = ends_[next_end_].tile;
+  for (; next_end_ < ends_.size(); ++next_end_) {
+    const uint32_t tile = ends_[next_end_];
+    if (end_row(tile) != row) break;
     ++edge_.ended;
     edge_.ended_bytes += tiles_[tile].stored_bytes;
     edge_.cells_per_row -= density(tile);
   }
-  for (; next_begin_ < begins_.size() && begins_[next_begin_].row == row; ++next_begin_) {
-    const uint32_t tile = begins_[next_begin_].tile;
+  for (; next_begin_ < begins_.size(); ++next_begin_) {
+    const uint32_t tile = begins_[next_begin_];
+    if (begin_row(tile) != row) break;
     ++edge_.begun_here;
     edge_.begun_here_bytes += tiles_[tile].stored_bytes;
     edge_.cells_per_row += density(tile);

@@ -2,7 +2,8 @@
 
     python tests/golden/make_fuzz_corpus.py OUTPUT_FOLDER
 
-One folder for each target (src/codec/*_fuzz.cc). Tiles over 2 KiB are left out.
+One folder for each target (src/codec/*_fuzz.cc), named after it. Tiles over 2 KiB are left out.
+tools/run_fuzzers.sh calls it.
 """
 
 import gzip
@@ -62,13 +63,15 @@ def main() -> None:
             counter += 1
             (filters,) = struct.unpack_from("<I", pipeline, 4)
             head = struct.pack("<BBH", dtype, version, strings)
-            save(out / "filter_pipeline", counter, head + pipeline + stored)
+            save(out / "filter_pipeline_fuzz", counter, head + pipeline + stored)
+            if filters == 0:
+                save(out / "none_fuzz", counter, struct.pack("<BBH", dtype, 0, 0) + stored)
             if filters != 1 or pipeline[8] not in TARGETS:
                 continue
             flags = 4 if version < 20 else 0
             if pipeline[8] == 15:
                 flags |= {1: 0, 2: 1, 4: 2, 8: 3}[pipeline[13 + 16]]
-            name = TARGETS[pipeline[8]]
+            name = f"{TARGETS[pipeline[8]]}_fuzz"
             save(out / name, counter, struct.pack("<BBH", dtype, flags, strings) + stored)
 
 

@@ -132,7 +132,8 @@ struct Experiment::State {
   std::string local_path(const GroupMember& member) const {
     if (!io::same_store(path, member.path)) {
       throw Unsupported("a member lies in another kind of store than its experiment: " +
-                        member.path + ", in " + path);
+                        member.path + "; copy it into the experiment's folder and add it to its " +
+                        "collection again, in " + path);
     }
     std::string place = io::normalize(member.path);
     if (!place.starts_with(path + "/")) format::tiledb::prefetch_metadata(*store, place);

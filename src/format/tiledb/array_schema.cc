@@ -122,7 +122,8 @@ void skip_dimension_label(ByteReader& reader) {
 NDRange read_current_domain(ByteReader& reader, std::span<const Dimension> dimensions) {
   const auto version = reader.read<uint32_t>("current domain version");
   if (version > kNewestCurrentDomainVersion) {
-    throw Unsupported("current domain has version " + std::to_string(version));
+    throw Unsupported("current domain has version " + std::to_string(version) +
+                      "; a newer penstock may read it");
   }
   if (read_bool(reader, "current domain empty flag")) return {};
   const auto type = reader.read<uint8_t>("current domain type");

@@ -58,7 +58,8 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto version = reader.read<uint32_t>("enumeration version");
   if (version > kNewestEnumerationVersion) {
-    throw Unsupported("enumeration has version " + std::to_string(version));
+    throw Unsupported("enumeration has version " + std::to_string(version) + "; read is up to " +
+                      std::to_string(kNewestEnumerationVersion) + ". A newer penstock may read it");
   }
   Enumeration enumeration;
   enumeration.name =

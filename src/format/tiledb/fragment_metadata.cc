@@ -269,10 +269,11 @@ void FragmentMetadata::load_tile_bounds() {
   const std::lock_guard lock(lazy_->mutex);
   if (lazy_->has_bounds.load(std::memory_order_relaxed)) return;
   if (footer_.dense) throw Internal("a dense fragment has no tile bounds: " + location_.path);
-  const GenericTile tile = read_generic_tile(*store_, metadata_path(), footer_.rtree_offset);
+  GenericTile tile = read_generic_tile(*store_, metadata_path(), footer_.rtree_offset);
   lazy_->bounds = with_place(
       [&] {
-        return TileBounds::parse(tile.bytes.span(), footer_.schema->dimensions, footer_.tile_count);
+        return TileBounds::parse(std::move(tile.bytes), footer_.schema->dimensions,
+                                 footer_.tile_count);
       },
       [&] { return "R-tree of " + metadata_path(); });
   lazy_->has_bounds.store(true, std::memory_order_release);

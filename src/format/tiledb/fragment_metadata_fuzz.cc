@@ -3,6 +3,9 @@
 
 #include <penstock/error.h>
 
+#include <cstring>
+#include <utility>
+
 #include "format/tiledb/fragment_metadata.h"
 #include "format/tiledb/generic_tile.h"
 #include "io/memory_store.h"
@@ -98,7 +101,9 @@ void read_file(std::span<const std::byte> file, const ArraySchemaPtr& schema) {
 void read_bounds(std::span<const std::byte> input, const ArraySchema& schema) {
   if (input.empty()) return;
   const uint64_t tiles = static_cast<uint64_t>(input[0]);
-  const auto bounds = TileBounds::parse(input.subspan(1), schema.dimensions, tiles);
+  Buffer tree(input.size() - 1);
+  if (tree.size() != 0) std::memcpy(tree.data(), input.data() + 1, tree.size());
+  const auto bounds = TileBounds::parse(std::move(tree), schema.dimensions, tiles);
   for (uint64_t tile = 0; tile < tiles; ++tile) {
     for (size_t d = 0; d < schema.dimensions.size(); ++d) {
       if (schema.dimensions[d].var_length()) {

@@ -45,7 +45,7 @@ Header parse_header(ByteReader& reader) {
   if (header.format_version > kNewestFormatVersion) {
     throw Unsupported("generic tile has format version " + std::to_string(header.format_version) +
                       ", newer than " + std::to_string(kNewestFormatVersion) +
-                      " (or the bytes are no generic tile)");
+                      " (or the bytes are no generic tile); a newer penstock may read it");
   }
   header.body_bytes = reader.read<uint64_t>("generic tile stored size");
   header.tile_bytes = reader.read<uint64_t>("generic tile size");

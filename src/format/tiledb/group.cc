@@ -20,7 +20,8 @@ StoredMember parse_member(ByteReader& reader) {
   StoredMember result;
   const auto version = reader.read<uint32_t>("group member version");
   if (version != 1 && version != 2) {
-    throw Unsupported("group member has version " + std::to_string(version) + "; read are 1 and 2");
+    throw Unsupported("group member has version " + std::to_string(version) +
+                      "; read are 1 and 2. A newer penstock may read it");
   }
   const auto type = reader.read<uint8_t>("group member type");
   if (type > static_cast<uint8_t>(ObjectType::kArray)) {
@@ -76,7 +77,8 @@ void Group::apply_details(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto version = reader.read<uint32_t>("group version");
   if (version != 1 && version != 2) {
-    throw Unsupported("group has version " + std::to_string(version) + "; read are 1 and 2");
+    throw Unsupported("group has version " + std::to_string(version) +
+                      "; read are 1 and 2. A newer penstock may read it");
   }
   const auto count = reader.read<uint64_t>("number of group members");
   reader.expect_items(count, 15, "group members");

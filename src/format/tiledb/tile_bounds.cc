@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "format/tiledb/integer_value.h"
@@ -59,8 +60,8 @@ void skip_level(ByteReader& reader, uint64_t count, std::span<const Dimension> d
 
 }  // namespace
 
-TileBounds TileBounds::parse(std::span<const std::byte> bytes,
-                             std::span<const Dimension> dimensions, uint64_t tile_count) {
+TileBounds TileBounds::parse(Buffer bytes, std::span<const Dimension> dimensions,
+                             uint64_t tile_count) {
   TileBounds bounds;
   bounds.tile_count_ = tile_count;
   bounds.all_int64_ = true;
@@ -79,7 +80,7 @@ TileBounds TileBounds::parse(std::span<const std::byte> bytes,
     bounds.columns_.push_back(column);
   }
 
-  ByteReader reader(bytes);
+  ByteReader reader(bytes.span());
   reader.skip(4, "R-tree fanout");
   const auto level_count = reader.read<uint32_t>("R-tree levels");
   if (level_count == 0) {
@@ -97,7 +98,7 @@ TileBounds TileBounds::parse(std::span<const std::byte> bytes,
     throw CorruptData("R-tree has " + std::to_string(leaf_count) + " leaves for " +
                       std::to_string(tile_count) + " tiles");
   }
-  bounds.read_leaves(reader);
+  bounds.read_leaves(reader, std::move(bytes));  // the bytes stay where they are
   if (!reader.empty()) {
     throw CorruptData("R-tree has bytes left over: " + std::to_string(reader.remaining()));
   }
@@ -105,14 +106,20 @@ TileBounds TileBounds::parse(std::span<const std::byte> bytes,
   return bounds;
 }
 
-void TileBounds::read_leaves(ByteReader& reader) {
+void TileBounds::read_leaves(ByteReader& reader, Buffer bytes) {
   reader.expect_items(tile_count_, row_bytes_ + 16 * var_dimension_count_, "R-tree leaves");
-  rows_.resize_discard(tile_count_ * row_bytes_);
-  if (var_dimension_count_ == 0) {
-    const auto rows = reader.take(rows_.size(), "R-tree leaves");
-    if (!rows.empty()) std::memcpy(rows_.data(), rows.data(), rows.size());
+  if (var_dimension_count_ != 0) {
+    read_leaves_with_strings(reader);
     return;
   }
+  // All before has lengths that are multiples of 8 where all_int64_ is set: int64_rows is aligned.
+  rows_begin_ = bytes.size() - reader.remaining();
+  reader.skip(tile_count_ * row_bytes_, "R-tree leaves");
+  rows_ = std::move(bytes);
+}
+
+void TileBounds::read_leaves_with_strings(ByteReader& reader) {
+  rows_.resize_discard(tile_count_ * row_bytes_);
   var_places_.reserve(tile_count_ * var_dimension_count_);
   for (uint64_t tile = 0; tile < tile_count_; ++tile) {
     for (const Column& column : columns_) {

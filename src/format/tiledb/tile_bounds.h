@@ -12,12 +12,13 @@
 #include "format/tiledb/array_schema.h"
 
 // The minimum bounding rectangles of a sparse fragment's data tiles: the leaf level of its R-tree,
-// flat. Source: format_spec/fragment.md, R-Tree; the upper levels are checked for length and
-// dropped.
+// flat. Source: format_spec/fragment.md, R-Tree; the upper levels are checked for length alone.
 //
-// A tile costs the bytes of its box: 32 for two int64 dimensions, so 160 MB for the five million
-// tiles of the largest Census array. Boxes of variable-length (string) dimensions cost 16 bytes a
-// tile and dimension more. Immutable after parse; any thread may read.
+// Boxes of fixed length stay where they were inflated, so that there is never a second copy: a tile
+// costs the bytes of its box and a ninth for the levels above, 36 for two int64 dimensions, so 180
+// MB for the five million tiles of the largest Census array. With variable-length (string)
+// dimensions they are copied, at 16 bytes a tile and such dimension more. Immutable after parse; any
+// thread may read.
 
 namespace penstock::format::tiledb {
 
@@ -25,10 +26,9 @@ class TileBounds {
  public:
   TileBounds() = default;
 
-  /// Parses the inflated R-tree. `tile_count` is the footer's; another number of leaves is
+  /// Parses the inflated R-tree and keeps it. `tile_count` is the footer's; another number of leaves is
   /// `CorruptData`, as is a fixed-length box whose minimum exceeds its maximum.
-  static TileBounds parse(std::span<const std::byte> bytes, std::span<const Dimension> dimensions,
-                          uint64_t tile_count);
+  static TileBounds parse(Buffer bytes, std::span<const Dimension> dimensions, uint64_t tile_count);
 
   uint64_t tile_count() const noexcept { return tile_count_; }
   size_t dimension_count() const noexcept { return columns_.size(); }
@@ -55,7 +55,9 @@ class TileBounds {
   /// True when every dimension is a 64-bit integer, date or time: then `int64_rows` has for each
   /// tile min0, max0, min1, max1, … and is what inner loops should walk.
   bool all_int64() const noexcept { return all_int64_; }
-  std::span<const int64_t> int64_rows() const noexcept { return rows_.as<int64_t>(); }
+  std::span<const int64_t> int64_rows() const noexcept {
+    return {reinterpret_cast<const int64_t*>(rows()), tile_count_ * row_bytes_ / sizeof(int64_t)};
+  }
 
   size_t memory_bytes() const noexcept;
 
@@ -71,13 +73,15 @@ class TileBounds {
     uint32_t min_bytes = 0, max_bytes = 0;
   };
 
-  void read_leaves(ByteReader& reader);
+  void read_leaves(ByteReader& reader, Buffer bytes);
+  void read_leaves_with_strings(ByteReader& reader);
   void check() const;
   const VarPlace& var_place(uint64_t tile, size_t dimension) const {
     return var_places_[tile * var_dimension_count_ + columns_[dimension].var_index];
   }
+  const std::byte* rows() const noexcept { return rows_.data() + rows_begin_; }
   const std::byte* fixed(uint64_t tile, size_t dimension) const {
-    return rows_.data() + tile * row_bytes_ + columns_[dimension].offset;
+    return rows() + tile * row_bytes_ + columns_[dimension].offset;
   }
   template <typename T>
   static T load(const std::byte* from) {
@@ -90,7 +94,8 @@ class TileBounds {
   uint64_t tile_count_ = 0;
   size_t row_bytes_ = 0;  // fixed-length parts of a box
   bool all_int64_ = false;
-  Buffer rows_;
+  Buffer rows_;  // the whole R-tree where no dimension has variable length
+  size_t rows_begin_ = 0;
   size_t var_dimension_count_ = 0;
   std::vector<VarPlace> var_places_;  // tile-major
   std::vector<std::byte> var_bytes_;

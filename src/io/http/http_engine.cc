@@ -36,11 +36,7 @@ Clock::duration seconds(double count) {
 /// Between one answer and the next request, since a fast server leaves no other time for it.
 void look_round() {
   if (cancel_requested()) throw IoError("cancelled while waiting for the network");
-  thread_local Clock::time_point last = Clock::now();
-  const auto now = Clock::now();
-  if (now - last < kCancelInterval) return;
-  last = now;
-  run_wait_hook();
+  poll_wait_hook();
 }
 
 /// The transfers of one run().

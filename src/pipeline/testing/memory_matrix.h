@@ -83,8 +83,13 @@ class MemoryMatrix : public format::MatrixSource,
   /// Throws at the place and time that the options ask for.
   void maybe_fail(Fault here) const {
     if (options_.fault != here) return;
-    if (faults_left_.fetch_sub(1) == 0) throw IoError("injected fault");
+    if (faults_left_.fetch_sub(1) != 0) return;
+    fault_fired_ = true;
+    throw IoError("injected fault");
   }
+
+  /// Whether maybe_fail() has thrown.
+  bool fault_fired() const noexcept { return fault_fired_; }
 
  private:
   MemoryRow random_row(std::mt19937_64& random, int64_t index) const {
@@ -122,6 +127,7 @@ class MemoryMatrix : public format::MatrixSource,
   std::vector<MemoryRow> rows_;
   std::vector<plan::FetchUnit> units_;
   mutable std::atomic<int> faults_left_{0};
+  mutable std::atomic<bool> fault_fired_{false};
 };
 
 class MemoryReader;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/cancellation.h"
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "format/soma/x/schema.h"
@@ -95,12 +96,19 @@ void XArray::open_fragments(const tiledb::ArrayDirectory& directory,
     if (value.type != info_.value_type || value.cell_val_num != 1 || value.nullable ||
         fragment.field(XPart::kRows).type != DataType::kInt64 ||
         fragment.field(XPart::kColumns).type != DataType::kInt64) {
-      throw Unsupported("fragment with other types than its array: " + value.name + " is " +
-                        std::string(name_of(value.type)) + ", in " + metadata.location().path);
+      throw Unsupported("a fragment has other types than its array: " + value.name + " is " +
+                        std::string(name_of(value.type)) + ", the array has " +
+                        std::string(name_of(info_.value_type)) +
+                        "; write a copy of the array through tiledbsoma, in " +
+                        metadata.location().path);
     }
     for (const std::string& name : fragment.deletes.fields()) {
       if (std::find(names, names + 3, name) == names + 3) {
-        throw Unsupported("delete condition over " + name + ", in " + metadata.location().path);
+        throw Unsupported("a delete condition over field '" + name + "', which is not one of " +
+                          std::string(names[0]) + ", " + std::string(names[1]) + " and " +
+                          std::string(names[2]) +
+                          "; write a copy of the array through tiledbsoma, in " +
+                          metadata.location().path);
       }
     }
     fragment.first_timestamp = metadata.location().name.time.start;
@@ -185,11 +193,14 @@ void XArray::make_units(const ArraySchema& schema) {
   info_.column_domain_end = domain_end(schema, 1);
   const int64_t row_max = schema.dimensions[0].domain_max();
   const int64_t column_max = schema.dimensions[1].domain_max();
+  uint64_t tile_count = 0;
+  for (const XFragment& fragment : fragments_) tile_count += fragment.metadata->tile_count();
   std::vector<plan::TileRows> tiles;
+  tiles.reserve(tile_count);
   int64_t row_end = 0;
   for (const XFragment& fragment : fragments_) {
+    poll_wait_hook();
     const uint64_t count = fragment.metadata->tile_count();
-    tiles.reserve(tiles.size() + count);
     for (uint64_t tile = 0; tile < count; ++tile) {
       const XTileBounds box = fragment.bounds(tile);
       // Bounds may reach beyond the domain of the time that is read, from when the array had grown:

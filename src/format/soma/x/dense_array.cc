@@ -51,7 +51,9 @@ std::shared_ptr<const XDenseArray> XDenseArray::load(const io::StorePtr& store,
   }
   if (checked_mul<uint64_t>(static_cast<uint64_t>(array->extents_[0]),
                             static_cast<uint64_t>(array->extents_[1]), "tile") > kMaxTileCells) {
-    throw Unsupported("tiles of " + array->info_.layout + ", in " + path);
+    throw Unsupported("a tile of more than " + std::to_string(kMaxTileCells) + " cells (" +
+                      array->info_.layout + "); write a copy of the array with smaller tiles, in " +
+                      path);
   }
   array->cells_row_major_ = schema.cell_order == tiledb::Layout::kRowMajor;
   array->tiles_row_major_ = schema.tile_order == tiledb::Layout::kRowMajor;
@@ -73,13 +75,19 @@ std::shared_ptr<const XDenseArray> XDenseArray::load(const io::StorePtr& store,
 void XDenseArray::open_fragment(XDenseFragment& fragment, const std::string& name) {
   tiledb::FragmentMetadata& metadata = *fragment.metadata;
   const std::string& place = metadata.location().path;
-  if (!metadata.dense()) throw Unsupported("sparse fragment of a dense array: " + place);
+  if (!metadata.dense()) {
+    throw Unsupported("fragment " + place +
+                      " is sparse in a dense array; consolidate it with TileDB 2.7 or older");
+  }
   const auto& box = metadata.footer().non_empty_domain;
   if (box.empty()) return;
   fragment.field = &metadata.field(name);
   if (fragment.field->type != info_.value_type || fragment.field->cell_val_num != 1 ||
       fragment.field->nullable) {
-    throw Unsupported("fragment with another type than its array: " + place);
+    throw Unsupported("a fragment has another type than its array: " +
+                      std::string(name_of(fragment.field->type)) + ", the array has " +
+                      std::string(name_of(info_.value_type)) +
+                      "; write a copy of the array through tiledbsoma, in " + place);
   }
   const XBox stated = {box[0].min_as<int64_t>(), box[0].max_as<int64_t>(), box[1].min_as<int64_t>(),
                        box[1].max_as<int64_t>()};
