@@ -293,7 +293,7 @@ TEST(Log1p, TheSameBitsEverywhere) {
   for (const float value : values) {
     sum = (sum ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3U;
   }
-  EXPECT_EQ(sum, 0U);
+  EXPECT_EQ(sum, 5735584852750398622U);
 }
 
 TEST(SortKeys, IsStable) {
