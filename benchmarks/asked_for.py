@@ -39,7 +39,17 @@ CASES: dict[str, tuple[str, ...]] = {
     "threads": ("scale", "threads=1,2", "--on", "EXPERIMENT"),
     "processes": ("scale", "processes=1,2", "--threads", "1", "--on", "EXPERIMENT"),
 }
-SYNTH = ("synth", "--cells", "262144", "--datasets", "160", "--fragments", "16", "--seed", "20250101")
+SYNTH = (
+    "synth",
+    "--cells",
+    "262144",
+    "--datasets",
+    "160",
+    "--fragments",
+    "16",
+    "--seed",
+    "20250101",
+)
 DECODE = "decode bound"
 KEPT = (
     "contestant", "method", "round", "epoch", "process", "processes", "status", "start_dt", "sha", "sparse", "n_cols",
@@ -124,7 +134,11 @@ def main() -> None:
     kept = json.loads(parsed.output.read_text()) if parsed.output.exists() else {}
     path = parsed.experiment.resolve()
     genes = most_detected_genes(path, 8_000, path.with_name(f"{path.name}.8000-genes.npy"))
-    paths = {"EXPERIMENT": str(path), "GENES": str(genes), "LARGER": str(data_folder() / "bench-262k")}
+    paths = {
+        "EXPERIMENT": str(path),
+        "GENES": str(genes),
+        "LARGER": str(data_folder() / "bench-262k"),
+    }
     if "csr, 262,144 cells" in parsed.cases and not Path(paths["LARGER"]).exists():
         synth = [*SYNTH, paths["LARGER"]]
         subprocess.run([sys.executable, "-m", "penstock", *synth], check=True)
