@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ from penstock.bench.exports import annbatch_collection, kept
 from penstock.bench.exports.cells import Cells
 from penstock.bench.loopback_s3 import served
 from penstock.bench.target import make_target
-from penstock.cli import main
+from penstock.cli import build_parser, main
 from penstock.errors import PenstockError
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
@@ -211,6 +213,27 @@ def test_mistakes_of_shuffle_and_scale_are_errors(
     ]:
         assert run("bench", *arguments) == 1, arguments
         assert message in capsys.readouterr().err
+
+
+def test_make_bench_s_commands_are_understood() -> None:
+    """As the Makefile has them: an option that was renamed shows here, not in ten minutes."""
+    makefile = Path(__file__).parents[2] / "Makefile"
+    text = makefile.read_text().replace("\\\n", " ")
+    text = text.replace("$(BENCH_DATA)", "bench-65k").replace("$(BENCH_TITLE)", '"a title"')
+    found = re.findall(r"\$\(BIN\)/penstock ((?:bench|synth) [^|;\n]*)", text)
+    commands = [shlex.split(command) for command in found]
+    assert sorted(command[:2][-1] for command in commands) == [
+        "bench-65k", "compare", "peers", "peers", "plot",
+    ]  # fmt: skip
+    for command in commands:
+        assert build_parser().parse_args(command).run is not None
+
+
+def test_a_kind_of_machine_may_be_told(census_like: Oracle, tmp_path: Path) -> None:
+    results = tmp_path / "epochs.parquet"
+    arguments = ("-m", "penstock", "-R", 1, "-n", 2, "-q", "-d", results, "-M", "instance_type=x9")
+    assert run("bench", "compare", census_like.path, *arguments) == 0
+    assert pd.read_parquet(results)["instance_type"].tolist() == ["x9"]
 
 
 def test_what_cannot_be_downloaded_or_exported_is_said_before_it_begins(

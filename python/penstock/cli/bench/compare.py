@@ -70,8 +70,10 @@ def run(parsed: argparse.Namespace) -> None:
     """Measure, print the table, write the page."""
     from ...bench.comparison import markdown
     from ...bench.report import check_folder, write_report
+    from ...bench.results_file import check_writable
 
     check(parsed)
+    check_writable(parsed.results)
     if parsed.report is not None:
         check_folder(parsed.report)
     say = shared_options.say(parsed)

@@ -51,6 +51,8 @@ def run(parsed: argparse.Namespace) -> None:
     for name in formats:
         if name not in plot.FORMATS:
             raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
+    if not Path(parsed.output).name:
+        raise InvalidArgument(f"-o must name a file, got {parsed.output!r}")
     frame = read_all(parsed.files)
     chosen = plot.filtered(
         frame,

@@ -127,7 +127,7 @@ def labels(parsed: argparse.Namespace) -> dict[str, str]:
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise InvalidArgument(f"-M must be given as KEY=VALUE, got {each!r}")
-        if key in COLUMNS and key != "host":
+        if key in COLUMNS and key not in ("host", "instance_type"):
             raise InvalidArgument(f"-M {key}: a column of this name is measured")
         found[key] = value
     return found
