@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from collections import namedtuple
 from pathlib import Path
@@ -341,3 +343,25 @@ def test_arguments_that_make_no_sense(tmp_path: Path, wrong: dict[str, int], say
     with pytest.raises(ValueError, match=says):
         synthetic.make_experiment(tmp_path / "made", **{**SMALL, **wrong})
     assert list(tmp_path.iterdir()) == []
+
+
+def peak_mib(*command: str) -> float:
+    """Most resident memory of any of the command's processes."""
+    wrapper = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", wrapper, *command], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.splitlines()[-1]) / 1024
+
+
+def test_memory_of_synth_does_not_grow_in_line_with_the_cells(tmp_path: Path) -> None:
+    few = ("--genes", "2000", "--genes-per-cell", "20", "--datasets", "30", "-q")
+    peaks = {}
+    for n_cells in (320_000, 640_000):  # pieces of obs are of 262,144 cells
+        made = str(tmp_path / str(n_cells))
+        synth = (sys.executable, "-m", "penstock", "synth", made, "--cells", str(n_cells), *few)
+        peaks[n_cells] = peak_mib(*synth)
+    assert peaks[640_000] < 1.25 * peaks[320_000], peaks
