@@ -13,8 +13,8 @@
 #include "io/s3/sigv4.h"
 #include "register.h"
 
-// What stores need of Python: Ctrl-C while they wait or read long; and the parts of remote ones that
-// tests compare with botocore.
+// What stores need of Python: Ctrl-C while they wait or read long; and the parts of remote ones
+// that tests compare with botocore.
 
 namespace penstock::python {
 namespace nb = nanobind;

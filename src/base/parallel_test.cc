@@ -74,9 +74,8 @@ TEST(ParallelFor, AThreadWithAFlagIsNotTheCallers) {
   const CancelScope scope(&flag);
   const WaitHook hook([] { throw IoError("interrupted"); });
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
-  EXPECT_NO_THROW(parallel_for(80, 1, [](size_t) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }));
+  EXPECT_NO_THROW(parallel_for(
+      80, 1, [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
 }
 
 }  // namespace

@@ -136,9 +136,9 @@ TEST(FilterPipeline, WebpWithinAChainSaysSoBeforeAnyCells) {
     EXPECT_NE(said.find("WebP"), std::string::npos) << said;
     EXPECT_NE(said.find("write a copy"), std::string::npos) << said;
     EXPECT_EQ(out, Bytes(4, std::byte{7}));
-    EXPECT_THROW(pipeline.decode_chunk_planes(split_chunks(tile).at(0), DataType::kUInt8, 22,
-                                              scratch),
-                 Unsupported);
+    EXPECT_THROW(
+        pipeline.decode_chunk_planes(split_chunks(tile).at(0), DataType::kUInt8, 22, scratch),
+        Unsupported);
   }
 }
 

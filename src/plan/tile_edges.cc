@@ -22,8 +22,7 @@ void sort_by(std::vector<uint32_t>& tiles, const RowOf& row_of) {
   std::vector<Mark> marks;
   marks.reserve(tiles.size());
   for (const uint32_t tile : tiles) marks.push_back({row_of(tile), tile});
-  std::sort(marks.begin(), marks.end(),
-            [](const Mark& a, const Mark& b) { return a.row < b.row; });
+  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.row < b.row; });
   std::transform(marks.begin(), marks.end(), tiles.begin(), [](const Mark& m) { return m.tile; });
 }
 

@@ -45,9 +45,7 @@ class TileEdges {
 
  private:
   int64_t begin_row(uint32_t tile) const { return std::max(tiles_[tile].row_first, row_begin_); }
-  int64_t end_row(uint32_t tile) const {
-    return std::min(tiles_[tile].row_last, row_end_ - 1) + 1;
-  }
+  int64_t end_row(uint32_t tile) const { return std::min(tiles_[tile].row_last, row_end_ - 1) + 1; }
   CellParts density(uint32_t tile) const;
 
   std::span<const TileRows> tiles_;

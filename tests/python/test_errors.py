@@ -65,7 +65,9 @@ def encrypted(path: Path) -> Path:
 def test_encryption_says_what_to_do(tmp_path: Path) -> None:
     """Of the experiment as a whole, and of an array in one that is not."""
     whole = encrypted(tmp_path / "whole")
-    with pytest.raises(ps.Unsupported, match=r"encrypted .*write the array again without") as caught:
+    with pytest.raises(
+        ps.Unsupported, match=r"encrypted .*write the array again without"
+    ) as caught:
         ps.open(whole).obs.to_pandas()
     assert str(whole) in str(caught.value)
 
@@ -74,7 +76,9 @@ def test_encryption_says_what_to_do(tmp_path: Path) -> None:
     (part / "obs").rename(tmp_path / "readable")
     (whole / "obs").rename(part / "obs")
     experiment = ps.open(part)
-    with pytest.raises(ps.Unsupported, match=r"encrypted .*write the array again without") as caught:
+    with pytest.raises(
+        ps.Unsupported, match=r"encrypted .*write the array again without"
+    ) as caught:
         experiment.obs.to_pandas()
     assert str(part / "obs") in str(caught.value)
     assert len(experiment.var("RNA").to_pandas()) == 2

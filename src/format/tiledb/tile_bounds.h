@@ -17,8 +17,8 @@
 // Boxes of fixed length stay where they were inflated, so that there is never a second copy: a tile
 // costs the bytes of its box and a ninth for the levels above, 36 for two int64 dimensions, so 180
 // MB for the five million tiles of the largest Census array. With variable-length (string)
-// dimensions they are copied, at 16 bytes a tile and such dimension more. Immutable after parse; any
-// thread may read.
+// dimensions they are copied, at 16 bytes a tile and such dimension more. Immutable after parse;
+// any thread may read.
 
 namespace penstock::format::tiledb {
 
@@ -26,8 +26,8 @@ class TileBounds {
  public:
   TileBounds() = default;
 
-  /// Parses the inflated R-tree and keeps it. `tile_count` is the footer's; another number of leaves is
-  /// `CorruptData`, as is a fixed-length box whose minimum exceeds its maximum.
+  /// Parses the inflated R-tree and keeps it. `tile_count` is the footer's; another number of
+  /// leaves is `CorruptData`, as is a fixed-length box whose minimum exceeds its maximum.
   static TileBounds parse(Buffer bytes, std::span<const Dimension> dimensions, uint64_t tile_count);
 
   uint64_t tile_count() const noexcept { return tile_count_; }

@@ -104,11 +104,10 @@ void XArray::open_fragments(const tiledb::ArrayDirectory& directory,
     }
     for (const std::string& name : fragment.deletes.fields()) {
       if (std::find(names, names + 3, name) == names + 3) {
-        throw Unsupported("a delete condition over field '" + name + "', which is not one of " +
-                          std::string(names[0]) + ", " + std::string(names[1]) + " and " +
-                          std::string(names[2]) +
-                          "; write a copy of the array through tiledbsoma, in " +
-                          metadata.location().path);
+        throw Unsupported(
+            "a delete condition over field '" + name + "', which is not one of " +
+            std::string(names[0]) + ", " + std::string(names[1]) + " and " + std::string(names[2]) +
+            "; write a copy of the array through tiledbsoma, in " + metadata.location().path);
       }
     }
     fragment.first_timestamp = metadata.location().name.time.start;

@@ -209,7 +209,8 @@ TEST_P(XDamage, MissingFilesAreErrors) {
     const auto store = copy_of(*golden.store);
     store->remove(path);
     const bool failed = survives(store, golden);
-    // Without the list of processed conditions they are applied again; times settle duplicates alone.
+    // Without the list of processed conditions they are applied again; times settle duplicates
+    // alone.
     if (path.ends_with(".tdb") && !path.ends_with("dci.tdb") && !path.ends_with("/t.tdb")) {
       EXPECT_TRUE(failed) << path;
     }
