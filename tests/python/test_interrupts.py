@@ -22,13 +22,15 @@ import penstock as ps
 from penstock import _core
 
 what, path = sys.argv[1:]
+if what == "matrix":
+    matrix = ps.open(path).x("RNA", "raw")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     if what == "table":
         _core.read_array(path, [], None, None, 2)
     else:
-        ps.open(path)._core.x("RNA", "raw").units()
+        matrix.units()
     print("read all")
 except ps.PenstockError as error:
     print("read to the damaged end:", error)
