@@ -29,6 +29,7 @@ std::tuple<double, uint64_t, uint64_t, uint64_t> decode_bound(const std::string&
                                                               uint64_t most_bytes, unsigned threads,
                                                               unsigned rounds) {
   std::vector<XPart> parts;
+  parts.reserve(names.size());
   for (const std::string& name : names) parts.push_back(part_named(name));
   const auto bound = format::soma::measure_decode_bound(uri, parts, most_bytes, threads, rounds);
   return {bound.seconds, bound.cells, bound.array_cells, bound.stored_bytes};

@@ -33,7 +33,7 @@ std::string shown(const FilterNode& node) {
     }
     return "'" + value.text + "'";
   };
-  static const char* const kOps[] = {"<", "<=", ">", ">=", "==", "!="};
+  static constexpr const char* kOps[] = {"<", "<=", ">", ">=", "==", "!="};
   switch (node.kind) {
     case FilterNode::Kind::kAnd:
       return joined("and");

@@ -119,8 +119,8 @@ void read_bounds(std::span<const std::byte> input, const ArraySchema& schema) {
 void parse(std::span<const std::byte> input) {
   const auto first = static_cast<unsigned>(input[0]);
   const auto rest = input.subspan(1);
-  static const ArraySchemaPtr kSchemas[3] = {make_schema(0), make_schema(1), make_schema(2)};
-  const ArraySchemaPtr& schema = kSchemas[(first & 3) % 3];
+  static const ArraySchemaPtr schemas[3] = {make_schema(0), make_schema(1), make_schema(2)};
+  const ArraySchemaPtr& schema = schemas[(first & 3) % 3];
   switch ((first >> 2) % 4) {
     case 0: {
       ByteReader reader(rest);

@@ -224,6 +224,7 @@ TEST(HttpEngine, ClientsThatFailTogetherDoNotComeAgainTogether) {
   constexpr size_t kClients = 4;
   std::vector<Paused> transfers(kClients, Paused(server.url() + "/x"));
   std::vector<std::thread> clients;
+  clients.reserve(kClients);
   for (Paused& transfer : transfers) {
     clients.emplace_back([&] {
       HttpEngine engine(options);
