@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import tiledb
 import tiledbsoma
 from conftest import Oracle
-from penstock.bench import sweep
+from penstock.bench import measured_process, sweep
 from penstock.bench.columns import ALB_COLUMNS
 from penstock.bench.measurement import Measurement
 from penstock.bench.methods import METHODS
@@ -223,6 +224,19 @@ def test_epochs_before_an_interruption_are_kept(own: Path) -> None:
     assert found["status"].tolist() == ["ok", "ok"]
     assert (found["import_seconds"] > 0).all()
     assert (found["versions"] != "{}").all()
+
+
+def test_an_epoch_that_is_being_noted_is_noted_whole(own: Path) -> None:
+    noted = []
+
+    def note(answer: dict) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        noted.append(answer["epoch"])
+
+    request = of("plain", epochs=3).request
+    with pytest.raises(KeyboardInterrupt):
+        measured_process.run(request, on_epoch=note)
+    assert noted == [0, 1, 2][: max(len(noted), 1)]
 
 
 def test_out_of_memory_is_a_result(census_like: Oracle, here: Path, capsys) -> None:

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ main()
 """
 _OURS = "from penstock.bench.worker.main import main; main()"
 
-_Hear = Mapping[str, Callable[[dict[str, Any]], None] | None]  # by event
+_Told = Callable[[dict[str, Any]], None]
 
 
 @dataclass
@@ -50,8 +51,8 @@ def run(
     request: Request,
     python: str = sys.executable,
     timeout: float = 3_600.0,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
-    on_imported: Callable[[dict[str, Any]], None] | None = None,
+    on_epoch: _Told | None = None,
+    on_imported: _Told | None = None,
 ) -> Outcome:
     """Start a worker under the interpreter `python` and wait for it; a failure is an outcome.
 
@@ -92,8 +93,8 @@ def run(
                 memory.take()
                 _let_begin(worker)
 
-            hear = {"imported": begin_loading, "epoch": on_epoch}
-            finished = _follow(reader, memory, outcome, begin + timeout, hear)
+            deadline = begin + timeout
+            finished = _follow(reader, memory, outcome, deadline, on_epoch, begin_loading)
             if not finished:
                 worker.kill()
             worker.wait()
@@ -137,70 +138,89 @@ def _follow(
     memory: TreeMemory,
     outcome: Outcome,
     deadline: float,
-    hear: _Hear,
+    on_epoch: _Told | None,
+    on_imported: _Told,
 ) -> bool:
-    """Take answers until the worker closes its end; False when time was up before."""
-    pending = b""
+    """Take answers until the worker closes its end; False when time was up before.
 
-    def take(part: bytes) -> None:
+    At Ctrl-C those of its epochs that had been answered by then have been heard.
+    """
+    pending = b""
+    begun = False
+
+    def take() -> bool:
         nonlocal pending
+        part = os.read(reader, 1 << 16)
         *lines, pending = (pending + part).split(b"\n")
         for line in lines:
-            _note(json.loads(line), memory, outcome, hear)
+            _note(json.loads(line), memory, outcome, on_epoch)
+        return bool(part)
 
-    with selectors.DefaultSelector() as selector, _heard_when_interrupted(reader, take):
+    with selectors.DefaultSelector() as selector:
         selector.register(reader, selectors.EVENT_READ)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
-                outcome.peak = memory.take()
-                return False
-            part = os.read(reader, 1 << 16)
-            if not part:
-                outcome.peak = memory.take()
-                return True
-            take(part)
+        try:
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    outcome.peak = memory.take()
+                    return False
+                with _interrupts_held_back():
+                    more = take()
+                if not more:
+                    outcome.peak = memory.take()
+                    return True
+                if outcome.imported and not begun:
+                    begun = True
+                    on_imported(outcome.imported)
+        except KeyboardInterrupt:
+            os.set_blocking(reader, False)
+            with _interrupts_held_back(), suppress(BlockingIOError):
+                while take():
+                    pass
+            raise
 
 
 @contextmanager
-def _heard_when_interrupted(reader: int, take: Callable[[bytes], None]) -> Iterator[None]:
-    """At Ctrl-C, take what had been answered by then."""
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C is answered at the end: what is being noted is noted whole."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # nothing can be raised here
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *of: came.append(of))
     try:
         yield
-    except KeyboardInterrupt:
-        os.set_blocking(reader, False)
-        with suppress(BlockingIOError):
-            take(os.read(reader, 1 << 20))
-        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[0])
 
 
 def _note(
-    answer: dict[str, Any],
-    memory: TreeMemory,
-    outcome: Outcome,
-    hear: _Hear,
+    answer: dict[str, Any], memory: TreeMemory, outcome: Outcome, on_epoch: _Told | None
 ) -> None:
     event = answer.pop("event")
-    told = hear.get(event)
     if event == "imported":
         outcome.imported = answer
     elif event == "epoch":
         peak = memory.take()
+        peak.raise_to_mark(answer.get("peak_rss") or 0)
         answer |= {
-            "peak_uss": peak.uss_by_mark(answer.get("peak_rss") or 0),
+            "peak_uss": peak.uss,
             "peak_pss": peak.pss,
             "peak_tree_rss": peak.rss,
             "n_processes": peak.processes,
             "memory_samples": peak.samples,
         }
         outcome.epochs.append(answer)
+        if on_epoch is not None:
+            on_epoch(answer)
     elif event == "failed":
         outcome.status = "oom" if answer["oom"] else "failed"
         outcome.error = answer["error"]
     elif event == "done":
         outcome.status = "ok"
-    if told is not None:
-        told(answer)
 
 
 def _judge_end(outcome: Outcome, returncode: int, said: str, kernel_killed: bool) -> None:

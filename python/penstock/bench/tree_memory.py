@@ -37,13 +37,18 @@ class Peak:
         self.samples += other.samples
         self.shared = max(self.shared, other.shared)
 
-    def uss_by_mark(self, peak_rss: int) -> int:
-        """USS at the peak of RSS that the kernel marked, where that is more than was sampled.
+    def raise_to_mark(self, peak_rss: int) -> None:
+        """Take the peak of RSS that the kernel marked, where that is more than was sampled.
 
         Samples are tens of milliseconds apart and miss short peaks; the kernel's mark does not. Of a
-        single process all that was never shared in a sample is its own: a bound from below.
+        single process all that was never shared in a sample is its own: a bound from below, for USS
+        and so for PSS. Of several the mark is that of one, and says nothing of them all.
         """
-        return max(self.uss, peak_rss - self.shared) if self.processes == 1 else self.uss
+        if self.processes != 1:
+            return
+        self.uss = max(self.uss, peak_rss - self.shared)
+        self.pss = max(self.pss, self.uss)
+        self.rss = max(self.rss, peak_rss)
 
 
 def tree(pid: int) -> list[int]:
