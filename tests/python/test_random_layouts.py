@@ -16,32 +16,25 @@ import scipy.sparse as sp
 
 tiledb = pytest.importorskip("tiledb")
 tiledbsoma = pytest.importorskip("tiledbsoma")
+from filter_chains import (  # noqa: E402
+    CHECKSUMS,
+    COMPRESSIONS,
+    FOR_INTEGERS,
+    REORDERINGS,
+    drawn_filters,
+)  # fmt: skip
 from penstock import _core  # noqa: E402
 from penstock.global_shuffle import ReadAgainWarning  # noqa: E402
 
 TYPES = ["float32"] * 3 + [
     "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 ]  # fmt: skip
-COMPRESSIONS = [
-    tiledb.ZstdFilter, tiledb.LZ4Filter, tiledb.GzipFilter, tiledb.Bzip2Filter, tiledb.RleFilter,
-]  # fmt: skip
-REORDERINGS = [tiledb.ByteShuffleFilter, tiledb.BitShuffleFilter, tiledb.XORFilter]
-FOR_INTEGERS = [tiledb.DeltaFilter, tiledb.DoubleDeltaFilter, tiledb.BitWidthReductionFilter]
-CHECKSUMS = [tiledb.ChecksumMD5Filter, tiledb.ChecksumSHA256Filter]
 
 
 def chain(draw: random.Random, dtype: np.dtype, first: Any = None) -> Any:
-    """A chain that TileDB itself can write and read, after a first filter where there is one."""
-    filters = []
+    """A chain of filters, after a first one where there is one."""
     integers = dtype.kind in "iu" or isinstance(first, tiledb.FloatScaleFilter)
-    if draw.random() < 0.5:
-        filters.append(draw.choice(REORDERINGS + (FOR_INTEGERS if integers else [])))
-        if draw.random() < 0.3 and tiledb.DoubleDeltaFilter not in filters:
-            filters.append(draw.choice(REORDERINGS[:2]))
-    if draw.random() < 0.8 and tiledb.DoubleDeltaFilter not in filters:
-        filters.append(draw.choice(COMPRESSIONS[: 4 if filters or first else 5]))
-    if draw.random() < 0.3:
-        filters.append(draw.choice(CHECKSUMS))
+    filters = drawn_filters(draw, integers, first is not None)
     made = [first] * (first is not None) + [each() for each in filters]
     return tiledb.FilterList(made, chunksize=draw.choice([65536, 1000]))
 
