@@ -73,6 +73,7 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
     [
         (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
         (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["compare", "x", "-g", "-1"], "-g must be 0 or more"),
         (["scale", "cells=1", "threads=1", "cells=2"],
          "the axis cells is given twice: give its values together, as cells=1,2"),
         (["scale", "threads=1.5"], "whole numbers"),
