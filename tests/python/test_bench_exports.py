@@ -149,9 +149,10 @@ def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.Mon
         interpreter(METHODS["annbatch"])
 
 
-def test_peers_that_no_python_here_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_that_no_python_here_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.bench import peers
 
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr(peers, "_version", lambda python: (3, 9))
     monkeypatch.setattr(peers, "_unlisted", list)
     said: list[str] = []

@@ -1,70 +1,33 @@
-"""Batches that are made on a device: what travels, what comes out, and in which order things run.
+"""Batches that are made on a device: what travels, what comes out, and what is refused.
 
-Most of it runs on the CPU, whose batches go the same way; a lane that notes what it is asked stands
-in for a stream. What only a GPU can show is skipped without one.
+Most of it runs on the CPU, whose batches go the same way.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib.util
-from contextlib import contextmanager
-
-import anndata
+import device_stores as stores
 import numpy as np
-import pandas as pd
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-import tiledbsoma.io
 import torch
-from conftest import Oracle, write_small_tiles
+from conftest import Oracle
+from device_stores import (
+    DEVICES,
+    HAS_CUDA,
+    LAYOUTS,
+    centred,
+    halved,
+    make_store,
+    needs_cuda,
+    of,
+    sent_arrays,
+)
 from torch.utils.data import DataLoader
 
 copier = pytest.importorskip("penstock.device.copier")
 
-HAS_CUDA = torch.cuda.is_available()
-needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="torch finds no CUDA GPU")
-# PyTorch's simulated accelerator, where it was built (docs/gpu-path.md).
-HAS_OPENREG = importlib.util.find_spec("torch_openreg") is not None and not HAS_CUDA
-if HAS_OPENREG:
-    import torch_openreg  # noqa: F401
-
-    # Its own build lacks what torch asks of every accelerator with streams.
-    HAS_OPENREG = torch._C._dispatch_has_kernel_for_dispatch_key(
-        "aten::record_stream", "PrivateUse1"
-    )
-needs_openreg = pytest.mark.skipif(
-    not HAS_OPENREG, reason="torch_openreg is not installed, or not as docs/gpu-path.md says"
-)
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=needs_cuda),
-    pytest.param("openreg", marks=needs_openreg),
-]
-
-N_CELLS = 400
-
-
-@pytest.fixture(scope="module")
-def tiled(tmp_path_factory: pytest.TempPathFactory):
-    """400 cells in many fetch units."""
-    return write_small_tiles(tmp_path_factory.mktemp("tiles") / "experiment", N_CELLS, 60)
-
-
-def make_store(path, X: sp.csr_matrix):
-    obs = pd.DataFrame({"name": "a"}, index=[f"cell{i}" for i in range(X.shape[0])])
-    var = pd.DataFrame(index=[f"gene{i}" for i in range(X.shape[1])])
-    tiledbsoma.io.from_anndata(str(path), anndata.AnnData(X, obs, var), "RNA", X_layer_name="raw")
-    return path
-
-
-def of(path, device="cpu", **arguments) -> ps.Dataset:
-    given = {"format": "torch", "obs_format": "torch", "batch_size": 33, "memory_budget": "64MiB"}
-    return ps.Dataset(path, device=device, **{**given, **arguments})
-
-
-LAYOUTS = {False: torch.strided, "csr": torch.sparse_csr, "coo": torch.sparse_coo}
+tiled = stores.tiled
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -92,19 +55,6 @@ def test_x_and_obs(census_like: Oracle, device: str, dtype: str, sparse) -> None
     assert cells == ds.n_obs
 
 
-def sent_arrays(monkeypatch) -> list[list[np.dtype]]:
-    """Dtypes of what is copied for each batch, X's three arrays first."""
-    sent = []
-    pack = copier.Staging.pack
-
-    def noted(self, arrays):
-        sent.append([dtype for _, dtype in arrays])
-        return pack(self, arrays)
-
-    monkeypatch.setattr(copier.Staging, "pack", noted)
-    return sent
-
-
 def test_counts_travel_narrow_and_sparse(census_like: Oracle, monkeypatch) -> None:
     sent = sent_arrays(monkeypatch)
     list(of(census_like.path, batch_size=1_000))
@@ -127,15 +77,6 @@ def test_values_that_are_not_narrow_come_whole(tmp_path, monkeypatch, odd: float
     assert torch.equal(got, torch.from_numpy(X.toarray()).to(getattr(torch, dtype)))
     first = np.uint16 if odd == 65_535 else np.float64 if dtype == "float64" else np.float32
     assert [each[2] for each in sent] == [first, np.uint16, np.uint16, np.uint16]
-
-
-def centred(X) -> list:
-    shift = np.linspace(-1, 1, X.shape[1])
-    return [ps.NormalizeTotal(100), ps.Scale(np.ones(X.shape[1]), mean=shift), ps.Clip(-3, 3)]
-
-
-def halved(X):
-    return X / 2
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -232,159 +173,6 @@ def test_duplicates_are_summed_when_made_dense(tmp_path) -> None:
         assert torch.equal(X, torch.tensor([[0, 303, 5], [7, 0, 0]]).to(dtype))
 
 
-# What runs when
-
-
-class NotingLane:
-    """Notes what it is asked; its work is done by the time that it is waited for."""
-
-    pins_memory = False
-    runs_beside = True
-
-    def __init__(self) -> None:
-        self.notes: list[tuple] = []
-        self.inside = False
-
-    @contextmanager
-    def queue(self):
-        self.inside = True
-        yield
-        self.inside = False
-
-    def mark(self):
-        assert self.inside
-        self.notes.append(("mark", len(self.notes)))
-        return len(self.notes) - 1
-
-    def wait(self, mark) -> None:
-        self.notes.append(("wait", mark))
-
-    def hand_over(self, mark, tensors) -> None:
-        self.notes.append(("hand over", mark, list(tensors)))
-
-
-@pytest.fixture
-def lane(monkeypatch) -> NotingLane:
-    noting = NotingLane()
-    monkeypatch.setattr(copier, "lane_of", lambda device: noting)
-    return noting
-
-
-@pytest.fixture
-def all_ready(monkeypatch):
-    """The loader always has the next batch by the time that one is asked for."""
-    from penstock.epoch_iterator import EpochProgress
-
-    monkeypatch.setattr(
-        EpochProgress, "is_ready", property(lambda progress: progress.loader is not None)
-    )
-
-
-def test_the_next_batch_is_sent_before_one_is_handed_over(tiled, lane, all_ready) -> None:
-    ds = of(tiled)
-    assert len(list(ds)) == 13
-    kinds = [note[0] for note in lane.notes]
-    # Each batch: its copy's end, its work's end. The second is sent before the first is handed over,
-    # and memory is filled again from the third on, once its copy is done.
-    assert kinds[:5] == ["mark", "mark", "mark", "mark", "hand over"]
-    rest = ["wait", "mark", "mark", "hand over"]
-    assert kinds[5:] == [*(rest * 11), "hand over"]
-    copied = [note[1] for note in lane.notes if note[0] == "mark"][::2]
-    waited = [note[1] for note in lane.notes if note[0] == "wait"]
-    assert waited == copied[:-2], "each piece of memory waits for its own copy"
-    handed = [note[1] for note in lane.notes if note[0] == "hand over"]
-    assert handed == [note[1] for note in lane.notes if note[0] == "mark"][1::2]
-
-
-@pytest.mark.parametrize("sparse", LAYOUTS)
-def test_all_memory_of_a_batch_is_handed_over(tiled, lane, all_ready, sparse) -> None:
-    for number, (X, obs) in enumerate(of(tiled, sparse=sparse)):
-        if sparse == "csr":
-            parts = [X.crow_indices(), X.col_indices(), X.values()]
-        elif sparse == "coo":
-            parts = [X.indices(), X.values()]
-        else:
-            parts = [X]
-        handed = [note for note in lane.notes if note[0] == "hand over"][number][2]
-        told = {each.untyped_storage().data_ptr() for each in handed}
-        assert {each.untyped_storage().data_ptr() for each in [*parts, obs["soma_joinid"]]} <= told
-
-
-def test_batches_do_not_share_memory_that_is_filled_again(tiled, lane, all_ready) -> None:
-    kept = list(of(tiled, shuffle=False, sparse="csr"))
-    plain = list(of(tiled, None, shuffle=False, sparse="csr"))
-    for (X, obs), (expected, expected_obs) in zip(kept, plain, strict=True):
-        assert torch.equal(X.to_dense(), expected.to_dense())
-        assert torch.equal(obs["soma_joinid"], expected_obs["soma_joinid"])
-        assert obs["soma_joinid"].untyped_storage().nbytes() == 8 * len(X)  # labels may be kept
-
-
-def test_what_is_ahead_is_not_counted(tiled, lane, all_ready) -> None:
-    ds = of(tiled)
-    whole = [obs["soma_joinid"].tolist() for _, obs in ds]
-    ds.set_epoch(0)
-    batches = iter(ds)
-    for taken in range(1, 13):
-        next(batches)
-        state = ds.state_dict()
-        assert state["segments"][-1]["batches"] == taken
-        again = of(tiled)
-        again.load_state_dict(state)
-        assert [obs["soma_joinid"].tolist() for _, obs in again] == whole[taken:]
-    next(batches)
-    assert ds.state_dict()["epoch"] == 1
-    assert next(batches, None) is None
-
-
-def test_an_error_comes_in_its_turn(tiled, lane, all_ready, monkeypatch) -> None:
-    send, sent = copier.DeviceCopier.send, []
-
-    def failing(self, X, obs):
-        sent.append(X)
-        if len(sent) == 3:
-            raise ps.InvalidArgument("the third")
-        return send(self, X, obs)
-
-    monkeypatch.setattr(copier.DeviceCopier, "send", failing)
-    batches = iter(of(tiled))
-    next(batches)
-    next(batches)
-    with pytest.raises(ps.InvalidArgument, match="the third"):
-        next(batches)
-    assert next(batches, None) is None
-
-
-def test_a_batch_that_is_not_there_is_not_waited_for(tiled, lane, monkeypatch) -> None:
-    from penstock.epoch_iterator import EpochProgress
-
-    monkeypatch.setattr(EpochProgress, "is_ready", False)
-    assert len(list(of(tiled))) == 13
-    kinds = [note[0] for note in lane.notes if note[0] != "wait"]
-    assert kinds == ["mark", "mark", "hand over"] * 13
-
-
-def test_the_loader_says_when_it_is_ready(tiled) -> None:
-    iterator = iter(of(tiled, None))
-    progress = iterator._progress
-    assert not progress.is_ready  # nothing runs yet
-    next(iterator)
-    for _ in range(13):
-        waited = 0
-        while not progress.is_ready and waited < 10_000:
-            gc.collect()
-            waited += 1
-        assert progress.is_ready
-        next(iterator, None)
-    assert not progress.is_ready
-
-
-def test_it_says_where(tiled) -> None:
-    assert "float32 torch.Tensor on cpu" in repr(of(tiled))
-    assert "bfloat16 torch.Tensor (sparse CSR)" in repr(
-        of(tiled, None, dtype="bfloat16", sparse=True)
-    )
-
-
 # What is refused
 
 
@@ -435,128 +223,3 @@ def test_dataloader_in_the_main_process(tiled) -> None:
         assert X.layout == torch.strided
         assert isinstance(obs["soma_joinid"], torch.Tensor)
         assert obs["obs_id"].dtype == object
-
-
-# On an accelerator that is simulated
-
-
-@needs_openreg
-@pytest.mark.parametrize("obs_format", ["torch", "pandas"])
-def test_streams_keep_their_order(tiled, monkeypatch, obs_format: str) -> None:
-    """Copies that are slow: batches are whole, and staging memory is not filled while they run.
-
-    OPENREG_COPY_MS is of a build whose copies are queued; where they block, nothing can be early.
-    """
-    monkeypatch.setenv("OPENREG_COPY_MS", "20")
-    whole = {"shuffle": False, "transforms": [ps.Scale(np.ones(60), mean=np.ones(60))]}
-    plain = list(of(tiled, None, obs_format=obs_format, **whole))
-    kept = list(of(tiled, "openreg", obs_format=obs_format, **whole))
-    for (X, _), (want, _) in zip(kept, plain, strict=True):
-        assert torch.equal(X.cpu(), want)
-
-
-@needs_openreg
-def test_a_batch_is_handed_over_before_it_is_there(tiled, monkeypatch) -> None:
-    """The step reads each batch at once, on its own stream."""
-    monkeypatch.setenv("OPENREG_COPY_MS", "20")
-    whole = {"shuffle": False, "transforms": [ps.Scale(np.ones(60), mean=np.ones(60))]}
-    plain = of(tiled, None, obs_format="pandas", **whole)
-    ds = of(tiled, "openreg", obs_format="pandas", **whole)
-    for (X, _), (want, _) in zip(ds, plain, strict=True):
-        assert torch.equal((X + 1).cpu(), want + 1)
-
-
-@needs_openreg
-def test_training_on_the_simulated_accelerator(census_like: Oracle) -> None:
-    losses = {}
-    for device in ("cpu", "openreg"):
-        weights = torch.zeros(census_like.X.shape[1], 1).to(device).requires_grad_()
-        losses[device] = []
-        for X, obs in of(census_like.path, device, batch_size=500):
-            target = (obs["soma_joinid"] % 2).to(torch.float32)[:, None]
-            loss = (torch.log1p(X) @ weights - target).square().mean()
-            (gradient,) = torch.autograd.grad(loss, weights)
-            weights = (weights - 1e-5 * gradient).detach().requires_grad_()
-            losses[device].append(loss.item())
-    assert losses["openreg"] == pytest.approx(losses["cpu"], rel=1e-5)
-
-
-# On a GPU
-
-
-@needs_cuda
-@pytest.mark.parametrize("sparse", LAYOUTS)
-@pytest.mark.parametrize("beside", [False, True])
-def test_memory_is_safe_across_streams(census_like: Oracle, sparse, beside: bool) -> None:
-    """Slow steps on a stream of the user's, batches dropped at once: sums must still be right."""
-    stream = torch.cuda.Stream() if beside else torch.cuda.current_stream()
-    ds = of(census_like.path, "cuda", sparse=sparse, batch_size=100)
-    sums, joinids = [], []
-    with torch.cuda.stream(stream):
-        for X, obs in ds:
-            torch.cuda._sleep(2_000_000)
-            values = X if sparse is False else X.values() if sparse == "csr" else X._values()
-            sums.append(values.double().sum())
-            joinids.append(obs["soma_joinid"].clone())
-            del X, obs, values
-    stream.synchronize()
-    for got, ids in zip(sums, joinids, strict=True):
-        assert got.item() == census_like.X[ids.cpu().numpy()].sum(dtype=np.float64)
-
-
-@needs_cuda
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_training_in_half_precision(census_like: Oracle, dtype) -> None:
-    torch.manual_seed(0)
-    ds = of(census_like.path, "cuda", dtype=dtype, batch_size=200)
-    model = torch.nn.Linear(ds.n_vars, 1).to("cuda", dtype)
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    losses = []
-    for _ in range(3):
-        for X, obs in ds:
-            target = (obs["soma_joinid"] % 2).to(dtype)[:, None]
-            loss = (model(torch.log1p(X)) - target).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.detach())
-    losses = torch.stack(losses).float()
-    assert torch.isfinite(losses).all()
-    assert losses[-10:].mean() < losses[:10].mean()
-
-
-@needs_cuda
-def test_copies_overlap_the_step(census_like: Oracle) -> None:
-    """The trace shows a copy to the device that runs while a kernel of the step does."""
-    from torch.profiler import ProfilerActivity, profile
-
-    ds = of(census_like.path, "cuda", batch_size=500)
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        for _ in ds:
-            torch.cuda._sleep(50_000_000)
-        torch.cuda.synchronize()
-    spans = [
-        (event.name, event.time_range.start, event.time_range.end) for event in profiled.events()
-    ]
-    sleeps = [(begin, end) for name, begin, end in spans if "spin" in name or "sleep" in name]
-    copies = [(begin, end) for name, begin, end in spans if "Memcpy HtoD" in name]
-    assert any(b < end and e > begin for begin, end in sleeps for b, e in copies)
-
-
-@needs_cuda
-def test_staging_memory_is_page_locked() -> None:
-    from penstock.device.staging import Staging
-
-    memory, _ = Staging(pin=True).pack([(np.arange(5), np.dtype(np.int64))])
-    assert memory.is_pinned()
-
-
-@needs_cuda
-@pytest.mark.parametrize("sparse", LAYOUTS)
-@pytest.mark.parametrize("workers", [0, 2])
-def test_pin_memory_of_the_dataloader(tiled, sparse, workers: int) -> None:
-    loader = ps.dataloader(of(tiled, None, sparse=sparse), num_workers=workers, pin_memory=True)
-    for X, obs in loader:
-        assert (X.values() if sparse == "csr" else X).is_pinned()
-        assert obs["soma_joinid"].is_pinned()
-        X.to("cuda", non_blocking=True)

@@ -283,7 +283,7 @@ def test_a_disk_too_small_is_found_before_writing(
 ) -> None:
     usage = namedtuple("usage", "total used free")(10**9, 10**9 - 1000, 1000)
     monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(OSError, match=r"GB needed, 0\.00 GB free") as caught:
+    with pytest.raises(OSError, match=r"MB needed, 0\.00 MB free") as caught:
         synthetic.make_experiment(tmp_path / "made", **SMALL)
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []

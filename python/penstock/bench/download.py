@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,12 @@ from ..synthetic.census_layout import (
     X_CONFIG,
 )
 from ..synthetic.counts import Band
-from ..synthetic.disk_space import told_when_full
+from ..synthetic.disk_space import check_space, told_when_full
+from ..synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
 from ..synthetic.replacing import check_replaceable, remove_replaced
 from ..synthetic.x_writer import write_bands
-from .target import Target, soma_open
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .page_cache import files_of
+from .target import Target, local_path, soma_open
 
 
 def download(
@@ -34,8 +33,8 @@ def download(
 ) -> tuple[int, int]:
     """Write the selected cells and genes, joinids as they are; returns cells and counts.
 
-    X is one fragment of float32, written band of rows by band of rows; a slice is there whole or
-    not at all.
+    X is one fragment of float32, written band of rows by band of rows, obs and var piece by piece;
+    a slice is there whole or not at all.
 
     Raises
     ------
@@ -48,7 +47,8 @@ def download(
     Unsupported
         A value is none that float32 holds.
     OSError
-        With ``errno.ENOSPC`` when the disk fills up.
+        With ``errno.ENOSPC`` where less is free than the slice takes at least, before anything is
+        written, and when the disk fills up.
     """
     check_replaceable(folder, overwrite)
     _check_outside(folder, target)
@@ -71,30 +71,56 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
     import tiledbsoma
 
     with soma_open(target.uri, target.region) as source:
-        obs = source.obs.read(value_filter=target.obs_filter).concat()
         measurement = _member(source.ms, target.measurement, "measurement")
-        var = measurement.var.read(coords=(_genes(target),)).concat()
-        shape = _member(measurement.X, target.layer, "layer").shape
-    n_vars = shape[1] if target.n_vars is None else min(target.n_vars, shape[1])
-    say(f"{len(obs):,} cells, {len(var):,} genes")
-    with tiledbsoma.Experiment.create(str(partial)) as made:
-        measurement = made.add_new_collection("ms").add_new_collection(
-            target.measurement, tiledbsoma.Measurement
-        )
-        _write_axis(made, "obs", obs, OBS_CONFIG)
-        _write_axis(measurement, "var", var, VAR_CONFIG)
-        layers = measurement.add_new_collection("X")
-        last = int(np.max(obs["soma_joinid"].to_numpy(), initial=0))
-        layers.add_new_sparse_ndarray(
-            target.layer,
-            type=pa.float32(),
-            shape=(last + 1, n_vars),
-            platform_config=X_CONFIG,
-        ).close()
+        layer = _member(measurement.X, target.layer, "layer")
+        obs = _Axis(source.obs, {"value_filter": target.obs_filter}, OBS_CONFIG)
+        var = _Axis(measurement.var, {"coords": (_genes(target),)}, VAR_CONFIG)
+        n_vars = layer.shape[1] if target.n_vars is None else min(target.n_vars, layer.shape[1])
+        say(f"{obs.n_rows:,} cells, {var.n_rows:,} genes")
+        check_space(partial.parent, _least_bytes(target, layer, n_vars, obs, var))
+        with tiledbsoma.Experiment.create(str(partial)) as made:
+            measurement = made.add_new_collection("ms").add_new_collection(
+                target.measurement, tiledbsoma.Measurement
+            )
+            obs.write(made, "obs")
+            var.write(measurement, "var")
+            measurement.add_new_collection("X").add_new_sparse_ndarray(
+                target.layer,
+                type=pa.float32(),
+                shape=(obs.last + 1, n_vars),
+                platform_config=X_CONFIG,
+            ).close()
     counted = _Counted(_bands(target))
     uri = str(partial / "ms" / target.measurement / "X" / target.layer)
     write_bands(uri, counted, os.cpu_count() or 1)
-    return len(obs), counted.n_nonzeros
+    return obs.n_rows, counted.n_nonzeros
+
+
+def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis, var: _Axis) -> int:
+    """What the slice takes at least: as many bytes a count and a cell as in the source, or as in the Census.
+
+    The smaller of the two: a source may be compressed otherwise, or keep what was overwritten. Where it is
+    not known how many counts there are, half of what the average cell and gene has.
+    """
+    import penstock
+
+    opened = penstock.open(target.uri, storage_options=target.storage_options)
+    stored = opened.x(target.measurement, target.layer).stored_cells()
+    share = obs.n_rows / max(obs.n_source_rows, 1)
+    if target.nonzeros is not None and n_vars == layer.shape[1]:
+        counts: float = target.nonzeros
+    else:
+        counts = stored * share * n_vars / max(layer.shape[1], 1) / 2
+    needed = int(counts * BYTES_PER_NONZERO) + obs.n_rows * BYTES_PER_CELL
+    if not target.is_local:
+        return needed
+    x_bytes = _bytes_of(layer) * counts / max(stored, 1)
+    return min(needed, int(x_bytes + _bytes_of(obs.source) * share))
+
+
+def _bytes_of(array: Any) -> int:
+    """Of a local array's files."""
+    return sum(file.stat().st_size for file in files_of(local_path(array.uri)))
 
 
 def _member(collection: Any, name: str, what: str) -> Any:
@@ -116,20 +142,38 @@ def _genes(target: Target) -> slice:
     return slice(None) if target.n_vars is None else slice(0, target.n_vars - 1)
 
 
-def _write_axis(parent: Any, name: str, table: pa.Table, config: dict[str, Any]) -> None:
-    """As large as its largest joinid; columns that the Census does not have go unfiltered."""
-    last = int(np.max(table["soma_joinid"].to_numpy(), initial=0))
-    create = config["tiledb"]["create"]
-    known = {key: value for key, value in create["attrs"].items() if key in table.column_names}
-    frame = parent.add_new_dataframe(
-        name,
-        schema=table.schema,
-        index_column_names=["soma_joinid"],
-        platform_config={"tiledb": {"create": {**create, "attrs": known}}},
-        domain=[(0, last)],
-    )
-    frame.write(table)
-    frame.close()
+class _Axis:
+    """The selected rows of obs or var, read some 16 MiB a column at a time (`soma_open`)."""
+
+    def __init__(self, source: Any, selected: dict[str, Any], config: dict[str, Any]) -> None:
+        self.source = source
+        self.n_source_rows: int = source.count
+        self._selected = selected
+        self._config = config
+        self.n_rows, self.last = 0, 0
+        for table in source.read(**selected, column_names=["soma_joinid"]):
+            joinids = table["soma_joinid"].to_numpy()
+            self.n_rows += len(joinids)
+            self.last = max(self.last, int(np.max(joinids, initial=0)))
+
+    def write(self, parent: Any, name: str) -> None:
+        """As large as the largest joinid; columns that the Census does not have go unfiltered."""
+        create = self._config["tiledb"]["create"]
+        frame = None
+        for table in self.source.read(**self._selected):
+            if frame is None:
+                names = table.column_names
+                known = {key: value for key, value in create["attrs"].items() if key in names}
+                frame = parent.add_new_dataframe(
+                    name,
+                    schema=table.schema,
+                    index_column_names=["soma_joinid"],
+                    platform_config={"tiledb": {"create": {**create, "attrs": known}}},
+                    domain=[(0, self.last)],
+                )
+            frame.write(table)
+        if frame is not None:
+            frame.close()
 
 
 class _Counted:
@@ -171,6 +215,7 @@ def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
         measurement=target.measurement,
         layer=target.layer,
         obs_query=target.obs_filter,
+        obs_columns=["soma_joinid"],
         var_query=var_query,
         batch_size=ROWS_PER_BAND,
         shuffle=False,

@@ -111,7 +111,8 @@ def run(
     if not finished:
         outcome.status, outcome.error = "timeout", f"no end within {timeout:,.0f} s"
     elif outcome.status != "ok" and outcome.error is None:
-        _judge_end(outcome, worker.returncode, said, _kernel_kills() > kills)
+        limited = request.memory_limit is not None
+        _judge_end(outcome, worker.returncode, said, _kernel_kills() > kills, limited)
     return outcome
 
 
@@ -223,18 +224,27 @@ def _note(
         outcome.status = "ok"
 
 
-def _judge_end(outcome: Outcome, returncode: int, said: str, kernel_killed: bool) -> None:
-    """Of a worker that ended without a word."""
+def _judge_end(
+    outcome: Outcome, returncode: int, said: str, kernel_killed: bool, limited: bool
+) -> None:
+    """Of a worker that ended without a word.
+
+    With `limited` address space a crash is out of memory: of libraries that use what they were not given.
+    """
     last = said.splitlines()[-1] if said else "nothing on standard error"
+    crashed = False
     if returncode < 0:
         name = signal.Signals(-returncode).name
         if -returncode == signal.SIGKILL and kernel_killed:
             outcome.status, outcome.error = "oom", "killed by the kernel: out of memory"
             return
-        outcome.error = f"ended by {name}: {last[:500]}"
+        crashed = limited and -returncode in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+        under = " under --memory-limit" if crashed else ""
+        outcome.error = f"ended by {name}{under}: {last[:500]}"
     else:
         outcome.error = f"exit status {returncode}: {last[:500]}"
-    outcome.status = "oom" if is_out_of_memory(RuntimeError(said)) else "failed"
+    oom = crashed or is_out_of_memory(RuntimeError(said), limited)
+    outcome.status = "oom" if oom else "failed"
 
 
 def _kernel_kills() -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import InvalidArgument
 from .methods import METHODS, Method
@@ -39,6 +42,7 @@ _ALL = (
     Peer("anndata", ("anndata<0.13", "h5py")),
 )  # fmt: skip
 PEERS = {peer.module: peer for peer in _ALL}
+_MADE_OF = "penstock-made-of.json"  # in an environment that is whole: what pip was asked for
 
 
 def cache_folder() -> Path:
@@ -114,13 +118,55 @@ def peer_named(name: str) -> Peer:
     return PEERS[module]
 
 
-def install(peer: Peer, say: Callable[[str], object]) -> bool | None:
+def install(peer: Peer, say: Callable[[str], object], again: bool = False) -> bool | None:
     """Make the peer's environment and install it by pip; False, with a line, where that fails.
 
     None, with a line, where no Python is here that it runs on.
 
+    An environment that is whole and holds what is asked for is left as it is, unless `again`. A new
+    one is made beside an old one and takes its place when it is whole: interrupted or failed, this
+    leaves what was there before. Of several processes one installs a peer, the others wait.
+
     torch is what TORCH says (``torch==2.13.0``, a wheel), from TORCH_INDEX where that is set.
     """
+    folder = environment_python(peer).parents[1]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{peer.module}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # goes with the process
+        reason = "asked for again" if again and folder.exists() else _reason_to_install(peer)
+        if reason is None:
+            say(f"{peer.module}: ready already, in {folder} (--again makes it anew)")
+            return True
+        return _install_whole(peer, folder, reason, say)
+
+
+def _reason_to_install(peer: Peer) -> str | None:
+    """Why what is there will not do, None if it will; empty where there is nothing."""
+    folder = environment_python(peer).parents[1]
+    if not folder.exists():
+        return ""
+    try:
+        made_of = json.loads((folder / _MADE_OF).read_text())
+    except (OSError, ValueError):
+        return "the environment that is there was not finished, or by an earlier version"
+    asked = _made_of(peer)
+    if "TORCH" not in os.environ:
+        asked |= {"torch": made_of["torch"]} if "torch" in made_of else {}
+    if made_of != asked:
+        return "the environment that is there was made of other requirements"
+    if not _can_import(str(environment_python(peer)), _needed(peer)):
+        return "what is there cannot be imported"
+    return None
+
+
+def _made_of(peer: Peer) -> dict[str, Any]:
+    torch = {"torch": os.environ.get("TORCH", "torch")} if peer.torch else {}
+    return {"requirements": list(peer.requirements), **torch}
+
+
+def _install_whole(
+    peer: Peer, folder: Path, reason: str, say: Callable[[str], object]
+) -> bool | None:
     python = _base_python(peer)
     if python is None:
         least, most = (".".join(map(str, v)) for v in (peer.least_python, peer.most_python))
@@ -128,25 +174,47 @@ def install(peer: Peer, say: Callable[[str], object]) -> bool | None:
             f"{peer.module}: left out, it needs a Python from {least} to {most}, on the PATH or of pyenv or uv"
         )
         return None
-    target = environment_python(peer)
-    say(f"{peer.module}: installing {', '.join(peer.requirements)} into {target.parents[1]}")
+    partial = folder.with_name(f".{folder.name}.partial")
+    if partial.exists():
+        say(f"{peer.module}: an earlier installation was interrupted; what it left is removed")
+        shutil.rmtree(partial)
+    why = f" anew ({reason})" if reason else ""
+    say(f"{peer.module}: installing {', '.join(peer.requirements)}{why} into {folder}")
+    try:
+        for command in _commands(peer, python, partial):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                said = (done.stderr or done.stdout).strip().splitlines()
+                kept = "; what was there is kept" if folder.exists() else ""
+                say(f"{peer.module}: failed: {said[-1] if said else 'no word'}{kept}")
+                return False
+        (partial / _MADE_OF).write_text(json.dumps(_made_of(peer), indent=1) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)  # its python finds its packages from where it lies
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     _can_import.cache_clear()
-    commands = [[python, "-m", "venv", "--clear", str(target.parents[1])]]
-    pip = [str(target), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    works = _can_import(str(environment_python(peer)), _needed(peer))
+    say(f"{peer.module}: {'ready' if works else 'installed, but cannot be imported'}")
+    return works
+
+
+def _commands(peer: Peer, python: str, folder: Path) -> list[list[str]]:
+    """That make the environment in the folder: venv, pip for torch, pip for the rest."""
+    commands = [[python, "-m", "venv", "--clear", "--prompt", peer.module, str(folder)]]
+    pip = [
+        str(folder / "bin" / "python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]
     if peer.torch:
         index = os.environ.get("TORCH_INDEX")
         source = ["--index-url", index] if index else []
         commands.append([*pip, *source, os.environ.get("TORCH", "torch")])
-    commands.append([*pip, *peer.requirements])
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            say(f"{peer.module}: failed: {said[-1] if said else 'no word'}")
-            return False
-    works = _can_import(str(target), _needed(peer))
-    say(f"{peer.module}: {'ready' if works else 'installed, but cannot be imported'}")
-    return works
+    return [*commands, [*pip, *peer.requirements]]
 
 
 def _base_python(peer: Peer) -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_TOLD = "not enough space on the disk"
+
 
 def check_space(folder: Path, needed: int) -> None:
     """Look whether so many bytes are free.
@@ -19,7 +21,11 @@ def check_space(folder: Path, needed: int) -> None:
     """
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise _no_space(folder, f"{needed / 1e9:.2f} GB needed, {free / 1e9:.2f} GB free")
+        raise _no_space(folder, f"{_size(needed)} needed, {_size(free)} free")
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:,.2f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.2f} MB"
 
 
 @contextmanager
@@ -31,13 +37,15 @@ def told_when_full(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, OSError) and str(error.strerror).startswith(_TOLD):
+            raise  # by `check_space`
         if _is_out_of_space(error, folder):
             raise _no_space(folder, f"it filled up while writing ({error})") from error
         raise
 
 
 def _no_space(folder: Path, why: str) -> OSError:
-    return OSError(errno.ENOSPC, f"not enough space on the disk: {why}", str(folder))
+    return OSError(errno.ENOSPC, f"{_TOLD}: {why}", str(folder))
 
 
 def _is_out_of_space(error: Exception, folder: Path) -> bool:

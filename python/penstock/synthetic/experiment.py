@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_GENES = 60_664
 DEFAULT_GENES_PER_CELL = 1_950.0
-_BYTES_PER_NONZERO = 3.2  # measured at 60,664 genes: 2.7 to 2.9
-_BYTES_PER_CELL = 160  # obs, and while it is written labels and sums of cells
+BYTES_PER_NONZERO = 3.2  # measured at 60,664 genes: 2.7 to 2.9
+BYTES_PER_CELL = 160  # obs, and while it is written labels and sums of cells
 _BYTES_PER_GENE = 60  # var
 
 
@@ -48,7 +48,7 @@ def estimate_bytes(
 ) -> int:
     """Upper estimate of the disk space that an experiment takes."""
     mean = _mean_genes(n_genes, mean_genes_per_cell)
-    per_cell = _BYTES_PER_NONZERO * mean + _BYTES_PER_CELL
+    per_cell = BYTES_PER_NONZERO * mean + BYTES_PER_CELL
     return int(n_cells * per_cell) + n_genes * _BYTES_PER_GENE + (1 << 20)
 
 

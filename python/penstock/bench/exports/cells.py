@@ -52,7 +52,7 @@ class Cells:
             yield x
 
     def obs(self) -> pd.DataFrame:
-        """``obs`` of the cells, index the joinid as text."""
+        """``obs`` of the cells, all of it in memory, index the joinid as text."""
         import penstock
 
         frame = penstock.open(self.source).obs.to_pandas(value_filter=self.obs_filter)

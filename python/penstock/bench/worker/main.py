@@ -20,6 +20,10 @@ from .request import Request
 _OUT_OF_MEMORY = ("can't allocate", "cannot allocate", "unable to allocate", "out of memory",
                   "bad_alloc", "not enough memory", "allocation failed",
                   "failed to map segment")  # fmt: skip
+# Under a limit of address space: a thread's stack cannot be had, in the words of the system, of Python
+# and of TileDB, whose context starts threads; extension modules that do not look what they were given.
+_OF_A_LIMIT = ("resource temporarily unavailable", "can't start new thread",
+               "failed to create context", "error return without exception set")  # fmt: skip
 
 
 def main() -> None:
@@ -40,7 +44,8 @@ def main() -> None:
         answer({"event": "done"})
     except BaseException as error:
         status = 1
-        answer({"event": "failed", "error": described(error), "oom": is_out_of_memory(error)})
+        oom = is_out_of_memory(error, limited=request.memory_limit is not None)
+        answer({"event": "failed", "error": described(error), "oom": oom})
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(status)
@@ -52,14 +57,24 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException, limited: bool = False) -> bool:
     """Whether memory is what there was too little of: Python's own error, or a library's words.
 
-    Penstock's ResourceExhausted is a MemoryError also where a budget was set too low, which is not
-    what is meant: its words decide.
+    Also where the error came while another was handled that says so: packages try one thing after
+    another. `limited` says that address space is; then there are more words for it.
     """
+    following: BaseException | None = error
+    while following is not None:
+        if _says_so(following, limited):
+            return True
+        following = following.__cause__ or following.__context__
+    return False
+
+
+def _says_so(error: BaseException, limited: bool) -> bool:
+    """Of Penstock's ResourceExhausted, a MemoryError also where a budget was set too low, by words alone."""
     text = str(error).lower()
-    if any(words in text for words in _OUT_OF_MEMORY):
+    if any(words in text for words in _OUT_OF_MEMORY + (_OF_A_LIMIT if limited else ())):
         return True
     name = type(error).__name__
     return name in ("OutOfMemoryError", "ArrowMemoryError") or (

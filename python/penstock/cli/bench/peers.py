@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import Unsupported
+from ...errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
     from ...bench.peers import Peer
@@ -19,10 +19,14 @@ def add_arguments(commands: Any) -> None:
         help="which other loaders are installed; install them",
         description="Without a word lists the methods and where their packages are. 'install' makes "
         "an environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE); it fails where "
-        "one cannot be made, but for peers that were not named and for which no Python is here.",
+        "one cannot be made, but for peers that were not named and for which no Python is here. "
+        "One that is whole and holds what is asked for is left as it is.",
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list")
     parser.add_argument("names", nargs="*", metavar="PEER", help="only these")
+    parser.add_argument(
+        "--again", action="store_true", help="install: also what is ready is made anew"
+    )
     parser.set_defaults(run=run)
 
 
@@ -33,8 +37,10 @@ def run(parsed: argparse.Namespace) -> None:
 
     chosen = [peer_named(name) for name in parsed.names]
     if parsed.what == "install":
-        _install(chosen or list(PEERS.values()), named=bool(chosen))
+        _install(chosen or list(PEERS.values()), named=bool(chosen), again=parsed.again)
         return
+    if parsed.again:
+        raise InvalidArgument("--again goes with install")
     modules = {peer.module for peer in chosen}
     for method in METHODS.values():
         if chosen and method.peer not in modules:
@@ -46,11 +52,11 @@ def run(parsed: argparse.Namespace) -> None:
         print(f"{method.name:22} {method.what:52} {where}")
 
 
-def _install(peers: Sequence[Peer], *, named: bool) -> None:
+def _install(peers: Sequence[Peer], *, named: bool, again: bool) -> None:
     """All of them; an error at the end where one is not there that was to be."""
     from ...bench.peers import install
 
-    made = {peer.module: install(peer, print) for peer in peers}
+    made = {peer.module: install(peer, print, again) for peer in peers}
     missing = [name for name, ready in made.items() if ready is False or (named and not ready)]
     if missing:
         raise Unsupported(f"not installed: {', '.join(missing)}")
