@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import json
 import os
 import re
 import shlex
@@ -26,99 +28,6 @@ def penstock(*arguments: object, **kwargs) -> subprocess.CompletedProcess[str]:
         timeout=600,
         **kwargs,
     )
-
-
-def test_info(pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(pbmc3k.path)]) == 0
-    text = capsys.readouterr().out
-    for wanted in (
-        "obs: 2,638 cells",
-        "category of string",
-        "measurement RNA: 13,714 genes",
-        "layer RNA/X/raw: float32",
-        f"{pbmc3k.X.nnz:,}, 849 a cell",
-        "fragments    2",
-        "tiles 2048 x 2048",
-        "bytes a non-zero",
-        "fetch units",
-        "a loader with default settings takes",
-    ):
-        assert wanted in text, text
-    assert all(line == line.rstrip() for line in text.splitlines())
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        (
-            "pbmc-small",
-            [
-                "obs: 80 cells",
-                "measurement RNA: 230 genes",
-                "letter.idents    category of string, nullable",
-                "layer RNA/X/counts: float64",
-                "layer RNA/X/data: float64",
-                "layer RNA/X/scale_data: float64",
-                "non-zeros    4,456, 56 a cell",
-                "fetch units  1, of 80 rows, 1 tile, 10.8 KiB",
-                "and mixes 1 unit at a time",
-            ],
-        ),
-        ("pbmc-small-pre-1.15", ["obs: 80 cells", "measurement RNA: 230 genes", "RNA/X/counts"]),
-        ("soma-1.15.7-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-1.7.3-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-1.2.5-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-1.4.4-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-1.5.3-small", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-2.3.0-small", ["obs: 263 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-        ("soma-1.2.5-upgraded", ["obs: 300 cells", "measurement RNA: 400 genes", "RNA/X/raw"]),
-    ],
-)
-def test_info_of_other_writers(
-    unpacked, capsys: pytest.CaptureFixture[str], name: str, wanted: list[str]
-) -> None:
-    assert main(["info", str(unpacked(name))]) == 0
-    text = capsys.readouterr().out
-    for line in wanted:
-        assert line in text, text
-    assert "cannot be read" not in text
-    assert not re.search(r"(?<![0-9,.])1 [a-z]+s\b", text), "a plural of one"
-    assert not re.search(r"\.000000", text)
-
-
-def test_info_shows_numbers_of_the_metadata_as_they_are(
-    tmp_path: Path, soma_small: Oracle, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiledb = pytest.importorskip("tiledb")
-    path = tmp_path / "copy"
-    shutil.copytree(soma_small.path, path)
-    with tiledb.Group(str(path), "w") as group:
-        group.meta["whole"], group.meta["tenth"], group.meta["large"] = 419.0, 0.1, 1e300
-        group.meta["integer"] = 7
-    assert ps.open(path).metadata["whole"] == "419"
-    assert main(["info", str(path)]) == 0
-    head, _ = capsys.readouterr().out.split("\n\n", 1)
-    facts = dict(line.split() for line in head.splitlines()[1:])
-    assert (facts["whole"], facts["tenth"], facts["large"]) == ("419", "0.1", "1e+300")
-    assert facts["integer"] == "7"
-
-
-def test_info_goes_on_where_a_part_cannot_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import pyarrow as pa
-    import tiledbsoma
-
-    path = write_small_tiles(tmp_path / "e", 20, 30)
-    with tiledbsoma.open(str(path / "ms"), "w") as measurements:
-        measurements.add_new_collection("ADT", tiledbsoma.Measurement).close()
-    with tiledbsoma.open(str(path / "ms/RNA/X"), "w") as layers:
-        layers.add_new_sparse_ndarray("flat", type=pa.int8(), shape=(20,)).close()
-    assert main(["info", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert "measurement ADT: cannot be read: there is no table 'var'" in text
-    assert "layer RNA/X/flat: cannot be read: " in text
-    assert "layer RNA/X/raw: float32" in text
 
 
 def test_info_of_something_else(tmp_path: Path) -> None:
@@ -163,6 +72,32 @@ def test_demo_on_data_of_ones_own(pbmc3k: Oracle, tmp_path: Path) -> None:
     page = (tmp_path / "out" / "penstock-demo.html").read_text()
     assert "plotly" in page
     assert '<script src="http' not in page
+    assert_shows_what_was_said(page, done.stdout)
+
+
+def assert_shows_what_was_said(page: str, said: str) -> None:
+    """The traces of the page: the accuracy of each epoch as it was printed, and losses that fall to those."""
+    lines = [
+        line.split()
+        for line in said.splitlines()
+        if re.match(r" +[0-9]+ +[0-9.]+ +[0-9.]+ %", line)
+    ]
+    printed = np.array([[float(words[at]) for at in (1, 2, 5, 6)] for words in lines])
+    traces, _ = json.JSONDecoder().raw_decode(page, page.index("[", page.index("Plotly.newPlot(")))
+    for name, (loss, accuracy) in {"shuffled": (0, 1), "in stored order": (2, 3)}.items():
+        raw, means, accuracies = (trace for trace in traces if trace["name"] == name)
+        assert np.round(accuracies["y"], 1).tolist() == printed[:, accuracy].tolist()
+        assert accuracies["x"] == list(range(1, len(printed) + 1))
+        batches = len(raw["y"]) // len(printed)
+        by_epoch = np.reshape(raw["y"][: batches * len(printed)], (len(printed), batches)).mean(
+            axis=1
+        )
+        np.testing.assert_allclose(by_epoch, printed[:, loss], rtol=0.1)
+        x, y = (
+            np.frombuffer(base64.b64decode(means[of]["bdata"]), means[of]["dtype"]) for of in "xy"
+        )
+        assert len(x) == len(y) >= 10
+        assert abs(y.mean() - np.mean(raw["y"])) < 0.05
 
 
 def _is_share(word: str) -> bool:
