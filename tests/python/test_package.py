@@ -100,6 +100,13 @@ def test_stub_names_what_the_extension_has() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_extension_shows_its_entry_alone() -> None:
+    """Else other libraries' instances of templates of the standard library would stand in for ours."""
+    command = ["nm", "--dynamic", "--defined-only", ps._core.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["PyInit__core"]
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("1", 1), (5, 5), ("2GiB", 2 << 30), ("256MiB", 256 << 20), ("1.5 GB", 1_500_000_000),
