@@ -16,7 +16,7 @@ from conftest import Oracle
 from mounts import with_mount
 from penstock.bench import download as downloading
 from penstock.bench.page_cache import files_of
-from penstock.bench.target import make_target
+from penstock.bench.target import Target, make_target
 from penstock.synthetic import disk_space
 
 FILTERS = (None, "soma_joinid < 700 and tissue_general != 'no such'")
@@ -79,12 +79,14 @@ def test_in_pieces_it_is_the_slice_that_tiledbsoma_reads(
     assert len(written) > 2 * len(FILTERS) + 4
 
 
-@pytest.mark.parametrize("n_vars", [None, 800])
+@pytest.mark.parametrize(("n_vars", "local"), [(None, True), (800, True), (None, False)])
 def test_the_space_that_is_looked_for_is_less_than_what_is_taken(
-    n_vars: int | None, census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    n_vars: int | None, local: bool, census_like: Oracle, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """So that what would fit is never refused, and what is known not to fit nearly always."""
     needed: list[int] = []
+    monkeypatch.setattr(Target, "is_local", property(lambda target: local))
     monkeypatch.setattr(downloading, "check_space", lambda folder, n: needed.append(n))
     for obs_filter in FILTERS:
         slice_of(census_like, tmp_path / "slice", obs_filter, n_vars)

@@ -77,7 +77,7 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
         var = _Axis(measurement.var, {"coords": (_genes(target),)}, VAR_CONFIG)
         n_vars = layer.shape[1] if target.n_vars is None else min(target.n_vars, layer.shape[1])
         say(f"{obs.n_rows:,} cells, {var.n_rows:,} genes")
-        check_space(partial.parent, _least_bytes(target, layer, n_vars, obs, var))
+        check_space(partial.parent, _least_bytes(target, layer, n_vars, obs))
         with tiledbsoma.Experiment.create(str(partial)) as made:
             measurement = made.add_new_collection("ms").add_new_collection(
                 target.measurement, tiledbsoma.Measurement
@@ -96,11 +96,12 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
     return obs.n_rows, counted.n_nonzeros
 
 
-def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis, var: _Axis) -> int:
+def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis) -> int:
     """What the slice takes at least: as many bytes a count and a cell as in the source, or as in the Census.
 
-    The smaller of the two: a source may be compressed otherwise, or keep what was overwritten. Where it is
-    not known how many counts there are, half of what the average cell and gene has.
+    The smaller of the two: a source may be compressed otherwise, or keep what was overwritten. Where the
+    source's files are not here, a third of the Census's: few genes take less. Where it is not known
+    how many counts there are, half of what the average cell and gene has.
     """
     import penstock
 
@@ -113,7 +114,7 @@ def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis, var: _Axis
         counts = stored * share * n_vars / max(layer.shape[1], 1) / 2
     needed = int(counts * BYTES_PER_NONZERO) + obs.n_rows * BYTES_PER_CELL
     if not target.is_local:
-        return needed
+        return needed // 3
     x_bytes = _bytes_of(layer) * counts / max(stored, 1)
     return min(needed, int(x_bytes + _bytes_of(obs.source) * share))
 
