@@ -21,6 +21,7 @@ def generate() -> str:
     formatted = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--stdin-filename", "made.pyi", "-"],
         input=header + generator.get(),
+        cwd=STUB.parent,
         capture_output=True,
         text=True,
         check=True,

@@ -237,7 +237,7 @@ def test_synth_makes_every_format(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["bench", "data-loader"], "give the address of an experiment, or --census"),
+        (["bench", "data-loader"], "give the address of an experiment, --census or --census-uri"),
         (["bench", "data-loader", "x", "-b", "7/2"], "7 cells do not divide into 2 chunks"),
         (["bench", "data-loader", "x", "-m", "nobody"], "'nobody' is no method"),
         (["bench", "data-loader", "x", "-B", "0"], "-B must be 1 or more"),

@@ -73,6 +73,12 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
     [
         (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
         (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["data-loader", "x", "--census", "stable"], "one of them"),
+        (["data-loader", "--census-uri", "x", "--census", "stable"], "one of them"),
+        (["data-loader", "x", "--organism", "mus_musculus"],
+         "organism mus_musculus is looked up in a Census: give --census or --census-uri"),
+        (["data-loader", "x", "--directory", "d"], "releases are looked up: give --census"),
+        (["data-loader", "--census-uri", "x", "--directory", "d"], "give --census"),
         (["compare", "x", "-g", "-1"], "-g must be 0 or more"),
         (["scale", "cells=1", "threads=1", "cells=2"],
          "the axis cells is given twice: give its values together, as cells=1,2"),

@@ -54,7 +54,7 @@ def make_target(
     uri: str | None,
     *,
     census: str | None = None,
-    organism: str = "homo_sapiens",
+    organism: str | None = None,
     directory: str | None = None,
     census_uri: str | None = None,
     collection_id: str | None = None,
@@ -68,25 +68,38 @@ def make_target(
 ) -> Target:
     """Resolve addresses and slices of datasets.
 
-    Either `uri` is given, or a release of the Census (`census`) or the address of one's SOMA
-    (`census_uri`); of these, datasets are those of the collection, in the order of ``census_info``.
+    Either `uri` is given, or a release of the Census (`census`, looked up in `directory`) or the address
+    of one's SOMA (`census_uri`); of these, the experiment is that of `organism` (homo_sapiens), and
+    datasets are those of the collection, in the order of ``census_info``.
 
     Raises
     ------
     InvalidArgument
-        Both or neither is given; a collection for an experiment that is of no Census; no cell or no
-        dataset is selected.
+        Several or none of them is given; an organism, a directory or a collection where there is no
+        Census to look it up in; no cell or no dataset is selected.
     """
     version = None
-    if (uri is None) == (census is None and census_uri is None):
-        raise InvalidArgument("give the address of an experiment, or --census, one of them")
+    if [uri, census, census_uri].count(None) != 2:
+        raise InvalidArgument(
+            "give the address of an experiment, --census or --census-uri, one of them"
+        )
+    if uri is not None and organism is not None:
+        raise InvalidArgument(
+            f"organism {organism} is looked up in a Census: give --census or --census-uri in place of "
+            "an experiment's address"
+        )
+    if census is None and directory is not None:
+        raise InvalidArgument(
+            f"--directory {directory} is where releases are looked up: give --census"
+        )
     if uri is None:
         if census_uri is None:
             assert census is not None
             release = find_release(census, directory)
             census_uri, region = release.uri, region or release.region
             version = release.version
-        uri = CensusRelease("", census_uri).experiment(organism.strip().lower().replace(" ", "_"))
+        name = (organism or "homo_sapiens").strip().lower().replace(" ", "_")
+        uri = CensusRelease("", census_uri).experiment(name)
     elif collection_id is not None:
         raise InvalidArgument(
             f"collection {collection_id} is looked up in a Census: give --census or --census-uri "

@@ -20,7 +20,7 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
                         help="a TileDB-SOMA experiment")  # fmt: skip
     group = parser.add_argument_group("what is loaded")
     group.add_argument("-V", "--census", metavar="RELEASE", help="of the Census, in place of URI")
-    group.add_argument("--organism", default="homo_sapiens", help="of the Census (homo_sapiens)")
+    group.add_argument("--organism", metavar="NAME", help="of the Census (homo_sapiens)")
     group.add_argument("-u", "--census-uri", metavar="URI", help="address of a Census's SOMA")
     group.add_argument("--directory", metavar="URL", help="address of the Census's releases")
     group.add_argument("-c", "--collection-id", metavar="ID", help="datasets of this collection")
