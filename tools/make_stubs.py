@@ -21,7 +21,7 @@ def generate() -> str:
     formatted = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--stdin-filename", "made.pyi", "-"],
         input=header + generator.get(),
-        cwd=STUB.parent,
+        cwd=STUB.parents[2],
         capture_output=True,
         text=True,
         check=True,
