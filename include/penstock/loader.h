@@ -128,6 +128,7 @@ struct LoaderStats {
   uint64_t units = 0;         ///< unit visits done
   uint64_t units_in_shuffle = 0;  ///< K
   double consumer_wait_seconds = 0;
+  /// Most that rows, tiles in flight and finished batches took, those the consumer holds included.
   uint64_t peak_buffered_bytes = 0;
   uint64_t spilled_bytes = 0;
   uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read

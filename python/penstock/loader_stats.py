@@ -30,7 +30,8 @@ class LoaderStats:
     consumer_wait_seconds : float
         Time that the consumer waited for batches.
     peak_buffered_bytes : int
-        Most memory that rows, tiles in flight and finished batches took.
+        Most memory that rows, tiles in flight and finished batches took; batches that you hold count
+        until you let go of them, and alone they can exceed the budget.
     spilled_bytes : int
         Written to disk because an estimate of memory proved too low.
     planned_bytes : int

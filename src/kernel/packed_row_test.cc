@@ -228,6 +228,19 @@ TEST(PackedRow, EntryTextAndColumnSayWhatIsStored) {
   }
 }
 
+TEST(PackedRow, EntryTextOfFloatsHasTheDigitsThatTheyNeed) {
+  const auto layout = make_row_layout(100, DataType::kFloat32);
+  const std::vector<float> values{282, 0.5F, -1e30F};
+  Row row{{0, 1, 2}, {}};
+  row.values.resize(12);
+  std::memcpy(row.values.data(), values.data(), 12);
+  const Record record = pack(layout, row, VectorPath::kScalar, 0);
+  const auto view = PackedRowView::of(record.data(), layout);
+  EXPECT_EQ(entry_text(view, layout, 0), "282");
+  EXPECT_EQ(entry_text(view, layout, 1), "0.5");
+  EXPECT_EQ(entry_text(view, layout, 2), "-1e+30");
+}
+
 TEST(ConvertValue, IntegersMustFitExactly) {
   int8_t narrow = 0;
   EXPECT_TRUE(convert_value(-128.0F, narrow));

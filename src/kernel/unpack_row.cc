@@ -1,7 +1,10 @@
 #include "kernel/unpack_row.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
+#include <string>
 #include <type_traits>
 
 #include "kernel/stream_out.h"
@@ -170,7 +173,10 @@ std::string entry_text(const PackedRowView& view, const PackedRowLayout& layout,
     for (uint32_t i = 0; i < entry; ++i) wide += view.codes[i] == kEscapeCode;
   }
   return with_value_type(layout.value_type, [&](auto identity) {
-    return std::to_string(load_at<typename decltype(identity)::type>(view.wide, wide));
+    std::array<char, 32> text;  // what a double takes at most is 24
+    const auto value = load_at<typename decltype(identity)::type>(view.wide, wide);
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+    return std::string(text.data(), end);
   });
 }
 
