@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ import scipy.sparse as sp
 # TileDB takes settings from such names. Tables of tiledbsoma keep the buffers that they were read into, of a
 # GiB a column by default: with more of them in one mapping than there is memory a process cannot fork.
 os.environ["TILEDB_SOMA_INIT_BUFFER_BYTES"] = str(1 << 24)
+
+# What a script starts with `&` ignores Ctrl-C, which TileDB takes for the address of a handler and calls.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
