@@ -24,18 +24,26 @@ import penstock
 from machine import machine_facts, most_detected_genes
 from make_data import data_folder
 from penstock.bench import decode_bound as bound
-from penstock.bench.comparison import best_of, ratio_line
+from penstock.bench.comparison import Spread, best_of, contestants, good, ratio_line
 from penstock.bench.results_file import read
 
 HERE = Path(__file__).resolve().parent
 PEER_BLOCKS = ("-b", "16x1024", "-b", "32x512", "-b", "64x512", "-b", "64x256", "-b", "128x256")
 COMPARE = ("compare", "-m", "penstock,annbatch", *PEER_BLOCKS, "--memory-budget", "256MiB")
-#: name: arguments of `penstock bench`; EXPERIMENT, LARGER and GENES stand for paths.
+#: name: arguments of `penstock bench`; EXPERIMENT, LARGER, LARGEST and GENES stand for paths.
 CASES: dict[str, tuple[str, ...]] = {
     "csr": (*COMPARE, "EXPERIMENT"),
     "csr, 262,144 cells": (*COMPARE, "LARGER"),
     "dense": (*COMPARE, "--dense", "EXPERIMENT"),
     "dense, 8,000 genes": (*COMPARE, "--dense", "--genes", "GENES", "EXPERIMENT"),
+    "csr, 524,288 cells": (
+        "compare",
+        "-m",
+        "penstock",
+        "--memory-budget",
+        "256MiB,2GiB",
+        "LARGEST",
+    ),
     "threads": ("scale", "threads=1,2", "--on", "EXPERIMENT"),
     "processes": ("scale", "processes=1,2", "--threads", "1", "--on", "EXPERIMENT"),
 }
@@ -91,10 +99,12 @@ def decode_bound(path: str) -> list[str]:
     return lines
 
 
-def conclusions(case: str, rows: list[dict[str, Any]]) -> list[str]:
+def conclusions(case: str, rows: list[dict[str, Any]], paths: dict[str, str]) -> list[str]:
     """The ratios of a case, taken within rounds."""
     if case in ("threads", "processes"):
         return _scaling(case, rows)
+    if "LARGEST" in CASES[case]:
+        return _of_the_bound(rows, paths["LARGEST"])
     ours = best_of(rows, "penstock")
     others = sorted({row["contestant"] for row in rows if row["method"] != "penstock"})
     if ours is None or not others:
@@ -102,6 +112,24 @@ def conclusions(case: str, rows: list[dict[str, Any]]) -> list[str]:
     best = best_of(rows, "annbatch")
     lines = [(other == best, ratio_line(rows, ours, other)) for other in others]
     return [f"{text}{' (its fastest)' if fastest else ''}" for fastest, text in lines if text]
+
+
+def _of_the_bound(rows: list[dict[str, Any]], path: str) -> list[str]:
+    """Speeds by contestant, and the share that they are of the same experiment's decode bound."""
+    array, n_cells = f"{path}/ms/RNA/X/raw", penstock.open(path).n_obs
+    most = bound.measure(array, n_cells, 2, 5, ("columns", "values")).cells_per_second
+    lines = [f"decode bound, columns + values: {most:,.0f} cells/s by two threads"]
+    for name, mine in contestants(good(rows)).items():
+        for column, words in (
+            ("epoch_cells_per_second", "whole epoch"),
+            ("cells_per_second", "after the first batch"),
+        ):
+            speeds = Spread.of([float(row[column]) for row in mine])
+            if speeds is not None:
+                lines.append(
+                    f"{name}, {words}: {speeds.text()} cells/s, {speeds.middle / most:.0%} of it"
+                )
+    return lines
 
 
 def _scaling(case: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -138,6 +166,7 @@ def main() -> None:
         "EXPERIMENT": str(path),
         "GENES": str(genes),
         "LARGER": str(data_folder() / "bench-262k"),
+        "LARGEST": str(data_folder() / "census-524k-32f"),
     }
     if "csr, 262,144 cells" in parsed.cases and not Path(paths["LARGER"]).exists():
         synth = [*SYNTH, paths["LARGER"]]
@@ -148,7 +177,7 @@ def main() -> None:
         else:
             measured = measure(CASES[case], paths, parsed.rounds)
             found = {"command": shlex.join(("penstock", "bench", *CASES[case])),
-                     "lines": conclusions(case, measured["rows"]), **measured}  # fmt: skip
+                     "lines": conclusions(case, measured["rows"], paths), **measured}  # fmt: skip
         kept[case] = {"machine": machine_facts(), **found}
         parsed.output.write_text(json.dumps(kept, indent=1, default=str) + "\n")
     for case in parsed.cases:

@@ -60,7 +60,9 @@ def test_data_loader_sweeps(census_like: Oracle, here: Path) -> None:
     assert set(found["note"]) == {"mine"}
     assert (found["total_n_rows"] == 6_000).all()
     assert set(found["n_cols"]) == {40}
-    assert set(found["py_buffer_size"]) == {1 << 20}
+    by = found.set_index("method")["py_buffer_size"]
+    assert by.dropna().eq(1 << 20).all()
+    assert set(by.dropna().index) == set(by.index) & {"scipy.csr", "np.array", "tiledbsoma_ml"}
 
 
 def test_slices_of_datasets(census_like: Oracle, here: Path) -> None:
@@ -212,7 +214,8 @@ def test_scale_says_what_bounds(here: Path, capsys) -> None:
     out = capsys.readouterr().out
     table = [line for line in out.splitlines() if line.startswith(("| cells", "| threads"))]
     assert len(table) == 3
-    assert all("decompression, " in line or "memory bandwidth, " in line for line in table)
+    bounds = ("decompression, ", "memory bandwidth, ", "| nothing of these; ")
+    assert all(any(bound in line for bound in bounds) for line in table)
     assert "left out" not in out
     assert "- cells: time a cell grows as cells^" in out
     assert out.count("making") == 2  # the point where the axes cross is made once
@@ -302,7 +305,8 @@ def test_packs_and_uniform_shuffles_bring_every_cell(census_like: Oracle, here: 
     assert (found["n_nonzeros"] == census_like.X[:, :300].nnz).all()
     assert (found["n_rows"] == 6_000).all()  # -F: the first batch is one of them
     assert found["source_kind"].tolist() == ["experiment", "pack", "pack"]
-    assert set(found["py_buffer_size"]) == set(found["soma_buffer_size"]) == {1 << 20}
+    # Of what tiledbsoma reads, and of that alone.
+    assert found[["py_buffer_size", "soma_buffer_size"]].isna().all(axis=None)
 
 
 def test_a_run_of_which_nothing_comes_is_an_error(

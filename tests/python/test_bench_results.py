@@ -18,7 +18,7 @@ from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
-from penstock.bench.tune import choose, rate
+from penstock.bench.tune import choose, rates
 
 # The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
 ALB = [
@@ -232,7 +232,8 @@ def test_table_in_markdown() -> None:
     assert best_of(rows, "b") == "b 8x64"
     assert best_of(rows, "c") is None
     # Medians of 12.5 and, of the one round that was measured, 6.
-    assert lines[-4:-1] == ["", "Each method at its fastest setting:", ""]
+    words = "Each method at its fastest setting of this run (a: the one that ran):"
+    assert lines[-4:-1] == ["", words, ""]
     assert lines[-1] == lines[6]
     assert "fastest" not in markdown(rounds({"a": [1.0], "b": [2.0]}), "a")
 
@@ -266,7 +267,26 @@ def test_no_ratio_is_taken_of_what_was_in_memory_with_the_first_batch() -> None:
     assert "times the cells/s after the first batch" not in text
     assert "| b | 12 (5 to 20) | 12 (5 to 20) * |" in text
     assert "| a | 20 (10 to 30) | 20 (10 to 30) |" in text
-    assert "came after more than half of the epoch" in text
+    assert "came after more than half of the time" in text
+
+
+def test_a_cut_epoch_that_was_in_memory_with_its_first_batch_has_no_ratio() -> None:
+    rows = rounds({"a": [10.0, 30.0], "b": [5.0, 20.0]})
+    for each in rows[2:]:
+        each |= {"whole_epoch": False, "first_batch_seconds": 0.9}
+    text = markdown(rows, "a")
+    assert "| b | - | 12 (5 to 20) * |" in text
+    assert "a against b: 1.00" in text  # the memory alone
+    assert "cells/s after the first batch," not in text.split("|")[-1]
+
+
+def test_settings_of_a_comparison_are_traces_of_their_own(tmp_path: Path) -> None:
+    append(
+        tmp_path / "a.parquet", [row(contestant="penstock 1GiB"), row(contestant="penstock 2GiB")]
+    )
+    drawn = plot.figure(read_all([tmp_path / "a.parquet"]))
+    assert [trace.name for trace in drawn.data] == ["penstock 1GiB", "penstock 2GiB"]
+    assert len({trace.marker.symbol for trace in drawn.data}) == 2
 
 
 def test_pictures_are_of_whole_epochs_where_all_are_whole(tmp_path: Path) -> None:
@@ -319,9 +339,9 @@ def test_slopes_of_power_laws() -> None:
 
 
 def test_the_smallest_setting_that_is_as_fast_is_chosen() -> None:
-    def of(budget: str, threads: int, speed: float, status: str = "ok") -> dict:
+    def of(budget: str, threads: int, speed: float | None, status: str = "ok") -> dict:
         return row(memory_budget=budget, threads=threads, cells_per_second=speed, status=status,
-                   error=None)  # fmt: skip
+                   error=None, whole_epoch=False, first_batch_seconds=0.1, epoch_seconds=1.0)  # fmt: skip
 
     rows = [of("256MiB", 2, 96.0), of("1GiB", 2, 100.0), of("64MiB", 2, 50.0),
             of("32MiB", 1, 500.0, "failed")]  # fmt: skip
@@ -330,8 +350,17 @@ def test_the_smallest_setting_that_is_as_fast_is_chosen() -> None:
     small = [{**each, "whole_epoch": True, "epoch_cells_per_second": speed}
              for each, speed in zip(rows[:3], (96.0, 10.0, 20.0), strict=True)]  # fmt: skip
     assert choose(small, {}, 0.98)["memory_budget"] == "256MiB"
-    assert rate(small[1]) == 10.0
-    assert rate(rows[1]) == 100.0
+    assert rates(small)(small[1]) == 10.0
+    assert rates(rows)(rows[1]) == 100.0
+    # A cut epoch whose first batch took most of its time had the rest in memory.
+    whole = {**rows[0], "whole_epoch": True, "epoch_cells_per_second": 90.0}
+    cut = {**rows[1], "threads": 1, "cells_per_second": 580.0, "epoch_cells_per_second": 59.0,
+           "first_batch_seconds": 0.9, "epoch_seconds": 1.0}  # fmt: skip
+    assert choose([whole, cut], {}, 0.98) is whole
+    with pytest.raises(
+        InvalidArgument, match="time was up with the first batch; raise --max-seconds"
+    ):
+        choose([of("256MiB", 2, None)], {}, 0.98)
     mixed = {"64MiB": 0.5, "256MiB": 0.9, "1GiB": 0.99}
     assert choose(rows, mixed, 0.98)["memory_budget"] == "1GiB"
     assert choose(rows, mixed, 0.999)["memory_budget"] == "1GiB"

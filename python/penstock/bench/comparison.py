@@ -73,16 +73,18 @@ _HEADER = (
 
 
 _AT_ONCE = (
-    "\\* The first batch came after more than half of the epoch, when most cells were in memory: no ratio "
+    "\\* The first batch came after more than half of the time, when most cells were in memory: no ratio "
     "is taken of the rest."
 )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """In Markdown, one line a contestant."""
+    """In Markdown, one line a contestant, and below it what a star means where there is one."""
     lines = [f"| {' | '.join(_HEADER)} |", f"| {' | '.join('---' for _ in _HEADER)} |"]
     for name, mine in contestants(rows).items():
         lines.append(f"| {' | '.join(_cells(name, mine))} |")
+    if any(came_at_once(row) for row in good(rows)):
+        lines += ["", _AT_ONCE]
     return "\n".join(lines) + "\n"
 
 
@@ -93,9 +95,7 @@ def markdown(rows: Sequence[Row], reference: str) -> str:
         if name != reference and (line := ratio_line(rows, reference, name)):
             compared.append(f"- {line}")
     best = _best_against_best(rows, reference)
-    at_once = any(came_at_once(row) for row in good(rows))
-    star = [_AT_ONCE, ""] if at_once else []
-    return "\n".join([table(rows), *star, *compared, *best]).rstrip() + "\n"
+    return "\n".join([table(rows), *compared, *best]).rstrip() + "\n"
 
 
 def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
@@ -112,16 +112,21 @@ def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
         other = best_of(rows, method)
         if method != own and best and other and (line := ratio_line(rows, best, other)):
             lines.append(f"- {line}")
-    return ["", "Each method at its fastest setting:", "", *lines] if lines else []
+    alone = [method for method, names in by_method.items() if len(names) == 1]
+    only = f" ({', '.join(alone)}: the one that ran)" if alone else ""
+    return (
+        ["", f"Each method at its fastest setting of this run{only}:", "", *lines] if lines else []
+    )
 
 
 def came_at_once(row: Row) -> bool:
-    """More than half of the epoch passed before its first batch.
+    """More than half of the time passed before the first batch.
 
-    Most cells were in memory by then: the speed after it says how fast they were handed out.
+    Of a whole epoch most cells were in memory by then, of a cut one most that came: the speed after it
+    says how fast they were handed out.
     """
     first, whole = row["first_batch_seconds"], row["epoch_seconds"]
-    return bool(row["whole_epoch"] and first and whole and first > whole / 2)
+    return bool(first and whole and first > whole / 2)
 
 
 def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
@@ -137,9 +142,10 @@ def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
     parts = []
     if speed and whole:
         parts.append(f"{speed.text(2)} times the cells/s of a whole epoch")
-    if not parts or not any(came_at_once(row) for row in good(mine)):
+    if not any(came_at_once(row) for row in good(mine)):
         parts.append(f"{after.text(2)} times the cells/s after the first batch")
-    return f"{first} against {other}: {', '.join(parts)}, {memory.text(2)} of the peak memory"
+    parts.append(f"{memory.text(2)} of the peak memory")
+    return f"{first} against {other}: {', '.join(parts)}"
 
 
 def _cells(name: str, rows: Sequence[Row]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from . import measured_process, page_cache
 from .columns import COLUMNS
 from .machine import machine_facts
-from .methods import Method
+from .methods import READ_BY_TILEDBSOMA, Method
 from .worker.reach import is_remote
 from .worker.request import Request
 
@@ -120,6 +120,7 @@ def _now() -> datetime.datetime:
 def _common(measurement: Measurement) -> dict[str, Any]:
     request, work = measurement.request, measurement.request.work
     facts = {name: value for name, value in machine_facts().items() if name in COLUMNS}
+    of_tiledbsoma = measurement.method.loader in READ_BY_TILEDBSOMA
     return {
         **facts,
         "method": measurement.method.name,
@@ -133,8 +134,8 @@ def _common(measurement: Measurement) -> dict[str, Any]:
         "chunk_size": work.chunk_size,
         "chunks_per_block": work.chunks_per_block,
         "block_size": work.block_size,
-        "py_buffer_size": work.py_buffer_size,
-        "soma_buffer_size": work.soma_buffer_size,
+        "py_buffer_size": work.py_buffer_size if of_tiledbsoma else None,
+        "soma_buffer_size": work.soma_buffer_size if of_tiledbsoma else None,
         "memory_budget": work.memory_budget,
         "threads": work.threads,
         "seed": work.seed,

@@ -50,6 +50,8 @@ _ALL = (
            what="on AnnData in h5ad"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
 )  # fmt: skip
+#: Loaders to which sizes of tiledbsoma's buffers mean something.
+READ_BY_TILEDBSOMA = frozenset({"tiledbsoma_ml", "census", "census_blocks", "read_chunks"})
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 

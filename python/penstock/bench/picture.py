@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
-from .plot import marker_sizes, speed_column
+from .plot import marker_sizes, names_drawn, speed_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +29,7 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
     chunks = np.log2(frame["chunks_per_block"].astype(float).to_numpy())
     known = chunks[np.isfinite(chunks)]
-    # With blocks the points of a method differ in colour and size: its name alone is the symbol's.
-    names = frame["method"].astype(str)
-    if "contestant" in frame and frame["contestant"].notna().any() and not len(known):
-        names = frame["contestant"].fillna(names).astype(str)
+    names = names_drawn(frame)
     speed, words = speed_column(frame)
     by_name = pyplot.get_cmap("tab10")
     by_chunks = pyplot.get_cmap("viridis")

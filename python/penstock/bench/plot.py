@@ -95,7 +95,8 @@ def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
 def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     """A plotly figure: one trace a method, colour by chunks a block, size by cells a block.
 
-    Hovering shows every column that has a value.
+    Where no row has chunks, one trace, symbol and colour for each contestant of a comparison: a method at
+    one setting. Hovering shows every column that has a value.
     """
     import numpy as np
     import plotly.graph_objects as go
@@ -104,7 +105,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     speed, words = speed_column(frame)
     chunks = frame["chunks_per_block"].astype(float)
     has_chunks = bool(chunks.notna().any())
-    for number, (method, mine) in enumerate(frame.groupby("method", sort=False)):
+    for number, (method, mine) in enumerate(frame.groupby(names_drawn(frame), sort=False)):
         marker: dict[str, Any] = {
             "symbol": SYMBOLS[number % len(SYMBOLS)],
             "size": marker_sizes(mine),
@@ -145,6 +146,14 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     return drawn
 
 
+def names_drawn(frame: pd.DataFrame) -> pd.Series:
+    """What tells points apart by symbol: the method, or its setting where no colour is left to say it."""
+    names = frame["method"].astype(str)
+    if frame["chunks_per_block"].notna().any() or "contestant" not in frame:
+        return names
+    return frame["contestant"].fillna(names).astype(str)
+
+
 def marker_sizes(rows: pd.DataFrame) -> list[float]:
     """12 points; blocks from 9 (a thousand cells) up, 2 points a doubling."""
     sizes = []
@@ -160,9 +169,15 @@ def _hover(row: pd.Series) -> str:
         value = row.get(name)
         if value is None or value != value or name in ("statistics", "error", "command"):
             continue
-        text = f"{value:,.2f}" if isinstance(value, float) else str(value)
-        parts.append(f"{name}: {text[:120]}")
+        parts.append(f"{name}: {_value(name, value)[:120]}")
     return "<br>".join(parts)
+
+
+def _value(name: str, value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    # A column of integers with a gap comes as floats.
+    return f"{value:,.0f}" if COLUMNS.get(name) == "int64" else f"{value:,.4g}"
 
 
 def write(drawn: Any, frame: pd.DataFrame, base: Path, formats: Sequence[str]) -> list[Path]:

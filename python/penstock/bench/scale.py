@@ -325,6 +325,10 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
     return float(np.polyfit(x, y, 1)[0])
 
 
+#: Share of a bound from which on it can be said to bound.
+_BOUNDS = 1 / 3
+
+
 def table(found: Sequence[Cost | Failed]) -> str:
     """In Markdown, one line a point, and below how each axis grows."""
     costs = [each for each in found if isinstance(each, Cost)]
@@ -346,7 +350,9 @@ def table(found: Sequence[Cost | Failed]) -> str:
             f"{each.first_batch_seconds:.2f}",
             f"{each.peak_uss / 2**20:,.0f}",
             f"{each.fairness:.0%}" if each.point.processes > 1 else "",
-            f"{name}, {bound:,.0f} cells/s",
+            f"{name}, {bound:,.0f} cells/s"
+            if each.rate >= _BOUNDS * bound
+            else f"nothing of these; {name} would be at {bound:,.0f} cells/s",
             f"{each.rate / bound:.0%}",
             *(f"{min(each.network(n), each.rate):,.0f}" for n in _NETWORKS),
         ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..arguments import parse_memory_size
 from ..errors import InvalidArgument, ResourceExhausted
+from .comparison import came_at_once
 from .methods import METHODS
 from .sources import Sources
 from .sweep import Settings, measurements
@@ -75,30 +76,42 @@ def choose(
     InvalidArgument
         Nothing could be measured.
     """
-    good = [row for row in rows if row["status"] == "ok" and rate(row)]
+    at = rates(rows)
+    good = [row for row in rows if row["status"] == "ok" and at(row)]
     if not good:
+        why = next((row["error"] for row in rows if row["error"]), None)
         raise InvalidArgument(
-            f"nothing could be measured: {rows[-1]['error'] if rows else 'no rows'}"
+            f"nothing could be measured: {why or 'time was up with the first batch; raise --max-seconds'}"
         )
     if shares:
         enough = [row for row in good if shares.get(row["memory_budget"], 0.0) >= least_share]
         most = max(shares.get(row["memory_budget"], 0.0) for row in good)
         good = enough or [row for row in good if shares.get(row["memory_budget"], 0.0) == most]
-    best = max(map(rate, good))
-    near = [row for row in good if rate(row) >= _NEAR_ENOUGH * best]
+    best = max(map(at, good))
+    near = [row for row in good if at(row) >= _NEAR_ENOUGH * best]
     return min(
         near, key=lambda row: (parse_memory_size("budget", row["memory_budget"]), row["threads"])
     )
 
 
-def rate(row: Mapping[str, Any]) -> float:
-    """Cells a second: of the whole epoch where it came to its end within the time.
+def rates(rows: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], float]:
+    """Cells a second of a row, by one measure for all: of whole epochs where all came to their end in time.
 
-    A cut epoch is judged from its first batch on, since opening and filling the shuffle would weigh more
-    in it than in a whole one; of a small experiment the first batch is nearly all of the work.
+    Where some were cut all are judged from the first batch on, since opening and filling the shuffle
+    would weigh more in a cut epoch than in a whole one; but one whose first batch came after more than half of
+    its time, from opening on: what came after it was in memory.
     """
-    whole = row.get("whole_epoch") and row["epoch_cells_per_second"]
-    return float(row["epoch_cells_per_second"] if whole else row["cells_per_second"] or 0.0)
+    whole = all(row["whole_epoch"] for row in rows if row["status"] == "ok")
+
+    def rate(row: Mapping[str, Any]) -> float:
+        of_all = whole or came_at_once(row)
+        return float(row["epoch_cells_per_second" if of_all else "cells_per_second"] or 0.0)
+
+    return rate
+
+
+def _speed(rate: float) -> str:
+    return f"{rate:,.0f}" if rate else "time was up with the first batch"
 
 
 def advice(
@@ -108,6 +121,7 @@ def advice(
     """A table of what was measured, and the call to use."""
     lines = ["| memory_budget | threads | cells/s | peak USS MiB | first batch s | mixed |",
              "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    rate = rates(rows)
     for row in rows:
         if row["status"] != "ok":
             lines.append(
@@ -116,7 +130,7 @@ def advice(
             continue
         share = shares.get(row["memory_budget"])
         lines.append(
-            f"| {row['memory_budget']} | {row['threads']} | {rate(row):,.0f} | "
+            f"| {row['memory_budget']} | {row['threads']} | {_speed(rate(row))} | "
             f"{row['max_mem'] / 2**20:,.0f} | {row['first_batch_seconds']:.2f} | "
             f"{'' if share is None else f'{share:.1%}'} |"
         )
