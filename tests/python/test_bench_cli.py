@@ -177,10 +177,13 @@ def test_shuffle_against_scalar_entropy(census_like: Oracle, here: Path, capsys)
         "1x75",
         "-B",
         75,
+        "-R",
+        2,
     )
     found = rows(here)
-    assert found["shuffle_label"].tolist() == ["dataset_id"] * 2
-    scatter, chunks = found["shuffle_share"]
+    assert found["shuffle_label"].tolist() == ["dataset_id"] * 4
+    shares_of = found.groupby("contestant", sort=False)["shuffle_share"].unique()
+    scatter, chunks = (float(shares.mean()) for shares in shares_of)
     assert 0.95 < scatter < 1.05
     # Chunks of 75 adjacent cells as batches: of one dataset each, but where two meet.
     codes = census_like.obs["dataset_id"].astype(str).factorize()[0]
@@ -189,9 +192,14 @@ def test_shuffle_against_scalar_entropy(census_like: Oracle, here: Path, capsys)
         counts = np.bincount(codes[begin : begin + 75])
         shares = counts[counts > 0] / 75
         entropies.append(-(shares * np.log2(shares)).sum())
-    assert found["shuffle_entropy"][1] == pytest.approx(np.mean(entropies))
+    of_chunks = found["method"] == "penstock:chunks"
+    assert found["shuffle_entropy"][of_chunks].tolist() == pytest.approx([np.mean(entropies)] * 2)
     assert chunks < 0.2
-    assert "share of a uniform shuffle's entropy of dataset_id" in capsys.readouterr().out
+    *_, head, _, first, second = capsys.readouterr().out.splitlines()
+    assert "share of a uniform shuffle's entropy of dataset_id" in head
+    assert first.startswith(f"| penstock | {100 * scatter:.1f}")
+    assert second.startswith(f"| penstock:chunks 1x75 | {100 * chunks:.1f} % | ")
+    assert second.count("|") == first.count("|") == head.count("|") == 7
 
 
 def test_tune_ends_in_settings_that_work(census_like: Oracle, here: Path, capsys) -> None:

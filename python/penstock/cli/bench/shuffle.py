@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import compare
+
+if TYPE_CHECKING:
+    from ...bench.joinid_record import Mixing
 
 
 def add_arguments(commands: Any) -> None:
@@ -35,10 +39,9 @@ def run(parsed: argparse.Namespace) -> None:
     compare.check(parsed)
     planned = compare.contestants(parsed, say)
     joinids, codes = label_codes(shared_options.target(parsed), parsed.label)
-    lines = [
-        f"| method | share of a uniform shuffle's entropy of {parsed.label} | bits | cells/s | peak USS MiB |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    mixed_of: dict[str, list[Mixing]] = {}
+    rows_of: dict[str, list[dict[str, Any]]] = {}
+    failed = []
     with tempfile.TemporaryDirectory() as folder:
         recorded = [
             dataclasses.replace(
@@ -50,19 +53,44 @@ def run(parsed: argparse.Namespace) -> None:
         def look(each: Any, row: dict[str, Any]) -> None:
             path = Path(each.request.joinids_path)
             if row["status"] != "ok" or not path.exists():
-                lines.append(f"| {each.label} | {row['status']}: {row['error']} | | | |")
+                failed.append(f"| {each.label} | {row['status']}: {row['error']} | | | | |")
                 return
             mixed = mixing(path, joinids, codes, parsed.batch_size)
             if not mixed.batches:
-                lines.append(f"| {each.label} | no whole batch | | | |")
+                failed.append(f"| {each.label} | no whole batch | | | | |")
                 return
             row["shuffle_label"], row["shuffle_share"] = parsed.label, mixed.share
             row["shuffle_entropy"] = mixed.entropy
-            lines.append(
-                f"| {each.label} | {mixed.share:.1%} | {mixed.entropy:.3f} of {mixed.uniform:.3f} | "
-                f"{row['cells_per_second'] or 0:,.0f} | {row['max_mem'] / 2**20:,.0f} |"
-            )
+            mixed_of.setdefault(each.label, []).append(mixed)
+            rows_of.setdefault(each.label, []).append(row)
 
         compare.measure(parsed, recorded, say, look)
     print()
-    print("\n".join(lines))
+    print(
+        f"| method | share of a uniform shuffle's entropy of {parsed.label} | bits | whole epoch, cells/s | "
+        "after the first batch, cells/s | peak USS MiB |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    for label, mixed in mixed_of.items():
+        print(_line(label, mixed, rows_of[label]))
+    print("\n".join(failed), end="\n" if failed else "")
+
+
+def _line(label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Of a table in Markdown: medians of the rounds, with least and most."""
+    from ...bench.comparison import Spread
+
+    def figures(values: Sequence[float | None], digits: int) -> str:
+        spread = Spread.of([value for value in values if value is not None])
+        return "-" if spread is None else spread.text(digits)
+
+    whole = [row["epoch_cells_per_second"] if row["whole_epoch"] else None for row in rows]
+    cells = (
+        label,
+        f"{figures([100 * each.share for each in mixed], 1)} %",
+        f"{figures([each.entropy for each in mixed], 3)} of {mixed[0].uniform:.3f}",
+        figures(whole, 0),
+        figures([row["cells_per_second"] for row in rows], 0),
+        figures([row["max_mem"] / 2**20 for row in rows], 0),
+    )
+    return f"| {' | '.join(cells)} |"
