@@ -3,13 +3,14 @@
 
 #include <utility>
 
+#include "gil.h"
 #include "register.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
 
 void register_cache(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
 
   nb::class_<Cache>(module, "Cache", "Rows kept on a local disk.")
       .def(

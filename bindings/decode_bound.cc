@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "gil.h"
 #include "register.h"
 
 namespace penstock::python {
@@ -39,7 +40,7 @@ std::tuple<double, uint64_t, uint64_t, uint64_t> decode_bound(const std::string&
 
 void register_decode_bound(nb::module_& module) {
   module.def("decode_bound", &decode_bound, nb::arg("uri"), nb::arg("parts"), nb::arg("most_bytes"),
-             nb::arg("threads"), nb::arg("rounds"), nb::call_guard<nb::gil_scoped_release>(),
+             nb::arg("threads"), nb::arg("rounds"), nb::call_guard<GilRelease>(),
              "Seconds that undoing the filters of tiles of a sparse X takes, spread over the array "
              "and of at most `most_bytes`, from memory; their cells, those of the array, and the "
              "bytes decoded. For `penstock bench`.");

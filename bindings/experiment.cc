@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "format/matrix_source.h"
+#include "gil.h"
 #include "register.h"
 #include "repr.h"
 #include "table.h"
@@ -32,7 +33,7 @@ std::function<Texts(const std::string&)> credentials_of(nb::object function) {
   if (function.is_none()) return nullptr;
   auto* const kept = new nb::object(std::move(function));
   return [kept](const std::string& profile) {
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     try {
       return nb::cast<Texts>((*kept)(profile));
     } catch (nb::python_error& error) {
@@ -47,7 +48,7 @@ Experiment open(const std::string& uri, std::optional<uint64_t> timestamp_ms, un
   options.timestamp_ms = timestamp_ms;
   options.threads = threads;
   options.storage = {std::move(storage_options), credentials_of(std::move(credentials))};
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return Experiment::open(uri, options);
 }
 
@@ -63,7 +64,7 @@ std::vector<TableColumn> read(const DataFrame& self, std::vector<std::string> co
 }  // namespace
 
 void register_experiment(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
 
   nb::class_<DataFrame>(module, "DataFrame")
       .def_prop_ro("columns", &DataFrame::columns, Release())  // opens the array

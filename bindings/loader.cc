@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "gil.h"
 #include "loader_handle.h"
 #include "numpy_array.h"
 #include "register.h"
@@ -35,7 +36,7 @@ DataType batch_type(const std::string& name) {
 }  // namespace
 
 void register_loader(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
 
   nb::enum_<BatchLayout>(module, "BatchLayout")
       .value("csr", BatchLayout::kCsr)
@@ -128,7 +129,7 @@ void register_loader(nb::module_& module) {
                                                          nb::device::cpu>& labels) {
             auto found = std::make_shared<Loader::LabelEntropy>();
             {
-              nb::gil_scoped_release release;
+              GilRelease release;
               *found = self.loader().label_entropy({labels.data(), labels.size()});
             }
             return nb::make_tuple(numpy_array(found->batches.data(), {found->batches.size()},

@@ -3,23 +3,30 @@
 #include <nanobind/nanobind.h>
 #include <penstock/error.h>
 
+#include <set>
 #include <string>
 #include <utility>
+
+#include "gil.h"
 
 namespace penstock::python {
 namespace {
 constexpr double kSignalPollSeconds = 0.05;
-}
+
+/// Epochs that have threads. Used with the GIL held.
+std::set<LoaderHandle*> started;
+}  // namespace
 
 LoaderHandle::LoaderHandle(const Matrix& matrix, LoaderOptions options)
     : loader_(std::make_unique<Loader>(matrix, std::move(options))) {}
 
 LoaderHandle::~LoaderHandle() {
+  started.erase(this);
   if (process_ != getpid()) {
     static_cast<void>(loader_.release());
     return;
   }
-  nanobind::gil_scoped_release release;  // threads are joined
+  const GilRelease release;  // threads are joined
   loader_.reset();
 }
 
@@ -33,11 +40,12 @@ Loader& LoaderHandle::loader() const {
 
 std::shared_ptr<const Batch> LoaderHandle::next() {
   Loader& engine = loader();
+  started.insert(this);
   for (;;) {
     bool timed_out = false;
     std::shared_ptr<const Batch> batch;
     {
-      nanobind::gil_scoped_release release;
+      const GilRelease release;
       const std::lock_guard lock(consumer_);
       batch = engine.next_for(kSignalPollSeconds, &timed_out);
     }
@@ -51,6 +59,10 @@ std::shared_ptr<const Batch> LoaderHandle::next() {
 
 void LoaderHandle::cancel() noexcept {
   if (process_ == getpid()) loader_->cancel();
+}
+
+void LoaderHandle::cancel_all() noexcept {
+  for (LoaderHandle* handle : started) handle->cancel();
 }
 
 }  // namespace penstock::python

@@ -5,13 +5,14 @@
 
 #include <utility>
 
+#include "gil.h"
 #include "register.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
 
 void register_pack(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
 
   nb::class_<PackProgress>(module, "PackProgress")
       .def_ro("rows_done", &PackProgress::rows_done)

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "format/tiledb/array_reader.h"
+#include "gil.h"
 #include "register.h"
 #include "table.h"
 
@@ -30,7 +31,7 @@ void register_read_array(nb::module_& module) {
   module.def(
       "read_array", &read_array, nb::arg("uri"), nb::arg("columns") = std::vector<std::string>{},
       nb::arg("timestamp_start").none() = nb::none(), nb::arg("timestamp_end").none() = nb::none(),
-      nb::arg("threads") = 0, nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("threads") = 0, nb::call_guard<GilRelease>(),
       "Columns of any TileDB array, for tests and for a look at one; all of them when "
       "`columns` is empty.");
 }

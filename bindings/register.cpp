@@ -5,6 +5,7 @@ NB_MODULE(_core, module) {
   module.attr("version") = PENSTOCK_VERSION;
   // A worker process ends without clearing what it holds; that is no leak worth a user's screen.
   nanobind::set_leak_warnings(false);
+  penstock::python::register_gil(module);
   penstock::python::register_errors(module);
   penstock::python::register_row_selection(module);
   penstock::python::register_row_sampling(module);

@@ -4,10 +4,11 @@
 
 // What the extension module offers, one function for each concept; register.cpp calls them in the
 // order in which they need one another. Bodies hold no algorithm: they convert, release the GIL
-// around whatever can block or take long, and call the public API of include/penstock.
+// (gil.h) around whatever can block or take long, and call the public API of include/penstock.
 
 namespace penstock::python {
 
+void register_gil(nanobind::module_& module);
 void register_errors(nanobind::module_& module);
 void register_row_selection(nanobind::module_& module);
 void register_table(nanobind::module_& module);

@@ -4,11 +4,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <penstock/error.h>
 #include <pthread.h>
 
 #include <atomic>
 
 #include "base/cancellation.h"
+#include "gil.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
 #include "register.h"
@@ -38,8 +40,9 @@ void find_main_thread() {
 void register_remote(nb::module_& module) {
   find_main_thread();
   set_wait_hook([] {
+    if (ends_without_this_thread()) throw IoError("the Python interpreter ends");
     if (!handles_signals() || !Py_IsInitialized()) return;
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   });
 

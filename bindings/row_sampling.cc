@@ -1,12 +1,13 @@
 #include <penstock/row_sampling.h>
 
+#include "gil.h"
 #include "numpy_array.h"
 #include "register.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
 void register_row_sampling(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
   nb::class_<RowWeights>(module, "RowWeights", "Sampling weights of selected rows, by position.")
       .def_static(
           "from_values",

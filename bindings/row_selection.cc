@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "gil.h"
 #include "numpy_array.h"
 #include "register.h"
 #include "repr.h"
@@ -14,7 +15,7 @@ namespace {
 
 nb::object to_numpy(const RowSelection& selection) {
   auto joinids = [&] {
-    nb::gil_scoped_release release;
+    GilRelease release;
     return std::make_shared<std::vector<int64_t>>(selection.to_vector());
   }();
   return numpy_array(joinids->data(), {joinids->size()}, DataType::kInt64, keep_alive(joinids));
@@ -23,7 +24,7 @@ nb::object to_numpy(const RowSelection& selection) {
 }  // namespace
 
 void register_row_selection(nb::module_& module) {
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilRelease>;
   nb::class_<RowSelection>(module, "RowSelection",
                            "A set of joinids (int64), ascending; a compressed bitmap.")
       .def(nb::init<>())

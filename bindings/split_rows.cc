@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "gil.h"
 #include "plan/row_deal.h"
 #include "register.h"
 
@@ -26,7 +27,7 @@ std::vector<RowSelection> split_rows(const RowSelection& rows, const Strata<Stra
 template <typename Stratum>
 void define(nb::module_& module) {
   module.def("split_rows", &split_rows<Stratum>, nb::arg("rows"), nb::arg("strata"),
-             nb::arg("counts"), nb::arg("seed"), nb::call_guard<nb::gil_scoped_release>(),
+             nb::arg("counts"), nb::arg("seed"), nb::call_guard<GilRelease>(),
              "Deals rows at random among parts: `counts` has the rows of each stratum for each "
              "part, `strata` the stratum of each row (empty: one for all).");
 }

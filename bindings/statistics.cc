@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gil.h"
 #include "numpy_array.h"
 #include "register.h"
 
@@ -20,7 +21,7 @@ constexpr double kSignalPollSeconds = 0.1;
 void run(StatisticsPass& pass) {
   for (bool more = true; more;) {
     {
-      nb::gil_scoped_release release;
+      GilRelease release;
       more = pass.advance(kSignalPollSeconds);
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -79,7 +80,7 @@ void register_statistics(nb::module_& module) {
 
   nb::class_<StatisticsPass>(module, "StatisticsPass", "Moments of a matrix, in one pass.")
       .def(nb::init<const Matrix&, StatisticsOptions>(), nb::arg("matrix"), nb::arg("options"),
-           nb::call_guard<nb::gil_scoped_release>())
+           nb::call_guard<GilRelease>())
       .def("run", &run, "Read everything.")
       .def("rows_done", &StatisticsPass::rows_done)
       .def_prop_ro("column_count", &StatisticsPass::column_count)

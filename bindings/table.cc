@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "gil.h"
 #include "numpy_array.h"
 #include "register.h"
 #include "repr.h"
@@ -57,7 +58,7 @@ nb::list strings(const TableColumn& self) {
 /// (int32 codes, distinct strings in order of first appearance); -1 for null.
 nb::tuple string_codes(const TableColumn& self) {
   auto coded = [&] {
-    nb::gil_scoped_release release;
+    GilRelease release;
     return std::make_shared<StringCodes>(encode_strings(self.column()));
   }();
   nb::list distinct;
