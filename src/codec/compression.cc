@@ -2,6 +2,8 @@
 
 #include <penstock/error.h>
 
+#include "codec/expansion.h"
+
 namespace penstock::codec {
 namespace {
 
@@ -24,7 +26,11 @@ PartTable read_table(FilterStep& step) {
   uint64_t compressed = 0;
   for (uint64_t part = 0; part < parts; ++part) {
     const auto original = step.metadata.read<uint32_t>("part original length");
-    compressed += step.metadata.read<uint32_t>("part compressed length");
+    const auto stored = step.metadata.read<uint32_t>("part compressed length");
+    if (original > most_decoded_bytes(step.config.type, stored)) {
+      throw_bad_part(step.config.type, "an implausible size", stored, original);
+    }
+    compressed += stored;
     (part < table.metadata_parts ? table.metadata_bytes : table.data_bytes) += original;
   }
   if (compressed != step.data.size()) {

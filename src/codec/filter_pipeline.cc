@@ -3,10 +3,10 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/checked.h"
 #include "codec/dictionary.h"
+#include "codec/expansion.h"
 #include "codec/filter_step.h"
 #include "codec/rle.h"
 #include "codec/zstd.h"
@@ -37,10 +37,11 @@ class ChunkDecode {
         data_(chunk.data),
         scratch_(scratch) {}
 
-  /// Undoes filter `index`, into `fixed` where that is given.
+  /// Undoes filter `index`, into `fixed` where that is given. The first filter leaves no metadata.
   void undo(size_t index, std::optional<std::span<std::byte>> fixed) {
+    const auto none = index == 0 ? std::optional(std::span<std::byte>()) : std::nullopt;
     StepTarget data_target{&scratch_.data[data_slot_], fixed, limit_};
-    StepTarget metadata_target{&scratch_.metadata[metadata_slot_], std::nullopt, limit_};
+    StepTarget metadata_target{&scratch_.metadata[metadata_slot_], none, limit_};
     FilterStep step(filters_[index], types_[index], cell_bytes_, format_version_, metadata_, data_,
                     data_target, metadata_target);
     run_step(step);
@@ -129,7 +130,15 @@ FilterPipeline::FilterPipeline(std::vector<FilterConfig> filters, uint32_t max_c
 uint64_t FilterPipeline::decoded_bytes(std::span<const std::byte> stored) const {
   uint64_t total = 0;
   Chunk chunk;
-  for (ChunkReader chunks(stored); chunks.next(chunk);) total += chunk.original_bytes;
+  for (ChunkReader chunks(stored); chunks.next(chunk);) {
+    const uint64_t most = most_decoded_bytes(filters_, chunk.data.size());
+    if (chunk.original_bytes > most) {
+      throw CorruptData("a chunk of " + std::to_string(chunk.data.size()) +
+                        " stored bytes claims to hold " + std::to_string(chunk.original_bytes) +
+                        ", its filters can make " + std::to_string(most) + " of them at most");
+    }
+    total += chunk.original_bytes;
+  }
   return total;
 }
 
@@ -202,25 +211,22 @@ bool FilterPipeline::stores_string_offsets(DataType type, bool variable_length) 
 void FilterPipeline::decode_strings(std::span<const std::byte> stored, DataType type,
                                     uint32_t format_version, Buffer& characters,
                                     std::vector<uint64_t>& offsets, DecodeScratch& scratch,
-                                    uint64_t string_count) const {
+                                    StringTileSize expected) const {
   find_types(filters_, type, format_version, scratch.types);
   ChunkReader chunks(stored);
-  StringTarget target{characters, offsets, 0, string_count};
+  StringTarget target{characters, offsets, expected};
   Chunk chunk;
   if (!chunks.next(chunk)) {
-    if (string_count != kUnknownCount) check_count("strings in an empty tile", 0, string_count);
+    check_count("strings in an empty tile", 0, expected.strings);
     characters.resize_discard(0);
     offsets.clear();
     return;
   }
   check_count("chunks of a string tile", chunks.chunk_count(), 1);
-  target.original_bytes = chunk.original_bytes;
+  check_size("chunk of a string tile", chunk.original_bytes, expected.characters);
   // An id or a run takes up to 16 bytes besides the characters.
-  const uint64_t limit = string_count == kUnknownCount
-                             ? std::numeric_limits<uint32_t>::max()
-                             : plausible_bytes(checked_add<uint64_t>(
-                                   chunk.original_bytes,
-                                   checked_mul<uint64_t>(16, string_count, "strings"), "strings"));
+  const uint64_t limit = plausible_bytes(checked_add<uint64_t>(
+      expected.characters, checked_mul<uint64_t>(16, expected.strings, "strings"), "strings"));
   ChunkDecode decode(filters_, scratch.types, size_of(type), format_version, limit, chunk, scratch);
   for (size_t index = filters_.size(); index-- > 1;) decode.undo(index, std::nullopt);
   decode.undo_strings(target);

@@ -38,7 +38,11 @@ struct CellBytes {
   bool shuffled = false;  ///< byte planes, low byte first, not cells
 };
 
-inline constexpr uint64_t kUnknownCount = ~uint64_t{0};
+/// What the fragment's metadata promise of a tile of strings.
+struct StringTileSize {
+  uint64_t strings = 0;
+  uint64_t characters = 0;  ///< bytes
+};
 
 class FilterPipeline {
  public:
@@ -52,8 +56,9 @@ class FilterPipeline {
   const std::vector<FilterConfig>& filters() const noexcept { return filters_; }
   uint32_t max_chunk_bytes() const noexcept { return max_chunk_bytes_; }
 
-  /// Sum of the chunks' original lengths; walks chunk headers only, and checks that they fill
-  /// `stored`.
+  /// Sum of the chunks' original lengths; walks chunk headers only. Throws `CorruptData` unless the
+  /// chunks fill `stored` and each is long enough to hold what it claims (expansion.h), so that the
+  /// sum may be allocated.
   uint64_t decoded_bytes(std::span<const std::byte> stored) const;
 
   /// Decodes one tile into `out`, whose size must equal decoded_bytes(stored). The caller compares
@@ -79,11 +84,11 @@ class FilterPipeline {
   bool stores_string_offsets(DataType type, bool variable_length) const;
 
   /// Decodes such a tile: `characters` get the bytes, `offsets` one start per string (as offset
-  /// tiles have them: bytes from the start of the tile). `string_count` is the number of cells that
-  /// the fragment promises: another number is `CorruptData`, and memory is bounded by it.
+  /// tiles have them: bytes from the start of the tile). Another number of strings or characters
+  /// than `expected` is `CorruptData`; memory is bounded by both.
   void decode_strings(std::span<const std::byte> stored, DataType type, uint32_t format_version,
                       Buffer& characters, std::vector<uint64_t>& offsets, DecodeScratch& scratch,
-                      uint64_t string_count = kUnknownCount) const;
+                      StringTileSize expected) const;
 
  private:
   std::vector<FilterConfig> filters_;

@@ -4,6 +4,7 @@
 #include <penstock/error.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 
 // What the golden tiles cannot show: options, refusals, hostile sizes. Tiles here are written by
@@ -155,11 +156,11 @@ TEST(FilterPipeline, EmptyTiles) {
   Buffer characters;
   std::vector<uint64_t> offsets(3);
   const auto rle = pipeline_of(FilterType::kRle);
-  rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets, scratch, 0);
+  rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets, scratch, {});
   EXPECT_TRUE(offsets.empty());
-  EXPECT_THROW(
-      rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets, scratch, 3),
-      CorruptData);
+  EXPECT_THROW(rle.decode_strings(no_chunks, DataType::kStringUtf8, 22, characters, offsets,
+                                  scratch, {3, 0}),
+               CorruptData);
 }
 
 TEST(FilterPipeline, BytesAfterTheChunksAreCorrupt) {
@@ -197,6 +198,53 @@ TEST(FilterPipeline, ClaimedSizesAreNotAllocated) {
   EXPECT_THROW(split_chunks(chunks), CorruptData);
 }
 
+// What a random search found: strings behind gzip, whose part table claims 2 GiB in 4 bytes.
+TEST(FilterPipeline, PartsOfStringsAreNotAllocatedOnTheirWord) {
+  for (const FilterType type : {FilterType::kGzip, FilterType::kZstd, FilterType::kLz4}) {
+    FilterConfig strings, compressor;
+    strings.type = FilterType::kDictionary;
+    compressor.type = type;
+    const FilterPipeline pipeline({strings, compressor}, 65536);
+    const Bytes metadata = Writer()
+                               .put<uint32_t>(1)
+                               .put<uint32_t>(1)
+                               .put<uint32_t>(27)
+                               .put<uint32_t>(4)
+                               .put<uint32_t>(uint32_t{1} << 31)
+                               .put<uint32_t>(4)
+                               .bytes();
+    DecodeScratch scratch;
+    Buffer characters;
+    std::vector<uint64_t> offsets;
+    const uint32_t claimed = 0xfffffffd;
+    const auto decode = [&](StringTileSize expected) {
+      pipeline.decode_strings(tile_of_one_chunk(claimed, metadata, Bytes(8)), DataType::kStringUtf8,
+                              18, characters, offsets, scratch, expected);
+    };
+    // The fragment promises less than the chunk claims, or as much as it.
+    EXPECT_THROW(decode({5, 100}), CorruptData);
+    EXPECT_NE(message_of([&] { decode({5, claimed}); }).find("implausible"), std::string::npos);
+    for (const Buffer& buffer : {std::cref(scratch.data[0]), std::cref(scratch.data[1]),
+                                 std::cref(scratch.metadata[0]), std::cref(scratch.metadata[1])}) {
+      EXPECT_LT(buffer.capacity(), size_t{1} << 20);
+    }
+  }
+}
+
+// A caller allocates decoded_bytes(): it believes no chunk that its filters cannot have made.
+TEST(FilterPipeline, ChunksClaimNoMoreThanTheirFiltersCanMake) {
+  const auto claim = [](const FilterPipeline& pipeline, uint32_t original, size_t stored) {
+    return pipeline.decoded_bytes(tile_of_one_chunk(original, {}, Bytes(stored)));
+  };
+  EXPECT_EQ(claim(FilterPipeline(), 100, 100), 100U);
+  EXPECT_THROW(claim(FilterPipeline(), 101, 100), CorruptData);
+  EXPECT_EQ(claim(pipeline_of(FilterType::kGzip), 103200, 100), 103200U);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kGzip), 103201, 100), CorruptData);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kZstd), ~0U, 64), CorruptData);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kByteShuffle), 2, 1), CorruptData);
+  EXPECT_EQ(claim(pipeline_of(FilterType::kDictionary), ~0U, 1), ~0U);
+}
+
 /// uint8 run lengths, uint8 string lengths.
 Bytes rle_string_tile(uint32_t characters, const Bytes& runs, uint32_t strings) {
   const Bytes metadata = Writer()
@@ -219,14 +267,12 @@ TEST(FilterPipeline, StringRunsAreCountedBeforeTheyAreWritten) {
   const Bytes runs = Writer().put<uint8_t>(3).put<uint8_t>(2).text("ab").bytes();
   const auto decode = [&](uint32_t size, uint64_t count) {
     rle.decode_strings(rle_string_tile(size, runs, 3), DataType::kStringAscii, 22, characters,
-                       offsets, scratch, count);
+                       offsets, scratch, {count, size});
   };
   decode(6, 3);
   EXPECT_EQ(std::string_view(reinterpret_cast<char*>(characters.data()), characters.size()),
             "ababab");
   EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 2, 4}));
-  decode(6, kUnknownCount);
-  EXPECT_EQ(offsets.size(), 3U);
   EXPECT_THROW(decode(6, 2), CorruptData);
   EXPECT_THROW(decode(6, 4), CorruptData);
   EXPECT_THROW(decode(5, 3), CorruptData);
@@ -234,7 +280,7 @@ TEST(FilterPipeline, StringRunsAreCountedBeforeTheyAreWritten) {
 }
 
 TEST(FilterPipeline, RunsOfNothingAreBounded) {
-  // Empty strings cost no characters: only the header's count stands against 2^64 of them.
+  // Empty strings cost no characters: only the fragment's count stands against 2^64 of them.
   const Bytes runs = Writer().put<uint8_t>(255).put<uint8_t>(0).bytes();
   DecodeScratch scratch;
   Buffer characters;
@@ -242,7 +288,7 @@ TEST(FilterPipeline, RunsOfNothingAreBounded) {
   EXPECT_NE(message_of([&] {
               pipeline_of(FilterType::kRle)
                   .decode_strings(rle_string_tile(0, runs, 254), DataType::kStringAscii, 22,
-                                  characters, offsets, scratch);
+                                  characters, offsets, scratch, {254, 0});
             }).find("expected 254"),
             std::string::npos);
   EXPECT_EQ(offsets.capacity(), 0U);
@@ -269,7 +315,7 @@ TEST(FilterPipeline, DictionaryIdsAreChecked) {
     std::vector<uint64_t> offsets;
     pipeline_of(FilterType::kDictionary)
         .decode_strings(tile_of_one_chunk(1, metadata, Writer().put(id).bytes()),
-                        DataType::kStringAscii, 22, characters, offsets, scratch, 1);
+                        DataType::kStringAscii, 22, characters, offsets, scratch, {1, 1});
     return static_cast<char>(characters.span()[0]);
   };
   EXPECT_EQ(decode(0), 'a');

@@ -41,7 +41,11 @@ inline void fuzz_decode(const FilterPipeline& pipeline, DataType type, uint32_t 
   }
   try {
     if (pipeline.stores_string_offsets(type, true)) {
-      pipeline.decode_strings(stored, type, format_version, out, offsets, scratch, strings);
+      const auto chunks = split_chunks(stored);
+      const uint64_t characters = chunks.empty() ? 0 : chunks[0].original_bytes;
+      if (characters > kMostFuzzedBytes) return;
+      pipeline.decode_strings(stored, type, format_version, out, offsets, scratch,
+                              {strings, characters});
       uint64_t last = 0;
       for (const uint64_t offset : offsets) {
         if (offset < last || offset > out.size()) __builtin_trap();

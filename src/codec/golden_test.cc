@@ -28,7 +28,7 @@ void decode(const FilterPipeline& pipeline, const GoldenTile& tile,
             std::span<const std::byte> stored, DecodeScratch& scratch, Decoded& decoded) {
   if (tile.strings) {
     pipeline.decode_strings(stored, tile.type, tile.format_version, decoded.cells, decoded.offsets,
-                            scratch, tile.offsets.size());
+                            scratch, {tile.offsets.size(), tile.cells.size()});
     return;
   }
   const uint64_t bytes = pipeline.decoded_bytes(stored);

@@ -55,7 +55,7 @@ Run read_run(ByteReader& in, uint8_t length_width, uint8_t string_width) {
 void decode_rle(FilterStep& step) { decode_compressed(step, decode_part); }
 
 void decode_rle_strings(FilterStep& step, StringTarget& target) {
-  const uint64_t most_strings = read_string_header(step, target);
+  read_string_header(step, target);
   const uint8_t length_width = read_integer_width(step, "width of run lengths");
   const uint8_t string_width = read_integer_width(step, "width of string lengths");
   step.pass_metadata();
@@ -68,9 +68,9 @@ void decode_rle_strings(FilterStep& step, StringTarget& target) {
     characters = checked_add(
         characters, checked_mul<uint64_t>(run.length, run.string.size(), "characters of a run"),
         "characters");
-    if (strings > most_strings) {
+    if (strings > target.expected.strings) {
       throw CorruptData("rle: runs of " + std::to_string(strings) + " strings or more, expected " +
-                        std::to_string(most_strings));
+                        std::to_string(target.expected.strings));
     }
   }
   size_target(step, target, strings, characters);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "codec/filter_pipeline.h"
 #include "codec/filter_step.h"
 
 // What the RLE and dictionary filters share where they encode strings of variable length: they come
@@ -21,13 +22,11 @@ namespace penstock::codec {
 struct StringTarget {
   Buffer& characters;
   std::vector<uint64_t>& offsets;
-  uint64_t original_bytes = 0;  ///< of the chunk: the characters
-  uint64_t string_count = 0;    ///< what the fragment promises, or kUnknownCount
+  StringTileSize expected;
 };
 
 /// Reads and checks the shared metadata; what is left in `step.metadata` is the filter's own.
-/// Returns the most strings that the tile may hold.
-uint64_t read_string_header(FilterStep& step, const StringTarget& target);
+void read_string_header(FilterStep& step, const StringTarget& target);
 
 /// Checks what the first pass counted, then sizes `target`.
 void size_target(const FilterStep& step, StringTarget& target, uint64_t strings,

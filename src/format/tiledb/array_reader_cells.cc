@@ -141,16 +141,14 @@ class CellReader {
 
   void read_strings_with_offsets(Column& column) {
     const StoredTiles values = stored(TilePart::kVar);
+    fragment_.load_var_tile_sizes(field_);
     Buffer characters;
     std::vector<uint64_t> starts;
     for_each_tile([&](size_t index, uint64_t cells) {
       starts.clear();
       field_.filters->decode_strings(values.tile(index), field_.type, version_, characters, starts,
-                                     scratch_, cells);
-      if (starts.size() != cells) {
-        throw CorruptData("the tile holds " + std::to_string(starts.size()) + " strings, not " +
-                          std::to_string(cells));
-      }
+                                     scratch_,
+                                     {cells, fragment_.var_tile_bytes(field_, tiles_[index])});
       const uint64_t begin = column.data.size();
       column.data.insert(column.data.end(), characters.data(),
                          characters.data() + characters.size());

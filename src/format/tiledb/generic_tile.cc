@@ -17,10 +17,10 @@ namespace {
 constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
 // Filters are a few bytes each; TileDB writes one.
 constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
-// TileDB deflates generic tiles in chunks of 64 KiB, which deflate can shrink 1,030 times at best.
-// What claims more than this is damaged, not well compressed.
-constexpr uint64_t kMaxInflation = 4096;
-constexpr uint64_t kMinBelievedBytes = 1024 * 1024;
+// What a hostile file can cost. Deflate shrinks zeros 1,032 times, but no metadata is of zeros
+// alone: lists of tile sizes come nearest, and 64 MiB of them are of 8 million tiles.
+constexpr uint64_t kMaxInflation = 64;
+constexpr uint64_t kMinBelievedBytes = uint64_t{64} << 20;
 
 // Lists of millions of tiles: decoded by several threads from this size on, in runs of about 2 MiB.
 constexpr size_t kParallelBodyBytes = 1024 * 1024;
@@ -103,14 +103,19 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored) {
   const auto filters = codec::FilterPipeline::parse(pipeline_reader, header.format_version);
   const auto body = reader.take(header.body_bytes, "generic tile body");
 
+  if (filters.filters().size() > 1) {
+    throw CorruptData("generic tile has " + std::to_string(filters.filters().size()) +
+                      " filters, TileDB writes one");
+  }
   const uint64_t decoded_bytes = filters.decoded_bytes(body);
   if (decoded_bytes != header.tile_bytes) {
     throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
                       " bytes where its header says " + std::to_string(header.tile_bytes));
   }
   if (decoded_bytes > kMinBelievedBytes && decoded_bytes / kMaxInflation > body.size()) {
-    throw CorruptData("generic tile of " + std::to_string(body.size()) +
-                      " stored bytes claims to hold " + std::to_string(decoded_bytes));
+    throw CorruptData("metadata of " + std::to_string(body.size()) + " stored bytes claim to be " +
+                      std::to_string(decoded_bytes) + "; more than 64 MiB are believed up to " +
+                      std::to_string(kMaxInflation) + " times what is stored");
   }
   GenericTile tile;
   tile.format_version = header.format_version;

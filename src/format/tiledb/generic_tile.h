@@ -11,9 +11,9 @@
 // The self-describing block in which TileDB keeps all metadata: a header (sizes, type, filters) and
 // one filtered tile. Source: format_spec/generic_tile.md, tiledb/sm/tile/generic_tile_io.cc.
 //
-// Free functions, no state; safe from any thread. The inflated size that a header claims is
-// believed only as far as the stored bytes can carry it, so a damaged header cannot make the reader
-// allocate at will. Tiles of more than 1 MiB (lists of a million data tiles) are decoded by up to
+// Free functions, no state; safe from any thread. A tile may inflate to 64 MiB, or to 64 times its
+// stored bytes where that is more: neither a damaged header nor a bomb makes the reader allocate at
+// will. Tiles of more than 1 MiB (lists of a million data tiles) are decoded by up to
 // eight threads that live for the call.
 
 namespace penstock::format::tiledb {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <penstock/error.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <functional>
@@ -90,6 +91,43 @@ TEST(GenericTile, ImplausibleInflationIsCorrupt) {
   fields.body = raw(uint64_t{1}) + raw(uint32_t{3U << 30}) + raw(uint32_t{4}) + raw(uint32_t{16}) +
                 raw(uint32_t{0}) + raw(uint32_t{1}) + raw(uint32_t{3U << 30}) + raw(uint32_t{4}) +
                 "abcd";
+  EXPECT_THROW(decode(serialize(fields)), CorruptData);
+}
+
+// Zeros are what a bomb is made of. It is refused by its size, before anything is inflated.
+TEST(GenericTile, BombsAreRefusedUnread) {
+  const auto zeros = [](uint32_t chunks, uint32_t chunk_bytes) {
+    std::string one(compressBound(chunk_bytes), '\0');
+    uLongf length = one.size();
+    const std::string in(chunk_bytes, '\0');
+    compress2(reinterpret_cast<Bytef*>(one.data()), &length,
+              reinterpret_cast<const Bytef*>(in.data()), in.size(), 9);
+    one.resize(length);
+    Fields fields;
+    fields.tile_bytes = uint64_t{chunks} * chunk_bytes;
+    fields.pipeline = raw(uint32_t{65536}) + raw(uint32_t{1}) + raw(uint8_t{1}) + raw(uint32_t{5}) +
+                      raw(uint8_t{1}) + raw(int32_t{-1});
+    fields.body = raw(uint64_t{chunks});
+    for (uint32_t i = 0; i < chunks; ++i) {
+      fields.body += raw(chunk_bytes) + raw(static_cast<uint32_t>(length)) + raw(uint32_t{16}) +
+                     raw(uint32_t{0}) + raw(uint32_t{1}) + raw(chunk_bytes) +
+                     raw(static_cast<uint32_t>(length)) + one;
+    }
+    return serialize(fields);
+  };
+  EXPECT_EQ(decode(zeros(64, 1 << 20)).bytes.size(), size_t{64} << 20);
+  const std::string bomb = zeros(65, 1 << 20);
+  EXPECT_LT(bomb.size(), size_t{100'000});
+  EXPECT_THROW(decode(bomb), CorruptData);
+  EXPECT_THROW(decode(zeros(1, 256U << 20)), CorruptData);
+}
+
+TEST(GenericTile, HasOneFilter) {
+  Fields fields = fields_of("contents");
+  const std::string none = raw(uint8_t{0}) + raw(uint32_t{0});
+  fields.pipeline = raw(uint32_t{65536}) + raw(uint32_t{1}) + none;
+  EXPECT_EQ(text(decode(serialize(fields))), "contents");
+  fields.pipeline = raw(uint32_t{65536}) + raw(uint32_t{2}) + none + none;
   EXPECT_THROW(decode(serialize(fields)), CorruptData);
 }
 

@@ -12,18 +12,17 @@ namespace {
 
 /// Checks that the chunks hold `expected` bytes; true when one of them ends inside a cell (format
 /// 10 and earlier cut them so).
-bool check_chunks(std::span<const std::byte> stored, uint64_t expected, uint64_t cell_bytes,
-                  const std::string& field) {
-  uint64_t total = 0;
+bool check_chunks(std::span<const std::byte> stored, uint64_t expected,
+                  const tiledb::FragmentField& field) {
+  const uint64_t total = field.filters->decoded_bytes(stored);
+  if (total != expected) {
+    throw CorruptData("tile of " + field.name + " holds " + std::to_string(total) +
+                      " bytes, its cells take " + std::to_string(expected));
+  }
   bool cut = false;
   codec::Chunk chunk;
   for (codec::ChunkReader chunks(stored); chunks.next(chunk);) {
-    total += chunk.original_bytes;
-    cut |= chunk.original_bytes % cell_bytes != 0;
-  }
-  if (total != expected) {
-    throw CorruptData("tile of " + field + " holds " + std::to_string(total) +
-                      " bytes, its cells take " + std::to_string(expected));
+    cut |= chunk.original_bytes % field.cell_bytes() != 0;
   }
   return cut;
 }
@@ -41,7 +40,7 @@ XTileCells::XTileCells(const tiledb::FragmentField& field, uint32_t format_versi
       cell_count_(cell_count),
       chunks_(stored) {
   const uint64_t bytes = checked_mul(cell_count, cell_bytes_, "tile size");
-  chunks_cut_cells_ = check_chunks(stored, bytes, cell_bytes_, field.name);
+  chunks_cut_cells_ = check_chunks(stored, bytes, field);
 }
 
 bool XTileCells::next() {
@@ -87,7 +86,7 @@ std::span<const std::byte> XTileCells::plain(const codec::CellBytes& cells) {
 void decode_tile_cells(const tiledb::FragmentField& field, uint32_t format_version,
                        std::span<const std::byte> stored, uint64_t cell_count,
                        std::span<std::byte> out, XCellScratch& scratch) {
-  check_chunks(stored, out.size(), field.cell_bytes(), field.name);
+  check_chunks(stored, out.size(), field);
   if (out.size() != checked_mul(cell_count, uint64_t{field.cell_bytes()}, "tile size")) {
     throw Internal("tile buffer has " + std::to_string(out.size()) + " bytes for " +
                    std::to_string(cell_count) + " cells");
