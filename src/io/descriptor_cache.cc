@@ -85,7 +85,7 @@ DescriptorCache& cache() {
 
 OpenFile::OpenFile(const std::string& path) : path_(path) {
   do {
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would wait for writers
   } while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_file_error("open", path, errno);
   struct stat info;
@@ -93,6 +93,12 @@ OpenFile::OpenFile(const std::string& path) : path_(path) {
     const int error = errno;
     ::close(fd_);
     throw_file_error("look at", path, error);
+  }
+  try {
+    expect_regular(path, info.st_mode);
+  } catch (...) {
+    ::close(fd_);
+    throw;
   }
   device_ = static_cast<uint64_t>(info.st_dev);
   number_ = static_cast<uint64_t>(info.st_ino);

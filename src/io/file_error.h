@@ -10,4 +10,8 @@ namespace penstock::io {
 /// ran out, else IoError; `error` is its errno. The message: "cannot <action>: <why>: <path>".
 [[noreturn]] void throw_file_error(const char* action, const std::string& path, int error);
 
+/// Throws IoError unless `mode` (st_mode of stat) is of a regular file: reading a pipe or a device
+/// could wait or go on for ever. "cannot read: Is a directory: …" for a folder.
+void expect_regular(const std::string& path, unsigned mode);
+
 }  // namespace penstock::io

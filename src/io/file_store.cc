@@ -66,7 +66,7 @@ uint64_t FileStore::size_bytes(const std::string& path) const {
   const std::string file = normalize(path);
   struct stat info;
   if (!try_stat(file, info)) throw_file_error("open", file, ENOENT);
-  if (S_ISDIR(info.st_mode)) throw_file_error("read", file, EISDIR);
+  expect_regular(file, info.st_mode);
   return static_cast<uint64_t>(info.st_size);
 }
 

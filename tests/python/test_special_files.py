@@ -1,0 +1,136 @@
+"""Pipes, devices and sockets where a store should have a file: an error at once, never a wait."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import penstock as ps
+import pytest
+from conftest import Oracle
+
+#: Far more than what is asked takes; who hangs is ended then.
+PATIENCE_SECONDS = 60
+
+READ = """
+import sys
+import penstock as ps
+cells = 0
+for X, _ in ps.Dataset(sys.argv[1], cache_dir=sys.argv[2] or None, shuffle=False):
+    cells += X.shape[0]
+print(cells)
+"""
+
+
+def read(path: Path, cache: Path | str = "") -> tuple[str, str]:
+    """(standard output, last line of standard error) of a process that reads all cells."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ, path, cache],
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    return done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def put_socket(path: Path) -> None:
+    here = os.open(path.parent, os.O_RDONLY)  # an address has room for 107 bytes alone
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(f"/proc/self/fd/{here}/{path.name}")
+    finally:
+        os.close(here)
+
+
+KINDS = {"pipe": put_pipe, "device": put_device, "socket": put_socket}
+#: What is said of each; the system itself says the last, where a socket is opened.
+SAYS = ("it is a named pipe", "it is a device", "it is a socket", "No such device or address")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "pack.json",
+        "ms/RNA/X/raw/*.rows",
+        "obs/__schema/*",
+        "obs/__fragments/*/__fragment_metadata.tdb",
+        "ms/RNA/var/__fragments/*/d0.tdb",
+    ],
+)
+def test_in_a_pack(tmp_path: Path, soma_small: Oracle, kind: str, pattern: str) -> None:
+    path = tmp_path / "pack"
+    ps.pack(soma_small.path, path)
+    file = next(each for each in sorted(path.glob(pattern)) if each.is_file())
+    file.unlink()
+    KINDS[kind](file)
+    out, error = read(path)
+    assert not out
+    assert file.name in error
+    assert any(text in error for text in (*SAYS, "damaged (it has 0 of")), error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "__group/*",
+        "__meta/*",
+        "obs/__schema/*",
+        "ms/RNA/X/raw/__fragments/*/__fragment_metadata.tdb",
+        "ms/RNA/X/raw/__fragments/*/a0.tdb",
+        "ms/RNA/X/raw/__fragments/*/d0.tdb",
+    ],
+)
+def test_in_an_experiment(tmp_path: Path, soma_small: Oracle, kind: str, pattern: str) -> None:
+    path = tmp_path / "experiment"
+    shutil.copytree(soma_small.path, path)
+    file = next(each for each in sorted(path.glob(pattern)) if each.is_file())
+    file.unlink()
+    KINDS[kind](file)
+    out, error = read(path)
+    assert not out
+    assert "penstock.errors" in error
+    assert file.name in error
+    assert any(text in error for text in SAYS), error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_cache(tmp_path: Path, soma_small: Oracle, kind: str) -> None:
+    """What a cache cannot give is read from the source."""
+    cache = tmp_path / "cache"
+    cells, _ = read(soma_small.path, cache)
+    files = list(cache.rglob("*.rows"))
+    assert files
+    for file in files:
+        file.unlink()
+        KINDS[kind](file)
+    assert read(soma_small.path, cache)[0] == cells == str(ps.open(soma_small.path).n_obs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_a_pack_is_made(tmp_path: Path, soma_small: Oracle, kind: str) -> None:
+    """The mark of a pack that was begun, and names of files that are not whole yet."""
+    begun = tmp_path / "pack.partial"
+    begun.mkdir()
+    KINDS[kind](begun / "pack.partial")
+    script = "import sys, penstock as ps; ps.pack(*sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, soma_small.path, tmp_path / "pack"],
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        assert "penstock.errors" in done.stderr
+        assert "pack.partial" in done.stderr.splitlines()[-1]
+    else:  # what has no content is a mark of nothing
+        assert ps.open(tmp_path / "pack").n_obs == ps.open(soma_small.path).n_obs
