@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +85,13 @@ def flipped(whole: bytes, rng: random.Random) -> bytes:
 
 def without_sums(path: Path) -> None:
     contents = json.loads((path / "pack.json").read_text())
-    del contents["tables"], contents["checksum"]
+    del contents["tables"]
+    write_contents(path, contents)
+
+
+def write_contents(path: Path, contents: dict) -> None:
+    """pack.json, with the checksum that fits it."""
+    contents.pop("checksum", None)
     text = json.dumps(contents, indent=1, sort_keys=True, ensure_ascii=False)
     contents["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     (path / "pack.json").write_text(json.dumps(contents))
@@ -140,3 +148,62 @@ def test_every_flipped_bit_of_the_contents_is_seen(growing: Path, tmp_path: Path
             ps.open(tmp_path / "pack")
     contents.write_bytes(whole)
     assert ps.open(tmp_path / "pack").n_obs == 4
+
+
+def with_empty_commits(path: Path) -> list[str]:
+    """What packs were until their empty files got a line; returns the names of the empty files."""
+    contents = json.loads((path / "pack.json").read_text())
+    commits = [name for name in contents["tables"] if name.endswith(".wrt")]
+    for name in commits:
+        (path / name).write_bytes(b"")
+        contents["tables"][name] = [0, 0]
+    write_contents(path, contents)
+    return commits
+
+
+@pytest.mark.parametrize("made", ["now", "before"])
+def test_every_listed_file_must_be_there(growing: Path, tmp_path: Path, made: str) -> None:
+    """A commit that is missing would be cells that are missing, without a word."""
+    path = tmp_path / "pack"
+    expected = entries(ps.pack(growing, path))
+    if made == "before":
+        assert with_empty_commits(path)
+        same_bits(entries(path), expected)
+    tables = json.loads((path / "pack.json").read_text())["tables"]
+    assert any(name.startswith("obs/__commits/") for name in tables)
+    assert any(name.startswith("ms/RNA/var/__commits/") for name in tables)
+    rows = [str(each.relative_to(path)) for each in path.rglob("*.rows")]
+    for name in [*tables, *rows]:
+        whole = (path / name).read_bytes()
+        (path / name).unlink()
+        with pytest.raises((ps.CorruptData, ps.NotFound), match=re.escape(name)) as error:
+            entries(path)
+        if name in tables:
+            assert "is missing; copy the pack again with all its files" in str(error.value)
+        (path / name).write_bytes(whole)
+    for folder in ("obs/__commits", "ms/RNA/var"):
+        shutil.move(path / folder, tmp_path / "away")
+        with pytest.raises(ps.CorruptData, match=f"is missing.*{folder}"):
+            ps.open(path)
+        shutil.move(tmp_path / "away", path / folder)
+    same_bits(entries(path), expected)
+
+
+def test_a_copy_that_leaves_out_empty_files_is_whole(growing: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pack"
+    expected = entries(ps.pack(growing, path))
+    assert [each for each in growing.rglob("*") if each.is_file() and not each.stat().st_size]
+    copy = tmp_path / "copy"
+    for file in path.rglob("*"):
+        if file.is_file() and file.stat().st_size:
+            target = copy / file.relative_to(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    same_bits(entries(copy), expected)
+    for table in ("obs", "ms/RNA/var"):  # and TileDB reads what is in it
+        with (
+            tiledbsoma.open(str(copy / table)) as copied,
+            tiledbsoma.open(str(growing / table)) as source,
+        ):
+            assert copied.read().concat() == source.read().concat()
+    same_bits(entries(ps.pack(copy, tmp_path / "again")), expected)

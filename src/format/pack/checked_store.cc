@@ -85,6 +85,31 @@ io::StorePtr checked_store(io::StorePtr store, const std::string& folder, const 
   return std::make_shared<const CheckedStore>(std::move(store), folder, sums);
 }
 
+void expect_files(const io::Store& store, const std::string& folder, const FileSums& sums) {
+  std::map<std::string, std::map<std::string, uint64_t>> there;  // by folder, bytes by name
+  for (const auto& [path, sum] : sums) {
+    const std::string whole = io::join(folder, path);
+    const std::string name = io::base_name(whole);
+    const std::string parent = whole.substr(0, whole.size() - name.size() - 1);
+    const auto [files, is_new] = there.try_emplace(parent);
+    if (is_new) {
+      for (const io::DirectoryEntry& entry : store.list(parent)) {
+        if (!entry.is_directory) files->second[entry.name] = entry.size_bytes;
+      }
+    }
+    const auto found = files->second.find(name);
+    if (found != files->second.end() && found->second == sum.bytes) continue;
+    throw CorruptData("a file of the pack is " +
+                      (found == files->second.end()
+                           ? std::string("missing")
+                           : "damaged (it has " + std::to_string(found->second) + " of " +
+                                 std::to_string(sum.bytes) + " bytes)") +
+                      "; copy the pack again with all its files, empty ones too, or pack the "
+                      "experiment again (overwrite): " +
+                      whole);
+  }
+}
+
 FileSum sum_of(const io::Store& store, const std::string& path) {
   FileSum sum{store.size_bytes(path), 0};
   Buffer piece;

@@ -24,6 +24,10 @@ using FileSums = std::map<std::string, FileSum>;
 /// whole file over the network.
 io::StorePtr checked_store(io::StorePtr store, const std::string& folder, const FileSums& sums);
 
+/// Throws CorruptData unless every file that has a sum is there, with its bytes. Folders are
+/// listed, no file is read. A commit that is missing would otherwise be cells that are missing.
+void expect_files(const io::Store& store, const std::string& folder, const FileSums& sums);
+
 /// Of a file as it is.
 FileSum sum_of(const io::Store& store, const std::string& path);
 
