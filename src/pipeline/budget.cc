@@ -8,6 +8,7 @@
 #include <string>
 
 #include "pipeline/batch_pool.h"
+#include "plan/densest_rows.h"
 #include "plan/global_visits.h"
 #include "plan/least_memory.h"
 #include "plan/rank_cut.h"
@@ -57,17 +58,16 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
               std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
   Sizes sizes;
   uint64_t rows = 0;
-  double densest = 0;  // bytes a row, of the densest unit
   for (const plan::UnitRows& unit : units) {
     sizes.unit_bytes = std::max(sizes.unit_bytes, reader.in_flight_bytes(unit.unit));
     rows += unit.row_count;
-    densest = std::max(densest, static_cast<double>(unit.packed_bytes) / unit.row_count);
   }
-  sizes.row_bytes = static_cast<uint64_t>(densest) + 1;
+  sizes.row_bytes = static_cast<uint64_t>(plan::densest_row_bytes(units, 1)) + 1;
   const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
-  // Stores keep a dataset's cells together: at a small spread a batch may be of the densest unit.
-  sizes.batch_bytes =
-      batch_block(request, batch_rows, densest / static_cast<double>(request.packed_entry_bytes));
+  // Stores keep a dataset's cells together: at a small spread a batch may be of the densest units.
+  sizes.batch_bytes = batch_block(
+      request, batch_rows,
+      plan::densest_row_bytes(units, batch_rows) / static_cast<double>(request.packed_entry_bytes));
   sizes.fixed_bytes = units.size() * (sizeof(plan::UnitRows) + sizeof(plan::Visit) + 24);
   return sizes;
 }

@@ -64,6 +64,37 @@ uint64_t least_named(Fixture& fixture, uint64_t budget, std::string* text) {
   return 0;
 }
 
+// Few rows hold nearly all non-zeros: a large batch is not made of those alone.
+TEST(Budget, IsBoundByTheRowsThatThereAre) {
+  Fixture fixture;
+  fixture.units.clear();
+  uint64_t first = 0;
+  for (uint32_t unit = 0; unit < 10; ++unit) {
+    plan::UnitRows rows;
+    rows.unit = unit;
+    rows.first_position = first;
+    rows.row_count = unit == 5 ? 200 : 2000;
+    rows.packed_bytes = uint64_t{rows.row_count} * (unit == 5 ? 180'000 : 15);
+    fixture.units.push_back(rows);
+    first += rows.row_count;
+  }
+  uint64_t packed = 0;
+  for (const plan::UnitRows& unit : fixture.units) packed += unit.packed_bytes;
+  const uint64_t csr = packed / fixture.request.packed_entry_bytes * 8;
+  std::string text;
+  for (const uint32_t batch_size : {128U, 1024U, 18'200U, 1'000'000U}) {
+    fixture.epoch.batch_size = batch_size;
+    for (const uint32_t chunk_rows : {0U, 64U, 5000U}) {
+      fixture.epoch.chunk_rows = chunk_rows;
+      fixture.epoch.chunks_per_block = 64;
+      const uint64_t least = least_named(fixture, 1000, &text);
+      // A batch and one in the consumer's hands, the packed rows, and small change.
+      EXPECT_LT(least, 2 * csr + packed + (uint64_t{16} << 20)) << batch_size << " " << chunk_rows;
+      EXPECT_NO_THROW(fixture.split(least));
+    }
+  }
+}
+
 TEST(Budget, RefusalNamesTheLeastThatWorks) {
   for (const uint64_t unit_bytes : {1000U, 20000U, 3000000U}) {
     for (const uint32_t batch_size : {1U, 7U, 128U, 3000U}) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/densest_rows.h"
 #include "plan/random.h"
 #include "plan/rank_cut.h"
 
@@ -126,12 +127,8 @@ ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& op
 // The block that leaves, the one after it, and the visits ahead, of the densest rows.
 uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& options,
                            uint32_t units_ahead, uint64_t page_bytes) {
-  double densest = 0;
   uint64_t largest = 0;
-  for (const UnitRows& unit : units) {
-    densest = std::max(densest, static_cast<double>(unit.packed_bytes) / unit.row_count);
-    largest = std::max<uint64_t>(largest, unit.row_count);
-  }
+  for (const UnitRows& unit : units) largest = std::max<uint64_t>(largest, unit.row_count);
   const uint64_t rows = row_count(units) + 1;
   const uint64_t block =
       std::min(rows, uint64_t{options.chunk_rows} * options.chunks_per_block) + 1;
@@ -142,7 +139,9 @@ uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& 
   // Blocks may be as small as a visit, and a visit as a row.
   const uint64_t open =
       std::min<uint64_t>(most / std::max<uint64_t>(block - 1, 1) + 3 + units_ahead, rows);
-  return static_cast<uint64_t>(std::ceil(static_cast<double>(most) * densest)) + open * page_bytes;
+  return static_cast<uint64_t>(
+             std::ceil(static_cast<double>(most) * densest_row_bytes(units, most))) +
+         open * page_bytes;
 }
 
 }  // namespace penstock::plan

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/chunk_visits.h"
+#include "plan/densest_rows.h"
 #include "plan/rank_cut.h"
 
 namespace penstock::plan {
@@ -48,10 +49,6 @@ Middle middle_of(std::span<const UnitRows> by_rows, std::span<const UnitRows> by
   return middle;
 }
 
-double density(const UnitRows& unit) {
-  return static_cast<double>(unit.packed_bytes) / unit.row_count;
-}
-
 }  // namespace
 
 uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& options,
@@ -77,6 +74,8 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
   const double densest = density(by_density.front());
+  // Never more than every row there is, and one that is repeated.
+  const double all_bytes = static_cast<double>(rows + 1) * densest_row_bytes(units, rows + 1);
 
   double least = 0;
   for (const double part : unit_parts(rows, units.size(), options)) {
@@ -89,6 +88,7 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
     const uint64_t visits = std::min<uint64_t>(units.size(), whole + middle.visits);
     const double repeated = options.uneven == Uneven::kPad ? 1 : 0;
     bytes += (static_cast<double>(visits) * part_slack(part) + repeated) * densest;
+    bytes = std::min(bytes, all_bytes);
     least = std::max(least, bytes + static_cast<double>(visits * page_bytes));
   }
   return static_cast<uint64_t>(std::ceil(least));
