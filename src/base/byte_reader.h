@@ -10,6 +10,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/utf8.h"
+
 // A cursor over untrusted little-endian bytes. Every read is checked against the end; running over
 // it is `CorruptData` that names what was wanted, at which offset. Copies nothing, owns nothing.
 
@@ -44,6 +46,14 @@ class ByteReader {
   std::string_view take_string(uint64_t length, std::string_view what) {
     const auto view = take(length, what);
     return {reinterpret_cast<const char*>(view.data()), view.size()};
+  }
+
+  /// A name: bytes that are no UTF-8 are `CorruptData`.
+  std::string_view take_name(uint64_t length, std::string_view what) {
+    const std::string_view name = take_string(length, what);
+    if (!is_utf8(name))
+      throw CorruptData(std::string(what) + " is not UTF-8: " + std::string(name));
+    return name;
   }
 
   void skip(uint64_t length, std::string_view what) { take(length, what); }

@@ -35,7 +35,7 @@ bool read_bool(ByteReader& reader, std::string_view what) {
 
 std::string read_name(ByteReader& reader, std::string_view what) {
   const auto length = reader.read<uint32_t>(what);
-  return std::string(reader.take_string(length, what));
+  return std::string(reader.take_name(length, what));
 }
 
 template <typename Enum>

@@ -75,7 +75,7 @@ DeleteCondition parse_node(ByteReader& reader, int depth) {
   }
   node.kind = DeleteCondition::Kind::kCompare;
   node.op = parse_op(reader);
-  node.field = reader.take_string(reader.read<uint32_t>("field name length"), "field name");
+  node.field = reader.take_name(reader.read<uint32_t>("field name length"), "field name");
   const auto value = reader.take(reader.read<uint64_t>("value size"), "value");
   node.value.assign(value.begin(), value.end());
   if (node.op == ConditionOp::kIn || node.op == ConditionOp::kNotIn) parse_members(reader, node);

@@ -63,9 +63,9 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
   }
   Enumeration enumeration;
   enumeration.name =
-      reader.take_string(reader.read<uint32_t>("enumeration name length"), "enumeration name");
+      reader.take_name(reader.read<uint32_t>("enumeration name length"), "enumeration name");
   enumeration.file_name =
-      reader.take_string(reader.read<uint32_t>("enumeration file length"), "enumeration file");
+      reader.take_name(reader.read<uint32_t>("enumeration file length"), "enumeration file");
   const auto type = reader.read<uint8_t>("enumeration type");
   if (type > kLastDataType) {
     throw CorruptData("enumeration type is unknown: " + std::to_string(type));

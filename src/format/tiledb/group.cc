@@ -30,10 +30,10 @@ StoredMember parse_member(ByteReader& reader) {
   result.member.type = static_cast<ObjectType>(type);
   result.member.relative = reader.read<uint8_t>("group member relative flag") != 0;
   result.member.uri =
-      reader.take_string(reader.read<uint64_t>("group member URI length"), "group member URI");
+      reader.take_name(reader.read<uint64_t>("group member URI length"), "group member URI");
   if (reader.read<uint8_t>("group member name flag") != 0) {
     result.member.name =
-        reader.take_string(reader.read<uint64_t>("group member name length"), "group member name");
+        reader.take_name(reader.read<uint64_t>("group member name length"), "group member name");
   }
   if (version >= 2) result.deleted = reader.read<uint8_t>("group member deleted flag") != 0;
   return result;

@@ -14,7 +14,8 @@ namespace penstock::format::tiledb {
 std::optional<std::string> MetadataValue::as_string() const {
   const bool is_text = is_string(type) || type == DataType::kBlob || type == DataType::kAny;
   if (!is_text || size_of(type) != 1) return std::nullopt;
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return is_utf8(text) ? std::optional(std::string(text)) : std::nullopt;
 }
 
 std::optional<int64_t> MetadataValue::as_int() const {
@@ -42,7 +43,7 @@ void apply_metadata(Metadata& metadata, std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   while (!reader.empty()) {
     const auto key_length = reader.read<uint32_t>("metadata key length");
-    const std::string key(reader.take_string(key_length, "metadata key"));
+    const std::string key(reader.take_name(key_length, "metadata key"));
     const auto deleted = reader.read<uint8_t>("metadata deletion flag");
     metadata.erase(key);
     if (deleted != 0) continue;

@@ -26,8 +26,8 @@ struct MetadataValue {
   uint32_t count = 0;  ///< values; 0 for an empty one
   std::vector<std::byte> bytes;
 
-  /// The bytes as text when the type is a string, character or blob type of one byte; nothing
-  /// otherwise.
+  /// The bytes as text when the type is a string, character or blob type of one byte and they are
+  /// UTF-8; nothing otherwise.
   std::optional<std::string> as_string() const;
   /// The one value of an integer or boolean entry; nothing when it is something else.
   std::optional<int64_t> as_int() const;
