@@ -5,7 +5,7 @@
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (about 10 minutes)
 # make bench-picture   the pictures of that page again, from its measurements
 # make bench-tiledbsoma   all cases of RESULTS.md beside tiledbsoma_ml (40 minutes)
-# make fuzz    each fuzz target for FUZZ_SECONDS (300)
+# make fuzz    random search, FUZZ_SECONDS (an hour) a target, recorded; keeps the inputs that reach new code
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
 # make test-scalar  the C++ tests of what has vector paths, without them
 #
@@ -17,7 +17,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
-FUZZ_SECONDS ?= 300
+FUZZ_SECONDS ?= 3600
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -100,11 +100,13 @@ test-asan: build/asan/.built
 	ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/asan --output-on-failure -j $(JOBS)
 
+# The kept inputs, each once: the same answer every time. Search is `make fuzz`.
 test-fuzz: build/asan/.built
-	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan 3
+	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan replay
 
 fuzz: build/asan/.built
-	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan $(FUZZ_SECONDS)
+	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	tools/keep_fuzz_corpora.sh build/asan
 
 # Of the layers that have threads; the others' tests would find nothing here.
 TSAN_TESTS := base_tests io_tests format_tests pipeline_tests
