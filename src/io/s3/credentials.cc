@@ -47,7 +47,7 @@ class MetadataRequest final : public Transfer {
   MetadataRequest(std::string method, std::string url, std::vector<HttpField> headers)
       : method_(std::move(method)), url_(std::move(url)), headers_(std::move(headers)) {}
 
-  HttpRequest prepare() override { return {method_, url_, headers_, false, false}; }
+  HttpRequest prepare() override { return {method_, url_, headers_, false}; }
   Verdict judge(const HttpResponse& response) override {
     Verdict verdict;
     if (retry_later(response, verdict)) return verdict;
