@@ -189,16 +189,17 @@ std::string HttpSource::url_of(const std::string& path) const {
   return url;
 }
 
-const std::vector<HttpField>& HttpSource::headers_for(const std::string& path) const {
+const std::vector<HttpField>& HttpSource::headers_for(const std::string& url) const {
   static const std::vector<HttpField> none;
-  return origin_of(path) == origin_ ? headers_ : none;
+  return origin_of(url) == origin_ ? headers_ : none;
 }
 
 std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) const {
   std::string folder = directory;
   bool forbidden = false, withheld = false;
   for (int up = 0; up < kFoldersUp; ++up) {
-    HttpIndex transfer(url_of(join(folder, kIndexName)), headers_for(folder));
+    const std::string url = url_of(join(folder, kIndexName));
+    HttpIndex transfer(url, headers_for(url));
     engine_.get().run(transfer);
     if (transfer.text()) return with_address(parse_index(*transfer.text(), folder), folder, root_);
     forbidden |= transfer.forbidden();
@@ -249,7 +250,8 @@ void HttpSource::read(std::span<RemoteRead> reads) const {
   ranges.reserve(reads.size());
   std::vector<Transfer*> transfers;
   for (RemoteRead& read : reads) {
-    ranges.emplace_back(read, url_of(read.object.path), headers_for(read.object.path));
+    const std::string url = url_of(read.object.path);
+    ranges.emplace_back(read, url, headers_for(url));
     transfers.push_back(&ranges.back());
   }
   engine_.get().run(transfers);

@@ -25,7 +25,7 @@ class HttpSource final : public ObjectSource {
   std::vector<RemoteObject> index_of(const std::string& directory) const;
 
   std::string url_of(const std::string& path) const;
-  const std::vector<HttpField>& headers_for(const std::string& path) const;
+  const std::vector<HttpField>& headers_for(const std::string& url) const;
 
   HttpEnginePerProcess engine_;
   const std::string root_;    ///< the address that the user gave
