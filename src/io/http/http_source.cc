@@ -21,10 +21,13 @@ constexpr size_t kMaxIndexBytes = size_t{256} << 20;
 
 Verdict again() { return {Verdict::Kind::kAgain, "", 0, nullptr}; }
 
+constexpr const char* kWithheld =
+    "the headers of storage_options are sent to the server in the address alone; give the address "
+    "that it redirects to if that needs them";
+
 /// `withheld`: a redirect led to where the user's headers are not sent.
 std::string what_to_check(bool withheld) {
-  return withheld ? "the headers of storage_options are sent to the server in the address alone; "
-                    "give the address that it redirects to if that needs them"
+  return withheld ? kWithheld
                   : "check the address, and headers such as Authorization in storage_options";
 }
 
@@ -114,7 +117,8 @@ class HttpIndex final : public Transfer {
   std::string place() const override { return url_ + target_.note(); }
   const std::optional<std::string>& text() const noexcept { return text_; }
   bool forbidden() const noexcept { return status_ == 401 || status_ == 403; }
-  bool withheld() const { return target_.withheld(); }
+  /// Where a redirect led to which the user's headers are not sent; empty where none did.
+  std::string withheld() const { return target_.withheld() ? target_.note() : std::string(); }
 
  private:
   Verdict judge_answer(const HttpResponse& response) {
@@ -196,14 +200,15 @@ const std::vector<HttpField>& HttpSource::headers_for(const std::string& url) co
 
 std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) const {
   std::string folder = directory;
-  bool forbidden = false, withheld = false;
+  bool forbidden = false;
+  std::string withheld;
   for (int up = 0; up < kFoldersUp; ++up) {
     const std::string url = url_of(join(folder, kIndexName));
     HttpIndex transfer(url, headers_for(url));
     engine_.get().run(transfer);
     if (transfer.text()) return with_address(parse_index(*transfer.text(), folder), folder, root_);
     forbidden |= transfer.forbidden();
-    withheld |= transfer.forbidden() && transfer.withheld();
+    if (withheld.empty()) withheld = transfer.withheld();
     const size_t slash = folder.rfind('/');
     if (slash == std::string::npos || folder.compare(0, slash + 1, "https://") == 0 ||
         folder.compare(0, slash + 1, "http://") == 0) {
@@ -213,13 +218,15 @@ std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) con
   }
   if (forbidden) {
     throw IoError("the server forbids to read " + std::string(kIndexName) +
-                  ", or it is not there; " + what_to_check(withheld) +
-                  ", or run `penstock index DIR` on the folder that is served: " + directory);
+                  ", or it is not there; " + what_to_check(!withheld.empty()) +
+                  ", or run `penstock index DIR` on the folder that is served: " + directory +
+                  withheld);
   }
   throw Unsupported("a web server cannot list files, and there is no " + std::string(kIndexName) +
                     "; run `penstock index DIR` on the folder that is served and copy the file "
-                    "it writes beside it: " +
-                    directory);
+                    "it writes beside it" +
+                    (withheld.empty() ? "" : std::string("; ") + kWithheld) + ": " + directory +
+                    withheld);
 }
 
 RemoteListing HttpSource::list_tree(const std::string& directory, size_t /*max_objects*/) const {

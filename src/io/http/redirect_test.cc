@@ -178,6 +178,19 @@ TEST_F(Redirects, ErrorsShowWhereWithoutWhatMayBeSecret) {
   EXPECT_EQ(at_other_.size(), 1U);  // the last
 }
 
+TEST_F(Redirects, ToAServerWithoutTheIndexSayThatHeadersWereNotSent) {
+  first_answers([&](const Request& request, int) { return moved(other_.url() + request.path); });
+  for (const char* line : {"401 Unauthorized", "404 Not Found"}) {
+    record(other_, at_other_, [line](const Request&, int) { return status(line); });
+    const std::string said = error_of_read();
+    EXPECT_NE(said.find("headers of storage_options are sent to the server in the address alone"),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find(first_.url() + "/d, redirected to " + other_.url()), std::string::npos)
+        << said;
+  }
+}
+
 HttpResponse to(const std::string& location, int status = 302) {
   HttpResponse response;
   response.status = status;
