@@ -13,6 +13,7 @@
 #include "gil.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
+#include "io/url_secrets.h"
 #include "register.h"
 
 // What stores need of Python: Ctrl-C while they wait or read long; and the parts of remote ones
@@ -62,6 +63,13 @@ void register_remote(nb::module_& module) {
       nb::arg("region"), nb::arg("timestamp"), nb::arg("access_key_id"),
       nb::arg("secret_access_key"), nb::arg("session_token"),
       "Headers of a request signed with SigV4: for tests.");
+  module.def(
+      "check_no_secrets",
+      [](const std::string& what, const nb::bytes& address) {
+        io::check_no_secrets(what, {address.c_str(), address.size()});
+      },
+      nb::arg("what"), nb::arg("address"),
+      "InvalidArgument, which does not show it, for an address with a user, password or query.");
   module.def("_percent_encode", &io::percent_encode, nb::arg("text"), nb::arg("encode_slash"),
              "For tests.");
   module.def("_canonical_query", &io::canonical_query, nb::arg("query"), "For tests.");

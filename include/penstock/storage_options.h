@@ -11,7 +11,7 @@ namespace penstock {
 ///
 /// For http(s) and s3: max_requests (64), connect_timeout (10 seconds), stall_timeout (20 seconds
 /// below 500 bytes a second), retry_timeout (60 seconds), max_attempts (8).
-/// For http(s): header.NAME, a header field sent to the host of the URI.
+/// For http(s): header.NAME, a header field for the scheme, host and port of the URI.
 /// For s3: region, endpoint, addressing_style ("auto", "path" or "virtual"), anonymous,
 /// requester_pays, profile, access_key_id, secret_access_key, session_token.
 struct StorageOptions {

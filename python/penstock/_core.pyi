@@ -631,3 +631,8 @@ def split_rows(
     """
     Deals rows at random among parts: `counts` has the rows of each stratum for each part, `strata` the stratum of each row (empty: one for all).
     """
+
+def check_no_secrets(what: str, address: bytes) -> None:
+    """
+    InvalidArgument, which does not show it, for an address with a user, password or query.
+    """

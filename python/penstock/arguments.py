@@ -67,11 +67,24 @@ def checked_text(name: str, value: Any) -> str:
 def checked_path(name: str, value: Any) -> str:
     """Return a path or URI as text."""
     if isinstance(value, (str, os.PathLike)):
+        check_no_secrets(name, os.fsdecode(value))
         text = checked_text(name, os.fsdecode(value))
+        if not isinstance(value, str) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/[^/]", text):
+            raise InvalidArgument(
+                f"{name} must be a str if it is a URL; a Path drops a slash of '//'"
+            )
         if not text:
             raise InvalidArgument(f"{name} must be a path or URI, got an empty string")
         return text
     raise InvalidArgument(f"{name} must be a path or URI, got {described(value)}")
+
+
+def check_no_secrets(name: str, address: str) -> None:
+    """Refuse an address with a user, password or query: addresses are shown and written down."""
+    if "://" in address:
+        from . import _core  # here: other arguments are checked without the engine, too
+
+        _core.check_no_secrets(name, address.encode(errors="replace"))
 
 
 def checked_names(name: str, values: Any) -> list[str]:
@@ -84,8 +97,12 @@ def checked_names(name: str, values: Any) -> list[str]:
 
 
 def described(value: Any) -> str:
-    """A value that has no place where it is, with its type: ``5 (int)``."""
-    text = repr(value)
+    """A value that has no place where it is, with its type: ``5 (int)``.
+
+    Of an address in it the user, password and query are left out.
+    """
+    text = re.sub(r"://[^\s'\"]*@", "://…@", repr(value))
+    text = re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 

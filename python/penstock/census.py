@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .arguments import checked_text
+from .arguments import check_no_secrets, checked_text
 from .errors import CorruptData, InvalidArgument, IoError, NotFound
 from .experiment import Experiment, open
 from .storage_options import storage_texts
@@ -56,6 +56,7 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     import json
 
     url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
+    check_no_secrets("the address of a release directory", url)
     text = _fetch(url)
     try:
         listed = json.loads(text) if len(text) <= _MOST_BYTES else None
@@ -75,10 +76,22 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def _fetch(url: str) -> bytes:
-    """What is at a URL; of what is too large, only so much that this can be seen."""
+    """What is at a URL; of what is too large, only so much that this can be seen.
+
+    Redirects are followed, but never from https to http: where the data lies is taken from here.
+    """
     import http.client
+    import urllib.error
     import urllib.parse
     import urllib.request
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(
+            self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
+        ) -> Any:
+            if req.full_url.startswith("https:") and not newurl.lower().startswith("https:"):
+                raise urllib.error.URLError("it redirects from https:// to another scheme")
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     try:
         request = urllib.request.Request(url)
@@ -87,7 +100,8 @@ def _fetch(url: str) -> bytes:
         raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
     reason: object
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+        opener = urllib.request.build_opener(Redirects)
+        with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
             text: bytes = answer.read(_MOST_BYTES + 1)
             missing = getattr(answer, "length", None)  # of its Content-Length
         if len(text) > _MOST_BYTES or not missing:
@@ -99,6 +113,8 @@ def _fetch(url: str) -> bytes:
         reason = getattr(error, "reason", error)
     except (http.client.HTTPException, ValueError) as error:  # ValueError: where it was led to
         reason = f"{type(error).__name__}: {str(error)[:100]!r}"
+    if set("@?") & set(str(reason)):  # an address of a proxy or a redirect, perhaps with a secret
+        reason = type(reason).__name__
     raise IoError(f"the Census's release directory does not answer ({reason}): {url}")
 
 

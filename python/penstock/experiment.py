@@ -119,7 +119,8 @@ def open(
     ----------
     uri : str or path
         A folder or ``file://`` URI, ``s3://bucket/key``, or ``https://…`` with an index beside the
-        files (``penstock index``).
+        files (``penstock index``). It is shown and written down, so it must have no user, password
+        or query; credentials belong in `storage_options`.
     timestamp : datetime or int, optional
         Read what was visible then; an int is milliseconds since 1970-01-01 UTC, a datetime without
         a time zone is UTC.
@@ -130,7 +131,8 @@ def open(
         ``addressing_style`` (``"auto"``, ``"path"``, ``"virtual"``), ``requester_pays``, ``profile``,
         ``access_key_id``, ``secret_access_key``, ``session_token``, or s3fs's names for them
         (``anon``, ``key``, ``secret``, ``token``, ``endpoint_url``); without keys they are looked
-        for as other AWS tools do. http(s): ``headers``, a dict. Both: ``max_requests`` (64),
+        for as other AWS tools do. http(s): ``headers``, a dict; they are sent to the scheme, host
+        and port of `uri` alone. Both: ``max_requests`` (64),
         ``connect_timeout`` (10 s), ``stall_timeout`` (20 s), ``retry_timeout`` (60 s),
         ``max_attempts`` (8).
 
@@ -143,7 +145,7 @@ def open(
     NotFound
         Nothing is there.
     InvalidArgument
-        It is not a SOMA experiment.
+        It is not a SOMA experiment; the address has a user, password or query.
     Unsupported
         A scheme of URI that this version does not read; a web server without an index.
     IoError

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from .arguments import checked_path
 from .errors import InvalidArgument, IoError, NotFound
 
 INDEX_NAME = ".penstock-index.json"
@@ -33,7 +34,7 @@ def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
     IoError
         A file or folder cannot be read, or the index not written.
     """
-    root = Path(folder)
+    root = Path(checked_path("folder", folder))
     if not root.is_dir():
         raise NotFound(f"there is no folder {root}")
     files = dict(sorted(_sizes(root)))

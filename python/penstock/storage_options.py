@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-from .arguments import described
 from .errors import InvalidArgument, IoError
 
 Texts = dict[str, str]
@@ -41,11 +40,14 @@ def storage_texts(options: Mapping[str, Any] | None) -> Texts:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise InvalidArgument(f"storage_options must be a dict, got {described(options)}")
+        # Whatever was given may hold secrets: only its type is told.
+        raise InvalidArgument(f"storage_options must be a dict, got {type(options).__name__}")
     texts: Texts = {}
     for given, value in options.items():
         if not isinstance(given, str):
-            raise InvalidArgument(f"names of storage_options are texts, got {described(given)}")
+            raise InvalidArgument(
+                f"names of storage_options must be texts, got {type(given).__name__}"
+            )
         name = ALIASES.get(given, given)
         if name == "headers":
             texts.update(_headers(value))
@@ -73,7 +75,10 @@ def _headers(value: Any) -> Texts:
     if not isinstance(value, Mapping) or not all(
         isinstance(name, str) and isinstance(text, str) for name, text in value.items()
     ):
-        raise InvalidArgument("storage option 'headers' must be a dict of texts")
+        raise InvalidArgument(
+            "storage option 'headers' must be a dict of texts, as {'Authorization': 'Bearer …'}; on "
+            "the command line, give each as header.NAME=VALUE"
+        )
     return {f"header.{name}": text for name, text in value.items()}
 
 

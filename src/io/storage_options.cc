@@ -8,6 +8,7 @@
 #include "io/http/http_source.h"
 #include "io/remote/remote_store.h"
 #include "io/s3/s3_source.h"
+#include "io/url_secrets.h"
 
 namespace penstock::io {
 namespace {
@@ -47,6 +48,7 @@ class OptionReader {
     return number;
   }
   std::vector<HttpField> headers() {
+    known_ += (known_.empty() ? "" : ", ") + std::string("headers");
     std::vector<HttpField> fields;
     for (auto at = left_.begin(); at != left_.end();) {
       if (!at->first.starts_with(kHeaderPrefix)) {
@@ -56,7 +58,11 @@ class OptionReader {
       const std::string name = at->first.substr(kHeaderPrefix.size());
       if (name.empty() || (name + at->second).find_first_of("\r\n:") < name.size() ||
           at->second.find_first_of("\r\n") != std::string::npos) {
-        throw InvalidArgument("not the name and value of a header: " + name);
+        // A whole line may have been given as the name: what follows the colon is not shown.
+        throw InvalidArgument(
+            "a header must have a name without colon or line break and a value without line "
+            "break, got the header " +
+            name.substr(0, name.find_first_of(":\r\n")));
       }
       fields.emplace_back(name, at->second);
       at = left_.erase(at);
@@ -128,6 +134,7 @@ Kind kind_of(const std::string& uri) {
 }  // namespace
 
 StorePtr store_for(const std::string& uri, const StorageOptions& options) {
+  check_no_secrets("uri", uri);
   OptionReader reader(options);
   switch (kind_of(uri)) {
     case Kind::kFile:

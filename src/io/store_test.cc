@@ -12,6 +12,7 @@
 #include "io/memory_store.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
+#include "io/url_secrets.h"
 
 // One suite that every store passes: a store is a way to write a tree and the store that reads it.
 
@@ -233,6 +234,54 @@ TEST(Paths, NormalizeAndBaseName) {
   EXPECT_EQ(normalize("s3://b/x/"), "s3://b/x");
   EXPECT_EQ(base_name("/a/b/c/"), "c");
   EXPECT_EQ(base_name("c"), "c");
+}
+
+TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
+  for (const char* uri :
+       {"http://user:hidden@host/x", "https://hidden@host/x", "http://user:hid/zzz@host/x",
+        "s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/zzz@bucket/x", "gs://user:hidden@bucket/x",
+        "file://user:hidden@host/x", "https://host/x?X-Amz-Signature=hidden",
+        "HTTP://host/?hidden"}) {
+    EXPECT_NE(secret_part_of(uri), "") << uri;
+    try {
+      store_for(uri, {});
+      FAIL() << uri;
+    } catch (const InvalidArgument& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find("storage_options"), std::string::npos) << said;
+      EXPECT_EQ(said.find("hid"), std::string::npos) << said;
+      EXPECT_EQ(said.find("zzz"), std::string::npos) << said;
+    }
+  }
+  for (const char* uri :
+       {"http://host:80/a@b:c", "https://[fe80::1]:443/x", "https://[fe80::1]/x", "s3://bucket/a?b",
+        "/data/http://user:x@host", "user:x@host/x", "", "http://", "a b://c:d@e"}) {
+    EXPECT_EQ(secret_part_of(uri), "") << uri;
+  }
+  EXPECT_EQ(shown_address("https://user:pass@host/p@q?token=t#f"), "https://host/p@q");
+  EXPECT_EQ(shown_address("user:pass@host:9000"), "host:9000");
+  EXPECT_EQ(shown_address("http://host/p"), "http://host/p");
+}
+
+TEST(Paths, NoErrorShowsTheValueOfAnOption) {
+  const auto said = [](const std::string& uri, const StorageOptions& options) {
+    try {
+      store_for(uri, options);
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string header = said("https://host/x", {{{"header.Authorization: hidden", ""}}});
+  EXPECT_NE(header.find("Authorization"), std::string::npos) << header;
+  EXPECT_EQ(header.find("hidden"), std::string::npos) << header;
+  for (const char* endpoint : {"https://key:hidden@host", "key:hidden@host:9000"}) {
+    const std::string error = said("s3://bucket/x", {{{"endpoint", endpoint}}});
+    EXPECT_NE(error.find("endpoint must"), std::string::npos) << error;
+    EXPECT_EQ(error.find("hidden"), std::string::npos) << error;
+  }
+  const std::string others = said("https://host/x", {{{"regoin", "hidden"}}});
+  EXPECT_NE(others.find("max_attempts, headers"), std::string::npos) << others;
 }
 
 TEST(Paths, StoreForScheme) {

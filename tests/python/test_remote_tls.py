@@ -35,7 +35,9 @@ except ps.IoError as error:
 """
 
 
-def opened(url: str, within: list[str] | None = None, **environment: str) -> str:
+def opened(
+    url: str, within: list[str] | None = None, script: str = OPEN, **environment: str
+) -> str:
     """What a process says that opens the address; it has no proxies or certificates but those."""
     kept = {
         name: value
@@ -43,7 +45,7 @@ def opened(url: str, within: list[str] | None = None, **environment: str) -> str
         if not name.lower().endswith("_proxy") and "CA_BUNDLE" not in name and "SSL_" not in name
     }
     done = subprocess.run(
-        [*(within or []), sys.executable, "-c", OPEN, url],
+        [*(within or []), sys.executable, "-c", script, url],
         env={**kept, **environment}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -280,3 +282,50 @@ def test_proxies_are_those_of_the_environment(served: Path, certificate) -> None
                 said = opened(f"{url}/exp", https_proxy=secret_proxy, SSL_CERT_FILE=file)
                 assert said == "cells 300\n"
                 assert set(asked_of_it) == {"CONNECT " + url.removeprefix("https://")}
+
+
+REDIRECTED = """
+import sys
+import penstock as ps
+headers = {"X-Api-Key": "SECRET", "Authorization": "Bearer SECRET"}
+keys = {"key": "AKIA", "secret": "SECRET", "token": "SECRET", "endpoint": sys.argv[1]}
+for take in (
+    lambda: ps.open(sys.argv[1] + "/exp", storage_options={"headers": headers}),
+    lambda: ps.open("s3://bucket/exp", storage_options=keys),
+    lambda: ps.census_releases(sys.argv[1] + "/release.json"),
+):
+    try:
+        take()
+        print("opened")
+    except ps.PenstockError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_redirect_leads_from_https_to_http(served: Path, certificate, host: str) -> None:
+    """To whichever host: neither the files of a web server, nor a bucket, nor the releases."""
+    (served / "release.json").write_text("{}")
+    answered: list[str] = []
+    with fault_proxy(folder=served) as plain:
+        elsewhere = plain.url.replace("127.0.0.1", host)
+
+        class Redirect(Handler):
+            def do_GET(self) -> None:
+                answered.append(self.path)
+                self.send_response(302)
+                self.send_header("Location", f"{elsewhere}{self.path.partition('?')[0]}?sig=SECRET")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        with serving(Redirect, tls_context(certificate)) as url:
+            said = opened(url, script=REDIRECTED, SSL_CERT_FILE=str(certificate[0])).splitlines()
+        assert len(answered) == 3
+        assert plain.requests == []
+    web, bucket, releases = said
+    assert f"redirects (HTTP 302) to {elsewhere}/exp/.penstock-index.json, from https:// to" in web
+    assert f"redirects to {elsewhere}/bucket/, from https:// to http://" in bucket
+    assert "it redirects from https:// to another scheme" in releases
+    for line in said:
+        assert line.startswith("IoError")
+        assert "SECRET" not in line

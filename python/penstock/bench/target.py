@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import check_no_secrets
 from ..census import CensusRelease, find_release
 from ..errors import InvalidArgument, IoError, NotFound, PenstockError
 from .dataset_slice import DatasetSlice, value_filter
@@ -79,6 +80,9 @@ def make_target(
         Census to look it up in; no cell or no dataset is selected.
     """
     version = None
+    for what, address in (("URI", uri), ("--census-uri", census_uri), ("--directory", directory)):
+        if address is not None:  # they come into the rows and reports of results
+            check_no_secrets(what, address)
     if [uri, census, census_uri].count(None) != 2:
         raise InvalidArgument(
             "give the address of an experiment, --census or --census-uri, one of them"

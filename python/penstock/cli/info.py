@@ -37,7 +37,11 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidArgument(f"a storage option is written NAME=VALUE, got {text!r}")
+            # What was given may be a secret without its name: it is not shown.
+            raise InvalidArgument(
+                "a storage option must be given as NAME=VALUE, got one without "
+                + ("NAME" if equals else "=")
+            )
         options[name] = value
     return options
 

@@ -16,6 +16,7 @@
 #include "format/tiledb/prefetch.h"
 #include "io/storage_options.h"
 #include "io/store.h"
+#include "io/url_secrets.h"
 
 // A SOMA experiment is a TileDB group: obs (an array), ms (a group of measurements); a measurement
 // is a group of var (an array) and X (a group of arrays). Source: TileDB-SOMA, spec of the data
@@ -130,6 +131,14 @@ struct Experiment::State {
 
   /// Members may be elsewhere, by an absolute URI.
   std::string local_path(const GroupMember& member) const {
+    const std::string part = member.relative ? "" : io::secret_part_of(member.uri);
+    if (!part.empty()) {
+      throw Unsupported("a member's URI must have no user, password or query, got one with " +
+                        part +
+                        ", which is not shown here; add the member to its collection again with a "
+                        "plain URI, in " +
+                        path);
+    }
     if (!io::same_store(path, member.path)) {
       throw Unsupported("a member lies in another kind of store than its experiment: " +
                         member.path + "; copy it into the experiment's folder and add it to its " +

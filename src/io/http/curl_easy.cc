@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxHeaderLines = 256;
 
 // Of CURLE_UNSUPPORTED_PROTOCOL: an answer without a status line is HTTP/0.9 to curl. Else the
-// address, or the one that a redirect leads to, has a scheme that is not read.
+// address has a scheme that is not read.
 bool is_of_garbled_answer(CURL* handle) {
   const char* url = nullptr;
   curl_easy_getinfo(handle, CURLINFO_EFFECTIVE_URL, &url);
@@ -32,7 +32,6 @@ bool is_final(CURL* handle, CURLcode code) {
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CIPHER:
-    case CURLE_TOO_MANY_REDIRECTS:
       return true;
     default:
       return false;
@@ -102,15 +101,12 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
   set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_seconds + 0.5)));
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_BUFFERSIZE, 256L * 1024);
-  set(CURLOPT_FOLLOWLOCATION, request.follow_redirects ? 1L : 0L);
-  set(CURLOPT_MAXREDIRS, 5L);
+  set(CURLOPT_FOLLOWLOCATION, 0L);  // redirect.h says what is followed, and with which headers
   if (!request.use_proxy) set(CURLOPT_PROXY, "");
 #if LIBCURL_VERSION_NUM >= 0x075500
   set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
   set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-  set(CURLOPT_REDIR_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
   set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name to be resolved
@@ -182,7 +178,9 @@ HttpResponse CurlEasy::finish(CURLcode code) {
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
   response_.status = static_cast<int>(status);
   if (code != CURLE_OK) {
-    response_.failure = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
+    // curl quotes a proxy's address that it cannot take, with the password in it.
+    const bool tells_more = error_[0] != '\0' && std::strchr(error_, '@') == nullptr;
+    response_.failure = tells_more ? error_ : curl_easy_strerror(code);
     response_.stalled = code == CURLE_OPERATION_TIMEDOUT;
     response_.too_long |= code == CURLE_FILESIZE_EXCEEDED;
     response_.refused = is_final(handle_, code);

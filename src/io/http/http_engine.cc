@@ -302,6 +302,7 @@ class HttpEngine::Loop {
                                     " s: " + task.transfer->place())));
     }
     ++counts_.retries;
+    task.redirects = 0;
     task.not_before = now + seconds(delay);
     waiting_.push_back(std::move(task));
   }

@@ -24,7 +24,6 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<HttpField> headers;
-  bool follow_redirects = false;
   bool use_proxy = true;
   size_t max_text_bytes = kMaxTextBytes;  ///< of a 2xx answer without a sink
 };

@@ -7,7 +7,9 @@
 
 #include "io/http/index_manifest.h"
 #include "io/http/range_transfer.h"
+#include "io/http/redirect.h"
 #include "io/store.h"
+#include "io/url_secrets.h"
 
 namespace penstock::io {
 namespace {
@@ -17,58 +19,109 @@ constexpr int kFoldersUp = 6;  // an experiment of a release lies a few folders 
 /// More would need gigabytes to be parsed.
 constexpr size_t kMaxIndexBytes = size_t{256} << 20;
 
-Verdict refusal(const HttpResponse& response, const std::string& place) {
-  const std::string what = "the server answers " + status_text(response.status);
+Verdict again() { return {Verdict::Kind::kAgain, "", 0, nullptr}; }
+
+constexpr const char* kWithheld =
+    "the headers of storage_options are sent to the server in the address alone; give the address "
+    "that it redirects to if that needs them";
+
+/// `withheld`: a redirect led to where the user's headers are not sent.
+std::string what_to_check(bool withheld) {
+  return withheld ? kWithheld
+                  : "check the address, and headers such as Authorization in storage_options";
+}
+
+Verdict refusal(const HttpResponse& response, const std::string& place, bool withheld) {
+  std::string what = "the server answers " + status_text(response.status);
+  if (const auto location = response.header("location"); !location.empty()) {
+    what += ", to " + shown_address(location);
+  }
   if (response.status == 404 || response.status == 410) {
     return failed(std::make_exception_ptr(NotFound(what + ": " + place)));
   }
   if (response.status == 401 || response.status == 403) {
     return failed(
-        std::make_exception_ptr(IoError(what +
-                                        "; check the address, and headers such as Authorization in "
-                                        "storage_options: " +
-                                        place)));
+        std::make_exception_ptr(IoError(what + "; " + what_to_check(withheld) + ": " + place)));
   }
   return failed(std::make_exception_ptr(IoError(what + ": " + place)));
 }
 
+/// Where a request goes and what goes with it, redirects included.
+class Target {
+ public:
+  Target(std::string url, const std::vector<HttpField>& headers)
+      : url_(std::move(url)), headers_(headers) {}
+
+  HttpRequest request(std::vector<HttpField> headers) const {
+    HttpRequest request;
+    request.url = url_.url();
+    request.headers = std::move(headers);
+    if (url_.in_origin()) {
+      request.headers.insert(request.headers.end(), headers_.begin(), headers_.end());
+    }
+    return request;
+  }
+  bool follow(const HttpResponse& response, const std::string& place) {
+    return url_.follow(response, place);
+  }
+  /// Another attempt begins at the first address.
+  Verdict judged(Verdict verdict) {
+    if (verdict.kind == Verdict::Kind::kRetry) {
+      verdict.reason += url_.note();
+      url_.restart();
+    }
+    return verdict;
+  }
+  bool withheld() const { return !headers_.empty() && !url_.in_origin(); }
+  std::string note() const { return url_.note(); }
+
+ private:
+  RedirectedUrl url_;
+  const std::vector<HttpField>& headers_;
+};
+
 class HttpRange final : public RangeTransfer {
  public:
   HttpRange(RemoteRead& read, std::string url, const std::vector<HttpField>& headers)
-      : RangeTransfer(read), url_(std::move(url)), headers_(headers) {}
+      : RangeTransfer(read), target_(std::move(url), headers) {}
 
-  HttpRequest prepare() override {
-    HttpRequest request;
-    request.url = url_;
-    request.headers = range_headers();
-    request.headers.insert(request.headers.end(), headers_.begin(), headers_.end());
-    request.follow_redirects = true;
-    return request;
+  HttpRequest prepare() override { return target_.request(range_headers()); }
+  Verdict judge(const HttpResponse& response) override {
+    if (target_.follow(response, place())) return again();
+    return target_.judged(RangeTransfer::judge(response));
   }
+  std::string place() const override { return RangeTransfer::place() + target_.note(); }
 
  private:
   Verdict judge_refusal(const HttpResponse& response) override {
-    return refusal(response, place());
+    return refusal(response, place(), target_.withheld());
   }
-  const std::string url_;
-  const std::vector<HttpField>& headers_;
+  Target target_;
 };
 
 /// The index of a folder; none where there is none, or where a server hides that by 403.
 class HttpIndex final : public Transfer {
  public:
   HttpIndex(std::string url, const std::vector<HttpField>& headers)
-      : url_(std::move(url)), headers_(headers) {}
+      : url_(std::move(url)), target_(url_, headers) {}
 
   HttpRequest prepare() override {
-    HttpRequest request;
-    request.url = url_;
-    request.headers = headers_;
+    HttpRequest request = target_.request({});
     request.max_text_bytes = kMaxIndexBytes;
-    request.follow_redirects = true;
     return request;
   }
   Verdict judge(const HttpResponse& response) override {
+    if (target_.follow(response, place())) return again();
+    return target_.judged(judge_answer(response));
+  }
+  std::string place() const override { return url_ + target_.note(); }
+  const std::optional<std::string>& text() const noexcept { return text_; }
+  bool forbidden() const noexcept { return status_ == 401 || status_ == 403; }
+  /// Where a redirect led to which the user's headers are not sent; empty where none did.
+  std::string withheld() const { return target_.withheld() ? target_.note() : std::string(); }
+
+ private:
+  Verdict judge_answer(const HttpResponse& response) {
     Verdict verdict;
     status_ = response.status;
     if (response.status == 404 || response.status == 410) return {};
@@ -76,27 +129,25 @@ class HttpIndex final : public Transfer {
     if (retry_later(response, verdict)) {
       if (verdict.kind == Verdict::Kind::kFail) {
         verdict.error =
-            std::make_exception_ptr(IoError("no connection: " + response.failure + ": " + url_));
+            std::make_exception_ptr(IoError("no connection: " + response.failure + ": " + place()));
       }
       return verdict;
     }
-    if (response.status < 200 || response.status >= 300) return refusal(response, url_);
+    if (response.status < 200 || response.status >= 300) {
+      return refusal(response, place(), target_.withheld());
+    }
     if (response.too_long) {
       return failed(std::make_exception_ptr(
           IoError("the index is longer than 256 MiB, about 1.5 million files; run `penstock index "
                   "DIR` on each experiment instead of the folder above them: " +
-                  url_)));
+                  place())));
     }
     text_ = response.text;
     return {};
   }
-  std::string place() const override { return url_; }
-  const std::optional<std::string>& text() const noexcept { return text_; }
-  bool forbidden() const noexcept { return status_ == 401 || status_ == 403; }
 
- private:
   const std::string url_;
-  const std::vector<HttpField>& headers_;
+  Target target_;
   std::optional<std::string> text_;
   int status_ = 0;
 };
@@ -111,11 +162,6 @@ std::vector<RemoteObject> with_address(std::vector<RemoteObject> objects, const 
     if (object.path.starts_with(as_named + "/")) object.path.replace(0, as_named.size(), address);
   }
   return objects;
-}
-
-std::string origin_of(const std::string& uri) {
-  const auto parts = split_url(uri);
-  return parts ? parts->scheme + "://" + parts->host : std::string();
 }
 
 }  // namespace
@@ -147,19 +193,22 @@ std::string HttpSource::url_of(const std::string& path) const {
   return url;
 }
 
-const std::vector<HttpField>& HttpSource::headers_for(const std::string& path) const {
+const std::vector<HttpField>& HttpSource::headers_for(const std::string& url) const {
   static const std::vector<HttpField> none;
-  return origin_of(path) == origin_ ? headers_ : none;
+  return origin_of(url) == origin_ ? headers_ : none;
 }
 
 std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) const {
   std::string folder = directory;
   bool forbidden = false;
+  std::string withheld;
   for (int up = 0; up < kFoldersUp; ++up) {
-    HttpIndex transfer(url_of(join(folder, kIndexName)), headers_for(folder));
+    const std::string url = url_of(join(folder, kIndexName));
+    HttpIndex transfer(url, headers_for(url));
     engine_.get().run(transfer);
     if (transfer.text()) return with_address(parse_index(*transfer.text(), folder), folder, root_);
     forbidden |= transfer.forbidden();
+    if (withheld.empty()) withheld = transfer.withheld();
     const size_t slash = folder.rfind('/');
     if (slash == std::string::npos || folder.compare(0, slash + 1, "https://") == 0 ||
         folder.compare(0, slash + 1, "http://") == 0) {
@@ -168,16 +217,16 @@ std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) con
     folder.resize(slash);
   }
   if (forbidden) {
-    throw IoError(
-        "the server forbids to read " + std::string(kIndexName) +
-        ", or it is not there; check headers such as Authorization in storage_options, or "
-        "run `penstock index DIR` on the folder that is served: " +
-        directory);
+    throw IoError("the server forbids to read " + std::string(kIndexName) +
+                  ", or it is not there; " + what_to_check(!withheld.empty()) +
+                  ", or run `penstock index DIR` on the folder that is served: " + directory +
+                  withheld);
   }
   throw Unsupported("a web server cannot list files, and there is no " + std::string(kIndexName) +
                     "; run `penstock index DIR` on the folder that is served and copy the file "
-                    "it writes beside it: " +
-                    directory);
+                    "it writes beside it" +
+                    (withheld.empty() ? "" : std::string("; ") + kWithheld) + ": " + directory +
+                    withheld);
 }
 
 RemoteListing HttpSource::list_tree(const std::string& directory, size_t /*max_objects*/) const {
@@ -208,7 +257,8 @@ void HttpSource::read(std::span<RemoteRead> reads) const {
   ranges.reserve(reads.size());
   std::vector<Transfer*> transfers;
   for (RemoteRead& read : reads) {
-    ranges.emplace_back(read, url_of(read.object.path), headers_for(read.object.path));
+    const std::string url = url_of(read.object.path);
+    ranges.emplace_back(read, url, headers_for(url));
     transfers.push_back(&ranges.back());
   }
   engine_.get().run(transfers);

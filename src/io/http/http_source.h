@@ -13,7 +13,7 @@ namespace penstock::io {
 
 class HttpSource final : public ObjectSource {
  public:
-  /// `headers` (a token, say) are sent to the host of `uri` alone.
+  /// `headers` (a token, say) are sent to the origin of `uri` alone, wherever redirects lead.
   HttpSource(const HttpOptions& options, const std::string& uri, std::vector<HttpField> headers);
 
   RemoteListing list_tree(const std::string& directory, size_t max_objects) const override;
@@ -25,11 +25,11 @@ class HttpSource final : public ObjectSource {
   std::vector<RemoteObject> index_of(const std::string& directory) const;
 
   std::string url_of(const std::string& path) const;
-  const std::vector<HttpField>& headers_for(const std::string& path) const;
+  const std::vector<HttpField>& headers_for(const std::string& url) const;
 
   HttpEnginePerProcess engine_;
   const std::string root_;    ///< the address that the user gave
-  const std::string origin_;  ///< "https://host:port"
+  const std::string origin_;  ///< scheme, host and port
   const std::vector<HttpField> headers_;
 };
 

@@ -17,6 +17,9 @@ std::string status_text(int status) {
     case 301:
       words = " Moved Permanently";
       break;
+    case 302:
+      words = " Found";
+      break;
     case 307:
       words = " Temporary Redirect";
       break;
@@ -138,8 +141,10 @@ Verdict RangeTransfer::judge_body(const HttpResponse& response) {
                  " without a range where one was asked for; it must answer range requests");
   }
   if (response.too_long || response.body_bytes != wanted) {
-    return again("the body has " + std::string(response.too_long ? "more than " : "") +
-                 std::to_string(response.body_bytes) + " bytes, not " + std::to_string(wanted));
+    return again(response.too_long ? "the body is longer than the " + std::to_string(wanted) +
+                                         " bytes that were asked for"
+                                   : "the body has " + std::to_string(response.body_bytes) +
+                                         " bytes, not " + std::to_string(wanted));
   }
   const ObjectVersion version{std::string(response.header("etag")),
                               std::string(response.header("last-modified"))};

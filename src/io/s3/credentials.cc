@@ -10,7 +10,9 @@
 #include <sstream>
 
 #include "io/http/range_transfer.h"
+#include "io/http/redirect.h"
 #include "io/remote/fork_safe_lock.h"
+#include "io/url_secrets.h"
 
 namespace penstock::io {
 namespace {
@@ -47,7 +49,7 @@ class MetadataRequest final : public Transfer {
   MetadataRequest(std::string method, std::string url, std::vector<HttpField> headers)
       : method_(std::move(method)), url_(std::move(url)), headers_(std::move(headers)) {}
 
-  HttpRequest prepare() override { return {method_, url_, headers_, false, false}; }
+  HttpRequest prepare() override { return {method_, url_, headers_, false}; }
   Verdict judge(const HttpResponse& response) override {
     Verdict verdict;
     if (retry_later(response, verdict)) return verdict;
@@ -250,11 +252,34 @@ std::optional<S3Credentials> S3CredentialChain::from_fallback() {
   return found;
 }
 
+namespace {
+
+/// The token goes there and keys come back: encrypted, or without leaving the machine. Source: the
+/// hosts that botocore allows (ContainerMetadataFetcher).
+void check_container_address(const std::string& url) {
+  const std::string origin = origin_of(url);
+  if (origin.starts_with("https://") && secret_part_of(url) != "a user or password") return;
+  for (const char* host :
+       {"127.0.0.1", "[::1]", "localhost", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"}) {
+    if (origin.starts_with("http://" + std::string(host) + ":") &&
+        secret_part_of(url) != "a user or password") {
+      return;
+    }
+  }
+  throw InvalidArgument(
+      "AWS_CONTAINER_CREDENTIALS_FULL_URI must be an https:// address, or http:// of this machine "
+      "or of the container's credential service, without user and password, got " +
+      shown_address(url));
+}
+
+}  // namespace
+
 std::optional<S3Credentials> S3CredentialChain::from_container() {
   std::string url = environment_text("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   const std::string relative = environment_text("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   if (!relative.empty()) url = kContainerHost + relative;
   if (url.empty()) return std::nullopt;
+  check_container_address(url);
   std::string token = environment_text("AWS_CONTAINER_AUTHORIZATION_TOKEN");
   const std::string token_file = environment_text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   if (!token_file.empty()) token = file_text(token_file);

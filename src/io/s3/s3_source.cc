@@ -6,9 +6,12 @@
 #include <set>
 
 #include "io/http/range_transfer.h"
+#include "io/http/redirect.h"
 #include "io/remote/fork_safe_lock.h"
+#include "io/s3/endpoint_redirect.h"
 #include "io/s3/sigv4.h"
 #include "io/s3/xml_answer.h"
+#include "io/url_secrets.h"
 
 namespace penstock::io {
 namespace {
@@ -26,6 +29,14 @@ std::string first_of(std::initializer_list<std::string> texts) {
   return {};
 }
 
+/// What can stand in a host's name without ending it.
+bool has_host_characters(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
 // Fills in what the user left open from the environment and the profile.
 S3Options complete(S3Options options) {
   const ConfigSection profile = load_profile(profile_name(options.credentials.profile));
@@ -39,9 +50,13 @@ S3Options complete(S3Options options) {
   options.endpoint = first_of({options.endpoint, environment_text("AWS_ENDPOINT_URL_S3"),
                                environment_text("AWS_ENDPOINT_URL"), setting("endpoint_url")});
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  if (!options.endpoint.empty() && !split_url(options.endpoint)) {
+  check_no_secrets("endpoint", options.endpoint);
+  if (!options.endpoint.empty() && origin_of(options.endpoint).empty()) {
     throw InvalidArgument("endpoint must be a URL such as https://minio.example.org:9000, got " +
-                          options.endpoint);
+                          shown_address(options.endpoint));
+  }
+  if (!has_host_characters(options.region)) {
+    throw InvalidArgument("region must be a name such as eu-west-1, got " + options.region);
   }
   if (options.addressing == S3Options::Addressing::kAuto) {
     const std::string style = setting("s3.addressing_style");
@@ -119,6 +134,9 @@ Verdict refuse(const HttpResponse& response, const std::string& bucket, const st
         std::make_exception_ptr(IoError(what + "; " + advice(error, anonymous) + ": " + place)));
   }
   if (!error.message.empty()) what += " (" + error.message + ")";
+  if (const auto location = response.header("location"); !location.empty()) {
+    what += ", to " + shown_address(location);
+  }
   return failed(std::make_exception_ptr(IoError(what + ": " + place)));
 }
 
@@ -152,7 +170,7 @@ class S3Source::Signer {
     if (options.addressing == S3Options::Addressing::kAuto) {
       by_path = !options.endpoint.empty() || !is_host_label(at.bucket);
     }
-    if (by_path) {
+    if (by_path || !has_host_characters(at.bucket)) {
       url.path += "/" + percent_encode(at.bucket, true);
     } else if (!url.host.starts_with(at.bucket + ".")) {
       url.host = at.bucket + "." + url.host;
@@ -171,7 +189,7 @@ class S3Source::Signer {
   /// What to do with an answer that is not 2xx.
   Verdict refusal(const HttpResponse& response, const std::string& bucket, const std::string& place,
                   bool listing) const {
-    if (source_.learn(bucket, response)) return {Verdict::Kind::kAgain, "", 0, nullptr};
+    if (source_.learn(bucket, response, place)) return {Verdict::Kind::kAgain, "", 0, nullptr};
     const S3Error error = parse_s3_error(response.text);
     if (error.code == "RequestTimeout" || error.code == "SlowDown") {
       return {Verdict::Kind::kRetry, "S3 answers " + error.code, 0, nullptr};
@@ -282,12 +300,14 @@ S3Source::Home S3Source::home_of(const std::string& bucket) const {
   return found != homes_.end() ? found->second : Home{options_.region, options_.endpoint};
 }
 
-bool S3Source::learn(const std::string& bucket, const HttpResponse& response) const {
+bool S3Source::learn(const std::string& bucket, const HttpResponse& response,
+                     const std::string& place) const {
   const S3Error error = parse_s3_error(response.text);
   Home home = home_of(bucket);
   const Home before = home;
-  const std::string region =
+  std::string region =
       first_of({std::string(response.header("x-amz-bucket-region")), error.region});
+  if (!has_host_characters(region)) region.clear();
   if (!region.empty()) home.region = region;
   const bool moved = response.status == 301 || response.status == 302 || response.status == 307 ||
                      response.status == 308;
@@ -295,12 +315,10 @@ bool S3Source::learn(const std::string& bucket, const HttpResponse& response) co
                          error.code == "IllegalLocationConstraintException";
   if (!misplaced && region.empty()) return false;
   if (moved && region.empty()) {
-    const auto location = split_url(response.header("location"));
-    if (location) {
-      home.endpoint = location->scheme + "://" + location->host;
-    } else if (!error.endpoint.empty()) {
-      home.endpoint = "https://" + error.endpoint;
-    }
+    std::string named(response.header("location"));
+    if (named.empty() && !error.endpoint.empty()) named = "https://" + error.endpoint;
+    const std::string from = home.endpoint.empty() ? amazon(home.region) : home.endpoint;
+    if (split_url(named)) home.endpoint = redirected_endpoint(from, named, place);
     // A host that has the bucket's name already gets it only once (Signer::request).
   }
   if (home.region == before.region && home.endpoint == before.endpoint) return false;

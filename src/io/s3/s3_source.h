@@ -57,8 +57,9 @@ class S3Source final : public ObjectSource {
   template <typename Work>
   auto with_signer(Work&& work) const;
   Home home_of(const std::string& bucket) const;
-  /// Whether what the bucket answered tells another home.
-  bool learn(const std::string& bucket, const HttpResponse& response) const;
+  /// Whether what the bucket answered tells another home; IoError where it may not move there.
+  bool learn(const std::string& bucket, const HttpResponse& response,
+             const std::string& place) const;
 
   HttpEnginePerProcess engine_;
   const S3Options options_;

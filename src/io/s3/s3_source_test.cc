@@ -224,6 +224,55 @@ TEST(S3Source, ABucketInTheHost) {
   EXPECT_EQ(seen.requests.back().path, "/d/x");
 }
 
+TEST(S3Source, ARedirectToAnotherServiceIsNotFollowed) {
+  LoopbackServer server, other;
+  std::string where = other.url();
+  where.replace(where.find("127.0.0.1"), 9, "localhost");
+  const std::string body = "<Error><Code>PermanentRedirect</Code></Error>";
+  for (const char* line : {"301 Moved Permanently", "302 Found", "307 Temporary Redirect"}) {
+    server.set_before([&, line](const Request&, int) {
+      return xml(line, body, "\r\nLocation: " + where + "/bucket/?X-Amz-Signature=hidden");
+    });
+    const auto store = store_for("s3://bucket/d", {signed_options(server)});
+    const std::string said = error_text(*store, "s3://bucket/d");
+    EXPECT_NE(said.find("redirects to " + where + "/bucket/, which is another service"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(said.find("hidden"), std::string::npos) << said;
+  }
+  server.set_before([&](const Request&, int) {
+    return xml("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code><Endpoint>" +
+                                            where.substr(7) + "</Endpoint></Error>");
+  });
+  const auto store = store_for("s3://bucket/d", {signed_options(server)});
+  const std::string said = error_text(*store, "s3://bucket/d");
+  EXPECT_NE(said.find("another service"), std::string::npos) << said;
+  EXPECT_EQ(server.requests(), 4);
+  EXPECT_EQ(other.requests(), 0);
+}
+
+// A region or bucket is part of the host's name, and must not end it.
+TEST(S3Source, NamesThatWouldLeadToAnotherHost) {
+  EXPECT_THROW(store_for("s3://bucket/d", {{{"region", "evil.example/#"}}}), InvalidArgument);
+  LoopbackServer server;
+  server.set_before([&](const Request&, int) {
+    return xml("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>",
+               "\r\nx-amz-bucket-region: evil.example/#");
+  });
+  const auto store = store_for("s3://bucket/d", {signed_options(server)});
+  EXPECT_NE(error_text(*store, "s3://bucket/d").find("301 Moved"), std::string::npos);
+  EXPECT_EQ(server.requests(), 1);
+  const Recorded seen(server);
+  auto options = signed_options(server);
+  options["addressing_style"] = "virtual";
+  options["endpoint"] = "http://localhost" + server.url().substr(server.url().rfind(':'));
+  const auto by_host = store_for("s3://bucket/d", {options});
+  EXPECT_TRUE(by_host->list("s3://127.0.0.1#x/d").empty());
+  server.set_before(nullptr);
+  ASSERT_EQ(seen.requests.size(), 1u);
+  EXPECT_EQ(seen.requests[0].path, "/127.0.0.1#x/");
+}
+
 TEST(XmlAnswer, ListingsAndErrors) {
   const auto page = parse_list_page(
       "<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
@@ -261,6 +310,35 @@ TEST(S3Credentials, TimesAndAnswers) {
   EXPECT_TRUE(found->end);
   EXPECT_FALSE(parse_credentials_json("{}"));
   EXPECT_FALSE(parse_credentials_json("[1"));
+}
+
+// Where the token goes and keys come from: as botocore allows it.
+TEST(S3Credentials, AContainersServiceIsOfThisMachineOrEncrypted) {
+  const auto said = [](const std::string& uri) -> std::string {
+    ::setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.c_str(), 1);
+    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    std::string words = "no error";
+    try {
+      S3CredentialChain(S3CredentialOptions()).get();
+    } catch (const Error& error) {
+      words = error.what();
+    }
+    ::unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    ::unsetenv("AWS_EC2_METADATA_DISABLED");
+    return words;
+  };
+  for (const char* uri : {"http://192.0.2.1/keys", "http://127.0.0.1.example.org/keys",
+                          "http://127.0.0.1@192.0.2.1/keys?hidden", "ftp://127.0.0.1/keys",
+                          "http://user:hidden@127.0.0.1/keys"}) {
+    const std::string words = said(uri);
+    EXPECT_NE(words.find("AWS_CONTAINER_CREDENTIALS_FULL_URI must be"), std::string::npos) << words;
+    EXPECT_EQ(words.find("hidden"), std::string::npos) << words;
+  }
+  LoopbackServer server;
+  server.set_before([&](const Request&, int) {
+    return xml("200 OK", R"({"AccessKeyId": "a", "SecretAccessKey": "s"})");
+  });
+  EXPECT_EQ(said(server.url() + "/keys?id=1"), "no error");
 }
 
 // DataLoader workers are forked while other loaders read.

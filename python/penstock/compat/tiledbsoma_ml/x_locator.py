@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -16,7 +16,7 @@ class XLocator:
     measurement_name: str
     layer_name: str
     tiledb_timestamp_ms: int | None
-    tiledb_config: Mapping[str, str | float]
+    tiledb_config: Mapping[str, str | float] = field(repr=False)  # may hold keys
 
     @classmethod
     def create(cls, experiment: Any, measurement_name: str, layer_name: str) -> XLocator:

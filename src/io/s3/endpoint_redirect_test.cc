@@ -1,0 +1,40 @@
+#include "io/s3/endpoint_redirect.h"
+
+#include <gtest/gtest.h>
+#include <penstock/error.h>
+
+#include <array>
+#include <vector>
+
+namespace penstock::io {
+namespace {
+
+TEST(EndpointRedirect, StaysInTheServiceAndEncrypted) {
+  const std::string minio = "https://minio.example.org:9000";
+  for (const auto& [before, named, after] : std::vector<std::array<std::string, 3>>{
+           {"http://minio:9000", "https://minio/b/k", "https://minio"},
+           {minio, "https://MINIO.example.org/", "https://minio.example.org"},
+           {minio, "https://b.minio.example.org:9000/", "https://b.minio.example.org:9000"},
+           {"https://s3.us-east-1.amazonaws.com", "https://b.s3-us-west-2.amazonaws.com/k",
+            "https://b.s3-us-west-2.amazonaws.com"}}) {
+    EXPECT_EQ(redirected_endpoint(before, named, ""), after);
+  }
+  for (const char* named :
+       {"http://minio.example.org:9000/", "http://b.minio.example.org", "https://example.org",
+        "https://evil.org/minio.example.org", "https://evilminio.example.org",
+        "https://minio.example.org@evil.org/", "https://minio.example.org.evil.org",
+        "https://b.s3.amazonaws.com", "ftp://minio.example.org", "https://"}) {
+    EXPECT_THROW(redirected_endpoint(minio, named, ""), IoError) << named;
+  }
+  try {
+    redirected_endpoint(minio, "http://minio.example.org:9000/b", "the place");
+    FAIL();
+  } catch (const IoError& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("from https:// to http://"), std::string::npos) << said;
+    EXPECT_NE(said.find("the place"), std::string::npos) << said;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::io

@@ -1,0 +1,65 @@
+#include "io/url_secrets.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+
+#include "io/store.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr std::string_view kMark = "://";
+
+bool is_web(std::string scheme) {
+  for (char& c : scheme) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return scheme == "http" || scheme == "https";
+}
+
+// A password may have a slash in it, which ends the host for whoever reads URLs by the book.
+bool has_bad_port(std::string_view authority) {
+  const size_t bracket = authority.rfind(']');  // of an IPv6 address
+  const size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
+  if (colon == std::string_view::npos) return false;
+  return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string secret_part_of(std::string_view address) {
+  const std::string scheme = scheme_of(address);
+  if (scheme.empty()) return {};
+  const std::string_view rest = address.substr(scheme.size() + kMark.size());
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  if (authority.find('@') != std::string_view::npos || has_bad_port(authority)) {
+    return "a user or password";
+  }
+  if (is_web(scheme) && rest.find('?') != std::string_view::npos) return "a query";
+  return {};
+}
+
+void check_no_secrets(std::string_view what, std::string_view address) {
+  const std::string part = secret_part_of(address);
+  if (part.empty()) return;
+  throw InvalidArgument(
+      std::string(what) + " must have no user, password or query, got an address with " + part +
+      ", which is not shown here. Addresses appear in messages and are written into packs. Give "
+      "credentials in storage_options: headers such as Authorization for http(s), access_key_id "
+      "and secret_access_key for S3" +
+      (part == "a query" ? "; a '?' in the name of a folder is written %3F" : ""));
+}
+
+std::string shown_address(std::string_view address) {
+  const size_t mark = address.find(kMark);
+  const size_t begin = mark == std::string_view::npos ? 0 : mark + kMark.size();
+  std::string_view rest = address.substr(begin);
+  rest = rest.substr(0, rest.find_first_of("?#"));
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  const size_t at = rest.substr(0, slash).rfind('@');
+  if (at != std::string_view::npos) rest.remove_prefix(at + 1);
+  return std::string(address.substr(0, begin)) + std::string(rest);
+}
+
+}  // namespace penstock::io
