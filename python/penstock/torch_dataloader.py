@@ -77,14 +77,14 @@ class EpochDataLoader(DataLoader[Any]):
         if self._ticket == 0 or self._iterator is None:
             self._ticket, self._round = epochs.counter.draw_ticket(), 0
         self._round += 1
-        epoch = epochs.counter.begin_for_workers(self._ticket, self._round)
-        try:
-            if isinstance(dataset, Dataset):
-                dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
-            batches = super().__iter__()  # workers start here, or go on
-        finally:
-            epochs.counter.end_of_start()
-        return batches, dataset._begin_with_workers(epoch, self.num_workers)
+        with epochs.begin_for_workers(self._ticket, self._round) as epoch:
+            try:
+                if isinstance(dataset, Dataset):
+                    dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
+                batches = super().__iter__()  # workers start here, or go on
+            finally:
+                epochs.counter.end_of_start()
+            return batches, dataset._begin_with_workers(epoch, self.num_workers)
 
     @property
     def epochs(self) -> EpochState:
