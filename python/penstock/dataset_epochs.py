@@ -12,7 +12,7 @@ from .device.checks import check_main_process
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, check_selection
-from .epoch_state import check_enough_cells
+from .epoch_size import check_some_batch
 from .global_shuffle import warn_of_cost
 from .loader_stats import LoaderStats, from_core
 from .obs_batches import ObsBatches
@@ -138,8 +138,8 @@ class DatasetEpochs(SelectedCells):
         """Counts of the epoch that is running, else of the last one.
 
         Those of DataLoader workers are added up, a quarter of a second late while they read;
-        `bytes_needed` and `planned_bytes` come when they have ended. `units_in_shuffle` is the least
-        of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
+        `bytes_needed`, `planned_bytes` and `planned_bytes_read` come when they have ended.
+        `units_in_shuffle` is the least of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
         """
         total = self._worker_total
         if total.began_after(self._progress.serial, self._epochs.counter):
@@ -147,7 +147,15 @@ class DatasetEpochs(SelectedCells):
         return self._progress.stats
 
     def __len__(self) -> int:
-        """Batches of an epoch for this rank, over all of its DataLoader workers."""
+        """Batches of an epoch for this rank, over all of its DataLoader workers.
+
+        Raises
+        ------
+        InvalidArgument
+            Cells are selected, but the settings leave an epoch without a batch.
+        ResourceExhausted
+            The memory budget is too small for the epoch.
+        """
         share = self._share_with_cells()
         key = share.rank, share.world_size
         if key not in self._lengths:
@@ -160,11 +168,12 @@ class DatasetEpochs(SelectedCells):
         if world_size == 1 and simple:
             cells = self._selection.epoch_cells(self._settings)
             return cells // size if self._settings.drop_last else -(-cells // size)
-        return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
+        settings = expected(self._selection, self._settings)
+        return self._selection.loader(settings, Share(rank, world_size), 0).size()
 
     def _share_with_cells(self) -> Share:
         share = self._settings.share()
-        check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
+        check_some_batch(self._selection.epoch_cells(self._settings), self._settings, share)
         return share
 
     def plan(self) -> LoaderStats:
@@ -173,7 +182,7 @@ class DatasetEpochs(SelectedCells):
         Raises
         ------
         InvalidArgument
-            There are fewer cells than ranks, with `uneven` "exact".
+            Cells are selected, but the settings leave an epoch without a batch.
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """

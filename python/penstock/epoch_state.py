@@ -14,6 +14,7 @@ from .epoch_counts import WorkerCounts
 from .epoch_course import Course, begin_course, check_worker
 from .epoch_iterator import EpochProgress
 from .epoch_position import Position
+from .epoch_size import check_some_batch
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .rank_agreement import RankAgreement
@@ -221,7 +222,7 @@ class EpochState:
             epoch = resumed.epoch  # of this worker's own state
             self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
-            check_enough_cells(selection.epoch_cells(settings), settings, share)
+            check_some_batch(selection.epoch_cells(settings), settings, share)
             resumed = Position(epoch, SelectionFingerprint.of(selection))
         before = self._course  # none where the epoch was chosen
         settings = self._choice.settled(
@@ -312,13 +313,3 @@ class EpochState:
         self._start_threads_anew()
         if "_agreement" not in state:
             self._agreement = RankAgreement()
-
-
-def check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:
-    """Raise `InvalidArgument` where an epoch cannot have a cell for each rank, and must."""
-    if settings.uneven == "exact" and 0 < cells < share.world_size:
-        raise InvalidArgument(
-            f"{cells} cells are too few for {share.world_size} ranks to have one each, as "
-            'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
-            "shard=False, which gives every rank all of them"
-        )
