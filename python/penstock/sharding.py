@@ -9,6 +9,10 @@ from typing import Any
 
 from .errors import InvalidArgument
 
+#: More than any run has; plans take memory for each.
+MOST_RANKS = 2**16
+MOST_WORKERS = 2**12
+
 
 @dataclass(frozen=True)
 class Share:
@@ -78,5 +82,10 @@ def _from_environment(rank_name: str, world_name: str) -> tuple[int, int]:
             "the environment names no rank of a world, "
             f"{rank_name}={os.environ[rank_name]!r}, {world_name}={os.environ[world_name]!r}; "
             "pass shard=False or rank and world_size"
+        )
+    if world_size > MOST_RANKS:
+        raise InvalidArgument(
+            f"{world_name} must be {MOST_RANKS} or less, got {world_size} in the environment; pass "
+            "shard=False or rank and world_size"
         )
     return rank, world_size
