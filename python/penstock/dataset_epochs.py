@@ -15,6 +15,7 @@ from .epoch_position import Position, check_selection
 from .epoch_size import check_some_batch
 from .global_shuffle import warn_of_cost
 from .loader_stats import LoaderStats, from_core
+from .missing_package import require
 from .obs_batches import ObsBatches
 from .running_epoch import RunningEpoch
 from .sharding import Share
@@ -55,6 +56,7 @@ class DatasetEpochs(SelectedCells):
         settings = self._settings
         if settings.is_placed:
             check_main_process(settings.device)
+            require("torch")
             from .device.copier import DeviceCopier
             from .device.iterator import DeviceIterator
 

@@ -8,13 +8,18 @@ from typing import Any
 from .arguments import described
 from .dataset import Dataset
 from .errors import InvalidArgument
+from .missing_package import require
 from .table import JOINID
 from .torch_adapter import dataloader
 
 try:
     from lightning.pytorch import LightningDataModule
 except ImportError:  # the package's other name
-    from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    try:
+        from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    except ImportError:
+        require("torch", "lightning")
+        raise
 
 
 class DataModule(LightningDataModule):

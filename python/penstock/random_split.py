@@ -29,9 +29,9 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
     InvalidArgument
         Fewer than two parts, one that is not a number of 0 or more, a wrong sum.
     """
-    if len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray)):
-        if not isinstance(parts[0], str):
-            parts = checked_items("the parts", parts[0], "fractions or sizes")
+    is_list = len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray))
+    if is_list and not isinstance(parts[0], str):
+        parts = checked_items("the parts", parts[0], "fractions or sizes")
     if len(parts) < 2:
         raise InvalidArgument(f"random_split needs two parts or more, got {len(parts)}")
     sizes = [_size(part) for part in parts]

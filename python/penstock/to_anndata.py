@@ -12,6 +12,7 @@ from . import display
 from .arguments import parse_memory_size
 from .epoch_iterator import EpochProgress
 from .errors import InvalidArgument
+from .missing_package import require
 from .sharding import Share
 from .table import JOINID
 
@@ -35,6 +36,7 @@ def to_anndata(dataset: Dataset, max_size: int | str) -> Any:
             "scanpy"
         )
     _check_size(dataset, _expected_bytes(dataset), most, "about ")
+    require("pandas", "scipy", "anndata")
     import anndata
 
     obs = dataset.obs.to_pandas()

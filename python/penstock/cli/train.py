@@ -19,8 +19,8 @@ def add_arguments(commands: Any) -> None:
         "train",
         help="train scVI from an experiment, on one process or several",
         description="Trains a model of scvi-tools, and leaves in a folder: the model as scvi-tools "
-        "saves it, the latent representation of every cell, and the history. Needs pip install "
-        "'penstock[scvi]'.",
+        "saves it, the latent representation of every cell, and the history. Needs "
+        "penstock's extra [scvi].",
     )
     parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="scvi")
     parser.add_argument(
