@@ -106,7 +106,7 @@ def _check_size(dataset: Dataset, expected: int, most: int, how: str) -> None:
         f"{display.count(dataset.n_obs)} cells of {display.count(dataset.n_vars)} genes take "
         f"{how}{display.size(expected)} as AnnData, and max_size is {display.size(most)}: choose "
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
-        f"max_size={display.size(2 * expected).replace(' ', '')!r} if there is memory for it"
+        f"max_size={display.size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
     )
 
 
