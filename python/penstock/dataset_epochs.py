@@ -18,7 +18,7 @@ from .loader_stats import LoaderStats, from_core
 from .missing_package import require
 from .obs_batches import ObsBatches
 from .running_epoch import RunningEpoch
-from .sharding import Share
+from .sharding import Share, check_divided_once
 from .shuffle_choice import expected
 
 
@@ -28,6 +28,7 @@ class DatasetEpochs(SelectedCells):
     # Iteration
 
     def __iter__(self) -> EpochIterator:
+        check_divided_once(self._settings.share())
         course = self._epochs.begin(self._selection, self._settings)
         loader, obs = self._planned(course)
         iterator = self._iterate(loader, obs, self._progress, course.count)
@@ -90,6 +91,11 @@ class DatasetEpochs(SelectedCells):
         self._epochs.choose_for_workers(
             epoch, ticket, round_number, self._selection, self._settings
         )
+
+    @property
+    def _rank_and_world_size(self) -> tuple[int, int]:
+        share = self._settings.share()
+        return share.rank, share.world_size
 
     def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
         return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from .errors import InvalidArgument
@@ -50,6 +51,31 @@ def find_rank() -> tuple[int, int]:
             "world_size"
         )
     return 0, 1
+
+
+def check_divided_once(share: Share) -> None:
+    """Refuse to divide cells for a loader of Accelerate that divides the batches, too.
+
+    Called where an iterator is made. Each rank would divide its own part, and most cells be in none.
+
+    Raises
+    ------
+    InvalidArgument
+        Such a loader is asking.
+    """
+    if share.world_size == 1 or "accelerate.data_loader" not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            loader = type(frame.f_locals.get("self")).__name__
+            if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
+                raise InvalidArgument(
+                    f"the cells are divided among {share.world_size} ranks already, and Accelerate's "
+                    "prepare divides the batches again, so that most cells would never come: leave the "
+                    "loader out of prepare, or make a penstock.Dataset with shard=False"
+                )
+        frame = frame.f_back
 
 
 def find_worker() -> tuple[int, int]:
