@@ -101,8 +101,9 @@ class Dataset(DatasetEpochs):
         and refuses those above 65,504.
     obs_format : {"arrays", "pandas", "torch"}
         obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
-    format : {"numpy", "torch"}
-        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor.
+    format : {"numpy", "torch"}, optional
+        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor. "torch" by
+        default with a `device` or a half `dtype`, "numpy" otherwise.
     device : str or torch.device, optional
         Where X is made, and the tensors of obs, with `format` "torch": "cuda", "cuda:1". Counts are
         copied narrow and sparse, and widened and made dense there; the next batch is copied on a
@@ -196,7 +197,7 @@ class Dataset(DatasetEpochs):
         sparse: bool | str = False,
         dtype: npt.DTypeLike = "float32",
         obs_format: str = "arrays",
-        format: str = "numpy",
+        format: str | None = None,
         device: Any = None,
         pad_column: str | None = None,
         drop_last: bool = False,

@@ -65,6 +65,16 @@ class DataModule(LightningDataModule):
         self.predict = None if predict is None else _with_joinids(_evaluated(predict))
         self._dataloader_arguments = dataloader
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}={part.n_obs:,} cells"
+            for name in ("train", "val", "test", "predict")
+            if (part := getattr(self, name)) is not None
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    __str__ = __repr__  # Lightning's takes every dataloader for a torch DataLoader
+
     @classmethod
     def from_dataset(
         cls,

@@ -12,6 +12,7 @@ from .. import __version__
 from ..errors import PenstockError
 from ..missing_package import missing_text
 from . import bench, demo, index, info, pack, synth, train
+from .printable import allow_any_encoding
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    allow_any_encoding()
     parsed = build_parser().parse_args(arguments)
     try:
         parsed.run(parsed)
