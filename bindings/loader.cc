@@ -156,7 +156,8 @@ void register_loader(nb::module_& module) {
       .def("cancel", &LoaderHandle::cancel, Release())
       .def(
           "counts", [](const LoaderHandle& self) { return self.loader().counts(); },
-          "stats() without bytes_needed and planned_bytes, at the cost of a lock.")
+          "stats() without bytes_needed, planned_bytes and planned_bytes_read, at the cost of a "
+          "lock.")
       .def(
           "stats", [](const LoaderHandle& self) { return self.loader().stats(); }, Release());
 }

@@ -133,9 +133,10 @@ struct LoaderStats {
   uint64_t spilled_bytes = 0;
   uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
   uint64_t planned_units = 0;  ///< unit visits of the plan
-  uint64_t planned_bytes_read = 0;  ///< stored size of the units, or parts, that it visits
-  uint64_t cached_units = 0;        ///< of `units`, those that a cache had
-  uint64_t cached_bytes = 0;        ///< read from it
+  uint64_t planned_bytes_read =
+      0;                      ///< stored bytes that it will read: tiles of its rows and columns
+  uint64_t cached_units = 0;  ///< of `units`, those that a cache had
+  uint64_t cached_bytes = 0;  ///< read from it
 };
 
 /// Streams one epoch. Threads start with the first next() and end with the loader; one consumer
@@ -189,7 +190,8 @@ class Loader {
   void cancel() noexcept;
 
   LoaderStats stats() const;
-  /// stats() at the cost of a lock: bytes_needed and planned_bytes are 0.
+  /// stats() at the cost of a lock: bytes_needed, planned_bytes and
+  /// planned_bytes_read are 0.
   LoaderStats counts() const;
 
   class Impl;

@@ -14,6 +14,13 @@ from ._core import version as __version__
 from .axis_query import AxisQuery
 from .census import census_releases, open_census
 from .dataset import Dataset
+from .dataset_functions import (
+    group_split,
+    random_split,
+    shuffle_report,
+    stratified_split,
+    to_anndata,
+)
 from .encoders import (
     BatchEncoder,
     Encoder,
@@ -92,10 +99,20 @@ __all__ = [
     "census_releases",
     "dataloader",
     "gene_statistics",
+    "group_split",
     "highly_variable_genes",
     "join",
     "open",
     "open_census",
     "pack",
     "progress",
+    "random_split",
+    "shuffle_report",
+    "stratified_split",
+    "to_anndata",
 ]
+
+
+def __dir__() -> list[str]:
+    """Public names, without the modules that they come from."""
+    return sorted(__all__)

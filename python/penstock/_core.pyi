@@ -468,7 +468,9 @@ class Loader:
 
     def cancel(self) -> None: ...
     def counts(self) -> LoaderStats:
-        """stats() without bytes_needed and planned_bytes, at the cost of a lock."""
+        """
+        stats() without bytes_needed, planned_bytes and planned_bytes_read, at the cost of a lock.
+        """
 
     def stats(self) -> LoaderStats: ...
 

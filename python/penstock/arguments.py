@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
@@ -27,9 +28,9 @@ def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> 
             pass
         else:
             if number < least:
-                raise InvalidArgument(f"{name} must be {least} or more, got {number}")
+                raise InvalidArgument(f"{name} must be {least} or more, got {shown(number)}")
             if number > most:
-                raise InvalidArgument(f"{name} must be {most} or less, got {number}")
+                raise InvalidArgument(f"{name} must be {most} or less, got {shown(number)}")
             return number
     raise InvalidArgument(f"{name} must be an integer, got {described(value)}")
 
@@ -39,6 +40,17 @@ def checked_bool(name: str, value: Any) -> bool:
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     raise InvalidArgument(f"{name} must be True or False, got {described(value)}")
+
+
+def checked_number(name: str, value: Any) -> float:
+    """Return a float, infinite ones too; bools, texts and arrays with dimensions are refused."""
+    try:
+        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number):
+        raise InvalidArgument(f"{name} must be a number, got {described(value)}")
+    return number
 
 
 def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -87,13 +99,22 @@ def check_no_secrets(name: str, address: str) -> None:
         _core.check_no_secrets(name, address.encode(errors="replace"))
 
 
+def checked_items(name: str, values: Any, what: str) -> list[Any]:
+    """Return the items of a list or the like; `what` says in words what it must be."""
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)):
+        try:
+            return list(values)
+        except TypeError:  # an array without dimensions
+            pass
+    raise InvalidArgument(f"{name} must be {what}, got {described(values)}")
+
+
 def checked_names(name: str, values: Any) -> list[str]:
     """Return a list of names; one string is refused, since it may be meant as one or as many."""
     if isinstance(values, (str, bytes)):
         raise InvalidArgument(f"{name} must be a list of names, got the string {values!r}")
-    if not isinstance(values, Iterable) or isinstance(values, Mapping):
-        raise InvalidArgument(f"{name} must be a list of names, got {described(values)}")
-    return [checked_text(f"each name in {name}", value) for value in values]
+    items = checked_items(name, values, "a list of names")
+    return [checked_text(f"each name in {name}", value) for value in items]
 
 
 def described(value: Any) -> str:
@@ -101,9 +122,18 @@ def described(value: Any) -> str:
 
     Of an address in it the user, password and query are left out.
     """
-    text = re.sub(r"://[^\s'\"]*@", "://…@", repr(value))
+    try:
+        text = repr(value)
+    except Exception:  # of a class of the user's, or an int of thousands of digits
+        text = "a value that cannot be shown"
+    text = re.sub(r"://[^\s'\"]*@", "://…@", text)
     text = re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def shown(number: int) -> str:
+    """An integer as text, also one of more digits than Python converts."""
+    return str(number) if abs(number) < 2**128 else f"{'-' * (number < 0)}2**128 or beyond"
 
 
 def parse_memory_size(name: str, value: Any) -> int:
@@ -116,7 +146,7 @@ def parse_memory_size(name: str, value: Any) -> int:
                 f"{name} must be a number of bytes or text such as '512MiB' or '2GiB', "
                 f"got {value!r}"
             )
-        if float(match[1]) * scale >= 2**63:
+        if len(match[1]) > 300 or float(match[1]) * scale >= 2**63:
             raise InvalidArgument(f"{name} must be less than 2**63 bytes, got {described(value)}")
         value = int(float(match[1]) * scale)
     elif isinstance(value, float) or not hasattr(value, "__index__"):

@@ -43,7 +43,7 @@ class BatchFormat:
             No such column.
         """
         made = cls(
-            checked_choice("format", arguments["format"], FORMATS),
+            checked_choice("format", _format(arguments["format"], settings), FORMATS),
             checked_choice("obs_format", arguments["obs_format"], OBS_FORMATS),
             obs.checked_columns(arguments["obs_columns"], "obs_columns"),
             _checked_name(arguments["pad_column"]),
@@ -69,6 +69,13 @@ class BatchFormat:
             raise InvalidArgument(
                 f"obs has {self.pad_column!r} twice; give pad_column another name"
             )
+
+
+def _format(chosen: Any, settings: LoaderSettings) -> Any:
+    """Format that was chosen, or the only one that has what the settings ask for."""
+    if chosen is not None:
+        return chosen
+    return "torch" if settings.is_placed else "numpy"
 
 
 def _checked_name(pad_column: Any) -> str | None:

@@ -50,8 +50,10 @@ def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
 
 def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:
     arguments = _changed(settings, _LOADING, changes)
-    if "shuffle" in changes:  # sizes of chunks go with the shuffle that they were given for
-        arguments.update({name: changes.get(name) for name in ("chunk_size", "chunks_per_block")})
+    for name in ("chunk_size", "chunks_per_block"):
+        # Sizes of chunks go with the shuffle that they were given for; 0 stands for none.
+        if "shuffle" in changes or not settings.chunk_size:
+            arguments[name] = changes.get(name)
     if _draws_anew(changes):
         arguments["sampling"] = None
     return LoaderSettings.checked(**arguments)

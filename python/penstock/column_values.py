@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import CorruptData
+from .missing_package import require
 
 if TYPE_CHECKING:
     from . import _core
@@ -98,6 +99,7 @@ class ColumnValues:
         """Make what a pandas column of this is made of: a Categorical for an enumeration."""
         if not self.is_enumerated or self.codes is None:
             return self.to_numpy() if positions is None else self.take(positions)
+        require("pandas")
         import pandas as pd
 
         codes = self.codes if positions is None else self.codes.take(positions)

@@ -17,6 +17,7 @@ from .changed_settings import with_settings
 from .dataset_epochs import DatasetEpochs
 from .encoders import Encoder, checked_encoders
 from .epoch_iterator import EpochProgress
+from .epoch_size import warn_of_no_cells
 from .epoch_state import EpochState
 from .errors import InvalidArgument
 from .experiment import Experiment
@@ -100,8 +101,9 @@ class Dataset(DatasetEpochs):
         and refuses those above 65,504.
     obs_format : {"arrays", "pandas", "torch"}
         obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
-    format : {"numpy", "torch"}
-        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor.
+    format : {"numpy", "torch"}, optional
+        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor. "torch" by
+        default with a `device` or a half `dtype`, "numpy" otherwise.
     device : str or torch.device, optional
         Where X is made, and the tensors of obs, with `format` "torch": "cuda", "cuda:1". Counts are
         copied narrow and sparse, and widened and made dense there; the next batch is copied on a
@@ -113,8 +115,8 @@ class Dataset(DatasetEpochs):
         Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
         gives every cell.
     min_batch : int, default 1
-        A last batch with fewer cells joins the one before it, or is left out when it is the only
-        one. 2 for models with BatchNorm, which cannot be trained on one cell.
+        A last batch with fewer cells joins the one before it. An epoch whose only batch would have
+        fewer is an error. 2 for models with BatchNorm, which cannot be trained on one cell.
     uneven : {"drop", "pad", "exact"}
         What ranks do when cells do not divide among them: leave out fewer than world_size cells,
         repeat as few, or differ by one cell. Every rank has the same number of batches. "exact" is
@@ -195,7 +197,7 @@ class Dataset(DatasetEpochs):
         sparse: bool | str = False,
         dtype: npt.DTypeLike = "float32",
         obs_format: str = "arrays",
-        format: str = "numpy",
+        format: str | None = None,
         device: Any = None,
         pad_column: str | None = None,
         drop_last: bool = False,
@@ -245,6 +247,9 @@ class Dataset(DatasetEpochs):
             self._settings.threads,
             storage_options,
         ).with_var_names(var_names)
+        if not len(self._selection.rows):
+            stored = self._selection.experiment
+            warn_of_no_cells(stored.n_obs, stored.uri, obs_query, stacklevel=3)
         cache = LocalCache.checked(cache_dir, cache_bytes)
         if cache is not None:
             cache.check_outside(places_of(self._selection))

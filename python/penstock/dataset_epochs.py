@@ -12,12 +12,13 @@ from .device.checks import check_main_process
 from .epoch_course import Course
 from .epoch_iterator import EpochIterator, EpochProgress
 from .epoch_position import Position, check_selection
-from .epoch_state import check_enough_cells
+from .epoch_size import check_some_batch
 from .global_shuffle import warn_of_cost
 from .loader_stats import LoaderStats, from_core
+from .missing_package import require
 from .obs_batches import ObsBatches
 from .running_epoch import RunningEpoch
-from .sharding import Share
+from .sharding import Share, check_divided_once
 from .shuffle_choice import expected
 
 
@@ -27,6 +28,7 @@ class DatasetEpochs(SelectedCells):
     # Iteration
 
     def __iter__(self) -> EpochIterator:
+        check_divided_once(self._settings.share())
         course = self._epochs.begin(self._selection, self._settings)
         loader, obs = self._planned(course)
         iterator = self._iterate(loader, obs, self._progress, course.count)
@@ -55,6 +57,7 @@ class DatasetEpochs(SelectedCells):
         settings = self._settings
         if settings.is_placed:
             check_main_process(settings.device)
+            require("torch")
             from .device.copier import DeviceCopier
             from .device.iterator import DeviceIterator
 
@@ -88,6 +91,11 @@ class DatasetEpochs(SelectedCells):
         self._epochs.choose_for_workers(
             epoch, ticket, round_number, self._selection, self._settings
         )
+
+    @property
+    def _rank_and_world_size(self) -> tuple[int, int]:
+        share = self._settings.share()
+        return share.rank, share.world_size
 
     def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
         return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)
@@ -138,8 +146,8 @@ class DatasetEpochs(SelectedCells):
         """Counts of the epoch that is running, else of the last one.
 
         Those of DataLoader workers are added up, a quarter of a second late while they read;
-        `bytes_needed` and `planned_bytes` come when they have ended. `units_in_shuffle` is the least
-        of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
+        `bytes_needed`, `planned_bytes` and `planned_bytes_read` come when they have ended.
+        `units_in_shuffle` is the least of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
         """
         total = self._worker_total
         if total.began_after(self._progress.serial, self._epochs.counter):
@@ -147,7 +155,15 @@ class DatasetEpochs(SelectedCells):
         return self._progress.stats
 
     def __len__(self) -> int:
-        """Batches of an epoch for this rank, over all of its DataLoader workers."""
+        """Batches of an epoch for this rank, over all of its DataLoader workers.
+
+        Raises
+        ------
+        InvalidArgument
+            Cells are selected, but the settings leave an epoch without a batch.
+        ResourceExhausted
+            The memory budget is too small for the epoch.
+        """
         share = self._share_with_cells()
         key = share.rank, share.world_size
         if key not in self._lengths:
@@ -160,11 +176,12 @@ class DatasetEpochs(SelectedCells):
         if world_size == 1 and simple:
             cells = self._selection.epoch_cells(self._settings)
             return cells // size if self._settings.drop_last else -(-cells // size)
-        return self._selection.loader(self._settings, Share(rank, world_size), 0).size()
+        settings = expected(self._selection, self._settings)
+        return self._selection.loader(settings, Share(rank, world_size), 0).size()
 
     def _share_with_cells(self) -> Share:
         share = self._settings.share()
-        check_enough_cells(self._selection.epoch_cells(self._settings), self._settings, share)
+        check_some_batch(self._selection.epoch_cells(self._settings), self._settings, share)
         return share
 
     def plan(self) -> LoaderStats:
@@ -173,7 +190,7 @@ class DatasetEpochs(SelectedCells):
         Raises
         ------
         InvalidArgument
-            There are fewer cells than ranks, with `uneven` "exact".
+            Cells are selected, but the settings leave an epoch without a batch.
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,14 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def size(n_bytes: float) -> str:
-    """Bytes for people: 512 B, 1.5 MiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024:
-            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+def size(n_bytes: float, *, up: bool = False) -> str:
+    """Bytes for people: 512 B, 1.5 MiB; rounded `up` where as many are needed."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        shown = math.ceil(n_bytes * 10) / 10 if up else round(n_bytes, 1)
+        if shown < 1024 or unit == "TiB":
+            break
         n_bytes /= 1024
-    return f"{n_bytes:.1f} TiB"
+    return f"{n_bytes:.0f} B" if unit == "B" else f"{shown:.1f} {unit}"
 
 
 def column_type(column: _core.ColumnInfo) -> str:

@@ -20,6 +20,7 @@ assert len(_NAMES) <= _EPOCH
 _SECONDS = _NAMES.index("consumer_wait_seconds")  # kept as nanoseconds
 _LEAST = _NAMES.index("units_in_shuffle")  # the least of all workers, where others are added up
 
+_AMPLE = 2**50
 #: While an epoch runs; at its end a worker adds what is left.
 SECONDS_BETWEEN = 0.25
 
@@ -87,7 +88,9 @@ class WorkerTotal:
             return total
         if self._needed[0] != serial:
             alone = replace(settings.share(), worker=0, num_workers=1)
-            planned = selection.loader(settings, alone, counts[_EPOCH])
+            # Which tiles are needed does not depend on memory, which may be too little for one.
+            ample = replace(settings, memory_budget=_AMPLE)
+            planned = selection.loader(ample, alone, counts[_EPOCH])
             self._needed = serial, planned.stats().bytes_needed
         # Where they went on from a state, it is less than what the rank's epoch needs.
         return replace(total, bytes_needed=min(total.bytes_needed, self._needed[1]))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .arguments import described
 from .errors import InvalidArgument
-from .loader_settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings
+from .loader_settings import CHUNKS, DTYPES, GLOBAL, SCATTER, UNEVEN, LoaderSettings
 from .selection_fingerprint import SelectionFingerprint
-from .sharding import Share
+from .sharding import MOST_RANKS, MOST_WORKERS, Share
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -20,6 +20,23 @@ if TYPE_CHECKING:
 _VERSION = 1
 #: States from before have none.
 _NEW_FIELDS = {"sampling": 0, "chunk_size": 0, "chunks_per_block": 0, "global_shuffle": False}
+#: Least and most of each number of a segment. A saved file may hold anything, and what the engine
+#: plans from must not take more memory than an epoch that somebody has read.
+_BOUNDS = {
+    "world_size": (1, MOST_RANKS),
+    "num_workers": (1, MOST_WORKERS),
+    "batch_size": (1, 2**31 - 1),
+    "seed": (0, 2**64 - 1),
+    "memory_budget": (0, 2**63 - 1),
+    "min_batch": (1, 2**31 - 1),
+    "sampling": (0, 2**64 - 1),
+    "chunk_size": (0, 2**31 - 1),
+    "chunks_per_block": (0, 2**31 - 1),
+    "plan": (0, 2**64 - 1),
+    "batches": (0, 2**62),
+}
+#: More shapes than any epoch is read in.
+_MOST_SEGMENTS = 1000
 
 
 @dataclass(frozen=True)
@@ -146,48 +163,89 @@ class Position:
             raise InvalidArgument(
                 f"a state is what Dataset.state_dict returned, got {described(state)}"
             )
-        if state["version"] != _VERSION:
+        version = state["version"]
+        if type(version) is not int or version != _VERSION:
             raise InvalidArgument(
-                f"the state has version {state['version']!r}, this penstock reads {_VERSION}"
+                f"the state has version {described(version)}, this penstock reads {_VERSION}"
             )
         try:
-            segments = tuple(_segment(each) for each in state["segments"])
+            segments = _segments(state["segments"])
             worker, lane = state.get("worker"), state.get("lane")
+            if worker is not None:
+                worker = _number("worker", worker, 0, MOST_WORKERS - 1)
+                lane = _number("lane", lane, 0, MOST_WORKERS - 1)
             return cls(
-                _epoch(state["epoch"]),
+                _number("epoch", state["epoch"], 0, 2**62),  # the most that set_epoch takes
                 SelectionFingerprint.from_state(state["selection"]),
                 segments,
-                None if worker is None else _whole(worker),
-                None if worker is None else _whole(lane),
+                worker,
+                lane if worker is not None else None,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidArgument(f"the state is damaged: {error!r}, got {state!r}") from None
+        except KeyError as error:
+            reason = f"{error.args[0]} is missing"
+        except (TypeError, ValueError) as error:
+            reason = str(error)
+        raise InvalidArgument(
+            f"the state is damaged: {reason}; load one that Dataset.state_dict returned, got "
+            + described(state)
+        )
 
 
-def _segment(fields: Mapping[str, Any]) -> Segment:
-    shape: dict[str, Any] = {}
+def _segments(saved: Any) -> tuple[Segment, ...]:
+    if not isinstance(saved, (list, tuple)) or len(saved) > _MOST_SEGMENTS:
+        raise ValueError(
+            f"segments must be a list of at most {_MOST_SEGMENTS}, got {described(saved)}"
+        )
+    return tuple(_segment(each) for each in saved)
+
+
+def _segment(fields: Any) -> Segment:
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"a segment must be a dict, got {described(fields)}")
+    values: dict[str, Any] = {}
     for each in dataclass_fields(Shape):
         old = _NEW_FIELDS
         value = fields.get(each.name, old[each.name]) if each.name in old else fields[each.name]
-        if type(value).__name__ != each.type:  # a saved file may hold anything
-            raise ValueError(f"{each.name} is {value!r}")
-        shape[each.name] = _whole(value) if each.type == "int" else value
+        if each.type == "int":
+            value = _number(each.name, value, *_BOUNDS[each.name])
+        elif type(value) is not {"bool": bool, "str": str}[str(each.type)]:
+            raise ValueError(f"{each.name} must be of type {each.type}, got {described(value)}")
+        values[each.name] = value
+    shape = Shape(**values)
+    _check_shape(shape)
     # States of global orders from before have none.
-    lanes = _whole(fields.get("lanes", shape["num_workers"]))
-    if not 1 <= lanes <= shape["num_workers"]:
-        raise ValueError(f"lanes is {lanes!r}")
-    return Segment(Shape(**shape), _whole(fields["plan"]), lanes, _whole(fields["batches"]))
+    lanes = _number("lanes", fields.get("lanes", shape.num_workers), 1, shape.num_workers)
+    plan, batches = (_number(name, fields[name], *_BOUNDS[name]) for name in ("plan", "batches"))
+    return Segment(shape, plan, lanes, batches)
 
 
-def _epoch(number: Any) -> int:
-    if _whole(number) > 2**62:  # the most that set_epoch takes
-        raise ValueError(f"{number!r} is no epoch")
-    return _whole(number)
+def _check_shape(shape: Shape) -> None:
+    if shape.dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {described(shape.dtype)}")
+    if shape.uneven not in UNEVEN:
+        raise ValueError(
+            f"uneven must be one of {', '.join(UNEVEN)}, got {described(shape.uneven)}"
+        )
+    if shape.min_batch > shape.batch_size:
+        raise ValueError(f"min_batch {shape.min_batch} is more than batch_size {shape.batch_size}")
+    is_chunks = shape.chunk_size != 0
+    if (
+        is_chunks != (shape.chunks_per_block != 0)
+        or is_chunks + shape.global_shuffle > shape.shuffle
+    ):
+        raise ValueError(
+            f"no shuffle has shuffle={shape.shuffle}, global_shuffle={shape.global_shuffle}, "
+            f"chunk_size={shape.chunk_size}, chunks_per_block={shape.chunks_per_block}"
+        )
+    if not shape.memory_budget and not shape.global_shuffle:
+        raise ValueError("memory_budget is 0")
 
 
-def _whole(number: Any) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**64:
-        raise ValueError(f"{number!r} is no count")
+def _number(name: str, number: Any, least: int, most: int) -> int:
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(
+            f"{name} must be an integer from {least} to {most}, got {described(number)}"
+        )
     return number
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .epoch_counter import EpochCounter
@@ -10,6 +14,7 @@ from .epoch_counts import WorkerCounts
 from .epoch_course import Course, begin_course, check_worker
 from .epoch_iterator import EpochProgress
 from .epoch_position import Position
+from .epoch_size import check_some_batch
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .rank_agreement import RankAgreement
@@ -18,6 +23,15 @@ from .selection_fingerprint import SelectionFingerprint
 from .sharding import Share, in_worker
 from .shared_words import is_spawning
 from .shuffle_choice import ShuffleChoice
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a saved state is made from."""
+
+    resumed: Position | None  # a loaded state that no iterator has begun
+    running: Position | None  # of the epoch that is being read
+    next: int
 
 
 class EpochState:
@@ -33,7 +47,38 @@ class EpochState:
         self._course: Course | None = None
         self._resumed: Position | None = None
         self._agreement = RankAgreement()
+        self._start_threads_anew()
+
+    def _start_threads_anew(self) -> None:
         self._choice = ShuffleChoice()
+        self._threads = threading.RLock(), os.getpid()
+        self._begins = 0  # epochs that threads are beginning at this moment
+        self._place_before: _Place | None = None  # they began
+
+    @property
+    def _lock(self) -> threading.RLock:
+        # A signal handler may save a state while its own thread holds the lock. A copy that was
+        # forked while another thread held it would never be released; nor does a thread of this
+        # process begin what one of the parent did.
+        lock, process = self._threads
+        if process != os.getpid():
+            lock = threading.RLock()
+            self._threads = lock, os.getpid()
+            self._begins = 0
+        return lock
+
+    @contextmanager
+    def _beginning(self) -> Iterator[None]:
+        """Let other threads find the place before the epoch, until it has begun."""
+        with self._lock:
+            if not self._begins:
+                self._place_before = self._place()
+            self._begins += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._begins -= 1
 
     @property
     def shuffle(self) -> bool | str | None:
@@ -88,15 +133,31 @@ class EpochState:
                 course.moved_to = position.epoch
 
     def _move_to(self, epoch: int) -> None:
-        self.counter.next = self._known_next = epoch
-        self._course = None
+        with self._lock:
+            self.counter.next = self._known_next = epoch
+            self._course = None
 
     def begin(self, selection: Selection, settings: LoaderSettings) -> Course:
         """Begin the next epoch, or what a state left of it."""
-        epoch, serial = self.counter.begin()
-        course = self._begin(epoch, selection, settings, settings.share(), serial)
-        course.serial = serial
-        return course
+        with self._beginning():
+            with self._lock:
+                epoch, serial = self.counter.begin()
+                self._known_next = epoch + 1
+            course = self._begin(epoch, selection, settings, settings.share(), serial)
+            course.serial = serial
+            return course
+
+    @contextmanager
+    def begin_for_workers(self, ticket: int, round_number: int) -> Iterator[int]:
+        """Move on to an epoch that workers read; the block starts them and begins it here as well.
+
+        See `EpochCounter.begin_for_workers`.
+        """
+        with self._beginning():
+            with self._lock:
+                epoch = self.counter.begin_for_workers(ticket, round_number)
+                self._known_next = epoch + 1
+            yield epoch
 
     def take_up(self, course: Course) -> bool:
         """Whether the course is still what its iterator is to read, asked for the first batch.
@@ -108,7 +169,8 @@ class EpochState:
             return True
         if course is not self._course or self.counter.next != epoch:
             return False
-        self.counter.next = self._known_next = epoch + 1
+        with self._lock:
+            self.counter.next = self._known_next = epoch + 1
         return True
 
     def compare_ranks(self, course: Course) -> None:
@@ -158,10 +220,10 @@ class EpochState:
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
             epoch = resumed.epoch  # of this worker's own state
+            self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
-            check_enough_cells(selection.epoch_cells(settings), settings, share)
+            check_some_batch(selection.epoch_cells(settings), settings, share)
             resumed = Position(epoch, SelectionFingerprint.of(selection))
-        self._known_next = epoch + 1
         before = self._course  # none where the epoch was chosen
         settings = self._choice.settled(
             resumed,
@@ -186,8 +248,10 @@ class EpochState:
         check_worker(position, settings.share())
         self._resumed = position
         course = self._begin(position.epoch, selection, settings, settings.share())
-        if not in_worker():
-            self.counter.next = self._known_next
+        with self._lock:
+            self._known_next = position.epoch + 1
+            if not in_worker():
+                self.counter.next = self._known_next
         return course
 
     def progress(self, course: Course) -> EpochProgress:
@@ -203,18 +267,29 @@ class EpochState:
         InvalidArgument
             Workers of a plain DataLoader read the epoch.
         """
-        # Workers share the counter and move it at their own times; each knows its own number.
-        if not in_worker() and self.next != self._known_next:
+        with self._lock:
+            place = self._place_before if self._begins else self._place()
+        if place is None:
             raise InvalidArgument(
                 "workers of a plain DataLoader read batches, and which of them the training loop "
                 "took is not known here; make it with penstock.dataloader"
             )
-        if self._resumed is not None:
-            return self._resumed
+        known = place.running if place.resumed is None else place.resumed
+        return Position(place.next, SelectionFingerprint.of(selection)) if known is None else known
+
+    def _place(self) -> _Place | None:
+        """Where it is; None where workers of a plain DataLoader have begun an epoch."""
+        # Workers share the counter and move it at their own times; each knows its own number.
+        if not in_worker() and self.next != self._known_next:
+            return None
         # A worker that has given its last batch stays in the epoch that others still read.
-        if self._course is not None and (in_worker() or not self._course.is_over):
-            return self._course.position
-        return Position(self._known_next, SelectionFingerprint.of(selection))
+        course = self._course
+        running = course is not None and (in_worker() or not course.is_over)
+        return _Place(
+            self._resumed,
+            course.position if course is not None and running else None,
+            self._known_next,
+        )
 
     def for_copy(self) -> EpochState:
         """What a copy of the dataset has."""
@@ -234,16 +309,7 @@ class EpochState:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _course=None, _choice=ShuffleChoice())
+        self.__dict__.update(state, _course=None)
+        self._start_threads_anew()
         if "_agreement" not in state:
             self._agreement = RankAgreement()
-
-
-def check_enough_cells(cells: int, settings: LoaderSettings, share: Share) -> None:
-    """Raise `InvalidArgument` where an epoch cannot have a cell for each rank, and must."""
-    if settings.uneven == "exact" and 0 < cells < share.world_size:
-        raise InvalidArgument(
-            f"{cells} cells are too few for {share.world_size} ranks to have one each, as "
-            'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
-            "shard=False, which gives every rank all of them"
-        )

@@ -13,6 +13,7 @@ from .arguments import checked_text, described
 from .column_values import is_missing
 from .errors import InvalidArgument
 from .joined import JoinedExperiment
+from .missing_package import require
 from .sharding import Share
 from .table import JOINID
 
@@ -88,6 +89,7 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
     NotFound
         No such column.
     """
+    require("pandas")
     import pandas as pd
 
     check_dataset(ds)
@@ -131,6 +133,7 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
     InvalidArgument
         As `gene_statistics`.
     """
+    require("pandas")
     import pandas as pd
 
     options = _options(ds, by_row=True)

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from . import _core
+from .display import size
 from .loader_stats import from_core
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _warn_of_units(loader: _core.Loader, uri: str, memory_budget: int) -> None:
     times = stats.planned_bytes_read / stats.bytes_needed
     warnings.warn(
         f'shuffle="global" reads and decodes up to {times:.1f} times what the cells need, since they do '
-        f"not fit in a memory_budget of {memory_budget / 2**20:,.0f} MiB and can only be read with "
+        f"not fit in a memory_budget of {size(memory_budget)} and can only be read with "
         f"those around them, in {uri}. A larger budget reads less, a pack on a local disk (penstock "
         'pack) or a cache_dir that holds all of them nothing twice; shuffle="scatter" mixes nearly as '
         "well and reads everything once",

@@ -18,6 +18,7 @@ from .gene_statistics import (
     gene_moments,
     group_codes,
 )
+from .missing_package import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +80,7 @@ def highly_variable_genes(
     ImportError
         "seurat_v3" without scikit-misc.
     """
+    require("pandas")
     import pandas as pd
 
     check_dataset(ds)

@@ -8,13 +8,18 @@ from typing import Any
 from .arguments import described
 from .dataset import Dataset
 from .errors import InvalidArgument
+from .missing_package import require
 from .table import JOINID
 from .torch_adapter import dataloader
 
 try:
     from lightning.pytorch import LightningDataModule
 except ImportError:  # the package's other name
-    from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    try:
+        from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    except ImportError:
+        require("torch", "lightning")
+        raise
 
 
 class DataModule(LightningDataModule):
@@ -59,6 +64,16 @@ class DataModule(LightningDataModule):
         self.test = None if test is None else _evaluated(test)
         self.predict = None if predict is None else _with_joinids(_evaluated(predict))
         self._dataloader_arguments = dataloader
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}={part.n_obs:,} cells"
+            for name in ("train", "val", "test", "predict")
+            if (part := getattr(self, name)) is not None
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    __str__ = __repr__  # Lightning's takes every dataloader for a torch DataLoader
 
     @classmethod
     def from_dataset(

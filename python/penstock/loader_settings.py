@@ -20,7 +20,7 @@ from .arguments import (
 from .device.checks import checked_device
 from .errors import InvalidArgument
 from .sampling import Sampling
-from .sharding import Share, find_rank, find_worker
+from .sharding import MOST_RANKS, Share, find_rank, find_worker
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -74,10 +74,11 @@ class LoaderSettings:
         shuffle, chunk_size, chunks_per_block = _shuffle(arguments)
         if (rank is None) != (world_size is None):
             raise InvalidArgument(
-                f"rank and world_size come together, got rank={rank!r}, world_size={world_size!r}"
+                "rank and world_size come together, got "
+                f"rank={described(rank)}, world_size={described(world_size)}"
             )
         if world_size is not None:
-            world_size = checked_int("world_size", world_size, least=1, most=2**32 - 1)
+            world_size = checked_int("world_size", world_size, least=1, most=MOST_RANKS)
             rank = checked_int("rank", rank, least=0, most=world_size - 1)
         dtype = _dtype_name(arguments["dtype"])
         device = None if arguments["device"] is None else checked_device(arguments["device"])
@@ -216,8 +217,10 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
                     + described(shuffle)
                 ) from None
         for name, size in sizes.items():
-            if size:
-                raise InvalidArgument(f"{name} is only of shuffle='chunks', got {name}={size!r}")
+            if size is not None:
+                raise InvalidArgument(
+                    f"{name} is only of shuffle='chunks', got {name}={described(size)}"
+                )
         return shuffle, 0, 0
     defaults = {"chunk_size": CHUNK_SIZE, "chunks_per_block": CHUNKS_PER_BLOCK}
     chunk_size, chunks_per_block = (
@@ -242,11 +245,14 @@ def _usable_cores() -> int:
 
 
 def _dtype_name(dtype: Any) -> str:
-    name = str(dtype).removeprefix("torch.")
+    try:
+        name = str(dtype).removeprefix("torch.")
+    except Exception:  # of a class of the user's, or an int of thousands of digits
+        name = ""
     if dtype is not None and name not in DTYPES + HALF_DTYPES:  # numpy takes None for float64
         try:
             name = np.dtype(dtype).name
-        except (TypeError, ValueError):
+        except Exception:  # numpy parses texts as Python, and asks objects for their repr
             pass
     if name not in DTYPES + HALF_DTYPES:
         raise InvalidArgument(

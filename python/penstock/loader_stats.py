@@ -37,8 +37,8 @@ class LoaderStats:
     planned_bytes : int
         Memory that the plan sets aside for the epoch.
     planned_units, planned_bytes_read : int
-        Fetch units that the plan reads, whole or in part, and the stored size of that, each time
-        counted that it reads them.
+        Fetch units that the plan visits, and the stored bytes that these visits will read. A tile counts
+        once for each visit that reads it. A cache counts as empty.
     cached_units, cached_bytes : int
         Of `units`, those that `cache_dir` had, and what was read from there.
     """

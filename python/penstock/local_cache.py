@@ -11,14 +11,10 @@ from typing import Any
 
 from . import _core
 from .arguments import checked_path, parse_memory_size
-from .display import count
+from .display import count, size
 from .errors import InvalidArgument
 
 _SECONDS_BETWEEN = 0.25
-
-
-def _mebibytes(n_bytes: int) -> str:
-    return f"{-(-n_bytes // 2**20):,} MiB"
 
 
 class LocalCache:
@@ -73,8 +69,8 @@ class LocalCache:
             return
         warnings.warn(
             f"cache_bytes={self._limit_bytes:,} is too small to ever keep {count(too_large)} of "
-            f"{count(len(stored))} fetch units of {matrix.uri}: give {_mebibytes(max(stored))} or "
-            f"more, about {_mebibytes(sum(stored))} for all",
+            f"{count(len(stored))} fetch units of {matrix.uri}: give {size(max(stored), up=True)} or "
+            f"more, about {size(sum(stored), up=True)} for all",
             RuntimeWarning,
             stacklevel=2,
         )

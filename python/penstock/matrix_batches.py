@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _core
+from .missing_package import require
 
 if TYPE_CHECKING:
     from .transform_chain import Chain
@@ -50,8 +51,7 @@ def transformed(
 
 def _tokens(format: str) -> Callable[[_core.Batch], Any]:
     if format == "torch":
-        import torch  # noqa: F401
-
+        require("torch")
         return lambda batch: Tokens(as_tensor(batch.dense()), as_tensor(batch.lengths()))
     return lambda batch: Tokens(batch.dense(), batch.lengths())
 
@@ -70,6 +70,7 @@ def converter(format: str, sparse: str | None) -> Callable[[_core.Batch], Any]:
 
 
 def _scipy_csr() -> Callable[[_core.Batch], Any]:
+    require("scipy")
     from scipy.sparse import csr_matrix
 
     # The constructor's checks take 20 µs a batch. What it leaves in an object beside the arrays is
@@ -97,7 +98,7 @@ def _scipy_csr() -> Callable[[_core.Batch], Any]:
 
 
 def _dense_tensor() -> Callable[[_core.Batch], Any]:
-    import torch  # noqa: F401  now, and not within the first batch
+    require("torch")  # now, and not within the first batch
 
     def convert(batch: _core.Batch) -> Any:
         return as_tensor(batch.dense())
@@ -106,7 +107,7 @@ def _dense_tensor() -> Callable[[_core.Batch], Any]:
 
 
 def _sparse_tensor() -> Callable[[_core.Batch], Any]:
-    import torch  # noqa: F401
+    require("torch")
 
     def convert(batch: _core.Batch) -> Any:
         return csr_tensor(*batch.csr(), (batch.rows, batch.columns))
@@ -115,6 +116,7 @@ def _sparse_tensor() -> Callable[[_core.Batch], Any]:
 
 
 def _scipy_coo() -> Callable[[_core.Batch], Any]:
+    require("scipy")
     from scipy.sparse import coo_matrix
 
     def convert(batch: _core.Batch) -> Any:
@@ -126,7 +128,7 @@ def _scipy_coo() -> Callable[[_core.Batch], Any]:
 
 
 def _coo_tensor() -> Callable[[_core.Batch], Any]:
-    import torch  # noqa: F401
+    require("torch")
 
     def convert(batch: _core.Batch) -> Any:
         return coo_tensor(*batch.csr(), (batch.rows, batch.columns))

@@ -14,6 +14,7 @@ from .encoded_rows import EncodedRows
 from .encoders import Encoder
 from .errors import InvalidArgument
 from .matrix_batches import as_tensor
+from .missing_package import require
 from .row_combinations import combinations
 from .table import JOINID, DataFrame
 
@@ -107,6 +108,7 @@ class ObsBatches:
         if self._format == "pandas":
             return _frame(obs)
         if self._format == "torch":
+            require("torch")
             return {name: to_tensor(values) for name, values in obs.items()}
         return obs
 
@@ -120,6 +122,7 @@ def _is_padding(batch: _core.Batch) -> npt.NDArray[np.bool_]:
 
 def _frame(obs: dict[str, Any]) -> Any:
     """Make a DataFrame; an output of several columns becomes columns ``name_0``, ``name_1``, …."""
+    require("pandas")
     import pandas as pd
 
     flat: dict[str, Any] = {}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import described
+from .arguments import checked_items, described
 from .errors import InvalidArgument
 from .group_split import parts_of_groups
 from .row_combinations import row_codes
@@ -29,8 +29,9 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
     InvalidArgument
         Fewer than two parts, one that is not a number of 0 or more, a wrong sum.
     """
-    if len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray)):
-        parts = list(parts[0]) if not isinstance(parts[0], str) else parts
+    is_list = len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray))
+    if is_list and not isinstance(parts[0], str):
+        parts = checked_items("the parts", parts[0], "fractions or sizes")
     if len(parts) < 2:
         raise InvalidArgument(f"random_split needs two parts or more, got {len(parts)}")
     sizes = [_size(part) for part in parts]
@@ -121,7 +122,7 @@ def _size(part: Any) -> int | None:
 def _fraction(part: Any) -> float:
     try:
         fraction = float(part)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fraction = math.nan
     if isinstance(part, bool) or not 0 <= fraction <= 1:
         raise InvalidArgument(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import checked_bool, checked_int, checked_text, described
+from .arguments import checked_bool, checked_int, checked_number, checked_text, described
 from .column_values import Array, ColumnValues
 from .errors import InvalidArgument
 from .row_combinations import combinations, row_codes
@@ -55,13 +55,11 @@ class Balance:
         shares: Mapping[Any, float] | None = None,
     ) -> None:
         self.column = checked_text("column", column)
-        if isinstance(temperature, bool) or not isinstance(temperature, (int, float, np.number)):
-            raise InvalidArgument(f"temperature must be a number, got {described(temperature)}")
-        if not temperature >= 1:
-            raise InvalidArgument(f"temperature must be 1 or more, got {temperature}")
-        self.temperature = float(temperature)
+        self.temperature = checked_number("temperature", temperature)
+        if not self.temperature >= 1:
+            raise InvalidArgument(f"temperature must be 1 or more, got {described(temperature)}")
         self.shares = None if shares is None else _checked_shares(shares)
-        if shares is not None and temperature != math.inf:
+        if shares is not None and self.temperature != math.inf:
             raise InvalidArgument("shares say how often classes are drawn: give no temperature")
 
     def __repr__(self) -> str:
@@ -197,6 +195,8 @@ class Sampling:
                 "weights and balance both say how often cells are drawn: give one"
             )
         drawn = weights is not None or balance is not None
+        if replacement is not None:
+            replacement = checked_bool("replacement", replacement)
         if not drawn and num_samples is None and not replacement:
             return None
         if isinstance(weights, str):
@@ -216,7 +216,7 @@ class Sampling:
         sampling = cls(
             weights,
             balance,
-            drawn if replacement is None else checked_bool("replacement", replacement),
+            drawn if replacement is None else replacement,
             num_samples,
         )
         sampling.for_cells(selection)  # what does not fit is an error now

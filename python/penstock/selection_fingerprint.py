@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from .arguments import described
+
 if TYPE_CHECKING:
     from .selection import Selection
 
@@ -40,11 +42,16 @@ class SelectionFingerprint:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> SelectionFingerprint:
-        """Take it from a saved state; KeyError, TypeError or ValueError where there is none."""
+        """Take it from a saved state; KeyError or ValueError where there is none."""
+        if not isinstance(state, Mapping):
+            raise ValueError(f"selection must be a dict, got {described(state)}")
         values = {each.name: state[each.name] for each in fields(cls)}
         for name, value in values.items():
             if type(value) is not int or not 0 <= value < 2**64:
-                raise ValueError(f"{name} of the selection is {value!r}")
+                raise ValueError(
+                    f"{name} of the selection must be an integer from 0 to 2**64 - 1, got "
+                    + described(value)
+                )
         return cls(**values)
 
     def state(self) -> dict[str, int]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from .errors import InvalidArgument
+
+#: More than any run has; plans take memory for each.
+MOST_RANKS = 2**16
+MOST_WORKERS = 2**12
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,31 @@ def find_rank() -> tuple[int, int]:
     return 0, 1
 
 
+def check_divided_once(share: Share) -> None:
+    """Refuse to divide cells for a loader of Accelerate that divides the batches, too.
+
+    Called where an iterator is made. Each rank would divide its own part, and most cells be in none.
+
+    Raises
+    ------
+    InvalidArgument
+        Such a loader is asking.
+    """
+    if share.world_size == 1 or "accelerate.data_loader" not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            loader = type(frame.f_locals.get("self")).__name__
+            if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
+                raise InvalidArgument(
+                    f"the cells are divided among {share.world_size} ranks already, and Accelerate's "
+                    "prepare divides the batches again, so that most cells would never come: leave the "
+                    "loader out of prepare, or make a penstock.Dataset with shard=False"
+                )
+        frame = frame.f_back
+
+
 def find_worker() -> tuple[int, int]:
     """(worker, number of workers) of the DataLoader worker that this process is, else (0, 1)."""
     data: Any = sys.modules.get("torch.utils.data")
@@ -78,5 +108,10 @@ def _from_environment(rank_name: str, world_name: str) -> tuple[int, int]:
             "the environment names no rank of a world, "
             f"{rank_name}={os.environ[rank_name]!r}, {world_name}={os.environ[world_name]!r}; "
             "pass shard=False or rank and world_size"
+        )
+    if world_size > MOST_RANKS:
+        raise InvalidArgument(
+            f"{world_name} must be {MOST_RANKS} or less, got {world_size} in the environment; pass "
+            "shard=False or rank and world_size"
         )
     return rank, world_size

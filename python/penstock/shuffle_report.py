@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import parse_memory_size
+from .arguments import checked_number, described, parse_memory_size
+from .display import size
 from .errors import InvalidArgument, ResourceExhausted
 from .loader_stats import from_core
+from .missing_package import require
 from .row_combinations import row_codes
 from .shuffle_choice import expected
 from .uniform_entropy import uniform_entropy
@@ -43,8 +45,8 @@ class ShuffleReport:
         Fetch units that the epoch reads, and how many of them feed a batch at any time; 0 where it
         reads cells one by one.
     read_amplification : float
-        Stored bytes that the epoch will read, over those of the distinct tiles that its cells touch. At
-        most: a visit counts as a whole unit, of which chunks, draws and filters may read less.
+        Stored bytes that the epoch will read, divided by the stored bytes of the distinct tiles that its
+        cells and genes touch. Cells that a `cache_dir` already has count as read.
     memory_budget, planned_bytes : int
         Bytes allowed, and set aside for the epoch.
     """
@@ -94,8 +96,8 @@ class ShuffleReport:
         InvalidArgument
             No budget reaches it.
         """
-        if not 0 < share <= 1:
-            raise InvalidArgument(f"share must be above 0 and at most 1, got {share!r}")
+        if not 0 < checked_number("share", share) <= 1:
+            raise InvalidArgument(f"share must be above 0 and at most 1, got {described(share)}")
         if self._again is None:
             raise InvalidArgument("this report was not made by Dataset.shuffle_report")
 
@@ -133,6 +135,7 @@ class ShuffleReport:
         path : str or Path
             Its ending says the format.
         """
+        require("matplotlib")
         import matplotlib
 
         matplotlib.use("Agg")
@@ -153,7 +156,7 @@ class ShuffleReport:
             ylabel=f"entropy of {self.column} (bits)",
             ylim=(0, None),
             title=f"{self.share:.1%} of a uniform shuffle, units: {self._units()}, "
-            f"{self.memory_budget / 2**20:,.0f} MiB",
+            f"{size(self.memory_budget)}",
         )
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -182,8 +185,7 @@ class ShuffleReport:
             f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
             f"  units         {self._units()}",
             f"  amplification {self.read_amplification:.2f} bytes read for each one needed",
-            f"  memory        {self.planned_bytes / 2**20:,.0f} MiB planned of "
-            f"{self.memory_budget / 2**20:,.0f} MiB",
+            f"  memory        {size(self.planned_bytes)} planned of {size(self.memory_budget)}",
         ]
         return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from . import _core, display
 from .arguments import checked_names, checked_text
 from .column_values import ColumnValues, from_core
 from .errors import InvalidArgument, NotFound, Unsupported
+from .missing_package import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,6 +144,7 @@ class DataFrame:
         float64 (objects where float64 would change a value). The index counts the rows, also where
         there are no columns.
         """
+        require("pandas")
         import pandas as pd
 
         read = self.read(columns, value_filter)

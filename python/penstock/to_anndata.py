@@ -12,6 +12,7 @@ from . import display
 from .arguments import parse_memory_size
 from .epoch_iterator import EpochProgress
 from .errors import InvalidArgument
+from .missing_package import require
 from .sharding import Share
 from .table import JOINID
 
@@ -35,6 +36,7 @@ def to_anndata(dataset: Dataset, max_size: int | str) -> Any:
             "scanpy"
         )
     _check_size(dataset, _expected_bytes(dataset), most, "about ")
+    require("pandas", "scipy", "anndata")
     import anndata
 
     obs = dataset.obs.to_pandas()
@@ -104,7 +106,7 @@ def _check_size(dataset: Dataset, expected: int, most: int, how: str) -> None:
         f"{display.count(dataset.n_obs)} cells of {display.count(dataset.n_vars)} genes take "
         f"{how}{display.size(expected)} as AnnData, and max_size is {display.size(most)}: choose "
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
-        f"max_size={display.size(2 * expected).replace(' ', '')!r} if there is memory for it"
+        f"max_size={display.size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
     )
 
 

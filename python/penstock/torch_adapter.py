@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .arguments import checked_int, described
 from .device.checks import check_no_workers
 from .errors import InvalidArgument
+from .missing_package import require
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -84,6 +85,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
 
         check_no_workers(dataset._settings.device, arguments["num_workers"])
 
+    require("torch")
     from .torch_dataloader import EpochDataLoader, to_tensors
 
     iterable: Any = dataset  # an IterableDataset by registration

@@ -13,6 +13,7 @@ from .dataset import Dataset
 from .epoch_course import Course
 from .epoch_state import EpochState
 from .matrix_batches import Tokens, as_tensor, coo_tensor, csr_tensor
+from .sharding import Share, check_divided_once
 
 
 class EpochSource(Protocol):
@@ -20,6 +21,9 @@ class EpochSource(Protocol):
 
     @property
     def _epochs(self) -> EpochState: ...
+
+    @property
+    def _rank_and_world_size(self) -> tuple[int, int]: ...
 
     def _begin_with_workers(self, epoch: int, num_workers: int) -> Course: ...
 
@@ -64,6 +68,8 @@ class EpochDataLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
+        rank, world_size = self.dataset._rank_and_world_size  # type: ignore[attr-defined]
+        check_divided_once(Share(rank, world_size))
         return _Counted(self, *self._begin())
 
     def _begin(self) -> tuple[Iterator[Any], Course]:
@@ -77,14 +83,14 @@ class EpochDataLoader(DataLoader[Any]):
         if self._ticket == 0 or self._iterator is None:
             self._ticket, self._round = epochs.counter.draw_ticket(), 0
         self._round += 1
-        epoch = epochs.counter.begin_for_workers(self._ticket, self._round)
-        try:
-            if isinstance(dataset, Dataset):
-                dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
-            batches = super().__iter__()  # workers start here, or go on
-        finally:
-            epochs.counter.end_of_start()
-        return batches, dataset._begin_with_workers(epoch, self.num_workers)
+        with epochs.begin_for_workers(self._ticket, self._round) as epoch:
+            try:
+                if isinstance(dataset, Dataset):
+                    dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
+                batches = super().__iter__()  # workers start here, or go on
+            finally:
+                epochs.counter.end_of_start()
+            return batches, dataset._begin_with_workers(epoch, self.num_workers)
 
     @property
     def epochs(self) -> EpochState:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import checked_text, described
+from .arguments import checked_items, checked_text, described
 from .errors import InvalidArgument, NotFound
 from .transforms import Transform
 
@@ -103,7 +103,7 @@ class Chain:
             values = [mapping[name] for name in names]
         try:
             array = np.ascontiguousarray(values, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidArgument(f"{what} must be numbers, got {described(values)}") from None
         if array.shape != (self.columns,):
             raise InvalidArgument(
@@ -239,7 +239,8 @@ class Chain:
         computing = [call.method for call in self._calls if call.method != "columns"]
         if computing and not dtype.startswith("float"):
             raise InvalidArgument(
-                f"transforms that compute need dtype='float32' or 'float64', got {dtype!r}"
+                f"transforms that compute need dtype='float32' or 'float64', or with format='torch' "
+                f"'bfloat16' or 'float16', got {dtype!r}"
             )
 
 
@@ -251,11 +252,7 @@ def make_chain(selection: Selection, transforms: Any) -> Chain:
     InvalidArgument, NotFound
         A step that makes no sense, or not at its place; a gene or column that does not exist.
     """
-    if isinstance(transforms, (str, bytes, Mapping)) or not isinstance(transforms, Iterable):
-        raise InvalidArgument(
-            f"transforms must be a list of steps, got {described(transforms)}; see ps.transforms"
-        )
-    steps = tuple(transforms)
+    steps = tuple(checked_items("transforms", transforms, "a list of steps such as ps.Log1p()"))
     chain = Chain(selection, selection.genes, steps)
     for step in steps:
         if isinstance(step, Transform):
@@ -312,7 +309,12 @@ def _row_totals(selection: Selection, column: str | None) -> Array | None:
 
 def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
     """For each key its place in `wanted`, or -1."""
-    place = {each: i for i, each in enumerate(wanted)}
+    try:
+        place = {each: i for i, each in enumerate(wanted)}
+    except TypeError:  # a list within the list
+        raise InvalidArgument(
+            f"SelectGenes takes a list of names or joinids, got {described(wanted)}"
+        ) from None
     if len(place) != len(wanted):
         twice = next(each for i, each in enumerate(wanted) if place[each] != i)
         raise InvalidArgument(f"SelectGenes has the {kind} {twice!r} twice")

@@ -7,13 +7,12 @@ after them, is called with each batch. docs/transforms.md has examples.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .arguments import checked_choice, checked_int, described
+from .arguments import checked_choice, checked_int, checked_items, checked_number, described
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -109,8 +108,8 @@ class Clip(Transform):
 
     def add_to(self, chain: Chain) -> None:
         """Check the step and add it."""
-        low = -np.inf if self.low is None else _number("low", self.low)
-        high = np.inf if self.high is None else _number("high", self.high)
+        low = -np.inf if self.low is None else checked_number("low", self.low)
+        high = np.inf if self.high is None else checked_number("high", self.high)
         if not low <= high:
             raise InvalidArgument(f"Clip needs low <= high, got low={low!r}, high={high!r}")
         if not (low <= 0 <= high or chain.is_centred):
@@ -135,7 +134,7 @@ class Binarize(Transform):
 
     def add_to(self, chain: Chain) -> None:
         """Check the step and add it."""
-        threshold = _number("threshold", self.threshold)
+        threshold = checked_number("threshold", self.threshold)
         if not threshold >= 0:
             raise InvalidArgument(f"threshold must be 0 or more, got {self.threshold!r}")
         chain.add("binarize", threshold)
@@ -191,12 +190,9 @@ class SelectGenes(Transform):
 
     def add_to(self, chain: Chain) -> None:
         """Check the step and add it."""
-        if isinstance(self.genes, (str, bytes)) or not isinstance(self.genes, Iterable):
-            raise InvalidArgument(
-                f"SelectGenes takes a list of names or joinids, got {described(self.genes)}"
-            )
+        genes = checked_items("SelectGenes(genes)", self.genes, "a list of names or joinids")
         missing = checked_choice("missing", self.missing, ("error", "zero"))
-        chain.select_genes(list(self.genes), self.column, missing == "zero")
+        chain.select_genes(genes, self.column, missing == "zero")
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,18 +267,8 @@ class RankTokens(Transform):
         chain.max_tokens = max_tokens
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if isinstance(value, (bool, str)) or np.isnan(number):
-        raise InvalidArgument(f"{name} must be a number, got {described(value)}")
-    return number
-
-
 def _positive(name: str, value: Any) -> float:
-    number = _number(name, value)
+    number = checked_number(name, value)
     if not 0 < number < np.inf:
         raise InvalidArgument(f"{name} must be more than 0, got {described(value)}")
     return number
@@ -291,7 +277,7 @@ def _positive(name: str, value: Any) -> float:
 def _log_of_base(base: float | None) -> float:
     if base is None:
         return 1.0
-    number = _number("base", base)
+    number = checked_number("base", base)
     if not 1 < number < np.inf:
         raise InvalidArgument(f"base must be more than 1, got {described(base)}")
     return float(np.log(number))

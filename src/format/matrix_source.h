@@ -102,6 +102,11 @@ class MatrixReader {
   /// read).
   virtual uint64_t bytes_needed(const RowSelection& rows) const = 0;
 
+  /// Stored bytes that a visit of the unit reads for its rows in `rows`: its tiles with such
+  /// rows and columns that are read, and, of a sparse layer, gaps that are read over. A cache
+  /// counts as empty.
+  virtual uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const = 0;
+
   /// Reads any of `rows` one by one, where the store can address each of them now; else null.
   virtual RowReaderPtr row_reader(const RowSelection& /*rows*/) const { return nullptr; }
 };

@@ -193,7 +193,12 @@ LoaderStats BatchStream::stats() const {
   LoaderStats stats = counts();
   stats.bytes_needed = bytes_needed_.get([&] { return find_bytes_needed(); });
   stats.planned_bytes = planned_bytes();
+  stats.planned_bytes_read = planned_bytes_read();
   return stats;
+}
+
+uint64_t BatchStream::planned_bytes_read() const {
+  return bytes_planned_.get([&] { return find_bytes_planned(); });
 }
 
 LoaderStats BatchStream::counts() const {

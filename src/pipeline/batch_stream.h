@@ -49,7 +49,9 @@ class BatchStream {
   bool ready() const;
   void cancel() noexcept;
   LoaderStats stats() const;
-  /// stats() without what takes long to find: bytes_needed and planned_bytes are 0.
+  uint64_t planned_bytes_read() const;
+  /// stats() without what takes long to find: bytes_needed, planned_bytes and planned_bytes_read
+  /// are 0.
   LoaderStats counts() const;
   /// After a fork the threads are gone and locks may be held for ever: leave the object alone.
   bool in_other_process() const noexcept;
@@ -81,6 +83,8 @@ class BatchStream {
   virtual void add_counts(LoaderStats& stats) const = 0;
   /// LoaderStats::bytes_needed; may take long, and is asked for once.
   virtual uint64_t find_bytes_needed() const = 0;
+  /// LoaderStats::planned_bytes_read; the same. 0 where rows are read one by one.
+  virtual uint64_t find_bytes_planned() const { return 0; }
   virtual uint64_t planned_bytes() const = 0;
 
   const uint64_t first_batch_;
@@ -113,6 +117,7 @@ class BatchStream {
   uint64_t nonzeros_ = 0;
   double wait_seconds_ = 0;
   Lazy<uint64_t> bytes_needed_;
+  Lazy<uint64_t> bytes_planned_;
 };
 
 /// As many as were asked for; 0: as many as cores.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/byte_size.h"
 #include "pipeline/batch_pool.h"
 #include "plan/densest_rows.h"
 #include "plan/global_visits.h"
@@ -120,10 +121,9 @@ Rows fit_rows(std::span<const plan::UnitRows> units, const plan::EpochOptions& e
 }
 
 /// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
-std::string bytes_and_mebibytes(uint64_t bytes) {
-  const uint64_t tenths = (bytes >> 20) * 10 + (((bytes & 0xFFFFF) * 10 + 0xFFFFF) >> 20);
-  return std::to_string(bytes) + " bytes (" + std::to_string(tenths / 10) + "." +
-         std::to_string(tenths % 10) + " MiB)";
+std::string bytes_and_size(uint64_t bytes) {
+  const std::string size = byte_size(bytes, Rounding::kUp);
+  return bytes < 1024 ? size : std::to_string(bytes) + " bytes (" + size + ")";
 }
 
 /// Decodes fewer units at once and fetches more, where a network is waited for.
@@ -152,10 +152,9 @@ uint64_t part_of(const BudgetRequest& request, uint64_t least) {
   const std::string sharers = request.sharers == 1 ? ""
                                                    : " for " + std::to_string(request.sharers) +
                                                          " DataLoader workers, which share it";
-  throw ResourceExhausted(
-      "memory_budget is too small: " + bytes_and_mebibytes(request.memory_budget) + sharers +
-      ", needed at least " + bytes_and_mebibytes(least * request.sharers) +
-      " for this matrix, selection and batch_size");
+  throw ResourceExhausted("memory_budget is too small: " + bytes_and_size(request.memory_budget) +
+                          sharers + ", needed at least " + bytes_and_size(least * request.sharers) +
+                          " for this matrix, selection and batch_size");
 }
 
 }  // namespace

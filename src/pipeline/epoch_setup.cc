@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "pipeline/selected_units.h"
@@ -219,18 +220,26 @@ uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
   return setup.reader->bytes_needed(touched);
 }
 
-uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan,
-                       std::span<const plan::FetchUnit> units) {
+uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan) {
   uint64_t bytes = 0;
   std::vector<int64_t> ids;
+  std::unordered_map<uint32_t, uint64_t>
+      whole;  // bytes of units that are visited for all their rows
   for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
-    if (plan.keeps_stored_part(i)) {
+    const plan::Visit& visit = plan.visit(i);
+    const uint32_t unit = visit.unit;
+    const bool few = uint64_t{visit.row_count()} * kFewDraws < visit.selected_rows;
+    if (few || setup.epoch.chunk_rows != 0 || keeps_few_rows(setup, plan, i)) {
+      ids.clear();
       append_kept(setup, plan, i, ids);
-    } else {
-      bytes += units[plan.visit(i).unit].stored_bytes;
+      bytes += setup.reader->visit_bytes(unit, selection_of(ids));
+      continue;
     }
+    const auto [known, is_new] = whole.try_emplace(unit);
+    if (is_new) known->second = setup.reader->visit_bytes(unit, setup.rows);
+    bytes += known->second;
   }
-  return ids.empty() ? bytes : bytes + setup.reader->bytes_needed(selection_of(ids));
+  return bytes;
 }
 
 RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {

@@ -48,10 +48,9 @@ inline EpochSetup make_epoch_setup(const format::MatrixSource& source,
 /// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
 
-/// Stored bytes of what its visits from first_batch on read, `units` being the source's: of whole
-/// units, each time counted, and of the tiles that parts of units touch.
-uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan,
-                       std::span<const plan::FetchUnit> units);
+/// Stored bytes that the plan's visits from first_batch on read: tiles with chosen columns and
+/// selected rows, counted for each visit that reads them. Takes long for many visits.
+uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan);
 
 /// joinids in the batches before first_batch, but for the row that kPad repeats: its own turn
 /// comes.

@@ -25,10 +25,9 @@ uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
 }  // namespace
 
 EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
-    : EpochStream(*source, make_epoch_setup(*source, options), options) {}
+    : EpochStream(make_epoch_setup(*source, options), options) {}
 
-EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
-                         const LoaderOptions& options)
+EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
     : BatchStream({setup.budget.batch_bytes, setup.budget.batches_ahead, setup.first_batch}),
       setup_(std::move(setup)),
       threads_(thread_count(options.threads)),
@@ -38,7 +37,6 @@ EpochStream::EpochStream(const format::MatrixSource& source, EpochSetup setup,
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
   set_batch_count(plan_.batch_count());
-  planned_bytes_read_ = bytes_planned(setup_, plan_, source.units());
 }
 
 EpochStream::~EpochStream() { end(); }
@@ -217,7 +215,6 @@ void EpochStream::add_counts(LoaderStats& stats) const {
   stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
   stats.units_in_shuffle = plan_.spread();
   stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
-  stats.planned_bytes_read = planned_bytes_read_;
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
 }
 

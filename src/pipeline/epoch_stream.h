@@ -29,7 +29,7 @@ namespace penstock::pipeline {
 class EpochStream final : public BatchStream {
  public:
   EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options);
-  EpochStream(const format::MatrixSource& source, EpochSetup setup, const LoaderOptions& options);
+  EpochStream(EpochSetup setup, const LoaderOptions& options);
   ~EpochStream() override;
 
   uint64_t row_count() const noexcept override { return plan_.row_count(); }
@@ -54,6 +54,7 @@ class EpochStream final : public BatchStream {
   void free_parts() noexcept override;
   void add_counts(LoaderStats& stats) const override;
   uint64_t find_bytes_needed() const override { return bytes_needed(setup_, plan_); }
+  uint64_t find_bytes_planned() const override { return bytes_planned(setup_, plan_); }
   uint64_t planned_bytes() const override;
   void work();
   void fetch();
@@ -67,7 +68,6 @@ class EpochStream final : public BatchStream {
 
   const EpochSetup setup_;
   const unsigned threads_;
-  uint64_t planned_bytes_read_ = 0;
   const plan::EpochPlan plan_;
   const BatchAssembler assembler_;
   std::unique_ptr<BucketStore> store_;

@@ -12,7 +12,7 @@ namespace {
 
 std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, StreamSetup setup,
                                       const LoaderOptions& options) {
-  return std::make_unique<EpochStream>(source, make_epoch_setup(source, std::move(setup), options),
+  return std::make_unique<EpochStream>(make_epoch_setup(source, std::move(setup), options),
                                        options);
 }
 
@@ -25,7 +25,7 @@ std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format:
   try {
     auto units = by_units(source, setup, options);
     const uint64_t row_count = stream->row_count() - stream->row_count_before();
-    if (units->counts().planned_bytes_read <= row_count * row_bytes) return units;
+    if (units->planned_bytes_read() <= row_count * row_bytes) return units;
   } catch (const ResourceExhausted&) {
     // Too little memory for units.
   }

@@ -57,6 +57,7 @@ class UnreadBands : public format::MatrixSource {
     }
     double packed_bytes_per_cell() const override { return 3.05; }
     uint64_t bytes_needed(const RowSelection&) const override { return 1; }
+    uint64_t visit_bytes(uint32_t, const RowSelection&) const override { return 1; }
 
    private:
     const UnreadBands& source_;

@@ -32,7 +32,7 @@ def train(path: Any, folder: Path, devices: int | str = "auto") -> dict[str, Any
     latent = pscvi.latent(model, data).values  # each rank, of all cells
     return {
         "split": data.val_idx.tolist(), "history": history, "weights": weights,
-        "latent": latent.astype(float).tolist(),
+        "latent": latent.astype(float).tolist(), "best": model.best_ or {},
     }  # fmt: skip
 
 

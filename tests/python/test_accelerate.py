@@ -12,6 +12,7 @@ from torchrun import finish, torchrun
 pytest.importorskip("accelerate")
 
 SCRIPT = Path(__file__).with_name("accelerate_script.py")
+TWICE = Path(__file__).with_name("accelerate_twice_script.py")
 BATCH = 8
 
 
@@ -49,3 +50,14 @@ def test_every_cell_once(tiled: Path, cells: int, workers: int) -> None:
     for epoch in range(2):
         assert sorted(own[0]["epochs"][epoch] + own[1]["epochs"][epoch]) == everything
     assert own[0]["epochs"][0] != own[0]["epochs"][1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"), [("native", 0), ("native", 1), ("census", 0), ("tiledbsoma_ml", 1)]
+)
+def test_cells_divided_twice_are_an_error(tiled: Path, kind: str, workers: int) -> None:
+    process = torchrun(2, TWICE, tiled, kind, workers)
+    out, error = process.communicate(timeout=240)
+    assert process.returncode != 0
+    assert "BATCHES" not in out
+    assert "divided among 2 ranks already, and Accelerate's prepare divides" in out + (error or "")

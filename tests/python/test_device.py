@@ -178,9 +178,9 @@ def test_duplicates_are_summed_when_made_dense(tmp_path) -> None:
 
 def test_bad_arguments(tiled) -> None:
     with pytest.raises(ps.InvalidArgument, match=r"device='cpu' needs format='torch'"):
-        ps.Dataset(tiled, device="cpu")
+        ps.Dataset(tiled, format="numpy", device="cpu")
     with pytest.raises(ps.InvalidArgument, match=r"dtype='bfloat16' needs format='torch'"):
-        ps.Dataset(tiled, dtype=torch.bfloat16)
+        ps.Dataset(tiled, format="numpy", dtype=torch.bfloat16)
     for bad in ("gpu", 1.5, "cuda:x"):
         with pytest.raises(ps.InvalidArgument, match="such as 'cuda'"):
             of(tiled, bad)

@@ -59,9 +59,11 @@ def check(outputs: list[str], folder: Path, expected: dict[str, Any]) -> None:
         assert each["split"] == expected["split"]
         assert each["weights"] == pytest.approx(expected["weights"], rel=1e-5)
         np.testing.assert_allclose(each["latent"], expected["latent"], rtol=1e-3, atol=1e-4)
-    assert ranks[0]["history"].keys() == expected["history"].keys()
-    for name, values in expected["history"].items():
-        assert ranks[0]["history"][name] == pytest.approx(values, rel=1e-5), name
+    for each in ranks:
+        assert each["history"].keys() == expected["history"].keys()
+        for name, values in expected["history"].items():
+            assert each["history"][name] == pytest.approx(values, rel=1e-5), name
+        assert each["best"] == ranks[0]["best"] != {}
     assert len(ranks[0]["history"]["elbo_validation"]) == 2, "stopped early"
     assert (folder / "checkpoint" / "best" / "model.pt").exists()
 

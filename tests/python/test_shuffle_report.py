@@ -13,7 +13,7 @@ import pandas as pd
 import penstock as ps
 import pytest
 import scipy.stats
-from conftest import write_small_tiles
+from conftest import Oracle, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock.uniform_entropy import uniform_entropy
@@ -182,3 +182,47 @@ def test_bad_arguments(stored: Path) -> None:
     empty = dataset(stored, obs_query="weight < 0").shuffle_report("dataset_id")
     assert len(empty.batch_entropy) == 0
     assert "none" in repr(empty)
+
+
+GENES = np.arange(200)  # in the first of two columns of tiles
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"var_query": ps.AxisQuery(coords=(GENES,))},
+        {"transforms": [ps.SelectGenes(GENES)]},
+        {"transforms": [ps.SelectGenes(GENES)], "memory_budget": "24MiB"},
+        {"obs_query": ps.AxisQuery(coords=(slice(2100, 3000),))},
+        {"rank": 1, "world_size": 3, "uneven": "exact"},
+        {"weights": "soma_joinid", "num_samples": 2000},
+        {"weights": "soma_joinid", "num_samples": 20},
+        {"shuffle": "chunks", "chunks_per_block": 4},
+        {"shuffle": "global", "memory_budget": "72MiB"},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+def test_bytes_told_are_the_bytes_that_the_epoch_reads(census_like: Oracle, arguments: Any) -> None:
+    ds = ps.Dataset(census_like.path, sparse=True, **arguments)
+    report, plan = ds.shuffle_report("dataset_id"), ds.plan()
+    assert sum(1 for _ in ds) == len(ds)
+    stats = ds.stats
+    assert stats.planned_bytes_read == plan.planned_bytes_read > 0
+    assert plan.planned_bytes_read == stats.bytes_read
+    assert report.read_amplification == stats.read_amplification
+
+
+@pytest.mark.parametrize("genes", [None, ps.AxisQuery(coords=(GENES,))])
+def test_bytes_told_of_a_join_and_of_a_pack(
+    census_like: Oracle, tmp_path: Path, genes: Any
+) -> None:
+    ps.pack(census_like.path, tmp_path / "pack")
+    for source, shuffle in (
+        ([census_like.path, tmp_path / "pack"], "scatter"),
+        (tmp_path / "pack", "scatter"),
+    ):
+        ds = ps.Dataset(source, sparse=True, var_query=genes, shuffle=shuffle)
+        report = ds.shuffle_report("dataset_id")
+        assert sum(1 for _ in ds) == len(ds)
+        assert report.read_amplification == pytest.approx(ds.stats.read_amplification, rel=0.02)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import PenstockError
+from ..missing_package import missing_text
 from . import bench, demo, index, info, pack, synth, train
+from .printable import allow_any_encoding
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    allow_any_encoding()
     parsed = build_parser().parse_args(arguments)
     try:
         parsed.run(parsed)
@@ -54,18 +57,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-#: What the modules that `penstock train` imports come with; the others with the command's.
-_EXTRA = {"scvi": "scvi", "lightning": "scvi", "cloudpickle": "scvi"}
+#: Extras that bring what a command needs.
+_EXTRAS = {"bench": "bench", "synth": "bench", "demo": "demo", "train": "scvi"}
+#: What the extra does not bring.
+_NOT_OF_EXTRAS = {("train", "matplotlib"), ("train", "umap")}
 
 
 def _message(error: Exception, command: str) -> str:
     if isinstance(error, ImportError) and error.name:
-        of_command = "bench" if command in ("bench", "synth") else "demo"
-        extra = _EXTRA.get(error.name, of_command)
-        return (
-            f"this command needs {error.name}, which is not installed; "
-            f"pip install 'penstock[{extra}]' brings it"
-        )
+        module = error.name.partition(".")[0]
+        extra = None if (command, module) in _NOT_OF_EXTRAS else _EXTRAS.get(command)
+        return missing_text("this command", module, extra)
     if isinstance(error, OSError) and error.strerror and not isinstance(error, PenstockError):
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}"

@@ -21,7 +21,7 @@ def add_arguments(commands: Any) -> None:
         help="stream cells, train a cell-type classifier, draw what happened",
         description="First on 2,638 real blood cells that come with the package, then on a "
         "Census-like experiment that it makes; or, with --data, on an experiment of yours. "
-        "Needs pip install 'penstock[demo]'.",
+        "Needs penstock's extra [demo].",
     )
     parser.add_argument("--data", metavar="PATH", help="a TileDB-SOMA experiment of yours")
     parser.add_argument(

@@ -24,7 +24,7 @@ def add_arguments(commands: Any) -> None:
         "synth",
         help="make a Census-like experiment of any size",
         description="Writes invented cells in the CELLxGENE Census's own array settings, and the same "
-        "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs pip install 'penstock[bench]'.",
+        "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs penstock's extra [bench].",
     )
     parser.add_argument("path", metavar="PATH", help="the folder of the experiment")
     parser.add_argument("--cells", type=int, default=30_000, metavar="N", help="(30000)")

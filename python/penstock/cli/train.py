@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,26 @@ from ..errors import InvalidArgument
 BUNDLED = "pbmc3k"
 
 
+#: Options by the argument of DataModule that they give.
+_OPTIONS = {
+    "batch_key": "--batch-key",
+    "labels_key": "--labels-key",
+    "unlabeled_category": "--unlabeled",
+    "n_samples_per_label": "--n-samples-per-label",
+    "categorical_covariate_keys": "--categorical",
+    "continuous_covariate_keys": "--continuous",
+    "batch_size": "--batch-size",
+}
+
+
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train scVI from an experiment, on one process or several",
         description="Trains a model of scvi-tools, and leaves in a folder: the model as scvi-tools "
-        "saves it, the latent representation of every cell, and the history. Needs pip install "
-        "'penstock[scvi]'.",
+        "saves it, the latent representation of every cell, and the history. Needs "
+        "penstock's extra [scvi].",
     )
     parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="scvi")
     parser.add_argument(
@@ -89,17 +102,20 @@ def run(parsed: argparse.Namespace) -> None:
     latent = checked_out(folder / "latent.npy")  # and not only after the training
     if parsed.plot:
         _check_plot(cells, parsed.plot)
-    data = pscvi.DataModule(
-        cells,
-        parsed.model,
-        batch_key=parsed.batch_key,
-        labels_key=parsed.labels_key,
-        unlabeled_category=parsed.unlabeled,
-        n_samples_per_label=parsed.n_samples_per_label,
-        categorical_covariate_keys=parsed.categorical,
-        continuous_covariate_keys=parsed.continuous,
-        batch_size=parsed.batch_size,
-    )
+    try:
+        data = pscvi.DataModule(
+            cells,
+            parsed.model,
+            batch_key=parsed.batch_key,
+            labels_key=parsed.labels_key,
+            unlabeled_category=parsed.unlabeled,
+            n_samples_per_label=parsed.n_samples_per_label,
+            categorical_covariate_keys=parsed.categorical,
+            continuous_covariate_keys=parsed.continuous,
+            batch_size=parsed.batch_size,
+        )
+    except InvalidArgument as error:
+        raise InvalidArgument(_with_options(str(error))) from None
     print(
         f"{data.n_obs:,} cells of {data.n_vars:,} genes in {data.n_batch:,} batches; "
         f"{data.n_train:,} to train on, {data.n_val:,} to validate on",
@@ -133,6 +149,13 @@ def run(parsed: argparse.Namespace) -> None:
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
             print(f"  {path}  {_SAYS[path.name]}")
+
+
+def _with_options(message: str) -> str:
+    """Message about arguments of DataModule, with the options that they come from."""
+    for argument, option in _OPTIONS.items():
+        message = re.sub(rf"\b{argument}\b=?", option, message)
+    return message
 
 
 def _check_plot(cells: Any, column: str) -> None:

@@ -135,6 +135,10 @@ class BlockEpochs:
     def _epochs(self) -> EpochState:
         return self._blocks.dataset._epochs
 
+    @property
+    def _rank_and_world_size(self) -> tuple[int, int]:
+        return self._blocks.rank_and_world_size
+
     def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
         return self._blocks.begin_with_workers(epoch, num_workers)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..arguments import described
 from ..errors import InvalidArgument
+from ..missing_package import require
 from ..sharding import in_worker
 
 
@@ -17,6 +18,7 @@ def checked_device(device: Any) -> str:
     InvalidArgument
         It names no device, one that torch does not find here or cannot use, or "meta".
     """
+    require("torch")
     import torch
 
     try:

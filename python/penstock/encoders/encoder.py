@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_names, checked_text, described
+from ..arguments import checked_items, checked_names, checked_text, described
 from ..errors import InvalidArgument
 
 Array = npt.NDArray[Any]
@@ -133,11 +133,7 @@ def checked_encoders(encoders: Any) -> list[Encoder]:
     """Return the encoders as a list; one alone is taken too."""
     if isinstance(encoders, Encoder):
         return [encoders]
-    if isinstance(encoders, str) or not isinstance(encoders, Iterable):
-        raise InvalidArgument(
-            f"encoders must be a list of penstock Encoders, got {described(encoders)}"
-        )
-    checked = list(encoders)
+    checked: list[Encoder] = checked_items("encoders", encoders, "a list of penstock Encoders")
     for encoder in checked:
         if not isinstance(encoder, Encoder):
             raise InvalidArgument(f"encoders must be penstock Encoders, got {described(encoder)}")

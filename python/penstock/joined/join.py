@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..arguments import checked_names, checked_text, described
+from ..arguments import checked_items, checked_names, checked_text
 from ..errors import InvalidArgument, NotFound
 from ..experiment import Experiment
 from ..selection import _NAME_COLUMNS
@@ -107,12 +106,12 @@ def join_opened(
 def _opened(experiments: Any) -> dict[str, Experiment]:
     from ..sources import open_source
 
-    if isinstance(experiments, (str, bytes, os.PathLike)) or not isinstance(experiments, Iterable):
-        raise InvalidArgument(
-            "experiments to join must be a list of sources or a dict of name to source, "
-            f"got {described(experiments)}"
-        )
-    sources = list(experiments.values() if isinstance(experiments, Mapping) else experiments)
+    by_name = isinstance(experiments, Mapping)
+    sources = checked_items(
+        "experiments to join",
+        experiments.values() if by_name else experiments,
+        "a list of sources or a dict of name to source",
+    )
     if any(type(source).__name__ == "ExperimentAxisQuery" for source in sources):
         raise InvalidArgument(
             "an ExperimentAxisQuery cannot be joined: join its experiment, and give the Dataset the "
@@ -123,7 +122,7 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
         raise InvalidArgument(
             "an experiment to join is a join itself: give all experiments to one penstock.join"
         )
-    if isinstance(experiments, Mapping):
+    if by_name:
         names = checked_names("names of experiments", list(experiments))
     else:
         names = _names_of([each.uri for each in opened])

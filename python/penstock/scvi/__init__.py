@@ -1,10 +1,14 @@
 """Models of scvi-tools trained from stored cells, on one process or many; docs/training.md."""
 
-from .data_module import DataModule
-from .inference import elbo, latent, normalized, predict
-from .launch import RankFailed
-from .outputs import Rows
-from .train import train
+from ..missing_package import require
+
+require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
+
+from .data_module import DataModule  # noqa: E402
+from .inference import elbo, latent, normalized, predict  # noqa: E402
+from .launch import RankFailed  # noqa: E402
+from .outputs import Rows  # noqa: E402
+from .train import train  # noqa: E402
 
 __all__ = [
     "DataModule",

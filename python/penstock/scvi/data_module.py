@@ -228,6 +228,15 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         assert train is not None
         self.train = train
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.model_class.__name__}, {self.n_obs:,} cells x "
+            f"{self.n_vars:,} genes, {self.n_batch:,} batches: {self.n_train:,} cells to train on, "
+            f"{self.n_val:,} to validate on)"
+        )
+
+    __str__ = __repr__  # Lightning's takes every dataloader for a torch DataLoader
+
     def create_model(self, from_scvi: Any = None, **arguments: Any) -> Any:
         """Make a model for these cells, with random weights.
 

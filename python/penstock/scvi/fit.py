@@ -92,6 +92,16 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
     }
 
 
+def from_first_rank(value: Any) -> Any:
+    """Return what rank 0 passes, on every rank of torch.distributed."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    values = [value]
+    distributed.broadcast_object_list(values, src=0)
+    return values[0]
+
+
 def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
     made: list[Any] = [NoiseSeeds(run.seed), EndsWhenAsked(), *run.callbacks]
     if run.early_stopping is not None:

@@ -12,7 +12,7 @@ from ..sharding import find_rank
 from . import models
 from .data_module import DataModule
 from .devices import checked_devices, detached, on_cpu
-from .fit import fit
+from .fit import fit, from_first_rank
 from .launch import launch
 from .run_settings import checked_run
 
@@ -130,7 +130,8 @@ def train(
     if in_a_run or processes == 1:
         with detached(model, data):
             result = fit(model, data, run)
-        model.best_ = result.get("best")
+        # The logger of rank 0 alone has kept what all ranks measured.
+        model.history_, model.best_ = from_first_rank((result.get("history"), result.get("best")))
         data.trainer = None
         return model
     with detached(model, data), on_cpu(model):

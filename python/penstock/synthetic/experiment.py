@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..missing_package import require
 from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
@@ -107,7 +108,7 @@ def make_experiment(
     ImportError
         tiledbsoma is missing, or tiledb for a fragment above 16,384 cells.
     """
-    import tiledbsoma  # noqa: F401  (before anything is written)
+    require("pyarrow", "scipy", "tiledbsoma", extra="bench")  # before anything is written
 
     started = time.perf_counter()
     target = Path(path)

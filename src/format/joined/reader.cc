@@ -121,6 +121,14 @@ uint64_t JoinedReader::bytes_needed(const RowSelection& rows) const {
   return bytes;
 }
 
+uint64_t JoinedReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const size_t index = matrix_->part_of(unit);
+  const int64_t offset = matrix_->parts[index].row_offset;
+  const plan::FetchUnit& place = matrix_->units[unit];
+  const auto own = rows & RowSelection::range(place.row_begin, place.row_end);
+  return parts_[index].reader->visit_bytes(matrix_->unit_of_part[unit], own.shifted(-offset));
+}
+
 RowReaderPtr JoinedReader::row_reader(const RowSelection& rows) const {
   std::vector<RowReaderPtr> readers(parts_.size());
   for (size_t i = 0; i < parts_.size(); ++i) {

@@ -37,6 +37,7 @@ class JoinedReader final : public MatrixReader, public std::enable_shared_from_t
   double packed_bytes_per_cell() const override;
   double packed_bytes_per_cell_of(uint32_t unit) const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
   /// Where every part with some of the rows can address them.
   RowReaderPtr row_reader(const RowSelection& rows) const override;
 

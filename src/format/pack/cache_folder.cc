@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_size.h"
 #include "io/descriptor_cache.h"
 #include "io/store.h"
 
@@ -123,10 +124,7 @@ fs::space_info space_where(const std::string& folder) {
   return fs::space(there.empty() ? fs::path(".") : there, error);  // all bits are set on errors
 }
 
-std::string gibibytes(uint64_t bytes) {
-  const uint64_t tenths = bytes / ((uint64_t{1} << 30) / 10);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
+std::string size_text(uint64_t bytes) { return byte_size(bytes, Rounding::kDown); }
 
 }  // namespace
 
@@ -209,8 +207,8 @@ std::optional<CacheRoom> CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, 
   full_until_ = now + kLookAgainAfter;
   if (left.on_disk != 0) {
     const fs::space_info space = space_of_(path_);
-    turn_off("the disk has only " + gibibytes(space.available) + " of " +
-             gibibytes(space.capacity) + " free" +
+    turn_off("the disk has only " + size_text(space.available) + " of " +
+             size_text(space.capacity) + " free" +
              (limit_bytes_ == kNoLimit ? ", of which some stay free where cache_bytes is not given"
                                        : "") +
              ": " + path_);

@@ -41,6 +41,10 @@ class CachedReader final : public MatrixReader, public std::enable_shared_from_t
   uint64_t bytes_needed(const RowSelection& rows) const override {
     return chosen_->bytes_needed(rows);
   }
+  /// The cache is filled with every column.
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override {
+    return all_->visit_bytes(unit, rows);
+  }
   /// Not null once every one of the rows is kept.
   RowReaderPtr row_reader(const RowSelection& rows) const override;
 

@@ -126,6 +126,13 @@ uint64_t PackReader::bytes_needed(const RowSelection& rows) const {
   return bytes;
 }
 
+uint64_t PackReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const plan::FetchUnit& place = layer_->units.at(unit);
+  const auto own = rows & RowSelection::range(place.row_begin, place.row_end);
+  const bool whole = own.size() == static_cast<uint64_t>(place.row_end - place.row_begin);
+  return whole ? place.stored_bytes : bytes_needed(own);
+}
+
 const PackReader::Sample& PackReader::sample() const {
   return sample_.get([&] { return take_sample(); });
 }

@@ -27,6 +27,7 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   bool remote() const override { return !layer_->files.empty() && layer_->files.front()->remote(); }
   double packed_bytes_per_cell() const override { return sample().packed_bytes; }
   uint64_t bytes_needed(const RowSelection& rows) const override;
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
   RowReaderPtr row_reader(const RowSelection& rows) const override;
 
   const PackedLayer& layer() const noexcept { return *layer_; }

@@ -240,6 +240,13 @@ class MemoryReader : public format::MatrixReader,
     }
     return bytes;
   }
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override {
+    const auto& place = matrix_->units()[unit];
+    if (matrix_->options().addresses_rows) {
+      return bytes_needed(rows & RowSelection::range(place.row_begin, place.row_end));
+    }
+    return rows.intersects(place.row_begin, place.row_end) ? place.stored_bytes : 0;
+  }
 
   format::RowReaderPtr row_reader(const RowSelection& rows) const override;
 

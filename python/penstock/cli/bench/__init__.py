@@ -1,4 +1,4 @@
-"""``penstock bench``: speed and memory of loaders, side by side. Needs pip install 'penstock[bench]'."""
+"""``penstock bench``: speed and memory of loaders, side by side. Needs penstock's extra [bench]."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_arguments(commands: Any) -> None:
         "bench",
         help="measure loaders side by side, on any experiment",
         description="Speed, memory and shuffle of loaders, Penstock and others, each measurement in "
-        "a process of its own; docs/benchmarks.md. Needs pip install 'penstock[bench]'.",
+        "a process of its own; docs/benchmarks.md. Needs penstock's extra [bench].",
     )
     below = parser.add_subparsers(dest="bench_command", metavar="COMMAND", required=True)
     for command in (data_loader, read_chunks, download, plot, compare, shuffle, slicing, remote, scale,

@@ -6,8 +6,12 @@ Signatures, defaults and what batches are made of are the Census's; docs/compat.
 differs.
 """
 
-from .encoders import BatchEncoder, Encoder, LabelEncoder
-from .pytorch import ExperimentDataPipe, Stats, experiment_dataloader
+from ...missing_package import require
+
+require("torch")
+
+from .encoders import BatchEncoder, Encoder, LabelEncoder  # noqa: E402
+from .pytorch import ExperimentDataPipe, Stats, experiment_dataloader  # noqa: E402
 
 __all__ = [
     "BatchEncoder",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...arguments import checked_names
 from ...errors import InvalidArgument
+from ...missing_package import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,7 @@ class _ClassEncoder(Encoder):
 
     def fit(self, obs: pd.DataFrame) -> None:
         """Take the values that occur as classes."""
+        require("pandas")
         import pandas as pd
 
         found = pd.Series(self._labels(obs).unique())

@@ -8,9 +8,13 @@ differs.
 
 from typing import TYPE_CHECKING, Any
 
-from .dataloader import experiment_dataloader
-from .dataset import ExperimentDataset
-from .query_ids import SamplingMethod
+from ...missing_package import require
+
+require("torch")
+
+from .dataloader import experiment_dataloader  # noqa: E402
+from .dataset import ExperimentDataset  # noqa: E402
+from .query_ids import SamplingMethod  # noqa: E402
 
 if TYPE_CHECKING:
     from .scvi import SCVIDataModule
@@ -20,6 +24,7 @@ __all__ = ["ExperimentDataset", "SCVIDataModule", "SamplingMethod", "experiment_
 
 def __getattr__(name: str) -> Any:
     if name == "SCVIDataModule":  # which needs lightning
+        require("sklearn", extra="scvi")
         from .scvi import SCVIDataModule
 
         return SCVIDataModule

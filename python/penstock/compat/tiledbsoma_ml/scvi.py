@@ -8,13 +8,18 @@ from typing import Any
 import torch
 from sklearn.preprocessing import LabelEncoder
 
+from ...missing_package import require
 from .dataloader import experiment_dataloader
 from .dataset import ExperimentDataset
 
 try:
     from lightning.pytorch import LightningDataModule
 except ImportError:  # the package's other name
-    from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    try:
+        from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
+    except ImportError:
+        require("torch", "lightning")
+        raise
 
 #: Theirs has workers, which Penstock's threads do without.
 DEFAULT_DATALOADER_KWARGS: dict[str, Any] = {"pin_memory": torch.cuda.is_available()}

@@ -82,11 +82,28 @@ double XDenseReader::sample_packed_bytes() const {
 }
 
 uint64_t XDenseReader::bytes_needed(const RowSelection& rows) const {
+  return bytes_of(rows, {0, array_->info().row_domain_end - 1, 0, 0});
+}
+
+uint64_t XDenseReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  return bytes_of(rows, {place.row_begin, place.row_end - 1, 0, 0});
+}
+
+/// Of the tiles that hold rows of `rows` between the first and the last row of `within`.
+uint64_t XDenseReader::bytes_of(const RowSelection& rows, const XBox& within) const {
   uint64_t bytes = 0;
+  if (within.row_first > within.row_last) return bytes;
   for (const XDenseFragment& fragment : array_->fragments()) {
-    for (int64_t r = fragment.grid_row; r < fragment.grid_row + fragment.grid_rows; ++r) {
+    const int64_t begin = std::max(fragment.grid_row, array_->grid_row_of(within.row_first));
+    const int64_t end =
+        std::min(fragment.grid_row + fragment.grid_rows, array_->grid_row_of(within.row_last) + 1);
+    for (int64_t r = begin; r < end; ++r) {
       const XBox band = intersect(fragment.written, array_->box_of(r, fragment.grid_column));
-      if (rows.rank(band.row_last + 1) == rows.rank(band.row_first)) continue;
+      if (!rows.intersects(std::max(band.row_first, within.row_first),
+                           std::min(band.row_last, within.row_last) + 1)) {
+        continue;
+      }
       for (int64_t c = fragment.grid_column; c < fragment.grid_column + fragment.grid_columns;
            ++c) {
         const XBox box = intersect(fragment.written, array_->box_of(r, c));

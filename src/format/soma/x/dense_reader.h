@@ -30,11 +30,13 @@ class XDenseReader final : public MatrixReader, public std::enable_shared_from_t
   bool remote() const override { return array_->store().traits().remote; }
   double packed_bytes_per_cell() const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
 
   const XDenseArray& array() const noexcept { return *array_; }
   std::span<const int64_t> columns() const noexcept { return columns_; }
 
  private:
+  uint64_t bytes_of(const RowSelection& rows, const XBox& within) const;
   double sample_packed_bytes() const;
 
   std::shared_ptr<const XDenseArray> array_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "format/soma/x/merged_cells.h"
+#include "io/range_coalescing.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
@@ -220,6 +221,33 @@ uint64_t XReader::bytes_needed(const RowSelection& rows) const {
         known = true;
       }
       if (touched) bytes += fragment.stored_bytes(tile);
+    }
+  }
+  return bytes;
+}
+
+uint64_t XReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  std::vector<XTileId> tiles = array_->tiles_of(place.row_begin, place.row_end);
+  std::erase_if(tiles, [&](XTileId id) {
+    const XTileBounds bounds = array_->fragments()[id.fragment].bounds(id.tile);
+    return !wanted(id) || !rows.intersects(std::max(bounds.row_first, place.row_begin),
+                                           std::min(bounds.row_last + 1, place.row_end));
+  });
+  // The reads of XUnitDecode::plan_fragment.
+  uint64_t bytes = 0;
+  std::vector<io::ByteRange> ranges;
+  for (size_t begin = 0, end = 0; begin < tiles.size(); begin = end) {
+    const XFragment& fragment = array_->fragments()[tiles[begin].fragment];
+    while (end < tiles.size() && tiles[end].fragment == tiles[begin].fragment) ++end;
+    for (size_t part = 0; part < kXPartCount; ++part) {
+      if (!fragment.reads(XPart(part))) continue;
+      ranges.clear();
+      for (size_t i = begin; i < end; ++i) {
+        ranges.push_back(fragment.range(XPart(part), tiles[i].tile));
+      }
+      const auto plan = io::coalesce(ranges, array_->store().traits().coalescing);
+      for (const io::ByteRange& read : plan.reads) bytes += read.length;
     }
   }
   return bytes;

@@ -27,6 +27,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   bool remote() const override;
   double packed_bytes_per_cell() const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
 
  private:
   /// Averages over a few tiles spread over the array, per stored cell.

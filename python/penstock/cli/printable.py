@@ -1,0 +1,25 @@
+"""Text that any terminal or file takes, whatever its encoding."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+
+_PLAIN = {"×": "x", "…": "...", "–": "-", "→": "->", "█": "#", "░": "."}
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    escaped = character.encode("ascii", "backslashreplace").decode("ascii")
+    return _PLAIN.get(character, escaped), error.start + 1
+
+
+def allow_any_encoding() -> None:
+    """Let what is printed be written plainer where the encoding lacks a character."""
+    codecs.register_error("penstock", _plainer)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="penstock")

@@ -1,0 +1,121 @@
+"""A state that is saved while an epoch begins, by another thread, a signal handler or a callback."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import penstock as ps
+import pytest
+from conftest import Oracle
+from penstock import epoch_state
+
+
+def dataset(oracle: Oracle) -> ps.Dataset:
+    return ps.Dataset(oracle.path, sparse=True, batch_size=64)
+
+
+def begin_and_wait(
+    monkeypatch: pytest.MonkeyPatch, begin: Any
+) -> tuple[threading.Thread, threading.Event]:
+    """A thread that begins an epoch and stops in the middle of that, until the event."""
+    within, go_on = threading.Event(), threading.Event()
+    plan = epoch_state.begin_course
+
+    def waiting(*arguments: Any) -> Any:
+        within.set()
+        assert go_on.wait(60)
+        return plan(*arguments)
+
+    monkeypatch.setattr(epoch_state, "begin_course", waiting)
+    thread = threading.Thread(target=begin)
+    thread.start()
+    assert within.wait(60)  # the overlap: the epoch is begun, and not done with it
+    return thread, go_on
+
+
+def test_a_state_saved_while_the_first_epoch_begins(
+    soma_small: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = dataset(soma_small)
+    before = ds.state_dict()
+    thread, go_on = begin_and_wait(monkeypatch, lambda: iter(ds))
+    assert thread.is_alive()
+    assert ds.epoch == 1  # the counter has moved
+    assert ds.state_dict() == before
+    go_on.set()
+    thread.join()
+    assert ds.state_dict()["epoch"] == 0  # begun, no batch was taken
+
+
+def test_it_skips_no_epoch_and_loses_no_loaded_state(
+    soma_small: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = dataset(soma_small)
+    other = dataset(soma_small)
+    batches = iter(other)
+    next(batches)
+    saved = other.state_dict()
+    ds.load_state_dict(saved)
+    thread, go_on = begin_and_wait(monkeypatch, lambda: iter(ds))
+    assert thread.is_alive()
+    assert ds.state_dict() == saved
+    go_on.set()
+    thread.join()
+    assert ds.state_dict() == saved  # of the iterator, which has given no batch
+
+
+def test_a_state_saved_while_workers_start(
+    soma_small: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = dataset(soma_small)
+    loader = ps.dataloader(ds, num_workers=1)
+    before = loader.state_dict()
+    saved: list[Any] = []
+    choose = ps.Dataset._choose_shuffle_for_workers
+
+    def choosing(self: ps.Dataset, *arguments: Any) -> None:
+        assert self.epoch == 1  # the counter has moved
+        saved.append(loader.state_dict())
+        choose(self, *arguments)
+
+    monkeypatch.setattr(ps.Dataset, "_choose_shuffle_for_workers", choosing)
+    assert sum(len(obs["soma_joinid"]) for _, obs in loader) == ds.n_obs
+    assert saved == [before]
+
+
+def test_many_epochs_begun_by_threads_and_states_saved(soma_small: Oracle) -> None:
+    """No order of threads gives an error, and the numbers of epochs go on."""
+    ds = dataset(soma_small)
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def begin() -> None:
+        try:
+            for _ in range(100):
+                iter(ds)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threading.Thread(target=lambda: [each.join() for each in threads] and done.set()).start()
+    overlapped = 0
+    while not done.is_set():
+        overlapped += any(each.is_alive() for each in threads)
+        ds.state_dict()
+    assert not errors
+    assert overlapped
+    assert ds.epoch == 200
+    assert ds.state_dict()["epoch"] in (198, 199)
+
+
+def test_plain_workers_are_still_told_of(soma_small: Oracle) -> None:
+    from torch.utils.data import DataLoader
+
+    ds = dataset(soma_small)
+    for _ in DataLoader(ds, batch_size=None, num_workers=1):
+        pass
+    with pytest.raises(ps.InvalidArgument, match=r"workers of a plain DataLoader"):
+        ds.state_dict()
