@@ -110,11 +110,15 @@ TEST(Budget, RefusalNamesTheLeastThatWorks) {
           EXPECT_THROW(fixture.split(least - 1), ResourceExhausted) << text;
           EXPECT_EQ(least_named(fixture, least - 1, &text), least);
           EXPECT_EQ(least_named(fixture, least / 2, &text), least);
-          // The mebibytes that people will type are enough as well.
-          const size_t at = text.find('(', text.find("at least"));
-          const double mebibytes = std::stod(text.substr(at + 1));
-          EXPECT_NO_THROW(fixture.split(static_cast<uint64_t>(mebibytes * 1048576.0))) << text;
-          EXPECT_LE(mebibytes, static_cast<double>(least) / 1048576.0 + 0.1) << text;
+          // The size that people will type is enough as well.
+          const size_t at = text.rfind('(');
+          size_t digits = 0;
+          const double told = std::stod(text.substr(at + 1), &digits);
+          const std::string unit = text.substr(at + 1 + digits, 4);
+          const double scale = unit == " KiB" ? 1024.0 : unit == " MiB" ? 1048576.0 : 1073741824.0;
+          EXPECT_NO_THROW(fixture.split(static_cast<uint64_t>(told * scale))) << text;
+          EXPECT_LE(told, static_cast<double>(least) / scale + 0.1) << text;
+          EXPECT_LT(told, 1024) << text;
         }
       }
     }

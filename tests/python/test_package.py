@@ -86,7 +86,7 @@ def test_everything_but_extras_works_with_numpy_alone(tmp_path: Path, soma_small
         [python, "-I", "-m", "penstock", "demo"], capture_output=True, text=True, cwd=tmp_path
     )
     assert demo.returncode == 1
-    assert "pip install 'penstock[demo]'" in demo.stderr
+    assert "pip install '.[demo]'" in demo.stderr
     assert "Traceback" not in demo.stderr
 
 
