@@ -11,7 +11,7 @@ from ...arguments import checked_int, parse_memory_size
 from ...errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...bench.methods import Method
     from ...bench.target import Target
@@ -127,11 +127,12 @@ def check_used(
     """
     from ...bench.methods import METHODS
 
-    for option, given, means_something in (
+    uses: tuple[tuple[str, bool, Callable[[Method], bool]], ...] = (
         ("-b", blocks, lambda method: method.blocks),
         ("--memory-budget", memory_budget, lambda method: method.loader == "penstock"),
         ("--threads", threads, lambda method: method.threads),
-    ):
+    )
+    for option, given, means_something in uses:
         if given and not any(map(means_something, methods)):
             names = ", ".join(name for name, each in METHODS.items() if means_something(each))
             raise InvalidArgument(
