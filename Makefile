@@ -7,10 +7,12 @@
 # make bench-tiledbsoma   all cases of RESULTS.md beside tiledbsoma_ml (40 minutes)
 # make fuzz    random search, FUZZ_SECONDS (an hour) a target, recorded; keeps the inputs that reach new code
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
+# make test-newest, test-oldest  the Python tests on the newest and the oldest packages that pyproject.toml allows,
+#              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/test_tables.py
 # make test-scalar  the C++ tests of what has vector paths, without them
 #
 # Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
-# Settings: PYTHON (3.11 to 3.13), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS.
+# Settings: PYTHON (3.11 to 3.13), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS, TESTS.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -18,6 +20,7 @@ MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 3600
+TESTS ?= tests/python
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -26,7 +29,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help demo demo-scvi test check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
-        test-scalar test-fuzz test-install test-python format stubs clean
+        test-scalar test-fuzz test-install test-python test-newest test-oldest format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -129,7 +132,15 @@ test-scalar: system
 
 # Files side by side: many tests wait for processes that they start.
 test-python: install
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
+
+# torch and Python are those of the settings in either set. No part of `make test`.
+test-newest: RESOLUTION := highest
+test-oldest: RESOLUTION := lowest-direct
+test-newest test-oldest: test-%: | system
+	RESOLUTION=$(RESOLUTION) tools/make_venv.sh $(CURDIR)/build/venv-$*
+	touch $(CURDIR)/build/venv-$*/.ready
+	$(MAKE) test-python VENV=$(CURDIR)/build/venv-$*
 
 stubs: install
 	$(BIN)/python tools/make_stubs.py

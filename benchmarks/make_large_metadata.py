@@ -230,11 +230,14 @@ def make(folder: Path, n_cells: int, seed: int = 0) -> int:
         rna.add_new_collection("X").add_new_sparse_ndarray(
             "raw", type=pa.float32(), shape=(n_cells, GENES), platform_config=X_CONFIG
         )
-        # The categories come with a first write; what it wrote is taken away again.
-        obs.write(pa.table({
-            "soma_joinid": pa.array([0]), "is_primary_data": [True],
-            "dataset_id": pa.DictionaryArray.from_arrays(pa.array([0], pa.int16()), names),
-        }, schema=obs_fields))  # fmt: skip
+        # The categories come with a first write; what it wrote is taken away again. tiledbsoma 2.x
+        # stores none through the handle that made the dataframe.
+        obs.close()
+        with tiledbsoma.DataFrame.open(obs.uri, "w") as reopened:
+            reopened.write(pa.table({
+                "soma_joinid": pa.array([0]), "is_primary_data": [True],
+                "dataset_id": pa.DictionaryArray.from_arrays(pa.array([0], pa.int16()), names),
+            }, schema=obs_fields))  # fmt: skip
     for folder_name in ("__fragments", "__commits"):
         for each in (folder / "obs" / folder_name).iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()

@@ -3,11 +3,17 @@
 # checks import, but not Penstock itself. torch comes first and pinned: asked for without a
 # version it would bring some gigabytes of CUDA, and from an index without builds for the CPU it
 # still does, which is said.
+#
+# RESOLUTION=highest or lowest-direct asks for the newest or the oldest versions that pyproject.toml
+# allows (by uv, which is installed beside them) and WITH for more requirements, as WITH='pandas>=3'.
+# torch is TORCH in any case.
 set -euo pipefail
 venv=$1
 torch=${TORCH:-torch==2.13.0}
 python=$("$(dirname "$0")/find_python.sh")
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+version() { "$1" -c 'import sys; print(sys.version_info[:3])'; }
+[ -x "$venv/bin/python" ] && [ "$(version "$venv/bin/python")" = "$(version "$python")" ] ||
+  "$python" -m venv --clear "$venv"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet)
 
 echo "preparing $venv with $("$venv/bin/python" --version): $torch, then the rest"
@@ -26,4 +32,13 @@ extras = project["project"]["optional-dependencies"]
 lines = project["project"]["dependencies"] + extras["demo"] + extras["dev"] + project["build-system"]["requires"]
 print("\n".join(line for line in dict.fromkeys(lines) if not line.startswith("torch>")))
 EOF
-"${pip[@]}" -r "$venv/requirements.txt"
+if [ -z "${RESOLUTION:-}" ]; then
+  "${pip[@]}" -r "$venv/requirements.txt"
+  exit
+fi
+printf '%s\n' ${WITH:-} >>"$venv/requirements.txt"
+# torch stays what it is, but for uv must be among the requirements.
+"$venv/bin/python" -c 'import torch; print(f"torch=={torch.__version__}")' >>"$venv/requirements.txt"
+"${pip[@]}" uv
+"$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" --upgrade \
+  --resolution "$RESOLUTION" ${PIP_FIND_LINKS:+--find-links "$PIP_FIND_LINKS"} -r "$venv/requirements.txt"

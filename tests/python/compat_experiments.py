@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 import tiledbsoma
+from soma_tables import write_piece
 
 
 def counts(joinids, n_vars: int = 3) -> np.ndarray:
@@ -64,8 +65,8 @@ def _add_table(collection, name: str, table: pa.Table, last: int) -> None:
     frame = collection.add_new_dataframe(
         name, schema=table.schema, index_column_names=["soma_joinid"], domain=[(0, last)]
     )
-    frame.write(table)
     frame.close()
+    write_piece(frame.uri, table)
 
 
 @contextmanager

@@ -18,6 +18,10 @@ import scipy.sparse as sp
 # GiB a column by default: with more of them in one mapping than there is memory a process cannot fork.
 os.environ["TILEDB_SOMA_INIT_BUFFER_BYTES"] = str(1 << 24)
 
+import newer_anndata
+
+newer_anndata.let_tiledbsoma_write_it()
+
 # What a script starts with `&` ignores Ctrl-C, which TileDB takes for the address of a handler and calls.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

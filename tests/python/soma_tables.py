@@ -38,11 +38,11 @@ def write_experiment(
             domain=domain or [None] * len(index_column_names),
             platform_config=platform_config,
         )
+        obs.close()
         cuts = np.linspace(0, rows, pieces + 1).astype(int)
         for begin, end in itertools.pairwise(cuts):
             if end > begin:
-                obs.write(table.slice(begin, end - begin))
-        obs.close()
+                write_piece(obs.uri, table.slice(begin, end - begin))
         ms = experiment.add_new_collection("ms")
         rna = ms.add_new_collection("RNA", tiledbsoma.Measurement)
         var = rna.add_new_dataframe(
@@ -55,6 +55,17 @@ def write_experiment(
         var.write(pa.table({"soma_joinid": range(len(genes)), "name": names}))
         var.close()
     return uri
+
+
+def write_piece(
+    uri: str, table: pa.Table, context: tiledbsoma.SOMATileDBContext | None = None
+) -> None:
+    """Write through a handle of its own: tiledbsoma 2.x loses categories through one that made the dataframe.
+
+    It also mixes them up where a handle writes two tables of which the second has new ones.
+    """
+    with tiledbsoma.DataFrame.open(uri, "w", context=context) as frame:
+        frame.write(table)
 
 
 def tick() -> int:

@@ -127,7 +127,7 @@ def test_downloads_are_slices(census_like: Oracle, here: Path) -> None:
 
 @pytest.mark.parametrize("shuffle", [[], ["-s"], ["-ss"]])
 def test_read_chunks(shuffle: list[str], census_like: Oracle, here: Path, capsys) -> None:
-    run("bench", "read-chunks", census_like.path, "-c", 2_500, "-v", 100, *shuffle)
+    run("bench", "read-chunks", census_like.path, "-c", 2_500, "-v", 100, "-r", 42, *shuffle)
     lines = capsys.readouterr().out.splitlines()
     nnz = census_like.X[:, :100].nnz
     suffix = {0: "", 1: "+chunk", 2: "+global"}[len(shuffle[0]) - 1 if shuffle else 0]
@@ -135,6 +135,22 @@ def test_read_chunks(shuffle: list[str], census_like: Oracle, here: Path, capsys
     assert [line.split()[0] for line in lines] == [f"read_{name}{suffix}" for name in names]
     assert all(line.endswith(f"{nnz:,} counts") for line in lines)
     assert rows(here)["n_batches"].tolist() == [3] * 4
+    assert rows(here)["seed"].tolist() == [42] * 4  # -r is alb's seed
+
+
+def test_the_region_of_read_chunks_is_not_alb_s_letter(here: Path, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "read-chunks", "x", "-r", "us-west-2"])
+    assert "invalid int value: 'us-west-2'" in capsys.readouterr().err
+
+
+def test_blocks_without_a_method_are_of_the_methods_of_alb(census_like: Oracle, here: Path) -> None:
+    run("bench", "data-loader", census_like.path, "-b", "256 / [1,4]", "-n", 2, "-B", 64, "-q", "-v", 50)  # fmt: skip
+    found = rows(here)
+    assert found["status"].tolist() == ["ok"] * 6
+    assert found["method"].tolist() == ["np.array"] * 3 + ["scipy.csr"] * 3
+    assert found["chunks_per_block"].tolist() == [1, 2, 4] * 2
+    assert found["chunk_size"].tolist() == [256, 128, 64] * 2
 
 
 def test_compare_writes_a_page(census_like: Oracle, here: Path, capsys) -> None:
@@ -254,6 +270,22 @@ def test_synth_makes_every_format(here: Path) -> None:
         (["bench", "data-loader", "x", "-B", "0"], "-B must be 1 or more"),
         (["bench", "data-loader", "x", "-M", "novalue"], "-M must be given as KEY=VALUE"),
         (["bench", "data-loader", "x", "-M", "gc=1"], "a column of this name is measured"),
+        (
+            ["bench", "data-loader", "x", "-m", "penstock,AnnLoader", "-b", "4x64"],
+            "-b needs a method that uses it, got -m penstock,AnnLoader; methods that do: penstock:chunks, tile",
+        ),
+        (
+            ["bench", "compare", "x", "-m", "penstock", "-b", "4x64"],
+            "-b needs a method that uses it",
+        ),
+        (
+            ["bench", "data-loader", "x", "-b", "4x64", "--memory-budget", "1GiB"],
+            "--memory-budget needs a method that uses it, got -m np.array,scipy.csr; methods that do: penstock",
+        ),
+        (
+            ["bench", "data-loader", "x", "-m", "scDataset", "--threads", "1"],
+            "--threads needs a method that uses it, got -m scDataset",
+        ),
         (["bench", "data-loader", "x", "-P", "lots"], "-P must be a number of bytes or text"),
         (["bench", "data-loader", "x", "--threads", "0"], "--threads must be 1 or more"),
         (["bench", "data-loader", "x", "--memory-budget", "much"], "--memory-budget must be"),

@@ -193,16 +193,21 @@ def _tile(cells: NDArray[np.int64], name: str, number: int, capacity: int) -> by
 
 
 def test_a_code_without_its_category_says_where(tmp_path: Path) -> None:
-    """A write that is dated before tiledbsoma extended the enumeration, read at that time."""
+    """A write of a code that the enumeration has not got yet, as tiledbsoma 1.x does, whose extension is later."""
     categories = ["a", "b", "c"]
     first = dictionary(["a", "b"] * 2, categories[:2], pa.large_string(), False)
     uri = write_experiment(
         tmp_path / "e", pa.table({"soma_joinid": pa.array(range(4)), "k": first})
     )
     time = tick()
-    with tiledbsoma.DataFrame.open(f"{uri}/obs", "w", tiledb_timestamp=time) as obs:
-        later = dictionary(["c", "c"], categories, pa.large_string(), False)
-        obs.write(pa.table({"soma_joinid": pa.array(range(2)), "k": later}))
+    with tiledb.open(f"{uri}/obs", "w", timestamp=time) as obs:  # tiledbsoma 2.x dates both alike
+        obs[np.arange(2)] = {"k": np.full(2, 2, np.int8)}
+    evolution = tiledb.ArraySchemaEvolution(tiledb.Ctx())
+    with tiledb.open(f"{uri}/obs") as obs:
+        evolution.extend_enumeration(
+            obs.enum(obs.schema.attr("k").enum_label).extend(categories[2:])
+        )
+    evolution.array_evolve(f"{uri}/obs")
     with pytest.raises(ps.CorruptData, match=r"column 'k'.*/obs") as caught:
         ps.open(uri, timestamp=time).obs.to_pandas()
     assert "categories" in str(caught.value)

@@ -124,7 +124,9 @@ def test_a_table_has_the_domain_of_its_time(
     with tiledbsoma.open(path, context=at(timestamp)) as experiment:
         whole = experiment.obs.read().concat().to_pandas().sort_values("soma_joinid")
         some = experiment.obs.read(value_filter=query).concat().to_pandas()
-    assert len(whole) == (15 if timestamp in (1, 2) else 21 if timestamp else 70)
+    # tiledbsoma 1.x dates the change of the domain by the clock, 2.x by the context: at 3 it holds there.
+    dated = int(tiledbsoma.__version__.split(".")[0]) >= 2
+    assert len(whole) == (15 if timestamp in (1, 2) else 21 if timestamp and not dated else 70)
 
     read = ps.open(path, timestamp=timestamp)
     assert read.n_obs == len(whole)

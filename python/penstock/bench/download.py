@@ -20,6 +20,7 @@ from ..synthetic.census_layout import (
     X_CONFIG,
 )
 from ..synthetic.counts import Band
+from ..synthetic.dataframe_writer import write_dataframe
 from ..synthetic.disk_space import check_space, told_when_full
 from ..synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
 from ..synthetic.replacing import check_replaceable, remove_replaced
@@ -159,22 +160,8 @@ class _Axis:
 
     def write(self, parent: Any, name: str) -> None:
         """As large as the largest joinid; columns that the Census does not have go unfiltered."""
-        create = self._config["tiledb"]["create"]
-        frame = None
-        for table in self.source.read(**self._selected):
-            if frame is None:
-                names = table.column_names
-                known = {key: value for key, value in create["attrs"].items() if key in names}
-                frame = parent.add_new_dataframe(
-                    name,
-                    schema=table.schema,
-                    index_column_names=["soma_joinid"],
-                    platform_config={"tiledb": {"create": {**create, "attrs": known}}},
-                    domain=[(0, self.last)],
-                )
-            frame.write(table)
-        if frame is not None:
-            frame.close()
+        tables = self.source.read(**self._selected)
+        write_dataframe(parent, name, tables, self.last + 1, self._config)
 
 
 class _Counted:

@@ -25,6 +25,22 @@ class Mixing:
         return self.entropy / self.uniform if self.uniform else 1.0
 
 
+def wrong_joinids(record: Path, joinids: npt.NDArray[np.int64]) -> str | None:
+    """Why the joinids in the worker's record cannot be those of different cells of the selection.
+
+    None where nothing says so; also of an epoch that was cut.
+    """
+    with np.load(record) as stored:
+        order = stored["joinids"]
+    strange = order[~np.isin(order, joinids)]
+    if len(strange):
+        return f"joinid {strange[0]} came, but no cell of the selection has it"
+    found, times = np.unique(order, return_counts=True)
+    if len(found) != len(order):
+        return f"joinid {found[times > 1][0]} came more than once in an epoch"
+    return None
+
+
 def mixing(
     record: Path,
     joinids: npt.NDArray[np.int64],

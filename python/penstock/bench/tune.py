@@ -99,11 +99,13 @@ def rates(rows: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], fl
 
     Where some were cut all are judged from the first batch on, since opening and filling the shuffle
     would weigh more in a cut epoch than in a whole one; but one whose first batch came after more than half of
-    its time, from opening on: what came after it was in memory.
+    its time, from opening on: what came after it was in memory. A cut epoch of one batch has no speed, 0.
     """
     whole = all(row["whole_epoch"] for row in rows if row["status"] == "ok")
 
     def rate(row: Mapping[str, Any]) -> float:
+        if not row["whole_epoch"] and not row["cells_per_second"]:
+            return 0.0
         of_all = whole or came_at_once(row)
         return float(row["epoch_cells_per_second" if of_all else "cells_per_second"] or 0.0)
 

@@ -210,7 +210,9 @@ def var_table(model: CountModel, statistics: AxisStatistics, seed: int) -> pa.Ta
             "soma_joinid": np.arange(n_genes, dtype=np.int64),
             "feature_id": [f"ENSG{number:011d}" for number in ensembl],
             "feature_name": names,
-            "feature_type": np.where(rng.random(n_genes) < 0.35, "protein_coding", "lncRNA"),
+            "feature_type": np.where(
+                rng.random(n_genes) < 0.35, "protein_coding", "lncRNA"
+            ).tolist(),  # pyarrow 15 makes no large_string of numpy's
             "feature_length": np.rint(rng.lognormal(7.3, 0.9, n_genes)).astype(np.int64) + 50,
             "nnz": statistics.gene_nnz,
             "n_measured_obs": dataset_sizes @ model.measured.astype(np.int64),

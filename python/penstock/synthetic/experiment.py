@@ -16,6 +16,7 @@ from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
 from .counts import MAX_GENES, MIN_GENES
+from .dataframe_writer import write_dataframe
 from .disk_space import check_space, told_when_full
 from .replacing import check_replaceable, remove_replaced
 from .row_slabs import Job, Recipe, write_in_processes, write_slabs
@@ -234,18 +235,6 @@ def _write_axis(
     parent: Any, name: str, tables: Iterator[pa.Table], n_rows: int, config: dict[str, Any]
 ) -> None:
     """One fragment; without tiledb, a fragment a table."""
-    first = next(tables)
-    n_tables = 0
-    with parent.add_new_dataframe(
-        name,
-        schema=first.schema,
-        index_column_names=["soma_joinid"],
-        platform_config=config,
-        domain=[(0, n_rows - 1)],
-    ) as frame:
-        for table in itertools.chain([first], tables):
-            frame.write(table)
-            n_tables += 1
-        uri = frame.uri
+    uri, n_tables = write_dataframe(parent, name, tables, n_rows, config)
     if n_tables > 1 and can_stream():
         consolidate_fragments(uri, memory_bytes=1 << 28)

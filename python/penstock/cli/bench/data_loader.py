@@ -10,6 +10,7 @@ from ...arguments import checked_int, parse_memory_size
 from ...errors import InvalidArgument
 from . import shared_options
 
+_ALB_METHODS = "np.array,scipy.csr"
 _DEVICE = re.compile(r"(cpu|cuda|hpu|mps|mtia|xpu)(:[0-9]+)?")
 
 
@@ -26,8 +27,9 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
                        help="'131072 / [1,4096]', '131072 / 64', '64x2048'; several are all "
                        "measured (2000x64)")  # fmt: skip
-    group.add_argument("-m", "--method", default="penstock", metavar="NAMES",
-                       help="loaders by name or unique prefix, or 'all' (penstock)")  # fmt: skip
+    group.add_argument("-m", "--method", metavar="NAMES",
+                       help="loaders by name or unique prefix, or 'all' (penstock; with -b those of alb, "
+                       f"{_ALB_METHODS})")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N", help="(1024)")
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
                        help="end an epoch after so many (0: at its end)")  # fmt: skip
@@ -57,7 +59,8 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.sweep import run as run_sweep
     from ...bench.worker.request import Work
 
-    methods = parse_methods(parsed.method)
+    default = _ALB_METHODS if parsed.block_spec else "penstock"
+    methods = parse_methods(default if parsed.method is None else parsed.method)
     blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
     _part_device_from_address(parsed)
     checked_int("-B", parsed.batch_size, least=1)
@@ -68,6 +71,10 @@ def run(parsed: argparse.Namespace) -> None:
         checked_int("--threads", parsed.threads, least=1)
     if parsed.memory_budget is not None:
         parse_memory_size("--memory-budget", parsed.memory_budget)
+    shared_options.check_used(
+        methods, blocks=bool(blocks), memory_budget=parsed.memory_budget is not None,
+        threads=parsed.threads is not None,
+    )  # fmt: skip
     python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)

@@ -25,13 +25,14 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
                         help="rows in a chunk (10000)")  # fmt: skip
     parser.add_argument("-s", "--shuffle", action="count", default=0, help="once or twice")
-    parser.add_argument("-R", "--rng-seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
+                        help="seed of the shuffle, as alb's -r (0)")  # fmt: skip
     parser.add_argument("-v", "--n-vars", type=int, metavar="N", help="the first N genes")
     shared_options.add_buffer_sizes(parser)
     parser.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
     parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
     parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
-    parser.add_argument("-r", "--region", metavar="NAME", help="of S3")
+    parser.add_argument("--region", metavar="NAME", help="region of S3; -r is the seed here")
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 

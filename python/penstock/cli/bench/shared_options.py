@@ -11,6 +11,9 @@ from ...arguments import checked_int, parse_memory_size
 from ...errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...bench.methods import Method
     from ...bench.target import Target
 
 
@@ -110,6 +113,32 @@ def buffer_sizes(parsed: argparse.Namespace) -> tuple[int, int]:
         parse_memory_size("-P", parsed.py_buffer_size),
         parse_memory_size("-z", parsed.soma_buffer_size),
     )
+
+
+def check_used(
+    methods: Sequence[Method], *, blocks: bool, memory_budget: bool, threads: bool
+) -> None:
+    """Refuse an option that means something to none of the methods.
+
+    Raises
+    ------
+    InvalidArgument
+        It names the option and the methods that it is for.
+    """
+    from ...bench.methods import METHODS
+
+    uses: tuple[tuple[str, bool, Callable[[Method], bool]], ...] = (
+        ("-b", blocks, lambda method: method.blocks),
+        ("--memory-budget", memory_budget, lambda method: method.loader == "penstock"),
+        ("--threads", threads, lambda method: method.threads),
+    )
+    for option, given, means_something in uses:
+        if given and not any(map(means_something, methods)):
+            names = ", ".join(name for name, each in METHODS.items() if means_something(each))
+            raise InvalidArgument(
+                f"{option} needs a method that uses it, got -m "
+                f"{','.join(method.name for method in methods)}; methods that do: {names}"
+            )
 
 
 def given_sources(parsed: argparse.Namespace) -> dict[str, str]:

@@ -31,7 +31,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, then look at the joinids."""
-    from ...bench.joinid_record import mixing
+    from ...bench.joinid_record import mixing, wrong_joinids
     from ...bench.target import label_codes
     from . import shared_options
 
@@ -52,6 +52,9 @@ def run(parsed: argparse.Namespace) -> None:
 
         def look(each: Any, row: dict[str, Any]) -> None:
             path = Path(each.request.joinids_path)
+            if row["status"] == "ok" and path.exists():
+                row["error"] = wrong_joinids(path, joinids)
+                row["status"] = "wrong" if row["error"] else "ok"
             if row["status"] != "ok" or not path.exists():
                 failed.append(f"| {each.label} | {row['status']}: {row['error']} | | | | |")
                 return

@@ -37,7 +37,10 @@ def open(variant: str, work: Work) -> Opened:
     )
 
     def epoch(number: int) -> Iterator[Batch]:
+        # Every column of obs comes label-encoded, joinids too; one cell comes without the axis of cells.
+        joinids = pipe.obs_encoders["soma_joinid"]
         for x, obs in pipe:
-            yield x if x.ndim == 2 else x.reshape(1, -1), obs[:, 0].numpy().reshape(-1)
+            codes = obs.numpy().reshape(-1)
+            yield x if x.ndim == 2 else x.reshape(1, -1), joinids.inverse_transform(codes)
 
     return Opened(epoch)
