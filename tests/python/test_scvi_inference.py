@@ -265,7 +265,9 @@ def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> 
     renamed.obs = renamed.obs.drop(columns=["soma_joinid", "obs_id", "donor+site"])
     renamed.obs.index.name = renamed.var.index.name = None
     tiledbsoma.io.from_anndata(str(path), renamed.copy(), "RNA", X_layer_name="raw")
-    with pytest.raises(ps.InvalidArgument, match="knows no donor of 'donor new'.*then load_query_model$"):
+    with pytest.raises(
+        ps.InvalidArgument, match=r"knows no donor of 'donor new'.*then load_query_model$"
+    ):
         pscvi.DataModule.from_model(folder, path)
     query = pscvi.DataModule.from_model(folder, path, extend_categories=True)
     assert query.registration.batches.tolist() == ["donor 0", "donor 1", "donor 2", "donor new"]
