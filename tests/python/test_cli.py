@@ -259,7 +259,7 @@ def test_train_scvi(
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
-    assert "n_samples_per_label is of SCANVI" in capsys.readouterr().err
+    assert "--n-samples-per-label is of SCANVI" in capsys.readouterr().err
 
 
 def test_the_command_of_make_demo_scvi(
