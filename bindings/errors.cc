@@ -4,6 +4,7 @@
 #include <new>
 #include <string>
 
+#include "gil.h"
 #include "register.h"
 
 // C++ classes of <penstock/error.h> to the classes of the same name in penstock.errors. Those are
@@ -47,6 +48,7 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
+    if (ends_without_this_thread()) return PyErr_SetNone(PyExc_SystemExit);
     raise(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     raise(ErrorCode::kResourceExhausted, "out of memory");

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "loader_handle.h"
 #include "register.h"
@@ -14,8 +16,18 @@ namespace penstock::python {
 namespace nb = nanobind;
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+/// What reads looks for the end every 50 ms; what computes ends by itself.
+constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kPause = std::chrono::milliseconds(2);
+
 std::atomic<bool> ending{false};
+std::atomic<bool> closed{false};  ///< nobody takes the lock any more
 std::atomic<unsigned long> ending_thread{0};
+
+/// Threads in the engine: with a GilRelease.
+std::atomic<int> inside{0};
 
 /// Threads between their decision to take the lock and having it; of GilAcquire, until it is given
 /// back, as the Python code under it takes the lock again by itself.
@@ -25,10 +37,10 @@ void stop_taking() noexcept {
   if (--taking == 0) taking.notify_all();
 }
 
-/// Counts the calling thread as taking the lock, unless it must not take it any more.
-bool may_take() noexcept {
+/// Counts the calling thread as taking the lock, unless `forbidden` by then.
+bool may_take(const std::atomic<bool>& forbidden) noexcept {
   ++taking;
-  if (!ends_without_this_thread()) return true;
+  if (!forbidden || PyThread_get_thread_ident() == ending_thread) return true;
   stop_taking();
   return false;
 }
@@ -39,6 +51,10 @@ void end_threads() {
   ending = true;
   LoaderHandle::cancel_all();
   const nb::gil_scoped_release release;
+  for (const auto until = Clock::now() + kPatience; inside > 0 && Clock::now() < until;) {
+    std::this_thread::sleep_for(kPause);
+  }
+  closed = true;
   for (int threads = taking; threads > 0; threads = taking) taking.wait(threads);
 }
 
@@ -48,16 +64,29 @@ bool ends_without_this_thread() noexcept {
   return ending && PyThread_get_thread_ident() != ending_thread;
 }
 
+void exit_at_end() {
+  if (!ends_without_this_thread()) return;
+  PyErr_SetNone(PyExc_SystemExit);
+  throw nb::python_error();
+}
+
+GilRelease::GilRelease() {
+  exit_at_end();
+  ++inside;
+  state_ = PyEval_SaveThread();
+}
+
 GilRelease::~GilRelease() {
-  if (!may_take()) {
+  if (!may_take(closed)) {
     for (;;) ::pause();
   }
   PyEval_RestoreThread(state_);
+  --inside;
   stop_taking();
 }
 
 GilAcquire::GilAcquire() {
-  if (!may_take()) throw IoError("the Python interpreter ends");
+  if (!may_take(ending)) throw IoError("the Python interpreter ends");
   state_ = PyGILState_Ensure();
 }
 
@@ -68,7 +97,7 @@ GilAcquire::~GilAcquire() {
 
 void register_gil(nb::module_& /*module*/) {
   // A child has only the thread that forked, which has the lock.
-  ::pthread_atfork(nullptr, nullptr, [] { taking = 0; });
+  ::pthread_atfork(nullptr, nullptr, [] { taking = inside = 0; });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_threads));
 }
 

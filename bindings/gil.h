@@ -6,16 +6,18 @@
 //
 // While CPython finalizes, it ends each other thread that asks for its lock by pthread_exit
 // (before 3.14, https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization).
-// That unwinds C++ frames, and std::terminate aborts the process. So a callback of `atexit` first
-// lets those threads finish that are about to take the lock, and stops the loaders. From then on a
-// thread that would take the lock waits for the end of the process, as in CPython 3.14.
+// That unwinds C++ frames, and std::terminate aborts the process. So a callback of `atexit` cancels
+// what other threads do in the engine and waits until they have left it, for some seconds at most.
+// Python sees SystemExit in them: a thread ends silently, and whoever joins it later goes on. A
+// thread that has not left the engine by then waits for the end of the process.
 
 namespace penstock::python {
 
-/// Gives the lock back for the scope's lifetime, as nanobind::gil_scoped_release does.
+/// Gives the lock back for the scope's lifetime, as nanobind::gil_scoped_release does. Throws
+/// SystemExit in other threads once the interpreter ends.
 class GilRelease {
  public:
-  GilRelease() noexcept : state_(PyEval_SaveThread()) {}
+  GilRelease();
   ~GilRelease();
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
@@ -37,7 +39,11 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
-/// The interpreter ends, and the calling thread is not the one that ends it.
+/// The interpreter ends, and the calling thread is not the one that ends it. With the lock held the
+/// answer stays the same.
 bool ends_without_this_thread() noexcept;
+
+/// Throws SystemExit where ends_without_this_thread(). Called with the lock held.
+void exit_at_end();
 
 }  // namespace penstock::python

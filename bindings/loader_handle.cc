@@ -26,6 +26,10 @@ LoaderHandle::~LoaderHandle() {
     static_cast<void>(loader_.release());
     return;
   }
+  if (ends_without_this_thread()) {
+    loader_.reset();
+    return;
+  }
   const GilRelease release;  // threads are joined
   loader_.reset();
 }
@@ -49,6 +53,7 @@ std::shared_ptr<const Batch> LoaderHandle::next() {
       const std::lock_guard lock(consumer_);
       batch = engine.next_for(kSignalPollSeconds, &timed_out);
     }
+    exit_at_end();  // which is what ended the epoch then
     if (!timed_out) return batch;
     if (PyErr_CheckSignals() != 0) {
       engine.cancel();

@@ -37,7 +37,7 @@ class LoaderHandle {
   /// Throws InvalidArgument in a process other than the one that made it.
   Loader& loader() const;
   void cancel() noexcept;
-  /// Cancels every epoch of this process: the interpreter ends. Called with the GIL held.
+  /// Cancels every epoch of this process, when the interpreter ends. Called with the GIL held.
   static void cancel_all() noexcept;
   bool is_usable() const noexcept { return process_ == getpid(); }
 

@@ -18,8 +18,13 @@ what, path = sys.argv[1:]
 called = threading.Semaphore(0)
 
 def epochs():
-    for batch in ps.Dataset(path, sparse=True, batch_size=16):
+    ds = ps.Dataset(path, sparse=True, batch_size=16)
+    cells = 0
+    for X, _ in ds:
+        cells += X.shape[0]
         called.release()
+    if cells != ds.n_obs:
+        print("an epoch that ended early, in silence")
 
 def opened():
     ps.open(path)
@@ -65,3 +70,60 @@ def test_daemon_threads_in_the_engine_do_not_abort_the_process(pbmc3k: Oracle, w
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "running: 3\n", "")
+
+
+# What is registered before Penstock is imported runs after its own callback.
+JOINED = """
+import atexit, sys, threading, weakref
+
+stop = False
+
+class Prefetcher:
+    def start(self, path):
+        self.begun = threading.Event()
+        self.thread = threading.Thread(target=self.run, args=(path,), daemon=True)
+        self.thread.start()
+
+    def run(self, path):
+        try:
+            while not stop:
+                for batch in ps.Dataset(path, sparse=True, batch_size=16):
+                    self.begun.set()
+                    if stop:
+                        break
+        finally:
+            print("left")
+
+def close():
+    global stop
+    stop = True
+    print("running:", prefetcher.thread.is_alive())
+    prefetcher.thread.join()
+    print("joined")
+
+what, path = sys.argv[1:]
+prefetcher = Prefetcher()
+if what == "before":
+    atexit.register(close)
+elif what == "finalizer":
+    weakref.finalize(prefetcher, close)
+import penstock as ps
+if what == "after":
+    atexit.register(close)
+prefetcher.start(path)
+prefetcher.begun.wait()
+"""
+
+
+@pytest.mark.parametrize("what", ["before", "finalizer", "after"])
+def test_threads_can_be_joined_at_the_end(pbmc3k: Oracle, what: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", JOINED, what, str(pbmc3k.path)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "joined"
+    assert "left" in lines
+    if what == "after":
+        assert "running: True" in lines
