@@ -56,7 +56,7 @@ def storage_texts(options: Mapping[str, Any] | None) -> Texts:
             continue
         if name in texts:
             raise InvalidArgument(f"storage_options has {name} twice, as {given!r} too")
-        texts[name] = _text(given, value)
+        texts[_encodable("storage_options", name)] = _text(given, value)
     return texts
 
 
@@ -64,11 +64,20 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
-        return str(value)
+        return _encodable(name, str(value))
     # The value may be a secret: only its type is told.
     raise InvalidArgument(
         f"storage option {name!r} must be a text, a number or a bool, got {type(value).__name__}"
     )
+
+
+def _encodable(name: str, text: str) -> str:
+    """The text; one with lone surrogates, as files' bytes are read with, is refused unseen."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"storage option {name!r} must be text that is UTF-8") from None
+    return text
 
 
 def _headers(value: Any) -> Texts:
@@ -79,7 +88,10 @@ def _headers(value: Any) -> Texts:
             "storage option 'headers' must be a dict of texts, as {'Authorization': 'Bearer …'}; on "
             "the command line, give each as header.NAME=VALUE"
         )
-    return {f"header.{name}": text for name, text in value.items()}
+    return {
+        _encodable("headers", f"header.{name}"): _encodable("headers", text)
+        for name, text in value.items()
+    }
 
 
 def credentials_function(uri: str) -> Callable[[str], Texts] | None:

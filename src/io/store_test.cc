@@ -240,8 +240,8 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
   for (const char* uri :
        {"http://user:hidden@host/x", "https://hidden@host/x", "http://user:hid/zzz@host/x",
         "s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/zzz@bucket/x", "gs://user:hidden@bucket/x",
-        "file://user:hidden@host/x", "https://host/x?X-Amz-Signature=hidden",
-        "HTTP://host/?hidden"}) {
+        "file://user:hidden@host/x", "https://host/x?X-Amz-Signature=hidden", "HTTP://host/?hidden",
+        "http:///user:hidden@host/x", "https:////hidden@host/x"}) {
     EXPECT_NE(secret_part_of(uri), "") << uri;
     try {
       store_for(uri, {});
@@ -255,12 +255,15 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
   }
   for (const char* uri :
        {"http://host:80/a@b:c", "https://[fe80::1]:443/x", "https://[fe80::1]/x", "s3://bucket/a?b",
-        "/data/http://user:x@host", "user:x@host/x", "", "http://", "a b://c:d@e"}) {
+        "/data/http://user:x@host", "user:x@host/x", "", "http://", "a b://c:d@e",
+        "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
     EXPECT_EQ(secret_part_of(uri), "") << uri;
   }
   EXPECT_EQ(shown_address("https://user:pass@host/p@q?token=t#f"), "https://host/p@q");
   EXPECT_EQ(shown_address("user:pass@host:9000"), "host:9000");
   EXPECT_EQ(shown_address("http://host/p"), "http://host/p");
+  EXPECT_EQ(shown_address("http:///user:pass@host/p"), "http://host/p");
+  EXPECT_EQ(shown_address("/p/q"), "/p/q");
 }
 
 TEST(Paths, NoErrorShowsTheValueOfAnOption) {

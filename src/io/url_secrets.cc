@@ -18,6 +18,11 @@ bool is_web(std::string scheme) {
   return scheme == "http" || scheme == "https";
 }
 
+/// curl takes "http:///host" for "http://host".
+std::string_view without_slashes(std::string_view rest) {
+  return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
+}
+
 // A password may have a slash in it, which ends the host for whoever reads URLs by the book.
 bool has_bad_port(std::string_view authority) {
   const size_t bracket = authority.rfind(']');  // of an IPv6 address
@@ -31,9 +36,11 @@ bool has_bad_port(std::string_view authority) {
 std::string secret_part_of(std::string_view address) {
   const std::string scheme = scheme_of(address);
   if (scheme.empty()) return {};
-  const std::string_view rest = address.substr(scheme.size() + kMark.size());
+  std::string_view rest = address.substr(scheme.size() + kMark.size());
+  if (is_web(scheme)) rest = without_slashes(rest);
   const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
-  if (authority.find('@') != std::string_view::npos || has_bad_port(authority)) {
+  if (authority.find('@') != std::string_view::npos ||
+      (!authority.starts_with("arn:") && has_bad_port(authority))) {
     return "a user or password";
   }
   if (is_web(scheme) && rest.find('?') != std::string_view::npos) return "a query";
@@ -55,6 +62,7 @@ std::string shown_address(std::string_view address) {
   const size_t mark = address.find(kMark);
   const size_t begin = mark == std::string_view::npos ? 0 : mark + kMark.size();
   std::string_view rest = address.substr(begin);
+  if (is_web(scheme_of(address))) rest = without_slashes(rest);
   rest = rest.substr(0, rest.find_first_of("?#"));
   const size_t slash = std::min(rest.find('/'), rest.size());
   const size_t at = rest.substr(0, slash).rfind('@');

@@ -134,3 +134,30 @@ def test_where_a_pack_is_made(tmp_path: Path, soma_small: Oracle, kind: str) -> 
         assert "pack.partial" in done.stderr.splitlines()[-1]
     else:  # what has no content is a mark of nothing
         assert ps.open(tmp_path / "pack").n_obs == ps.open(soma_small.path).n_obs
+
+
+OPEN = """
+import sys
+import penstock as ps
+try:
+    ps.open("s3://bucket/x", storage_options={"endpoint": "http://127.0.0.1:9", "max_attempts": 1})
+except ps.PenstockError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_aws(tmp_path: Path, kind: str, variable: str) -> None:
+    """/dev/null is none: it says that there are no settings."""
+    KINDS[kind](tmp_path / "settings")
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+    said = {}
+    for path in (tmp_path / "settings", Path("/dev/null"), tmp_path / "none"):
+        done = subprocess.run(
+            [sys.executable, "-c", OPEN], env={**os.environ, **keys, variable: str(path)},
+            capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
+        )  # fmt: skip
+        said[path.name] = done.stdout
+    assert any(text in said["settings"] for text in SAYS), said
+    assert not any(text in said["null"] + said["none"] for text in SAYS), said

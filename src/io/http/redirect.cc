@@ -78,7 +78,7 @@ bool RedirectedUrl::follow(const HttpResponse& response, const std::string& plac
     throw IoError("the server redirects (HTTP " + std::to_string(response.status) + ") to " + why +
                   ": " + place);
   };
-  if (!url.set(location)) refuse("what is no URL");
+  if (!url.set(location)) refuse("an address that is not a URL");
   const std::string shown = shown_address(url.part(CURLUPART_URL));
   if (!url.is_web()) refuse(shown + ", but only http:// and https:// are read");
   if (scheme_before == "https" && url.scheme() == "http") {

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "io/http/range_transfer.h"
 #include "io/http/redirect.h"
@@ -79,12 +77,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return first_line(text.str());
-}
+std::string file_text(const std::string& path) { return first_line(text_of_file(path)); }
 
 std::optional<S3Credentials> keys_of(const std::string& id, const std::string& secret,
                                      const std::string& token) {

@@ -1,8 +1,12 @@
 #include "io/s3/shared_config.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
+
+#include "io/file_error.h"
+#include "io/file_store.h"
 
 namespace penstock::io {
 namespace {
@@ -23,10 +27,7 @@ ConfigFile read_config(const char* variable, const char* name_in_home) {
   } else if (path.starts_with("~/")) {
     path = environment_text("HOME") + path.substr(1);
   }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_config(text.str());
+  return parse_config(text_of_file(path));
 }
 
 void add(const ConfigFile& file, const std::string& section, ConfigSection& profile) {
@@ -35,6 +36,15 @@ void add(const ConfigFile& file, const std::string& section, ConfigSection& prof
 }
 
 }  // namespace
+
+std::string text_of_file(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) return {};
+  if (path == "/dev/null" || S_ISDIR(info.st_mode)) return {};
+  expect_regular(path, info.st_mode);
+  const Buffer bytes = FileStore().read_all(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 std::string environment_text(const char* name) {
   const char* const value = std::getenv(name);

@@ -24,4 +24,8 @@ std::string profile_name(const std::string& given);
 
 std::string environment_text(const char* name);
 
+/// The text of a file that may be missing, unreadable or /dev/null: empty then. IoError for another
+/// device or a pipe, which could keep the reader waiting.
+std::string text_of_file(const std::string& path);
+
 }  // namespace penstock::io
