@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
@@ -176,10 +177,9 @@ def test_every_listed_file_must_be_there(growing: Path, tmp_path: Path, made: st
     for name in [*tables, *rows]:
         whole = (path / name).read_bytes()
         (path / name).unlink()
-        with pytest.raises((ps.CorruptData, ps.NotFound), match=re.escape(name)) as error:
-            entries(path)
-        if name in tables:
-            assert "is missing; copy the pack again with all its files" in str(error.value)
+        with pytest.raises(ps.CorruptData, match=re.escape(name)) as error:
+            ps.open(path)
+        assert "is missing; copy the pack again with all its files" in str(error.value)
         (path / name).write_bytes(whole)
     for folder in ("obs/__commits", "ms/RNA/var"):
         shutil.move(path / folder, tmp_path / "away")
@@ -207,3 +207,13 @@ def test_a_copy_that_leaves_out_empty_files_is_whole(growing: Path, tmp_path: Pa
         ):
             assert copied.read().concat() == source.read().concat()
     same_bits(entries(ps.pack(copy, tmp_path / "again")), expected)
+
+
+def test_names_that_are_no_text_are_not_packed(growing: Path, tmp_path: Path) -> None:
+    """pack.json could not list them."""
+    odd = os.path.join(os.fsencode(growing / "obs" / "__meta"), b"caf\xe9")  # noqa: PTH118
+    with open(odd, "wb") as file:  # noqa: PTH123
+        file.write(b"x")
+    with pytest.raises(ps.CorruptData, match=r"not UTF-8: 'caf\\xe9', below .*__meta"):
+        ps.pack(growing, tmp_path / "pack")
+    assert not (tmp_path / "pack").exists()

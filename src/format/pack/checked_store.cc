@@ -85,28 +85,27 @@ io::StorePtr checked_store(io::StorePtr store, const std::string& folder, const 
   return std::make_shared<const CheckedStore>(std::move(store), folder, sums);
 }
 
-void expect_files(const io::Store& store, const std::string& folder, const FileSums& sums) {
+void expect_files(const io::Store& store, std::span<const ExpectedFile> files) {
   std::map<std::string, std::map<std::string, uint64_t>> there;  // by folder, bytes by name
-  for (const auto& [path, sum] : sums) {
-    const std::string whole = io::join(folder, path);
-    const std::string name = io::base_name(whole);
-    const std::string parent = whole.substr(0, whole.size() - name.size() - 1);
-    const auto [files, is_new] = there.try_emplace(parent);
+  for (const ExpectedFile& file : files) {
+    const std::string name = io::base_name(file.path);
+    const std::string folder = file.path.substr(0, file.path.size() - name.size() - 1);
+    const auto [listed, is_new] = there.try_emplace(folder);
     if (is_new) {
-      for (const io::DirectoryEntry& entry : store.list(parent)) {
-        if (!entry.is_directory) files->second[entry.name] = entry.size_bytes;
+      for (const io::DirectoryEntry& entry : store.list(folder)) {
+        if (!entry.is_directory) listed->second[entry.name] = entry.size_bytes;
       }
     }
-    const auto found = files->second.find(name);
-    if (found != files->second.end() && found->second == sum.bytes) continue;
+    const auto found = listed->second.find(name);
+    const bool is_there = found != listed->second.end();
+    if (is_there && found->second == file.bytes.value_or(found->second)) continue;
     throw CorruptData("a file of the pack is " +
-                      (found == files->second.end()
-                           ? std::string("missing")
-                           : "damaged (it has " + std::to_string(found->second) + " of " +
-                                 std::to_string(sum.bytes) + " bytes)") +
+                      (is_there ? "damaged (it has " + std::to_string(found->second) + " of " +
+                                      std::to_string(*file.bytes) + " bytes)"
+                                : std::string("missing")) +
                       "; copy the pack again with all its files, empty ones too, or pack the "
                       "experiment again (overwrite): " +
-                      whole);
+                      file.path);
   }
 }
 

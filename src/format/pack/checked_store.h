@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "io/store.h"
@@ -24,9 +26,15 @@ using FileSums = std::map<std::string, FileSum>;
 /// whole file over the network.
 io::StorePtr checked_store(io::StorePtr store, const std::string& folder, const FileSums& sums);
 
-/// Throws CorruptData unless every file that has a sum is there, with its bytes. Folders are
-/// listed, no file is read. A commit that is missing would otherwise be cells that are missing.
-void expect_files(const io::Store& store, const std::string& folder, const FileSums& sums);
+/// A file that must be there, with so many bytes where they are known.
+struct ExpectedFile {
+  std::string path;
+  std::optional<uint64_t> bytes;
+};
+
+/// Throws CorruptData unless every file is there, with its bytes. Folders are listed, no file is
+/// read. A commit that is missing would otherwise be cells that are missing.
+void expect_files(const io::Store& store, std::span<const ExpectedFile> files);
 
 /// Of a file as it is.
 FileSum sum_of(const io::Store& store, const std::string& path);

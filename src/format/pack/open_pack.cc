@@ -74,6 +74,22 @@ PackContents open_contents(const io::Store& store, const std::string& folder,
   return contents;
 }
 
+std::vector<ExpectedFile> files_of(const PackContents& contents, const std::string& folder) {
+  std::vector<ExpectedFile> files;
+  for (const auto& [path, sum] : contents.tables) {
+    files.push_back({io::join(folder, path), sum.bytes});
+  }
+  for (const PackedMeasurement& measurement : contents.measurements) {
+    for (const PackedLayerContents& layer : measurement.layers) {
+      const std::string place = layer_path(folder, measurement.name, layer.name);
+      for (const std::string& name : layer.files) {
+        files.push_back({io::join(place, name), std::nullopt});
+      }
+    }
+  }
+  return files;
+}
+
 std::string obs_path(std::string_view pack) { return io::join(pack, "obs"); }
 
 std::string var_path(std::string_view pack, std::string_view measurement) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "format/pack/pack_contents.h"
 #include "format/soma/matrix.h"
@@ -18,6 +19,9 @@ namespace penstock::format::pack {
 /// pack.json of a folder. InvalidArgument for a timestamp other than the pack's own.
 PackContents open_contents(const io::Store& store, const std::string& folder,
                            const OpenOptions& options);
+
+/// Every file that pack.json lists.
+std::vector<ExpectedFile> files_of(const PackContents& contents, const std::string& folder);
 
 std::string obs_path(std::string_view pack);
 std::string var_path(std::string_view pack, std::string_view measurement);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/utf8.h"
 #include "format/pack/pack_contents.h"
 #include "io/file_store.h"
 
@@ -92,7 +93,7 @@ class NewFile {
 
 // No way out of the folder that is copied to; of an object store's keys all may be said.
 bool plain_file_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
+  return !name.empty() && name != "." && name != ".." && is_utf8(name) &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
@@ -207,7 +208,8 @@ FileSums copy_tree(const io::Store& store, const std::string& from, const std::s
                         [](const io::DirectoryEntry& entry) { return entry.name == "__commits"; });
   for (const io::DirectoryEntry& entry : entries) {
     if (!plain_file_name(entry.name)) {
-      throw CorruptData("a name that no file can have: '" + entry.name + "', below " + from);
+      throw CorruptData("a name that no file of a pack can have, or that is not UTF-8: '" +
+                        entry.name + "', below " + from);
     }
     const std::string source = io::join(from, entry.name);
     const std::string target = io::join(to, entry.name);

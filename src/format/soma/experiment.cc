@@ -195,7 +195,7 @@ Experiment Experiment::open(const std::string& uri, const OpenOptions& options) 
   if (!is_file && !is_experiment(state->metadata) &&
       from.exists(io::join(state->path, format::pack::kContentsName))) {
     state->pack = format::pack::open_contents(from, state->path, options);
-    format::pack::expect_files(from, state->path, state->pack->tables);
+    format::pack::expect_files(from, format::pack::files_of(*state->pack, state->path));
     state->tables = format::pack::checked_store(state->store, state->path, state->pack->tables);
     state->options.timestamp_ms = state->pack->timestamp_ms;
     if (state->pack->timestamp_ms) state->range.end = *state->pack->timestamp_ms;
