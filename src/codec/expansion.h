@@ -12,7 +12,7 @@ namespace penstock::codec {
 
 /// The most bytes that `stored` bytes can decode to through the filter alone. For compressors and
 /// their kin that is a property of their format; filters that keep the size give `stored`.
-/// UINT64_MAX: without bound (strings by dictionary).
+/// UINT64_MAX: without bound (strings by dictionary, and what expect_readable() refuses).
 uint64_t most_decoded_bytes(FilterType type, uint64_t stored) noexcept;
 
 /// The same through all of `filters`, last one first.

@@ -128,6 +128,7 @@ FilterPipeline::FilterPipeline(std::vector<FilterConfig> filters, uint32_t max_c
     : filters_(std::move(filters)), max_chunk_bytes_(max_chunk_bytes) {}
 
 uint64_t FilterPipeline::decoded_bytes(std::span<const std::byte> stored) const {
+  for (const FilterConfig& filter : filters_) expect_readable(filter.type);
   uint64_t total = 0;
   Chunk chunk;
   for (ChunkReader chunks(stored); chunks.next(chunk);) {

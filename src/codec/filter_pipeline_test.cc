@@ -242,7 +242,9 @@ TEST(FilterPipeline, ChunksClaimNoMoreThanTheirFiltersCanMake) {
   EXPECT_THROW(claim(pipeline_of(FilterType::kGzip), 103201, 100), CorruptData);
   EXPECT_THROW(claim(pipeline_of(FilterType::kZstd), ~0U, 64), CorruptData);
   EXPECT_THROW(claim(pipeline_of(FilterType::kByteShuffle), 2, 1), CorruptData);
-  EXPECT_EQ(claim(pipeline_of(FilterType::kDictionary), ~0U, 1), ~0U);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kDictionary), 1, 1), CorruptData);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kWebp), ~0U, 1), Unsupported);
+  EXPECT_THROW(claim(pipeline_of(FilterType::kAes256Gcm), ~0U, 1), Unsupported);
 }
 
 /// uint8 run lengths, uint8 string lengths.

@@ -83,6 +83,10 @@ class FilterStep {
   std::span<const std::byte> metadata_result_;
 };
 
+/// Throws Unsupported, with what to do, for filters that are never undone, and CorruptData for
+/// those that have no place over cells of fixed length.
+void expect_readable(FilterType type);
+
 /// Runs the filter that `step.config` names.
 void run_step(FilterStep& step);
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,19 @@ except ps.PenstockError as error:
 """
 
 
+OPEN = """
+import resource, sys
+import penstock as ps
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before = peak()
+metadata = ps.open(sys.argv[1]).metadata
+print(sum(name.startswith("zeros") for name in metadata) - 1, (peak() - before) >> 10)
+"""
+
+
 @pytest.mark.parametrize("pattern", KINDS)
 @pytest.mark.parametrize(("mebibytes", "chunks"), [(256, 1), (256, 12)])
 def test_bombs_are_not_inflated(copy: Path, pattern: str, mebibytes: int, chunks: int) -> None:
@@ -74,9 +88,30 @@ def test_bombs_are_not_inflated(copy: Path, pattern: str, mebibytes: int, chunks
     )
     used, error, text = done.stdout.split(" ", 2)
     assert error == "CorruptData"
-    assert "stored bytes claim to be" in text
+    assert "metadata must not exceed" in text
     assert file.name in text
     assert int(used) < 128
+
+
+def test_many_small_bombs(copy: Path) -> None:
+    """Each of as many zeros as one may have: some megabytes, not gigabytes."""
+    tiledb = pytest.importorskip("tiledb")
+    with tiledb.Group(str(copy), "w") as group:
+        group.meta["zeros"] = b"0"
+    file = max(copy.glob("__meta/*"), key=lambda each: int(each.name.split("_")[2]))
+    header, _ = read_tile(file)
+    stem = file.name.rsplit("_", 1)[0]
+    zeros = (1 << 20) - 1024
+    for number in range(20):
+        key = f"zeros{number}".encode()
+        value = struct.pack("<I", len(key)) + key + struct.pack("<BBI", 0, 4, zeros) + bytes(zeros)
+        write_tile(file.with_name(f"{stem}_{number:032x}"[: len(file.name)]), header, value)
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, copy], capture_output=True, text=True, check=True
+    )
+    found, used = map(int, done.stdout.split())
+    assert found == 20
+    assert used < 256
 
 
 @pytest.mark.parametrize("pattern", KINDS)

@@ -203,7 +203,7 @@ ArrayDirectory::ConsolidatedFooters ArrayDirectory::load_consolidated_footers(
       return footers.find(fragment.name.name).has_value();
     });
     if (complete) break;
-    GenericTile tile = read_generic_tile(*store_, *path);
+    GenericTile tile = read_generic_tile(*store_, *path, 0, kBelievedListBytes);
     with_place([&] { footers.add(std::move(tile.bytes)); }, [&] { return *path; });
   }
   return footers;

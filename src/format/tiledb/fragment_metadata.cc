@@ -171,7 +171,8 @@ void FragmentMetadata::load_list(size_t field, ListKind kind) {
       &footer_.file_bytes, &footer_.file_var_bytes, &footer_.file_validity_bytes, nullptr};
   const auto which = static_cast<size_t>(kind);
 
-  GenericTile tile = read_generic_tile(*store_, metadata_path(), (*offsets[which])[field]);
+  GenericTile tile =
+      read_generic_tile(*store_, metadata_path(), (*offsets[which])[field], kBelievedListBytes);
   const auto fill = [&] {
     ByteReader reader(tile.bytes.span());
     const auto count = reader.read<uint64_t>("number of tile offsets");
@@ -269,7 +270,8 @@ void FragmentMetadata::load_tile_bounds() {
   const std::lock_guard lock(lazy_->mutex);
   if (lazy_->has_bounds.load(std::memory_order_relaxed)) return;
   if (footer_.dense) throw Internal("a dense fragment has no tile bounds: " + location_.path);
-  GenericTile tile = read_generic_tile(*store_, metadata_path(), footer_.rtree_offset);
+  GenericTile tile =
+      read_generic_tile(*store_, metadata_path(), footer_.rtree_offset, kBelievedListBytes);
   lazy_->bounds = with_place(
       [&] {
         return TileBounds::parse(std::move(tile.bytes), footer_.schema->dimensions,

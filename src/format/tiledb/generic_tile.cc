@@ -17,10 +17,8 @@ namespace {
 constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
 // Filters are a few bytes each; TileDB writes one.
 constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
-// What a hostile file can cost. Deflate shrinks zeros 1,032 times, but no metadata is of zeros
-// alone: lists of tile sizes come nearest, and 64 MiB of them are of 8 million tiles.
+// Deflate shrinks zeros 1,032 times, but no metadata is of zeros alone.
 constexpr uint64_t kMaxInflation = 64;
-constexpr uint64_t kMinBelievedBytes = uint64_t{64} << 20;
 
 // Lists of millions of tiles: decoded by several threads from this size on, in runs of about 2 MiB.
 constexpr size_t kParallelBodyBytes = 1024 * 1024;
@@ -96,7 +94,7 @@ void decode_in_parallel(const Header& header, const codec::FilterPipeline& filte
 
 }  // namespace
 
-GenericTile decode_generic_tile(std::span<const std::byte> stored) {
+GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t believed_bytes) {
   ByteReader reader(stored);
   const Header header = parse_header(reader);
   ByteReader pipeline_reader(reader.take(header.pipeline_bytes, "generic tile pipeline"));
@@ -112,10 +110,11 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored) {
     throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
                       " bytes where its header says " + std::to_string(header.tile_bytes));
   }
-  if (decoded_bytes > kMinBelievedBytes && decoded_bytes / kMaxInflation > body.size()) {
-    throw CorruptData("metadata of " + std::to_string(body.size()) + " stored bytes claim to be " +
-                      std::to_string(decoded_bytes) + "; more than 64 MiB are believed up to " +
-                      std::to_string(kMaxInflation) + " times what is stored");
+  const uint64_t most = std::max<uint64_t>(believed_bytes, body.size() * kMaxInflation);
+  if (decoded_bytes > most) {
+    throw CorruptData("metadata must not exceed " + std::to_string(most) + " bytes, as only " +
+                      std::to_string(body.size()) + " bytes are stored, but claim to be " +
+                      std::to_string(decoded_bytes));
   }
   GenericTile tile;
   tile.format_version = header.format_version;
@@ -130,7 +129,8 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored) {
   return tile;
 }
 
-GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset) {
+GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset,
+                              uint64_t believed_bytes) {
   const auto read_and_decode = [&] {
     const uint64_t object_bytes = store.size_bytes(path);
     if (offset > object_bytes || object_bytes - offset < kFixedHeaderBytes) {
@@ -147,11 +147,11 @@ GenericTile read_generic_tile(const io::Store& store, const std::string& path, u
       throw CorruptData("truncated: generic tile needs " + std::to_string(stored_bytes) +
                         " bytes, object has " + std::to_string(available) + " left");
     }
-    if (stored_bytes <= stored.size()) return decode_generic_tile(stored.span());
+    if (stored_bytes <= stored.size()) return decode_generic_tile(stored.span(), believed_bytes);
     Buffer whole(stored_bytes);
     std::memcpy(whole.data(), stored.data(), stored.size());
     store.read(path, offset + stored.size(), whole.span().subspan(stored.size()));
-    return decode_generic_tile(whole.span());
+    return decode_generic_tile(whole.span(), believed_bytes);
   };
   return with_place(read_and_decode, [&] { return path + " at offset " + std::to_string(offset); });
 }

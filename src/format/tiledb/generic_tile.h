@@ -11,9 +11,9 @@
 // The self-describing block in which TileDB keeps all metadata: a header (sizes, type, filters) and
 // one filtered tile. Source: format_spec/generic_tile.md, tiledb/sm/tile/generic_tile_io.cc.
 //
-// Free functions, no state; safe from any thread. A tile may inflate to 64 MiB, or to 64 times its
-// stored bytes where that is more: neither a damaged header nor a bomb makes the reader allocate at
-// will. Tiles of more than 1 MiB (lists of a million data tiles) are decoded by up to
+// Free functions, no state; safe from any thread. A tile may inflate to 64 times its stored bytes,
+// and in any case to `believed_bytes`: neither a damaged header nor a bomb makes the reader
+// allocate at will. Tiles of more than 1 MiB (lists of a million data tiles) are decoded by up to
 // eight threads that live for the call.
 
 namespace penstock::format::tiledb {
@@ -27,6 +27,11 @@ inline constexpr uint32_t kOldestFragmentVersion = 10;
 /// read.
 inline constexpr uint64_t kGenericTileFirstRead = 16 * 1024;
 
+/// Schemas, groups, metadata and enumerations: text, which never shrinks 64 times, but where short.
+inline constexpr uint64_t kBelievedBytes = uint64_t{1} << 20;
+/// Lists with a number for each tile, which may all be the same: of 8 million tiles.
+inline constexpr uint64_t kBelievedListBytes = uint64_t{64} << 20;
+
 struct GenericTile {
   uint32_t format_version = 0;
   Buffer bytes;               ///< inflated contents
@@ -34,10 +39,12 @@ struct GenericTile {
 };
 
 /// Decodes the generic tile at the start of `stored` (more bytes may follow it).
-GenericTile decode_generic_tile(std::span<const std::byte> stored);
+GenericTile decode_generic_tile(std::span<const std::byte> stored,
+                                uint64_t believed_bytes = kBelievedBytes);
 
 /// Reads the generic tile at `offset` of an object: one read when it is small, two when it is long.
 /// Encrypted tiles are `Unsupported`. Errors name the object and the offset.
-GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset = 0);
+GenericTile read_generic_tile(const io::Store& store, const std::string& path, uint64_t offset = 0,
+                              uint64_t believed_bytes = kBelievedBytes);
 
 }  // namespace penstock::format::tiledb
