@@ -108,8 +108,8 @@ test-fuzz: build/asan/.built
 	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan replay
 
 fuzz: build/asan/.built
-	JOBS=$(JOBS) tools/run_fuzzers.sh build/asan $(FUZZ_SECONDS) $(FUZZ_TARGETS)
-	tools/keep_fuzz_corpora.sh build/asan
+	status=0; JOBS=$(JOBS) tools/run_fuzzers.sh build/asan $(FUZZ_SECONDS) $(FUZZ_TARGETS) || status=1; \
+	tools/keep_fuzz_corpora.sh build/asan; exit $$status
 
 # Of the layers that have threads; the others' tests would find nothing here.
 TSAN_TESTS := base_tests io_tests format_tests pipeline_tests

@@ -23,15 +23,15 @@ run_one() {
   for folder in "$root/tests/fuzz/$name" "$build/fuzz/seeds/$name" "$build/fuzz/kept/$name"; do
     [ -d "$folder" ] && kept+=("$folder")
   done
-  how=(-timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=65536 -print_final_stats=1
+  how=(-rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=65536 -print_final_stats=1
        -artifact_prefix="$work/")
   if [ "$seconds" = replay ]; then
     inputs=0
     [ ${#kept[@]} -gt 0 ] && inputs=$(find "${kept[@]}" -type f | wc -l)
     [ "$inputs" -gt 0 ] || { printf '  %-32s FAILED, no input is kept\n' "$name"; return 1; }
-    how+=(-runs=0)
+    how+=(-runs=0 -timeout=300)  # the answer does not depend on how busy the machine is
   else
-    how+=(-max_total_time="$seconds" "$work/corpus")
+    how+=(-max_total_time="$seconds" -timeout=10 "$work/corpus")
   fi
   begin=$SECONDS
   "$program" "${how[@]}" "${kept[@]}" >"$work/log.txt" 2>&1
