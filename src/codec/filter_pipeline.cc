@@ -127,8 +127,11 @@ void check_size(std::string_view what, uint64_t got, uint64_t expected) {
 FilterPipeline::FilterPipeline(std::vector<FilterConfig> filters, uint32_t max_chunk_bytes)
     : filters_(std::move(filters)), max_chunk_bytes_(max_chunk_bytes) {}
 
+void FilterPipeline::expect_readable() const {
+  for (const FilterConfig& filter : filters_) codec::expect_readable(filter.type);
+}
+
 uint64_t FilterPipeline::decoded_bytes(std::span<const std::byte> stored) const {
-  for (const FilterConfig& filter : filters_) expect_readable(filter.type);
   uint64_t total = 0;
   Chunk chunk;
   for (ChunkReader chunks(stored); chunks.next(chunk);) {

@@ -56,6 +56,9 @@ class FilterPipeline {
   const std::vector<FilterConfig>& filters() const noexcept { return filters_; }
   uint32_t max_chunk_bytes() const noexcept { return max_chunk_bytes_; }
 
+  /// Throws what decode() throws for filters that it does not undo, before anything is allocated.
+  void expect_readable() const;
+
   /// Sum of the chunks' original lengths; walks chunk headers only. Throws `CorruptData` unless the
   /// chunks fill `stored` and each is long enough to hold what it claims (expansion.h), so that the
   /// sum may be allocated.

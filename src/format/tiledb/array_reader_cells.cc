@@ -98,6 +98,7 @@ class CellReader {
   /// Decodes a tile that must hold exactly `bytes`.
   void decode(std::span<const std::byte> tile, const codec::FilterPipeline& filters, DataType type,
               uint64_t bytes, std::vector<std::byte>& out, uint64_t cell_bytes = 0) {
+    filters.expect_readable();
     const uint64_t held = filters.decoded_bytes(tile);
     if (held != bytes || bytes > kMaxTileBytes) {
       throw CorruptData("the tile holds " + std::to_string(held) + " bytes, not " +

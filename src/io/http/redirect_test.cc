@@ -165,7 +165,7 @@ TEST_F(Redirects, ErrorsShowWhereWithoutWhatMayBeSecret) {
             other_.url() + "/y with a user or password; not followed"},
            {"ftp://" + host + "/y?sig=hidden",
             "ftp://" + host + "/y, but only http:// and https:// are read"},
-           {"http://[hidden", "what is no URL"},
+           {"http://[hidden", "an address that is not a URL"},
            {other_.url() + "/y?sig=hidden",
             "403 Forbidden; the headers of storage_options are sent to the server in the address "
             "alone; give the address that it redirects to if that needs them: " +
