@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .errors import InvalidArgument
 
 _UNITS = {
@@ -129,6 +131,17 @@ def described(value: Any) -> str:
     text = re.sub(r"://[^\s'\"]*@", "://…@", text)
     text = re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def checked_dtype(name: str, value: Any) -> np.dtype[Any]:
+    """Return a dtype of numpy."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except Exception:  # numpy raises TypeError, ValueError and what the value's class raises
+        raise InvalidArgument(
+            f"{name} must be a dtype of numpy such as 'float32', got {described(value)}"
+        ) from None
+    return dtype
 
 
 def shown(number: int) -> str:

@@ -69,7 +69,7 @@ class EpochState:
 
     @contextmanager
     def _beginning(self) -> Iterator[None]:
-        """Let other threads find the place before the epoch, until it has begun."""
+        """Let other threads and signal handlers find the place before, until what changes has changed."""
         with self._lock:
             if not self._begins:
                 self._place_before = self._place()
@@ -133,7 +133,7 @@ class EpochState:
                 course.moved_to = position.epoch
 
     def _move_to(self, epoch: int) -> None:
-        with self._lock:
+        with self._beginning(), self._lock:
             self.counter.next = self._known_next = epoch
             self._course = None
 
@@ -169,7 +169,7 @@ class EpochState:
             return True
         if course is not self._course or self.counter.next != epoch:
             return False
-        with self._lock:
+        with self._beginning(), self._lock:
             self.counter.next = self._known_next = epoch + 1
         return True
 
@@ -248,7 +248,7 @@ class EpochState:
         check_worker(position, settings.share())
         self._resumed = position
         course = self._begin(position.epoch, selection, settings, settings.share())
-        with self._lock:
+        with self._beginning(), self._lock:
             self._known_next = position.epoch + 1
             if not in_worker():
                 self.counter.next = self._known_next

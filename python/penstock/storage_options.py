@@ -63,7 +63,7 @@ def storage_texts(options: Mapping[str, Any] | None) -> Texts:
 def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
+    if isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 2**63):
         return _encodable(name, str(value))
     # The value may be a secret: only its type is told.
     raise InvalidArgument(

@@ -381,3 +381,15 @@ def test_workers_do_not_encode_again(census_like: Oracle, tmp_path) -> None:
     for _ in range(2):
         assert sum(int(obs["who"].sum()) for _, obs in loader) == 7 * 6_000
     assert [each.name for each in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "", 3.5, [1], object()])
+@pytest.mark.parametrize("encoder", [ps.OneHotEncoder, ps.NumericEncoder])
+def test_a_dtype_that_is_none_is_refused(encoder, dtype) -> None:
+    with pytest.raises(ps.InvalidArgument, match="dtype must be a"):
+        encoder("cell_type", dtype=dtype)
+
+
+def test_a_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(ps.InvalidArgument, match="missing must be a float"):
+        ps.NumericEncoder("n_genes", missing=10**400)

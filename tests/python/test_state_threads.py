@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -119,3 +120,24 @@ def test_plain_workers_are_still_told_of(soma_small: Oracle) -> None:
         pass
     with pytest.raises(ps.InvalidArgument, match=r"workers of a plain DataLoader"):
         ds.state_dict()
+
+
+def test_a_signal_handler_saves_a_state_while_the_epoch_is_set(soma_small: Oracle) -> None:
+    """The signal comes between any two instructions of its own thread."""
+    ds = ps.Dataset(soma_small.path, sparse=True)
+    epochs = []
+
+    def save(*_) -> None:
+        epochs.append(ds.state_dict()["epoch"])
+
+    before = signal.signal(signal.SIGALRM, save)
+    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+    try:
+        while len(epochs) < 3_000:
+            for epoch in range(5):
+                ds.set_epoch(epoch)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert set(epochs) <= set(range(5))
+    assert len(set(epochs)) > 1

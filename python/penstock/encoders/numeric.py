@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_choice, described
+from ..arguments import checked_choice, checked_dtype, described
 from ..errors import InvalidArgument
 from .encoder import Array, Encoder
 
@@ -62,8 +62,11 @@ class NumericEncoder(Encoder):
         self.scale = checked_choice("scale", scale, _SCALES)
         if isinstance(missing, bool) or not isinstance(missing, (int, float, np.number)):
             raise InvalidArgument(f"missing must be a number, got {described(missing)}")
-        self.missing = float(missing)
-        self.dtype = np.dtype(dtype)
+        try:
+            self.missing = float(missing)
+        except OverflowError:
+            raise InvalidArgument(f"missing must be a float, got {described(missing)}") from None
+        self.dtype = checked_dtype("dtype", dtype)
         if self.dtype.kind != "f":
             raise InvalidArgument(f"dtype must be a type of floats, got {described(dtype)}")
         self.needs_fit = self.scale != "none"

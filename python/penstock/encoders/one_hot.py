@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_choice, described
+from ..arguments import checked_choice, checked_dtype, described
 from ..column_values import objects
 from ..errors import InvalidArgument
 from .encoder import Array, Encoder
@@ -76,7 +76,7 @@ class OneHotEncoder(Encoder):
         ]
         for each in self._labels:
             each._unseen_hint = 'make them zeros by unseen="zeros"'
-        self.dtype = np.dtype(dtype)
+        self.dtype = checked_dtype("dtype", dtype)
 
     @property
     def categories_(self) -> list[Array]:
