@@ -38,7 +38,8 @@ class LoaderStats:
         Memory that the plan sets aside for the epoch.
     planned_units, planned_bytes_read : int
         Fetch units that the plan visits, and the stored bytes that these visits will read. A tile counts
-        once for each visit that reads it. A cache counts as empty.
+        once for each visit that reads it. A cache counts as empty. Both are 0 where cells are read
+        one by one, as a global order reads packs and full caches.
     cached_units, cached_bytes : int
         Of `units`, those that `cache_dir` had, and what was read from there.
     """
