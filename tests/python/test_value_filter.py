@@ -43,6 +43,11 @@ def rows_of_ours(experiment: ps.Experiment, text: str) -> list[int] | None:
     return rows
 
 
+#: With numpy 1 tiledbsoma's filters wrap a number that a column's type does not hold: it is no oracle.
+WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+
+
+@pytest.mark.skipif(WRAPS, reason="with numpy 1 tiledbsoma wraps numbers")
 @pytest.mark.parametrize("proper", [True, False])
 def test_same_rows_as_tiledbsoma(tables: list, proper: bool) -> None:
     """Of the proper filters nearly all are answered, many by some of the rows: not by errors alone."""
@@ -100,6 +105,8 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_at_the_edge_of_the_language(tables: list, text: str) -> None:
+    if WRAPS and text in ("i8 == 300", "i8 == 300.5", "u8 == -1", "u8 == -1.5"):
+        pytest.skip("with numpy 1 tiledbsoma wraps numbers")
     experiment, theirs_of = tables[0]
     if not text.strip():  # an empty filter is no filter here, an error there
         return
