@@ -190,7 +190,7 @@ def test_the_server_gives_the_experiment_alone(tmp_path: Path) -> None:
 
 def test_collecting_garbage_is_in_no_speed(census_like: Oracle, tmp_path: Path) -> None:
     results = tmp_path / "epochs.parquet"
-    arguments = ("-m", "penstock", "-b", "16x64", "-B", 64, "-g", 1, "-d", results, "-q")
+    arguments = ("-m", "penstock", "-B", 64, "-g", 1, "-d", results, "-q")
     assert run("bench", "data-loader", census_like.path, *arguments) == 0
     (row,) = pd.read_parquet(results).to_dict("records")
     assert row["gc"] > 0

@@ -60,6 +60,10 @@ def check(case: dict, results: list[dict], ranks: int) -> None:
     if case["uneven"] == "exact" and 0 < len(cells) < ranks:
         assert all("too few for" in each["error"] for each in results)
         return
+    of_rank = len(cells) // ranks if case["uneven"] == "drop" else -(-len(cells) // ranks)
+    if case["uneven"] != "exact" and cells and of_rank < max(case["min_batch"], 1):
+        assert all("the epoch has no batch" in each["error"] for each in results), results
+        return
     assert not any("error" in each for each in results), results
     for epoch in range(2):
         sizes = [each["sizes"][epoch] for each in results]

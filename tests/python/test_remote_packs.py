@@ -129,21 +129,6 @@ def test_batches_are_those_of_the_pack_on_the_disk(
         assert stats.read_amplification <= 1.1
 
 
-@pytest.mark.parametrize("table", ["obs", "ms/RNA/var"])
-def test_every_listed_file_must_be_there(packed: Path, tmp_path: Path, table: str) -> None:
-    """Copied without its commits, a pack would be one without cells or genes."""
-    folder = tmp_path / "www"
-    shutil.copytree(packed, folder / "cells.pack")
-    shutil.rmtree(folder / "cells.pack" / table / "__commits")
-    write_index(folder)
-    with s3_server() as endpoint:
-        upload(endpoint, folder / "cells.pack", "cells.pack")
-        with fault_proxy(endpoint) as bucket, fault_proxy(folder=folder) as web:
-            for proxy in (bucket, web):
-                with pytest.raises(ps.CorruptData, match=f"is missing.*{table}/__commits/.*wrt"):
-                    opened(proxy)
-
-
 def test_tables_are_those_of_the_pack_on_the_disk(s3: Any, web: Any, packed: Path) -> None:
     local = ps.open(packed)
     for proxy in (s3, web):

@@ -390,7 +390,10 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         ({**state, "selection": 3}, "damaged"),
         ({**state, "selection": {**state["selection"], "cells": "x"}}, "cells of the selection"),
         ({**state, "epoch": 2**63}, "damaged"),
-        ({**state, "segments": [{**state["segments"][0], "batch_size": "x"}]}, "batch_size is 'x'"),
+        (
+            {**state, "segments": [{**state["segments"][0], "batch_size": "x"}]},
+            "batch_size must be an int",
+        ),
         ({**state, "segments": [{**state["segments"][0], "world_size": -1}]}, "damaged"),
         ({**state, "segments": [{**state["segments"][0], "lanes": 0}]}, "lanes is 0"),
         ({**state, "segments": [{**state["segments"][0], "lanes": 2}]}, "lanes is 2"),

@@ -367,7 +367,7 @@ def test_bad_arguments(pbmc3k: Oracle, arguments: dict[str, Any], message: str) 
     ("arguments", "message"),
     [
         ({"temperature": 0.5}, "1 or more"),
-        ({"temperature": float("nan")}, "1 or more"),
+        ({"temperature": float("nan")}, "must be a number"),
         ({"temperature": "hot"}, "must be a number"),
         ({"shares": {}}, "map classes to numbers"),
         ({"shares": {"a": -1}}, "0 or more"),

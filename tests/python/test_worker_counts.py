@@ -195,7 +195,9 @@ def test_plans_of_ranks_that_share_units_and_have_workers(
         workers = [planned(rank, world, each, num_workers) for each in range(num_workers)]
         assert workers[0].lanes() >= 2, "several have cells"
         read += sum(each.stats().planned_bytes_read for each in workers)
-    assert 1 <= read / needed <= 1.1
+    # What is told is what is read. With drop_last units are read for cells that are left out: of the
+    # 1,600 cells here that is up to 4 % for each worker.
+    assert 1 <= read / needed <= (1.15 if ds._settings.drop_last else 1.1)
 
 
 def bytes_read_by_the_system() -> int:
