@@ -1,4 +1,4 @@
-"""TileDB's metadata files, opened and written anew: what they hold is zlib's, in chunks.
+"""TileDB's metadata files, opened and written again: what they hold is zlib's, in chunks.
 
 Source: TileDB, format_spec/generic_tile.md and tile.md.
 """
