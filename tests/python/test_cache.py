@@ -429,7 +429,12 @@ def test_a_limit_below_what_is_kept_at_once(tiled: Path, tmp_path: Path) -> None
     with pytest.warns(RuntimeWarning, match=f"too small to ever keep {len(stored)} of") as caught:
         _ = [collect(ds) for _ in range(2)]
     assert len(caught) == 1
-    assert re.search(r"give [\d.]+ KiB or more, about [\d.]+ KiB for all", str(caught[0].message))
+    told = re.search(
+        r"give ([\d.]+) KiB or more, about ([\d.]+) KiB for all", str(caught[0].message)
+    )
+    assert told
+    for size, wanted in zip(told.groups(), (max(stored), sum(stored)), strict=True):
+        assert 0 <= float(size) * 1024 - wanted < 103  # a tenth of a KiB, rounded up
     assert not kept(tmp_path / "none")
     workers = ps.Dataset(tiled, cache_dir=tmp_path / "none", cache_bytes=min(stored) - 1)
     loader = ps.dataloader(workers, num_workers=2)
