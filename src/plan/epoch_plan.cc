@@ -137,7 +137,7 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
 
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
                         const RowSampler* sampler) {
-  uint64_t hash = 4;  // version of the plan: change it with anything that changes an order
+  uint64_t hash = 5;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
         uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),

@@ -33,25 +33,11 @@ struct Piece {
   bool leaves_out;  // rows of the unit that nobody takes
 };
 
-// Rows of the stream between two ranks, which nobody takes.
+// Rows of the stream that nobody takes.
 struct Gap {
   uint64_t begin;
   uint64_t end;
 };
-
-std::vector<Gap> gaps_of(uint64_t rows, EpochOptions options) {
-  std::vector<Gap> gaps;
-  if (options.uneven == Uneven::kExact) return gaps;
-  options.shape.num_workers = 1;  // there are none between the workers of a rank
-  uint64_t position = 0;
-  for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
-    const Share share = share_of(rows, options, rank, 0);
-    if (share.begin > position) gaps.push_back({position, share.begin});
-    position = share.end;
-  }
-  if (position < rows) gaps.push_back({position, rows});
-  return gaps;
-}
 
 std::vector<Piece> whole_units(std::span<const UnitRows> units, std::span<const uint32_t> order,
                                std::span<const Gap> gaps) {
@@ -143,42 +129,47 @@ std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions opt
   return takers;
 }
 
+uint64_t rows_of(std::span<const Share> takers) {
+  uint64_t rows = 0;
+  for (const Share& taker : takers) rows += taker.end - taker.begin;
+  return rows;
+}
+
+// What the ranks of a group leave out are the last rows of its stretch.
+std::vector<Gap> gaps_of(uint64_t rows, uint64_t units, const EpochOptions& options) {
+  std::vector<Gap> gaps;
+  uint64_t position = 0;
+  for (uint64_t rank = 0; rank < options.shape.world_size;) {
+    const Group group = group_of(rank, units, options);
+    const auto takers = takers_of(group, rows, options);
+    const uint64_t begin = takers.front().begin;
+    if (begin > position) gaps.push_back({position, begin});
+    position = begin + rows_of(takers);
+    rank = group.end_rank;
+  }
+  if (position < rows) gaps.push_back({position, rows});
+  return gaps;
+}
+
 // The part of every piece that takers[own] keeps. Whose part comes first in a unit is drawn for
 // each.
 std::vector<Piece> dealt(std::span<const UnitRows> units, std::span<const Piece> pieces,
                          std::span<const Share> takers, size_t own, const EpochOptions& options) {
-  // Rows that nobody takes (drop_last) are dealt, too.
   std::vector<uint64_t> quotas;
-  std::vector<size_t> left_out;
-  size_t own_quota = 0;
-  uint64_t position = takers.front().begin;
-  for (size_t i = 0; i < takers.size(); ++i) {
-    if (takers[i].begin > position) {
-      left_out.push_back(quotas.size());
-      quotas.push_back(takers[i].begin - position);
-    }
-    if (i == own) own_quota = quotas.size();
-    quotas.push_back(takers[i].end - takers[i].begin);
-    position = takers[i].end;
-  }
+  for (const Share& taker : takers) quotas.push_back(taker.end - taker.begin);
   Apportion apportion(quotas);
   std::vector<Piece> kept;
   std::vector<size_t> turns(quotas.size());
   for (const Piece& piece : pieces) {
-    const uint32_t rows = piece.part_end - piece.part_begin;
-    const auto counts = apportion.deal(rows);
-    if (counts[own_quota] == 0) continue;
+    const auto counts = apportion.deal(piece.part_end - piece.part_begin);
+    if (counts[own] == 0) continue;
     std::iota(turns.begin(), turns.end(), size_t{0});
     RandomStream random(hash_combine(part_key(units[piece.index], options), turns.size()));
     for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random.below(i)]);
     uint64_t first = piece.part_begin;
-    for (size_t i = 0; turns[i] != own_quota; ++i) first += counts[turns[i]];
-    // Of a unit that another group has rows of, both must see the same order.
-    const bool is_whole = rows == units[piece.index].row_count;
-    bool leaves_out = piece.leaves_out;
-    for (const size_t i : left_out) leaves_out |= is_whole && counts[i] != 0;
+    for (size_t i = 0; turns[i] != own; ++i) first += counts[turns[i]];
     kept.push_back({piece.index, static_cast<uint32_t>(first),
-                    static_cast<uint32_t>(first + counts[own_quota]), leaves_out});
+                    static_cast<uint32_t>(first + counts[own]), piece.leaves_out});
   }
   return kept;
 }
@@ -246,12 +237,13 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
   const Group group = group_of(shape.rank, units.size(), options);
   const auto takers = takers_of(group, rows, options);
   const auto own = static_cast<size_t>(shape.rank - group.first_rank);
-  const auto gaps = options.shuffle ? gaps_of(rows, options) : std::vector<Gap>();
+  const auto gaps = options.shuffle ? gaps_of(rows, units.size(), options) : std::vector<Gap>();
+  const uint64_t own_begin = takers[own].begin;
+  const uint64_t group_begin = takers.front().begin;
   auto pieces =
-      stretch_of(whole_units(units, order, gaps), takers.front().begin, takers.back().end);
+      stretch_of(whole_units(units, order, gaps), group_begin, group_begin + rows_of(takers));
   if (takers.size() > 1) pieces = dealt(units, pieces, takers, own, options);
   const Share share = share_of(rows, options, shape.rank, shape.worker);
-  const uint64_t own_begin = takers[own].begin;
   std::vector<Visit> visits;
   for (const Piece& piece : stretch_of(pieces, share.begin - own_begin, share.end - own_begin)) {
     const uint32_t begin = begin_in_unit(piece, units, options);

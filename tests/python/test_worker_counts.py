@@ -129,9 +129,7 @@ def test_ranks_that_share_units_read_parts_of_them(tmp_path: Path, arguments: di
             ds = dataset(path, rank=rank, world_size=world, **arguments)
             mine = [obs["soma_joinid"] for _, obs in ds]
             stats = ds.stats
-            # What is left out lies between the tiles of a unit: gaps of less than 4 KiB are read over.
-            most = 1.2 if "drop_last" in arguments else 1.1
-            assert 1 <= stats.read_amplification <= most, stats
+            assert 1 <= stats.read_amplification <= 1.1, stats
             assert stats.bytes_read == pytest.approx(stats.planned_bytes_read, rel=0.2)
             # What those cells need is what an epoch of them alone says it needs.
             cells = np.sort(np.concatenate(mine))
@@ -140,8 +138,7 @@ def test_ranks_that_share_units_read_parts_of_them(tmp_path: Path, arguments: di
                 == dataset(path, obs_query=ps.AxisQuery(coords=(cells,))).plan().bytes_needed
             )
             read += stats.bytes_read
-        most = 0.95 if "drop_last" in arguments else 0.85
-        assert read < most * world * alone.stats.bytes_read
+        assert read < 0.85 * world * alone.stats.bytes_read
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +192,7 @@ def test_plans_of_ranks_that_share_units_and_have_workers(
         workers = [planned(rank, world, each, num_workers) for each in range(num_workers)]
         assert workers[0].lanes() >= 2, "several have cells"
         read += sum(each.stats().planned_bytes_read for each in workers)
-    # What is told is what is read. With drop_last units are read for cells that are left out: of the
-    # 1,600 cells here that is up to 4 % for each worker.
-    assert 1 <= read / needed <= (1.15 if ds._settings.drop_last else 1.1)
+    assert 1 <= read / needed <= 1.1
 
 
 def bytes_read_by_the_system() -> int:
