@@ -146,7 +146,7 @@ def test_damage_is_named(unpacked: Callable[[str], Path], tmp_path: Path) -> Non
     with pytest.raises(ps.CorruptData):
         entries(tmp_path / "pack", layer="counts")
     file.unlink()
-    with pytest.raises(ps.NotFound):
+    with pytest.raises(ps.CorruptData, match=rf"is missing.*{file.name}"):
         entries(tmp_path / "pack", layer="counts")
     file.write_bytes(whole)
     same_bits(entries(tmp_path / "pack", layer="counts"), entries(packed, layer="counts"))
