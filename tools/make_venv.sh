@@ -38,7 +38,8 @@ if [ -z "${RESOLUTION:-}" ]; then
 fi
 printf '%s\n' ${WITH:-} >>"$venv/requirements.txt"
 # torch stays what it is, but for uv must be among the requirements.
-"$venv/bin/python" -c 'import torch; print(f"torch=={torch.__version__}")' >>"$venv/requirements.txt"
+"$venv/bin/python" -c 'from importlib.metadata import version; print("torch==" + version("torch"))' \
+  >>"$venv/requirements.txt"
 "${pip[@]}" uv
 "$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" --upgrade \
   --resolution "$RESOLUTION" ${PIP_FIND_LINKS:+--find-links "$PIP_FIND_LINKS"} -r "$venv/requirements.txt"
