@@ -25,6 +25,7 @@ from filter_chains import (  # noqa: E402
 )  # fmt: skip
 from penstock import _core  # noqa: E402
 from penstock.global_shuffle import ReadAgainWarning  # noqa: E402
+from tiledb_layers import create_layer, write_axes  # noqa: E402
 
 TYPES = ["float32"] * 3 + [
     "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -43,20 +44,6 @@ def scale(draw: random.Random) -> Any:
     """Floats stored as integers: counts up to 30,000 fit, and are not read as they were written."""
     factor, offset = draw.choice([1.0, 0.3, 7.5]), draw.choice([0.0, -3.25])
     return tiledb.FloatScaleFilter(factor, offset, draw.choice([4, 8]))
-
-
-def write_axes(uri: str, n_obs: int, n_vars: int) -> None:
-    """obs, var and an empty collection of layers, all of time 1."""
-    context = tiledbsoma.SOMATileDBContext(timestamp=1)
-    with tiledbsoma.Experiment.create(uri, context=context) as experiment:
-        ms = experiment.add_new_collection("ms")
-        rna = ms.add_new_collection("RNA", tiledbsoma.Measurement)
-        for parent, name, rows in ((experiment, "obs", n_obs), (rna, "var", n_vars)):
-            joinids = pa.table({"soma_joinid": pa.array(range(rows), pa.int64())})
-            joinids = joinids.append_column("n", pa.array(range(rows), pa.int32()))
-            table = parent.add_new_dataframe(name, schema=joinids.schema, domain=[(0, rows - 1)])
-            table.write(joinids).close()
-        rna.add_new_collection("X").close()
 
 
 def values(
@@ -125,22 +112,6 @@ def draw_schema(draw: random.Random, n_obs: int, n_vars: int) -> Schema:
     )  # fmt: skip
     kinds = ["counts"] if scaled else ["counts", "counts", "wild"]
     return Schema(array, kinds, exact=scaled is None)
-
-
-def create_layer(draw: random.Random, uri: str, schema: Any, kind: str) -> str:
-    """An empty layer "raw" of time 1, by a relative or an absolute address."""
-    layers = f"{uri}/ms/RNA/X"
-    layer = f"{layers}/raw"
-    tiledb.Array.create(layer, schema)
-    with tiledb.open(layer, "w", timestamp=1) as array:
-        array.meta["soma_object_type"] = kind
-        array.meta["soma_encoding_version"] = "1.1.0"
-    with tiledb.Group(layers, "w", tiledb.Config({"sm.group.timestamp_end": 2})) as group:
-        if draw.random() < 0.5:
-            group.add("raw", name="raw", relative=True)
-        else:
-            group.add(f"file://{layer}", name="raw", relative=False)
-    return layer
 
 
 def consolidate(draw: random.Random, layer: str) -> None:

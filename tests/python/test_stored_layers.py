@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import tiledbsoma
 from conftest import STORED, Oracle, write_small_tiles
 from numpy.typing import NDArray
 from soma_tables import dictionary, tick, write_experiment
+from tiledb_layers import create_layer, write_axes
 
 N_OBS, N_VARS, PIECES = 600, 50, 300
 
@@ -256,3 +258,48 @@ def test_the_next_units_are_fetched_while_the_consumer_works(tmp_path: Path) -> 
     assert ds.stats.units >= 2
     assert sum(1 for _ in batches) == len(ds) - 1
     assert 0 < ds.stats.consumer_wait_seconds < 60
+
+
+@pytest.mark.parametrize(
+    "compression", [tiledb.ZstdFilter, tiledb.LZ4Filter, tiledb.GzipFilter, tiledb.Bzip2Filter]
+)
+def test_double_deltas_of_compressed_bytes(tmp_path: Path, compression: type) -> None:
+    """Bytes that are no whole number of values. TileDB loses the rest of some, and reads others whole."""
+    rng = np.random.default_rng(list(compression.__name__.encode()))
+    read = 0
+    for trial, kind in enumerate(["int32", "uint32", "uint16"] * 4):
+        values = rng.integers(1, np.iinfo(kind).max, 300, dtype=kind)
+        joinids, genes = np.divmod(np.sort(rng.choice(10_000, 300, replace=False)), 100)
+        uri = str(tmp_path / str(trial))
+        chain = [compression(), tiledb.DoubleDeltaFilter()]
+        if not write_cells(uri, joinids, genes, values, tiledb.FilterList(chain, chunksize=1000)):
+            continue
+        read += 1
+        (X,) = [X for X, _ in ps.Dataset(uri, shuffle=False, batch_size=100, dtype=kind)]
+        np.testing.assert_array_equal(X[joinids, genes], values)
+    assert read >= 2
+
+
+def write_cells(
+    uri: str, joinids: NDArray, genes: NDArray, values: NDArray, filters: tiledb.FilterList
+) -> bool:
+    """An experiment of 100 cells and genes; whether tiledb writes the cells and reads them as they are."""
+    write_axes(uri, 100, 100)
+    dimensions = [
+        tiledb.Dim(f"soma_dim_{i}", domain=(0, 99), tile=50, dtype=np.int64) for i in range(2)
+    ]
+    schema = tiledb.ArraySchema(
+        domain=tiledb.Domain(*dimensions),
+        attrs=[tiledb.Attr("soma_data", dtype=values.dtype, filters=filters)],
+        sparse=True,
+    )
+    layer = create_layer(random.Random(0), uri, schema, "SOMASparseNDArray")
+    try:
+        with tiledb.open(layer, "w") as array:
+            array[joinids, genes] = values
+        with tiledb.open(layer) as array:
+            cells = array[:]
+    except tiledb.TileDBError:
+        return False
+    at = np.searchsorted(joinids * 100 + genes, cells["soma_dim_0"] * 100 + cells["soma_dim_1"])
+    return bool((values[at] == cells["soma_data"]).all())
