@@ -14,10 +14,10 @@ namespace {
 /// Rows that a share of a unit may differ from its due. Apportion (apportion.h) deals nobody more
 /// than its due rounded up. One that is behind has at most a logarithm of the takers to catch up,
 /// as always where the neediest comes first (Adler et al., "A proportionate fair scheduling rule
-/// with good worst-case performance", SPAA 2003). Takers are a group's ranks and gaps between them.
+/// with good worst-case performance", SPAA 2003). Takers are a group's ranks.
 double part_slack(double part) {
   if (part >= 1) return 0;
-  const double takers = 2 * std::ceil(1 / part) + 1;
+  const double takers = std::ceil(1 / part);
   return std::ceil(1 + std::log(takers) + 1);
 }
 
