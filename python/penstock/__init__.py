@@ -28,7 +28,7 @@ from .encoders import (
     NumericEncoder,
     OneHotEncoder,
 )
-from .epoch_size import NoCellsWarning
+from .epoch_size import NoCellsWarning, NoGenesWarning
 from .errors import (
     CorruptData,
     Internal,
@@ -86,6 +86,7 @@ __all__ = [
     "Log1p",
     "MissingPackage",
     "NoCellsWarning",
+    "NoGenesWarning",
     "NormalizeTotal",
     "NotFound",
     "NumericEncoder",
