@@ -299,6 +299,8 @@ class Dataset(DatasetEpochs):
 
         Raises
         ------
+        InvalidArgument
+            The epoch has no batch.
         NotFound
             There is no such column.
         ResourceExhausted
