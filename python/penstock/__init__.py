@@ -28,6 +28,7 @@ from .encoders import (
     NumericEncoder,
     OneHotEncoder,
 )
+from .epoch_size import NoCellsWarning, NoGenesWarning
 from .errors import (
     CorruptData,
     Internal,
@@ -40,10 +41,12 @@ from .errors import (
 )
 from .experiment import Experiment, open
 from .gene_statistics import cell_statistics, gene_statistics
+from .global_shuffle import ReadAgainWarning, RequestPerCellWarning
 from .highly_variable_genes import highly_variable_genes
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
 from .matrix_batches import Tokens
+from .missing_package import MissingPackage
 from .pack import pack
 from .progress import progress
 from .sampling import Balance
@@ -81,12 +84,17 @@ __all__ = [
     "LabelEncoder",
     "LoaderStats",
     "Log1p",
+    "MissingPackage",
+    "NoCellsWarning",
+    "NoGenesWarning",
     "NormalizeTotal",
     "NotFound",
     "NumericEncoder",
     "OneHotEncoder",
     "PenstockError",
     "RankTokens",
+    "ReadAgainWarning",
+    "RequestPerCellWarning",
     "ResourceExhausted",
     "Scale",
     "SelectGenes",

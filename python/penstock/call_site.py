@@ -12,6 +12,14 @@ _PACKAGE = __name__.partition(".")[0]
 _made: Counter[str] = Counter()
 
 
+def caller_level() -> int:
+    """`stacklevel` with which a warning names the line of the program that called this package."""
+    level, frame = 1, sys._getframe(1)
+    while _is_ours(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def call_site() -> str:
     """Name of the place in the program that called into this package, and how often it has by now.
 
@@ -21,8 +29,7 @@ def call_site() -> str:
     digest = hashlib.blake2b(digest_size=12)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module != _PACKAGE and not module.startswith(f"{_PACKAGE}."):
+        if not _is_ours(frame):
             code = frame.f_code
             place = f"{PurePath(code.co_filename).name}:{frame.f_lineno}:{code.co_name}\n"
             digest.update(place.encode(errors="surrogateescape"))
@@ -30,3 +37,8 @@ def call_site() -> str:
     site = digest.hexdigest()
     _made[site] += 1
     return f"{site}.{_made[site]}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return bool(module == _PACKAGE or module.startswith(f"{_PACKAGE}."))

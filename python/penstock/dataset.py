@@ -17,13 +17,13 @@ from .changed_settings import with_settings
 from .dataset_epochs import DatasetEpochs
 from .encoders import Encoder, checked_encoders
 from .epoch_iterator import EpochProgress
-from .epoch_size import warn_of_no_cells
+from .epoch_size import warn_of_nothing_selected
 from .epoch_state import EpochState
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import LoaderSettings
 from .local_cache import LocalCache
-from .random_split import part_sizes, split
+from .random_split import random_split
 from .sampling import Balance
 from .sharding import Share
 from .shared_words import is_spawning
@@ -247,9 +247,7 @@ class Dataset(DatasetEpochs):
             self._settings.threads,
             storage_options,
         ).with_var_names(var_names)
-        if not len(self._selection.rows):
-            stored = self._selection.experiment
-            warn_of_no_cells(stored.n_obs, stored.uri, obs_query, stacklevel=3)
+        warn_of_nothing_selected(self._selection, obs_query, var_query)
         cache = LocalCache.checked(cache_dir, cache_bytes)
         if cache is not None:
             cache.check_outside(places_of(self._selection))
@@ -301,6 +299,8 @@ class Dataset(DatasetEpochs):
 
         Raises
         ------
+        InvalidArgument
+            The epoch has no batch.
         NotFound
             There is no such column.
         ResourceExhausted
@@ -382,7 +382,8 @@ class Dataset(DatasetEpochs):
         -------
         list of Dataset
             A partition: every selected cell is in exactly one. Encoders are fitted on all cells
-            before and shared. Each part begins with epoch 0.
+            before and shared. Each part begins with epoch 0. A part of 0 cells is a
+            `NoCellsWarning`.
 
         Raises
         ------
@@ -392,13 +393,7 @@ class Dataset(DatasetEpochs):
         NotFound
             There is no such column.
         """
-        sizes = part_sizes(parts, self.n_obs)
-        seed = checked_int("seed", seed, least=0, most=2**64 - 1)
-        if self._encoders:
-            self._fitted_obs()
-        whole = self._selection
-        cut = split(self.obs, whole.rows, sizes, seed, stratify, group)
-        return [self._part(whole.with_rows(rows)) for rows in cut]
+        return random_split(self, parts, seed, stratify, group)
 
     def with_settings(self, **changes: Any) -> Dataset:
         """Return a Dataset of the same cells and genes with other arguments.

@@ -1,17 +1,27 @@
-"""Whether an epoch has a batch at all: an empty one would end a training loop without a word."""
+"""Whether an epoch has a batch, and a batch a gene: no training on nothing without a word."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .arguments import described
+from .call_site import caller_level
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .sharding import Share
 
+if TYPE_CHECKING:
+    from .selection import Selection
+
 
 class NoCellsWarning(UserWarning):
-    """No cell is selected, so that no epoch has a batch."""
+    """A `Dataset`, or a part of a split, has no cell, so that no epoch of it has a batch."""
+
+
+class NoGenesWarning(UserWarning):
+    """A `Dataset` has no gene, so that X has no column."""
 
 
 def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None:
@@ -56,17 +66,55 @@ def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None
         )
 
 
-def warn_of_no_cells(stored: int, uri: str, obs_query: object, stacklevel: int) -> None:
-    """Warn that a selection has no cell; `stored` is the number of cells to choose from."""
-    if stored == 0:
-        reason = "the experiment has none"
-    elif obs_query is None:
-        reason = "the source selects none"
-    else:
-        reason = f"obs_query {described(obs_query)} keeps none of {stored:,}"
+def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query: object) -> None:
+    """Warn, with `NoCellsWarning` or `NoGenesWarning`, of a selection without cells or genes."""
+    experiment = selection.experiment
+    if not len(selection.rows):
+        warnings.warn(
+            "no cell is selected, so that an epoch has no batch: "
+            f"{_reason('obs_query', obs_query, experiment.n_obs)}, in {experiment.uri}. To see the "
+            "values that a column has, read it: penstock.open(…).obs.to_pandas(columns=[…])",
+            NoCellsWarning,
+            stacklevel=caller_level(),
+        )
+    if not len(selection.genes):
+        stored = len(experiment.var(selection.measurement))
+        warn_of_no_genes(
+            f"{_reason('var_query', var_query, stored)}, in {experiment.uri}. To see the values "
+            f"that a column has, read it: penstock.open(…).var({selection.measurement!r})"
+            ".to_pandas(columns=[…])"
+        )
+
+
+def warn_of_no_genes(reason: str) -> None:
+    """Warn, with `NoGenesWarning`, that X has no column."""
     warnings.warn(
-        f"no cell is selected, so that an epoch has no batch: {reason}, in {uri}. To see the values "
-        "that a column has, read it: penstock.open(…).obs.to_pandas(columns=[…])",
-        NoCellsWarning,
-        stacklevel=stacklevel,
+        f"no gene is selected, so that X has no column: {reason}",
+        NoGenesWarning,
+        stacklevel=caller_level(),
     )
+
+
+def _reason(name: str, query: object, stored: int) -> str:
+    if stored == 0:
+        return "the experiment has none"
+    if query is None:
+        return "the source selects none"
+    return f"{name} {described(query)} keeps none of {stored:,}"
+
+
+def part_names(count: int) -> list[str]:
+    """Names of the parts of a split: part 1 of 3 and so on."""
+    return [f"part {i + 1} of {count}" for i in range(count)]
+
+
+def warn_of_empty_parts(names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Warn, with `NoCellsWarning`, of each part of a split that has no cell."""
+    for name, size in zip(names, sizes, strict=True):
+        if size == 0:
+            warnings.warn(
+                f"{name} of the split has none of the {sum(sizes):,} cells, so that an epoch of it "
+                "has no batch; make this part larger, or leave it out",
+                NoCellsWarning,
+                stacklevel=caller_level(),
+            )

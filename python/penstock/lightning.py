@@ -9,6 +9,7 @@ from .arguments import described
 from .dataset import Dataset
 from .errors import InvalidArgument
 from .missing_package import require
+from .random_split import random_split
 from .table import JOINID
 from .torch_adapter import dataloader
 
@@ -90,15 +91,18 @@ class DataModule(LightningDataModule):
     ) -> DataModule:
         """Cut a dataset by fractions (or sizes), as `Dataset.random_split`.
 
-        A part of 0 has no loader; prediction is of all cells.
+        A part of 0 has no loader; one that comes to 0 cells is a `NoCellsWarning`. Prediction is of
+        all cells.
         """
         wanted = {"train": train, "val": val, "test": test}
         kept = [name for name, part in wanted.items() if part]
         if len(kept) == 1:
             parts = [dataset]
         else:
-            sizes = (wanted[name] for name in kept)
-            parts = dataset.random_split(*sizes, seed=seed, stratify=stratify, group=group)
+            sizes = [wanted[name] for name in kept]
+            parts = random_split(
+                dataset, sizes, seed, stratify, group, [f"part {name!r}" for name in kept]
+            )
         return cls(**dict(zip(kept, parts, strict=True)), predict=dataset, **dataloader)
 
     def train_dataloader(self) -> Any:

@@ -5,18 +5,41 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import checked_items, described
+from .arguments import checked_int, checked_items, described
+from .epoch_size import part_names, warn_of_empty_parts
 from .errors import InvalidArgument
 from .group_split import parts_of_groups
 from .row_combinations import row_codes
 from .stratified_split import proportional_counts
 from .table import JOINID, DataFrame
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+
+def random_split(
+    dataset: Dataset,
+    parts: Sequence[Any],
+    seed: int,
+    stratify: Any = None,
+    group: Any = None,
+    names: Sequence[str] | None = None,
+) -> list[Dataset]:
+    """See `Dataset.random_split`; warnings call the parts by their `names`."""
+    sizes = part_sizes(parts, dataset.n_obs)
+    seed = checked_int("seed", seed, least=0, most=2**64 - 1)
+    if dataset._encoders:
+        dataset._fitted_obs()
+    whole = dataset._selection
+    cut = split(dataset.obs, whole.rows, sizes, seed, stratify, group)
+    warn_of_empty_parts(part_names(len(sizes)) if names is None else names, sizes)
+    return [dataset._part(whole.with_rows(rows)) for rows in cut]
 
 
 def part_sizes(parts: Sequence[Any], total: int) -> list[int]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_text
+from .epoch_size import warn_of_no_genes
 from .errors import InvalidArgument
 from .experiment import Experiment
 from .loader_settings import GLOBAL, SCATTER, LoaderSettings
@@ -112,10 +113,13 @@ class Selection:
         return chosen
 
     def with_transforms(self, transforms: Any, settings: LoaderSettings) -> Selection:
-        """The same with other transforms; raises as `make_chain` does."""
+        """The same with other transforms; raises as `make_chain` does, warns where no gene is left."""
         chain = make_chain(replace(self, transforms=None), transforms)
         chain.check_batches(settings)
-        return replace(self, transforms=chain if chain.steps else None)
+        chosen = replace(self, transforms=chain if chain.steps else None)
+        if self.n_columns and not chosen.n_columns:
+            warn_of_no_genes(f"the transforms keep none of {len(self.genes):,}")
+        return chosen
 
     def first_rows(self, count: int) -> Selection:
         """The `count` cells with the lowest joinids."""

@@ -77,7 +77,7 @@ class ShuffleReport:
         return self._share_of(self.batch_entropy[-EDGE:])
 
     def _share_of(self, entropy: npt.NDArray[np.float64]) -> float:
-        if len(entropy) == 0 or self.uniform_entropy == 0:
+        if self.uniform_entropy == 0:
             return 1.0  # of one label, every order is as good
         return float(entropy.mean()) / self.uniform_entropy
 
@@ -179,9 +179,7 @@ class ShuffleReport:
         lines = [
             f"Shuffle of {self.column}: {self.share:.1%} of the entropy of a uniform shuffle",
             f"  batches       {len(self.batch_entropy):,}, of {self.batch_entropy.mean():.3f} bits; "
-            f"uniform {self.uniform_entropy:.3f}"
-            if len(self.batch_entropy)
-            else "  batches       none",
+            f"uniform {self.uniform_entropy:.3f}",
             f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
             f"  units         {self._units()}",
             f"  amplification {self.read_amplification:.2f} bytes read for each one needed",
@@ -199,7 +197,9 @@ def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | Non
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = row_codes(selection.obs.read([name]))
     labels = codes.astype(np.uint32)
-    share = replace(settings.share(), worker=0, num_workers=1)
+    share = replace(dataset._share_with_cells(), worker=0, num_workers=1)
+    if not selection.epoch_cells(settings):
+        raise InvalidArgument("no cell is selected, so there is no shuffle to report on")
     epoch = dataset.epoch
 
     def report(budget: int) -> ShuffleReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -381,7 +382,11 @@ def test_random_split(cells) -> None:
     assert [sorted(joinids_of(part)) for part in again] == [sorted(ids) for ids in first]
     (target,) = [pipe.random_split(weights={"a": 7, "b": 3}, seed=1234, target="b")]
     assert sorted(joinids_of(target)) == sorted(first[1])
-    assert pipe.random_split(weights={"all": 2})[0].shape == (10, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ps.NoCellsWarning)
+        assert pipe.random_split(weights={"all": 2})[0].shape == (10, 3)
+    with pytest.warns(ps.NoCellsWarning, match="part 'b' of the split has none of the 10 cells"):
+        assert pipe.random_split(weights={"a": 1, "b": 0})[1].shape == (0, 3)
     assert len(list(experiment_dataloader(train))) == 7
     assert train.obs_encoders["soma_joinid"] is pipe.obs_encoders["soma_joinid"]
 

@@ -91,6 +91,15 @@ def test_parts_are_datasets(ml: ModuleType, cells) -> None:
     check_values(train)
 
 
+def test_a_part_without_a_cell_is_a_warning(cells) -> None:
+    with pytest.warns(
+        ps.NoCellsWarning, match="part 2 of 2 of the split has none of the 42"
+    ) as record:
+        parts = make(ours, cells).random_split(0.999, 0.001, method="deterministic")
+    assert [len(part.query_ids.obs_joinids) for part in parts] == [42, 0]
+    assert [each.filename for each in record] == [__file__]
+
+
 @pytest.mark.parametrize("fracs", [(0.7,), (0.999,), ()])
 def test_fractions_sum_to_one(ml: ModuleType, cells, fracs) -> None:
     with pytest.raises(AssertionError, match="Fractions must sum to 1"):

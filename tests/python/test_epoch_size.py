@@ -11,7 +11,6 @@ import pytest
 from conftest import Oracle, collect, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.epoch_size import NoCellsWarning
 from penstock.sharding import Share
 
 
@@ -83,7 +82,7 @@ def test_it_is_an_error_where_the_engine_plans_no_batch(tiled: Path, data: st.Da
 
 @pytest.mark.parametrize("query", ["soma_joinid < 0", ps.AxisQuery(coords=([],))])
 def test_no_cell_selected_is_a_warning(soma_small: Oracle, query: Any) -> None:
-    with pytest.warns(NoCellsWarning, match=r"obs_query .* keeps none of 300, in ") as record:
+    with pytest.warns(ps.NoCellsWarning, match=r"obs_query .* keeps none of 300, in ") as record:
         ds = ps.Dataset(soma_small.path, obs_query=query)
     assert record[0].filename == __file__
     assert (len(ds), list(ds)) == (0, [])
@@ -97,8 +96,25 @@ def test_an_axis_query_that_selects_nothing_is_a_warning(soma_small: Oracle) -> 
 
     with tiledbsoma.open(str(soma_small.path)) as experiment:
         query = experiment.axis_query("RNA", obs_query=tiledbsoma.AxisQuery(coords=([],)))
-        with pytest.warns(NoCellsWarning, match="the source selects none"):
+        with pytest.warns(ps.NoCellsWarning, match="the source selects none"):
             ps.Dataset(query)
+
+
+def test_no_gene_selected_is_a_warning(soma_small: Oracle) -> None:
+    with pytest.warns(
+        ps.NoGenesWarning, match=r"var_query 'soma_.*' \(str\) keeps none of 400, in "
+    ):
+        ds = ps.Dataset(soma_small.path, var_query="soma_joinid < 0", batch_size=300)
+    assert [(X.shape, len(obs["soma_joinid"])) for X, obs in ds] == [((300, 0), 300)]
+    with pytest.warns(ps.NoGenesWarning, match="the transforms keep none of 400") as record:
+        ds = ps.Dataset(soma_small.path, transforms=[ps.SelectGenes([])])
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.with_settings(batch_size=8)  # of the same genes
+        whole = ps.Dataset(soma_small.path, var_query="soma_joinid < 1")
+    with pytest.warns(ps.NoGenesWarning, match="the transforms keep none of 1"):
+        whole.with_settings(transforms=[ps.SelectGenes([])])
 
 
 @pytest.mark.parametrize(

@@ -140,3 +140,13 @@ def test_what_is_no_dataset_is_refused(soma_small: Oracle) -> None:
         DataModule(val=[1, 2])
     with pytest.raises(ps.InvalidArgument, match="without 'test'"):
         DataModule(ps.Dataset(soma_small.path)).test_dataloader()
+
+
+def test_a_part_that_comes_to_no_cell_is_a_warning(soma_small: Oracle) -> None:
+    few = ps.Dataset(soma_small.path, obs_query="soma_joinid < 5")
+    with pytest.warns(
+        ps.NoCellsWarning, match="part 'val' of the split has none of the 5"
+    ) as record:
+        data = DataModule.from_dataset(few, 0.95, 0.05, 0)
+    assert [each.filename for each in record] == [__file__]
+    assert str(data) == "DataModule(train=5 cells, val=0 cells, predict=5 cells)"

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import penstock as ps
@@ -21,6 +22,31 @@ def ds(soma_small: Oracle) -> ps.Dataset:
 def test_dir_has_the_public_names() -> None:
     assert dir(ps) == sorted(ps.__all__)
     assert all(hasattr(ps, name) for name in dir(ps))
+
+
+def test_errors_and_warnings_are_public_and_documented() -> None:
+    def below(kind: type) -> list[type]:
+        return [each for sub in kind.__subclasses__() for each in (sub, *below(sub))]
+
+    pscvi = pytest.importorskip("penstock.scvi")
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
+    of_compat = "penstock.compat."  # what other loaders raise
+    classes = [ps.PenstockError, *below(ps.PenstockError), *below(Warning)]
+    ours = [
+        each
+        for each in classes
+        if each.__module__.startswith("penstock") and not each.__module__.startswith(of_compat)
+    ]
+    assert {ps.MissingPackage, ps.NoCellsWarning, pscvi.RankFailed} < set(ours)
+    for each in ours:
+        package = pscvi if each.__module__.startswith("penstock.scvi") else ps
+        assert getattr(package, each.__name__, None) is each, each
+        assert each.__name__ in package.__all__
+        assert f"`{each.__name__}`" in page or each is ps.PenstockError
+        builtin = [base.__name__ for base in each.__bases__ if base.__module__ == "builtins"]
+        assert all(
+            f"`{each.__name__}` | `{name}` |" in page for name in builtin if name != "Exception"
+        )
 
 
 def test_methods_are_functions_too(ds: ps.Dataset) -> None:

@@ -267,6 +267,30 @@ def test_splits(cells: Oracle) -> None:
     assert (shares - expected).abs().max() < 0.05
 
 
+@pytest.mark.parametrize(
+    ("sizes", "name"),
+    [
+        ({"train_size": 0.95}, "validation"),
+        ({"train_size": 0.75, "validation_size": 0.2}, "validation"),
+        ({"train_size": 0.65, "validation_size": 0.3}, "test"),
+        ({"train_size": 1.0}, None),
+        ({"train_size": 0.7, "validation_size": 0.3}, None),
+        ({"train_size": 0.7, "validation_size": 0.0}, None),
+    ],
+)
+def test_a_part_that_comes_to_no_cell_is_a_warning(
+    cells: Oracle, sizes: dict[str, float], name: str | None
+) -> None:
+    few = ps.Dataset(cells.path, obs_query="soma_joinid < 4")
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        DataModule(few, **sizes)
+    told = [str(each.message) for each in record if each.category is ps.NoCellsWarning]
+    assert [text[: text.index(" part of the split has none of the 4")] for text in told] == (
+        [] if name is None else [f"the {name}"]
+    )
+
+
 def test_no_batch_of_one_cell(cells: Oracle) -> None:
     train = 0.9
     for batch_size in range(2, 60):

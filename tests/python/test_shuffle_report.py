@@ -179,9 +179,34 @@ def test_bad_arguments(stored: Path) -> None:
         ds.shuffle_report("no_such")
     with pytest.raises(ps.ResourceExhausted, match="needed at least"):
         ds.shuffle_report("dataset_id", memory_budget="1KiB")
-    empty = dataset(stored, obs_query="weight < 0").shuffle_report("dataset_id")
-    assert len(empty.batch_entropy) == 0
-    assert "none" in repr(empty)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 6001, "drop_last": True},
+        {"batch_size": 6002, "min_batch": 6001},
+        {"rank": 0, "world_size": 6001},
+        {"rank": 0, "world_size": 6001, "uneven": "exact"},
+        {"num_samples": 20, "drop_last": True},
+    ],
+)
+def test_an_epoch_without_a_batch_is_the_error_that_iterating_is(
+    stored: Path, arguments: dict[str, Any]
+) -> None:
+    ds = dataset(stored, **arguments)
+    with pytest.raises(ps.InvalidArgument) as iterating:
+        iter(ds)
+    with pytest.raises(ps.InvalidArgument) as reporting:
+        ds.shuffle_report("dataset_id")
+    assert str(reporting.value) == str(iterating.value)
+
+
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
+def test_no_cell_is_nothing_to_report_on(stored: Path) -> None:
+    empty = dataset(stored, obs_query="weight < 0")
+    with pytest.raises(ps.InvalidArgument, match="no cell is selected, so there is no shuffle"):
+        empty.shuffle_report("dataset_id")
 
 
 GENES = np.arange(200)  # in the first of two columns of tiles

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -233,6 +235,30 @@ def test_splits_of_a_dataset(census_like: Oracle) -> None:
     ranks = [ps.Dataset(census_like.path, rank=r, world_size=2) for r in range(2)]
     first, second = (each.random_split(0.5, 0.5, seed=9, stratify="tissue")[0] for each in ranks)
     assert first._selection.rows == second._selection.rows
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda ds: ds.random_split(0.98, 0.01, 0.01),
+        lambda ds: ps.random_split(ds, 5, 0, 0),
+        lambda ds: ps.stratified_split(ds, 0.98, 0.01, 0.01, stratify="cell_type"),
+        lambda ds: ps.group_split(ds, 0.98, 0.01, 0.01, group="donor_id"),
+    ],
+)
+def test_a_part_without_a_cell_is_a_warning(census_like: Oracle, split: Any) -> None:
+    ds = ps.Dataset(census_like.path, obs_query="soma_joinid < 5")
+    with pytest.warns(ps.NoCellsWarning) as record:
+        parts = split(ds)
+    assert [part.n_obs for part in parts] == [5, 0, 0]
+    assert [str(each.message).partition(" of the split has none")[0] for each in record] == [
+        "part 2 of 3",
+        "part 3 of 3",
+    ]
+    assert {each.filename for each in record} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.random_split(0.8, 0.2)
 
 
 def test_bad_splits(census_like: Oracle) -> None:

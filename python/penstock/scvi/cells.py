@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,11 @@ from ..arguments import described
 from ..batch_format import BatchFormat
 from ..dataset import Dataset
 from ..encoders import Encoder
+from ..epoch_size import warn_of_empty_parts
 from ..errors import InvalidArgument
+
+#: Names of the parts, in the order of `part_sizes`.
+_PARTS = ("the training part", "the validation part", "the test part")
 
 
 def checked_cells(
@@ -95,6 +100,8 @@ def part_sizes(
 ) -> tuple[int, int, int]:
     """Cells to train, validate and test on, rounded as scvi-tools does.
 
+    A part that is to have a share of the cells and comes to none is a `NoCellsWarning`.
+
     Raises
     ------
     InvalidArgument
@@ -110,10 +117,16 @@ def part_sizes(
     # Shares such as 0.1 * 3 are a little above what is meant.
     train = min(n_obs, math.ceil(train_size * n_obs - 1e-9))
     if validation_size is None:
+        if train_size < 1:
+            warn_of_empty_parts(_PARTS[:2], [train, n_obs - train])
         return train, n_obs - train, 0
     if train_size + validation_size > 1 + 1e-9:
         raise InvalidArgument(
             f"train_size and validation_size sum to more than 1: {train_size} and {validation_size}"
         )
     validation = min(n_obs - train, math.floor(validation_size * n_obs + 1e-9))
-    return train, validation, n_obs - train - validation
+    sizes = (train, validation, n_obs - train - validation)
+    shares = (train_size, validation_size, 1 - train_size - validation_size)
+    wanted = [share > 1e-9 for share in shares]
+    warn_of_empty_parts(list(compress(_PARTS, wanted)), list(compress(sizes, wanted)))
+    return sizes

@@ -17,6 +17,7 @@ from ...arguments import checked_int, checked_names
 from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
 from ...loader_stats import LoaderStats
+from ...random_split import random_split
 from ..block_dataset import BlockDataset, BlockEpochs
 from ..block_loader import block_loader
 from ..missing_name import missing_names
@@ -244,20 +245,22 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         shares = dict(weights)
         if target is not None and target not in shares:
             raise KeyError(f"target {target!r} is not among the keys of weights: {list(shares)}")
-        parts = dict(zip(shares, self._split(list(shares.values()), seed), strict=True))
+        parts = dict(zip(shares, self._split(shares, seed), strict=True))
         return list(parts.values()) if target is None else parts[target]
 
-    def _split(self, shares: list[float], seed: int | None) -> list[ExperimentDataPipe]:
+    def _split(self, weights: Mapping[Any, float], seed: int | None) -> list[ExperimentDataPipe]:
+        shares = list(weights.values())
         if not shares or any(not share >= 0 for share in shares) or not 0 < sum(shares) < 2**63:
             raise InvalidArgument(
                 f"weights must be numbers of 0 or more, not all of them 0, got {shares}"
             )
+        whole = self.penstock_dataset
+        if len(shares) == 1:
+            return [self._with_rows(whole._selection.rows)]
         fractions = [share / sum(shares) for share in shares]
-        # A second, empty part: Dataset.random_split makes two or more.
-        if len(fractions) == 1:
-            fractions.append(0.0)
-        parts = self.penstock_dataset.random_split(*fractions, seed=seed or 0)
-        return [self._with_rows(part._selection.rows) for part in parts[: len(shares)]]
+        names = [f"part {key!r}" for key in weights]
+        parts = random_split(whole, fractions, seed or 0, names=names)
+        return [self._with_rows(part._selection.rows) for part in parts]
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataPipe:
         part = object.__new__(type(self))

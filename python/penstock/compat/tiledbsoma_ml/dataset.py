@@ -12,6 +12,7 @@ from ... import _core
 from ...arguments import checked_int
 from ...axis_query import AxisQuery
 from ...dataset import Dataset
+from ...epoch_size import part_names, warn_of_empty_parts
 from ...errors import InvalidArgument, Unsupported
 from ...experiment import open as open_experiment
 from ...storage_options import of_context
@@ -198,6 +199,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         """
         joinids = self.penstock_dataset._selection.rows.to_numpy()
         parts = split_joinids(joinids, fracs, split_seed(seed), method)
+        warn_of_empty_parts(part_names(len(parts)), [len(part) for part in parts])
         return tuple(self._with_rows(_core.RowSelection.from_unsorted(part)) for part in parts)
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataset:
