@@ -339,7 +339,7 @@ def test_a_method_without_its_peer_is_left_out_with_a_line(
 def test_packs_and_uniform_shuffles_bring_every_cell(census_like: Oracle, here: Path) -> None:
     run("bench", "data-loader", census_like.path, "-m",
         "penstock:global,penstock:pack,penstock:pack-global", "-g", 0, "--sparse", "-v", 300, "-q",
-        "-P", "1MiB", "-z", 1 << 20, "-r", "us-west-2", "-F")  # fmt: skip
+        "-r", "us-west-2", "-F")  # fmt: skip
     found = rows(here)
     assert found["status"].tolist() == ["ok"] * 3, found["error"].tolist()
     assert (found["n_nonzeros"] == census_like.X[:, :300].nnz).all()

@@ -73,6 +73,8 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
     [
         (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
         (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["data-loader", "x", "-P", "1MiB"],
+         "-P needs a method that uses it, got -m penstock; methods that do: tiledbsoma_ml, cell"),
         (["data-loader", "x", "--census", "stable"], "one of them"),
         (["data-loader", "--census-uri", "x", "--census", "stable"], "one of them"),
         (["data-loader", "x", "--organism", "mus_musculus"],
@@ -99,6 +101,37 @@ def test_what_an_option_does_not_take(
     assert main(["bench", *arguments]) == 1
     assert words in capsys.readouterr().err
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["data-loader", "-m", "penstock,np.array", "-b", "4x64"],
+         ["-b does not apply to penstock, only to np.array"]),
+        (["data-loader", "-m", "penstock,np.array,AnnLoader,annbatch", "-b", "4x64", "--memory-budget", "1GiB",
+          "--threads", "2", "-P", "1MiB", "-z", "1MiB"],
+         ["-b does not apply to penstock, AnnLoader, only to np.array, annbatch",
+          "--memory-budget does not apply to np.array, AnnLoader, annbatch, only to penstock",
+          "--threads does not apply to AnnLoader, only to penstock, np.array, annbatch",
+          "-P does not apply to penstock, AnnLoader, annbatch, only to np.array",
+          "-z does not apply to penstock, AnnLoader, annbatch, only to np.array"]),
+        (["data-loader", "-m", "np.array,scipy.csr", "-b", "4x64", "--threads", "2", "-P", "1MiB"], []),
+        (["data-loader", "-m", "penstock,np.array"], []),
+        *[([command, "-m", "penstock,tiledbsoma_ml,penstock:chunks", "-b", "4x64"],
+           ["-b does not apply to penstock, only to tiledbsoma_ml, penstock:chunks"])
+          for command in ("compare", "shuffle", "slicing", "remote")],
+    ],
+)  # fmt: skip
+def test_methods_that_an_option_does_not_apply_to_are_named(
+    arguments: list[str], said: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with -q, once, and not among the results."""
+    assert main(["bench", *arguments, "-q", "nothing-here"]) == 1
+    shown = capsys.readouterr()
+    *lines, error = shown.err.splitlines()
+    assert lines == [f"penstock: {each}" for each in said]
+    assert "nothing-here" in error
+    assert shown.out == ""
 
 
 def test_the_end_of_a_slice_is_what_was_used(census_like: Oracle, here: Path) -> None:

@@ -144,12 +144,7 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
     ]
     for budget in budgets:
         parse_memory_size("--memory-budget", budget)
-    shared_options.check_used(
-        methods,
-        blocks=bool(blocks),
-        memory_budget=bool(budgets),
-        threads=parsed.threads is not None,
-    )
+    shared_options.check_used(parsed, methods)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
     if parsed.genes is not None and not parsed.genes.is_file():

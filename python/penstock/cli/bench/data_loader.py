@@ -71,11 +71,8 @@ def run(parsed: argparse.Namespace) -> None:
         checked_int("--threads", parsed.threads, least=1)
     if parsed.memory_budget is not None:
         parse_memory_size("--memory-budget", parsed.memory_budget)
-    shared_options.check_used(
-        methods, blocks=bool(blocks), memory_budget=parsed.memory_budget is not None,
-        threads=parsed.threads is not None,
-    )  # fmt: skip
     python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
+    shared_options.check_used(parsed, methods)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
     say = shared_options.say(parsed)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ...bench.methods import Method
     from ...bench.target import Target
 
+_BUFFER_SIZE = "1GiB"  # as alb's
+
 
 def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
     """URI and what selects of it; ``alb``'s letters."""
@@ -101,44 +103,56 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
 
 def add_buffer_sizes(group: Any) -> None:
     """``-P`` and ``-z``."""
-    group.add_argument("-P", "--py-buffer-size", default="1GiB", metavar="SIZE",
-                       help="py.init_buffer_bytes of tiledbsoma (1GiB)")  # fmt: skip
-    group.add_argument("-z", "--soma-buffer-size", default="1GiB", metavar="SIZE",
-                       help="soma.init_buffer_bytes of tiledbsoma (1GiB)")  # fmt: skip
+    for letter, of in (("-P", "py"), ("-z", "soma")):
+        group.add_argument(letter, f"--{of}-buffer-size", metavar="SIZE",
+                           help=f"{of}.init_buffer_bytes of tiledbsoma ({_BUFFER_SIZE})")  # fmt: skip
 
 
 def buffer_sizes(parsed: argparse.Namespace) -> tuple[int, int]:
     """Bytes of ``-P`` and of ``-z``."""
-    return (
-        parse_memory_size("-P", parsed.py_buffer_size),
-        parse_memory_size("-z", parsed.soma_buffer_size),
+    given = (("-P", parsed.py_buffer_size), ("-z", parsed.soma_buffer_size))
+    python, soma = (
+        parse_memory_size(option, _BUFFER_SIZE if size is None else size) for option, size in given
     )
+    return python, soma
 
 
-def check_used(
-    methods: Sequence[Method], *, blocks: bool, memory_budget: bool, threads: bool
-) -> None:
-    """Refuse an option that means something to none of the methods.
+def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
+    """Refuse an option that no method uses. Name on stderr the methods that an option does not apply to.
 
     Raises
     ------
     InvalidArgument
         It names the option and the methods that it is for.
     """
-    from ...bench.methods import METHODS
+    from ...bench.methods import METHODS, READ_BY_TILEDBSOMA
 
-    uses: tuple[tuple[str, bool, Callable[[Method], bool]], ...] = (
-        ("-b", blocks, lambda method: method.blocks),
-        ("--memory-budget", memory_budget, lambda method: method.loader == "penstock"),
-        ("--threads", threads, lambda method: method.threads),
+    def by_tiledbsoma(method: Method) -> bool:
+        return method.loader in READ_BY_TILEDBSOMA
+
+    uses: tuple[tuple[str, object, Callable[[Method], bool]], ...] = (
+        ("-b", parsed.block_spec, lambda method: method.blocks),
+        ("--memory-budget", parsed.memory_budget, lambda method: method.loader == "penstock"),
+        ("--threads", parsed.threads, lambda method: method.threads),
+        ("-P", getattr(parsed, "py_buffer_size", None), by_tiledbsoma),
+        ("-z", getattr(parsed, "soma_buffer_size", None), by_tiledbsoma),
     )
     for option, given, means_something in uses:
-        if given and not any(map(means_something, methods)):
+        if not given:
+            continue
+        users = [method.name for method in methods if means_something(method)]
+        others = [method.name for method in methods if not means_something(method)]
+        if not users:
             names = ", ".join(name for name, each in METHODS.items() if means_something(each))
             raise InvalidArgument(
-                f"{option} needs a method that uses it, got -m "
-                f"{','.join(method.name for method in methods)}; methods that do: {names}"
+                f"{option} needs a method that uses it, got -m {','.join(others)}; "
+                f"methods that do: {names}"
             )
+        if others:
+            print(
+                f"penstock: {option} does not apply to {', '.join(others)}, only to {', '.join(users)}",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
 
 
 def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
