@@ -82,6 +82,8 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
         (["data-loader", "x", "--directory", "d"], "releases are looked up: give --census"),
         (["data-loader", "--census-uri", "x", "--directory", "d"], "give --census"),
         (["compare", "x", "-g", "-1"], "-g must be 0 or more"),
+        (["compare", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
+        (["data-loader", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
         (["read-chunks", "x", "-r", "-1"], "-r must be 0 or more, got -1"),
         (["read-chunks", "x", "-V", "0"], "-v must be 1 or more, got 0"),
         (["read-chunks", "x", "-S", "lots"], "-z (or -S) must be a number of bytes or text"),
