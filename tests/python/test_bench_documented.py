@@ -36,3 +36,32 @@ def test_options_are_those_of_the_commands() -> None:
             if action.option_strings == spelled
         }
         assert said == having, option
+
+
+#: Letters of each command of alb at 100b4fe, by the name of ours.
+ALB = {
+    "data-loader": "bBCdEFgmMnPqrzcesSuVv",
+    "download": "dfncesSuVv",
+    "plot": "aADhinoOrs",
+    "read-chunks": "cPrsSvV",
+}
+
+
+def test_every_letter_of_alb_is_an_option_or_in_the_table() -> None:
+    commands = below(below(build_parser())["bench"])
+    table = PAGE.read_text().split("| `alb` | letter | there | here |")[1].split("\n\n")[0]
+    told: dict[str, set[str]] = {name: set() for name in ALB}
+    names: list[str] = []
+    for line in table.splitlines()[2:]:
+        whose, letters, _, here = (cell.strip() for cell in line.strip("|").split("|"))
+        if whose:
+            names = [name for name in ALB if f"`{name}`" in whose]
+        for name in names:
+            spelled = {each.strip(" `") for each in letters.split(",")}
+            told[name] |= {each.lstrip("-") for each in spelled}
+            if here.startswith("the same"):
+                assert spelled <= set(commands[name]._option_string_actions), name
+    for name, letters in ALB.items():
+        options = {each[1] for each in commands[name]._option_string_actions if each[1] != "-"}
+        assert set(letters) <= options | told[name], name
+        assert {each for each in told[name] if len(each) == 1} <= set(letters), name

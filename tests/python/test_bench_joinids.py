@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,6 +15,8 @@ import tiledbsoma
 from penstock import synthetic
 from penstock.bench import sweep
 from penstock.bench.block_spec import BlockSpec
+from penstock.bench.exports.cells import Cells
+from penstock.bench.exports.h5ad import write_h5ad
 from penstock.bench.joinid_record import wrong_joinids
 from penstock.bench.methods import METHODS, Method
 from penstock.bench.peers import interpreter
@@ -81,7 +84,7 @@ def test_joinids_are_those_of_tiledbsoma(
 
 
 class _Pipe:
-    """As cellxgene_census 1.16's: every column label-encoded, one cell without the axis of cells."""
+    """As cellxgene_census 1.17's: every column label-encoded, one cell without the axis of cells."""
 
     def __init__(self, experiment: object, obs_query: object, batch_size: int, **_: object) -> None:
         frame = experiment.obs.read(value_filter=obs_query.value_filter).concat().to_pandas()
@@ -118,6 +121,19 @@ def test_the_census_pipe_is_decoded(
     came = np.concatenate([joinids for _, joinids in batches])
     assert came.tolist() != selected.tolist()
     assert np.sort(came).tolist() == selected.tolist()
+
+
+def test_annloader_is_given_no_series_to_convert(cells: Path, tmp_path: Path) -> None:
+    """torch makes no tensor of one with pandas 3; pandas 2 warns."""
+    pytest.importorskip("torch")
+    from penstock.bench.worker.loaders import annloader
+
+    write_h5ad(Cells(str(cells)), tmp_path / "cells.h5ad")
+    opened = annloader.open("", Work(str(tmp_path / "cells.h5ad"), batch_size=500))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Series.__getitem__ treating keys as positions")
+        came = np.concatenate([joinids for _, joinids in opened.epoch(0)])
+    assert np.sort(came).tolist() == list(range(1_200))
 
 
 _POSITIONS = """

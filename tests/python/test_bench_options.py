@@ -82,6 +82,11 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
         (["data-loader", "x", "--directory", "d"], "releases are looked up: give --census"),
         (["data-loader", "--census-uri", "x", "--directory", "d"], "give --census"),
         (["compare", "x", "-g", "-1"], "-g must be 0 or more"),
+        (["compare", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
+        (["data-loader", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
+        (["read-chunks", "x", "-r", "-1"], "-r must be 0 or more, got -1"),
+        (["read-chunks", "x", "-V", "0"], "-v must be 1 or more, got 0"),
+        (["read-chunks", "x", "-S", "lots"], "-z (or -S) must be a number of bytes or text"),
         (["scale", "cells=1", "threads=1", "cells=2"],
          "the axis cells is given twice: give its values together, as cells=1,2"),
         (["scale", "threads=1.5"], "whole numbers"),
@@ -132,6 +137,31 @@ def test_methods_that_an_option_does_not_apply_to_are_named(
     assert lines == [f"penstock: {each}" for each in said]
     assert "nothing-here" in error
     assert shown.out == ""
+
+
+def test_letters_of_alb_read_chunks(census_like: Oracle, here: Path) -> None:
+    """There -S is the buffer of tiledbsoma and -V the number of genes."""
+    run(
+        "bench",
+        "read-chunks",
+        census_like.path,
+        "-c",
+        2_500,
+        "-V",
+        100,
+        "-P",
+        "1MiB",
+        "-S",
+        "3MiB",
+        "-r",
+        1,
+    )
+    found = pd.read_parquet(here / "epochs.parquet")
+    assert found["status"].tolist() == ["ok"] * 4, found["error"].tolist()
+    assert found["n_nonzeros"].tolist() == [census_like.X[:, :100].nnz] * 4
+    assert found["n_vars"].tolist() == [100] * 4
+    assert found["py_buffer_size"].tolist() == [1 << 20] * 4
+    assert found["soma_buffer_size"].tolist() == [3 << 20] * 4
 
 
 def test_the_end_of_a_slice_is_what_was_used(census_like: Oracle, here: Path) -> None:

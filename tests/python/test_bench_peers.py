@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from penstock.bench import peers
+from penstock.bench.methods import METHODS
 from penstock.cli import main
 
 PEER = peers.Peer("tiny_peer", ("tiny-peer>=1",), torch=False)
@@ -190,3 +193,49 @@ def test_what_cannot_be_imported_is_said(
 def test_again_goes_with_install(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "peers", "--again"]) == 1
     assert "--again goes with install" in capsys.readouterr().err
+
+
+def release(package: str) -> tuple[int, int]:
+    """Major and minor of what is installed; the test is skipped where it is not."""
+    try:
+        major, minor = importlib.metadata.version(package).split(".")[:2]
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{package} is not installed")
+    return int(major), int(minor)
+
+
+def test_upper_pins_are_those_that_are_shown_below() -> None:
+    pinned = {
+        each for peer in peers.PEERS.values() for each in peer.requirements if "<" in each or "==" in each
+    }  # fmt: skip
+    assert pinned == {"cellxgene-census<1.18", "torchdata<0.10"}
+
+
+def test_torchdata_has_no_pipes_from_0_10_on() -> None:
+    if release("torchdata") < (0, 10):
+        pytest.skip("torchdata is older")
+    assert importlib.util.find_spec("torchdata.datapipes") is None
+
+
+def test_cellxgene_census_has_no_loader_from_1_18_on() -> None:
+    if release("cellxgene-census") < (1, 18):
+        pytest.skip("cellxgene-census is older")
+    files = importlib.metadata.files("cellxgene-census")
+    assert files
+    assert not [each for each in files if each.match("experimental/ml/*")]
+
+
+def test_the_census_loader_needs_the_pipes_and_no_python_of_3_13() -> None:
+    try:
+        python = peers.interpreter(METHODS["cellxgene_census"])
+    except ModuleNotFoundError as missing:
+        pytest.skip(str(missing))
+    code = (
+        "import importlib.metadata, sys, cellxgene_census.experimental.ml.pytorch\n"
+        "print('torchdata.datapipes' in sys.modules)\n"
+        "print(importlib.metadata.metadata('cellxgene-census')['Requires-Python'])\n"
+    )
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    pipes, pythons = done.stdout.splitlines()
+    assert pipes == "True"
+    assert "<3.13" in pythons.split(",")

@@ -39,7 +39,7 @@ _ALL = (
     Method("tiledbsoma_ml", "tiledbsoma_ml", "", blocks=True, filters=True, threads=True, peer="tiledbsoma_ml",
            what="ExperimentDataset"),
     Method("cellxgene_census", "census", "", blocks=True, filters=True, threads=True, peer="cellxgene_census",
-           what="ExperimentDataPipe, to version 1.16"),
+           what="ExperimentDataPipe, to version 1.17"),
     Method("np.array", "census_blocks", "np.array", blocks=True, filters=True, threads=True, peer="tiledbsoma",
            what="blocks of chunks read by tiledbsoma, made dense at once"),
     Method("scipy.csr", "census_blocks", "scipy.csr", blocks=True, filters=True, threads=True,

@@ -27,8 +27,11 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-s", "--shuffle", action="count", default=0, help="once or twice")
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
                         help="seed of the shuffle, as alb's -r (0)")  # fmt: skip
-    parser.add_argument("-v", "--n-vars", type=int, metavar="N", help="the first N genes")
+    parser.add_argument("-v", "-V", "--n-vars", type=int, metavar="N",
+                        help="the first N genes; alb's letter is -V")  # fmt: skip
     shared_options.add_buffer_sizes(parser)
+    parser.add_argument("-S", dest="soma_buffer_size", default=argparse.SUPPRESS, metavar="SIZE",
+                        help="the same as -z: alb's letter")  # fmt: skip
     parser.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
     parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
     parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
@@ -48,9 +51,12 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.worker.request import Work
 
     checked_int("-c", parsed.chunk_size, least=1)
+    checked_int("-r", parsed.rng_seed, least=0)
+    if parsed.n_vars is not None:
+        checked_int("-v", parsed.n_vars, least=1)
     if parsed.shuffle > 2:
         raise InvalidArgument("-s shuffles chunks, -ss all rows; more there is not")
-    python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
+    python_buffer, soma_buffer = shared_options.buffer_sizes(parsed, soma_option="-z (or -S)")
     say = shared_options.say(parsed)
     target = make_target(
         parsed.uri,

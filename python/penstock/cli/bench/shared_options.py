@@ -108,9 +108,9 @@ def add_buffer_sizes(group: Any) -> None:
                            help=f"{of}.init_buffer_bytes of tiledbsoma ({_BUFFER_SIZE})")  # fmt: skip
 
 
-def buffer_sizes(parsed: argparse.Namespace) -> tuple[int, int]:
+def buffer_sizes(parsed: argparse.Namespace, soma_option: str = "-z") -> tuple[int, int]:
     """Bytes of ``-P`` and of ``-z``."""
-    given = (("-P", parsed.py_buffer_size), ("-z", parsed.soma_buffer_size))
+    given = (("-P", parsed.py_buffer_size), (soma_option, parsed.soma_buffer_size))
     python, soma = (
         parse_memory_size(option, _BUFFER_SIZE if size is None else size) for option, size in given
     )

@@ -27,7 +27,9 @@ def open(variant: str, work: Work) -> Opened:
     torch.manual_seed(work.seed)
     adata: Any = anndata.read_h5ad(work.source, backed="r")
     adata.obs = adata.obs[["soma_joinid"]]
-    loader = AnnLoader(adata, batch_size=work.batch_size, shuffle=True)
+    # Its own converter gives torch a Series, of which torch makes no tensor with pandas 3.
+    arrays = {"obs": {"soma_joinid": np.asarray}}
+    loader = AnnLoader(adata, batch_size=work.batch_size, shuffle=True, convert=arrays)
     genes: Any = None
     if work.genes_path is not None:
         genes = np.load(work.genes_path)

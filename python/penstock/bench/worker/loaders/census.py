@@ -1,4 +1,4 @@
-"""cellxgene_census's ExperimentDataPipe, where a version that has it is installed (to 1.16)."""
+"""cellxgene_census's ExperimentDataPipe, where a version that has it is installed (to 1.17)."""
 
 from __future__ import annotations
 
