@@ -108,6 +108,7 @@ def check(parsed: argparse.Namespace) -> None:
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-g", parsed.gc_freq, least=0)
+    checked_int("--seed", parsed.seed, least=0)
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1)
     if parsed.genes is not None and parsed.n_vars is not None:

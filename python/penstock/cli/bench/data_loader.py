@@ -67,6 +67,7 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-E", parsed.num_epochs, least=1)
     checked_int("-g", parsed.gc_freq, least=0)
+    checked_int("--seed", parsed.seed, least=0)
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1)
     if parsed.memory_budget is not None:

@@ -48,6 +48,9 @@ def run(parsed: argparse.Namespace) -> None:
     from ...bench.worker.request import Work
 
     checked_int("-c", parsed.chunk_size, least=1)
+    checked_int("-r", parsed.rng_seed, least=0)
+    if parsed.n_vars is not None:
+        checked_int("-v", parsed.n_vars, least=1)
     if parsed.shuffle > 2:
         raise InvalidArgument("-s shuffles chunks, -ss all rows; more there is not")
     python_buffer, soma_buffer = shared_options.buffer_sizes(parsed)
