@@ -70,6 +70,19 @@ def test_a_list_of_paths_is_joined(three) -> None:
     assert "Dataset 1,200 cells" in repr(ds)
 
 
+def test_tensors_of_obs_leave_the_source_out_also_when_asked_for_later(three) -> None:
+    ds = ps.Dataset(paths(three))
+    for made in (
+        ps.Dataset(ds.experiment, obs_format="torch"),
+        ds.with_settings(obs_format="torch"),
+    ):
+        assert list(next(iter(made))[1]) == ["soma_joinid"]
+    assert list(next(iter(made.with_settings(obs_format="arrays")))[1]) == ["soma_joinid", "source"]
+    chosen = ds.with_settings(obs_columns=["source"])
+    with pytest.raises(ps.InvalidArgument, match="'source' holds string values"):
+        chosen.with_settings(obs_format="torch")
+
+
 def test_the_shuffle_is_over_all_experiments(three) -> None:
     """With the least budget too, cells of all experiments come in every part of an epoch."""
     ds = ps.Dataset(paths(three), batch_size=60, memory_budget="3MiB")

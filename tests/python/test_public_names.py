@@ -83,6 +83,34 @@ def test_half_types_are_tensors_without_being_asked(ds: ps.Dataset) -> None:
     assert isinstance(next(iter(ps.Dataset(ds.experiment)))[0], np.ndarray)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "bfloat16"}, {"dtype": "float16"}, {"device": "cpu"}]
+)
+def test_what_needs_tensors_makes_them_the_default_of_with_settings(
+    ds: ps.Dataset, changes: dict[str, str]
+) -> None:
+    import torch
+
+    whole = ps.Dataset(ds.experiment)
+    changed = whole.with_settings(**changes)
+    X, _ = next(iter(changed))
+    expected, _ = next(iter(ps.Dataset(ds.experiment, **changes)))
+    assert isinstance(X, torch.Tensor)
+    assert X.dtype == expected.dtype
+    torch.testing.assert_close(X, expected)
+    copy = pickle.loads(pickle.dumps(changed)).with_settings(batch_size=8)
+    assert next(iter(copy))[0].dtype == expected.dtype
+    back = changed.with_settings(dtype="float32", device=None)
+    assert isinstance(next(iter(back))[0], np.ndarray)
+    for chosen in (ps.Dataset(ds.experiment, format="numpy"), whole.with_settings(format="numpy")):
+        with pytest.raises(ps.InvalidArgument, match="needs format='torch'"):
+            chosen.with_settings(**changes)
+    tensors = whole.with_settings(format="torch", **changes).with_settings(
+        dtype="float32", device=None
+    )
+    assert isinstance(next(iter(tensors))[0], torch.Tensor)
+
+
 def test_data_modules_are_shown(cells: Oracle) -> None:
     import penstock.scvi as pscvi
     from penstock.lightning import DataModule
