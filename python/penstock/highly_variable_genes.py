@@ -77,8 +77,8 @@ def highly_variable_genes(
         An argument out of range; a batch without enough cells; values that the flavor cannot use.
     NotFound
         No such column.
-    ImportError
-        "seurat_v3" without scikit-misc.
+    MissingPackage
+        pandas is not installed, or for "seurat_v3" scikit-misc: the extra [genes] brings both.
     """
     require("pandas")
     import pandas as pd
@@ -190,11 +190,11 @@ def _of_all_cells(moments: Moments) -> tuple[Floats, Floats]:
 
 
 def _import_loess() -> Any:
-    try:
-        from skmisc.loess import loess
-    except ImportError:
-        raise ImportError(
-            "flavor 'seurat_v3' needs scikit-misc for its loess fit: pip install scikit-misc, or "
-            "choose flavor='seurat'"
-        ) from None
+    require(
+        "skmisc.loess",
+        what="the loess fit of flavor 'seurat_v3'",
+        otherwise="; or use flavor='seurat'",
+    )
+    from skmisc.loess import loess
+
     return loess

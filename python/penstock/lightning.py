@@ -19,7 +19,7 @@ except ImportError:  # the package's other name
     try:
         from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
     except ImportError:
-        require("torch", "lightning")
+        require("torch", "lightning", extra="lightning")
         raise
 
 

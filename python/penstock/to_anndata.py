@@ -36,7 +36,7 @@ def to_anndata(dataset: Dataset, max_size: int | str) -> Any:
             "scanpy"
         )
     _check_size(dataset, _expected_bytes(dataset), most, "about ")
-    require("pandas", "scipy", "anndata")
+    require("pandas", "scipy", "anndata", extra="anndata")
     import anndata
 
     obs = dataset.obs.to_pandas()

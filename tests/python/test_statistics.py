@@ -355,7 +355,9 @@ def test_what_highly_variable_genes_refuse(pbmc3k: Oracle, monkeypatch) -> None:
     with pytest.warns(UserWarning, match="expects counts"):
         ps.highly_variable_genes(ds.with_settings(transforms=[ps.Log1p()]))
     monkeypatch.setitem(sys.modules, "skmisc.loess", None)
-    with pytest.raises(ImportError, match="pip install scikit-misc"):
+    with pytest.raises(
+        ps.MissingPackage, match=r"needs scikit-misc.*\[genes\].*; or use flavor='seurat'"
+    ):
         ps.highly_variable_genes(ds)
 
 

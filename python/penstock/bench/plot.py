@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument
+from ..missing_package import MissingPackage, missing_text
 from .columns import COLUMNS
 from .dataset_slice import DatasetSlice
 from .methods import name_among
@@ -214,7 +215,7 @@ def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
         try:
             from .picture import write_picture
         except ImportError:
-            raise Unsupported(
-                "a picture needs matplotlib or kaleido; HTML and JSON do not"
+            raise MissingPackage(
+                missing_text("a picture", "matplotlib", "bench") + "; HTML and JSON do not need it"
             ) from None
         write_picture(frame, path, str(drawn.layout.title.text))

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 #: Extras that bring what a command needs.
 _EXTRAS = {"bench": "bench", "synth": "bench", "demo": "demo", "train": "scvi"}
 #: What the extra does not bring.
-_NOT_OF_EXTRAS = {("train", "matplotlib"), ("train", "umap")}
+_NOT_OF_EXTRAS = {("bench", "torch"), ("train", "matplotlib"), ("train", "umap")}
 
 
 def _message(error: Exception, command: str) -> str:
