@@ -7,6 +7,7 @@ from typing import Any
 
 from .arguments import described
 from .dataset import Dataset
+from .display import plural
 from .errors import InvalidArgument
 from .missing_package import require
 from .random_split import random_split
@@ -68,7 +69,7 @@ class DataModule(LightningDataModule):
 
     def __repr__(self) -> str:
         parts = [
-            f"{name}={part.n_obs:,} cells"
+            f"{name}={plural(part.n_obs, 'cell')}"
             for name in ("train", "val", "test", "predict")
             if (part := getattr(self, name)) is not None
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import penstock as ps
 import pytest
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
 
 
 @pytest.fixture
@@ -121,6 +122,35 @@ def test_data_modules_are_shown(cells: Oracle) -> None:
     parts = ps.Dataset(cells.path).random_split(300, 31)
     shown = str(DataModule(*parts))
     assert shown == repr(DataModule(*parts)) == "DataModule(train=300 cells, val=31 cells)"
+
+
+def test_one_of_a_thing(tmp_path: Path) -> None:
+    from penstock.lightning import DataModule
+
+    path = write_small_tiles(tmp_path / "one", 1, 1, per_cell=1)
+    one = ps.Dataset(path, batch_size=1, encoders=[ps.LabelEncoder("obs_id")])
+    both = ps.join({"only": path})
+    shown = [
+        repr(one),
+        one._repr_html_(),
+        repr(one.obs),
+        one.obs._repr_html_(),
+        repr(one.experiment),
+        repr(one.encoders),
+        repr(both),
+        both._repr_html_(),
+        repr(DataModule(one)),
+    ]
+    with pytest.raises(ps.InvalidArgument) as few:
+        iter(one.with_settings(batch_size=2, drop_last=True))
+    with pytest.raises(ps.InvalidArgument) as large:
+        one.to_anndata(max_size=1)
+    with pytest.warns(ps.NoCellsWarning) as parts:
+        one.random_split(1, 0)
+    shown += [str(few.value), str(large.value), str(parts[0].message)]
+    for text in shown:
+        assert re.search(r"(?<![\d,.])1 \w+", text), text
+        assert not re.search(r"(?<![\d,.])1 (\w+[^s]s|\w+sses)\b", text), text
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])

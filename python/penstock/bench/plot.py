@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..display import plural
 from ..errors import InvalidArgument
 from ..missing_package import MissingPackage, missing_text
 from .columns import COLUMNS
@@ -78,7 +79,7 @@ def filtered(
         known = [str(name) for name in frame["method"].dropna().unique()]
         left = left[left["method"].isin([name_among(name, known) for name in methods])]
     if left.empty:
-        raise InvalidArgument(f"none of {len(frame)} measurements is left to draw")
+        raise InvalidArgument(f"none of {plural(len(frame), 'measurement')} is left to draw")
     return left.reset_index(drop=True)
 
 

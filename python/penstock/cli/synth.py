@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
@@ -85,7 +86,9 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
     from ..synthetic import make_experiment
 
     def progress(done: int, total: int) -> None:
-        print(f"\r{done:,} of {total:,} cells", end="\n" if done == total else "", flush=True)
+        print(
+            f"\r{done:,} of {plural(total, 'cell')}", end="\n" if done == total else "", flush=True
+        )
 
     try:
         made = make_experiment(
@@ -104,8 +107,8 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
     print(
-        f"{made.path}: {made.n_cells:,} cells, {made.n_genes:,} genes, {made.n_nonzeros:,} non-zeros, "
-        f"{made.n_fragments} fragments, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
+        f"{made.path}: {plural(made.n_cells, 'cell')}, {plural(made.n_genes, 'gene')}, "
+        f"{plural(made.n_nonzeros, 'non-zero')}, {plural(made.n_fragments, 'fragment')}, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
     )
 
 

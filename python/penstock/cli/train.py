@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 
 #: A name for the cells that the package ships.
@@ -102,7 +103,8 @@ def run(parsed: argparse.Namespace) -> None:
         batch_size=parsed.batch_size,
     )
     print(
-        f"{data.n_obs:,} cells of {data.n_vars:,} genes in {data.n_batch:,} batches; "
+        f"{plural(data.n_obs, 'cell')} of {plural(data.n_vars, 'gene')} in "
+        f"{plural(data.n_batch, 'batch')}; "
         f"{data.n_train:,} to train on, {data.n_val:,} to validate on",
         flush=True,
     )

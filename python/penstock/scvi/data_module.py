@@ -11,6 +11,7 @@ from lightning.pytorch import LightningDataModule
 
 from ..arguments import checked_int
 from ..dataset import Dataset
+from ..display import plural
 from ..encoders import Encoder
 from ..errors import InvalidArgument
 from . import alignment, models
@@ -230,8 +231,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.model_class.__name__}, {self.n_obs:,} cells x "
-            f"{self.n_vars:,} genes, {self.n_batch:,} batches: {self.n_train:,} cells to train on, "
+            f"{type(self).__name__}({self.model_class.__name__}, {plural(self.n_obs, 'cell')} x "
+            f"{plural(self.n_vars, 'gene')}, {plural(self.n_batch, 'batch')}: "
+            f"{plural(self.n_train, 'cell')} to train on, "
             f"{self.n_val:,} to validate on)"
         )
 
