@@ -14,6 +14,7 @@ from ..dataset import Dataset
 from ..display import plural
 from ..encoders import Encoder
 from ..errors import InvalidArgument
+from ..half_made import shown_half_made
 from . import alignment, models
 from .cells import checked_cells, encoded, part_sizes
 from .data_facts import DataFacts
@@ -22,6 +23,7 @@ from .model_fields import ModelFields
 from .registration import Registration
 
 
+@shown_half_made
 class DataModule(DataFacts, DataLoaders, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 
