@@ -9,31 +9,38 @@ from typing import Any
 from .arguments import checked_choice, checked_text
 from .encoders import Encoder
 from .errors import InvalidArgument
+from .experiment import Experiment
 from .loader_settings import HALF_DTYPES, LoaderSettings
 from .table import DataFrame
 
 FORMATS = ("numpy", "torch")
 OBS_FORMATS = ("arrays", "pandas", "torch")
+ARGUMENTS = ("format", "obs_format", "obs_columns", "pad_column")
 
 
 @dataclass(frozen=True)
 class BatchFormat:
-    """Arguments of `penstock.Dataset` that say how batches look, checked."""
+    """Arguments of `penstock.Dataset` that say how batches look, checked.
+
+    What is not given (None) follows from the rest, so that `given` makes another one for other
+    settings.
+    """
 
     format: str
     obs_format: str
     obs_columns: list[str]
     pad_column: str | None
+    given: dict[str, Any]
 
     @classmethod
     def checked(
         cls,
-        obs: DataFrame,
+        experiment: Experiment,
         encoders: Sequence[Encoder],
         settings: LoaderSettings,
-        **arguments: Any,
+        **given: Any,
     ) -> BatchFormat:
-        """Check each field against the columns that there are, and the rest of the settings.
+        """Check each of `ARGUMENTS` against the columns that there are, and the rest of the settings.
 
         Raises
         ------
@@ -42,11 +49,19 @@ class BatchFormat:
         NotFound
             No such column.
         """
+        obs = experiment.obs
+        obs_format = checked_choice("obs_format", given["obs_format"], OBS_FORMATS)
+        columns = given["obs_columns"]
+        if columns is None:
+            columns = experiment.default_obs_columns(obs_format)
+        else:
+            given["obs_columns"] = columns = obs.checked_columns(columns, "obs_columns")
         made = cls(
-            checked_choice("format", _format(arguments["format"], settings), FORMATS),
-            checked_choice("obs_format", arguments["obs_format"], OBS_FORMATS),
-            obs.checked_columns(arguments["obs_columns"], "obs_columns"),
-            _checked_name(arguments["pad_column"]),
+            checked_choice("format", _format(given["format"], settings), FORMATS),
+            obs_format,
+            columns,
+            _checked_name(given["pad_column"]),
+            given,
         )
         made._check_names(obs, encoders)
         if made.obs_format == "torch":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from . import sampling
+from . import batch_format, sampling
 from .batch_format import BatchFormat
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from .dataset import Dataset
 
 _LOADING = [each.name for each in fields(LoaderSettings)]
-_FORMAT = [each.name for each in fields(BatchFormat)]
-_TAKEN = {*_LOADING, *_FORMAT, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
+_TAKEN = {*_LOADING, *batch_format.ARGUMENTS, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
 
 
 def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
@@ -40,16 +39,16 @@ def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
             keeps_balance="balance" not in changes,
         )
     other._batch_format = BatchFormat.checked(
-        dataset.experiment.obs,
+        dataset.experiment,
         dataset._encoders,
         other._settings,
-        **_changed(dataset._batch_format, _FORMAT, changes),
+        **{name: changes.get(name, given) for name, given in dataset._batch_format.given.items()},
     )
     return other
 
 
 def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:
-    arguments = _changed(settings, _LOADING, changes)
+    arguments = {name: changes.get(name, getattr(settings, name)) for name in _LOADING}
     for name in ("chunk_size", "chunks_per_block"):
         # Sizes of chunks go with the shuffle that they were given for; 0 stands for none.
         if "shuffle" in changes or not settings.chunk_size:
@@ -61,7 +60,3 @@ def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSet
 
 def _draws_anew(changes: Mapping[str, Any]) -> bool:
     return any(name in changes for name in sampling.ARGUMENTS)
-
-
-def _changed(made: Any, names: list[str], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: changes.get(name, getattr(made, name)) for name in names}

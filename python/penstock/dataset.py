@@ -262,14 +262,12 @@ class Dataset(DatasetEpochs):
             self._selection,
         )
         self._batch_format = BatchFormat.checked(
-            self.experiment.obs,
+            self.experiment,
             self._encoders,
             self._settings,
             format=format,
             obs_format=obs_format,
-            obs_columns=self.experiment.default_obs_columns(obs_format)
-            if obs_columns is None
-            else obs_columns,
+            obs_columns=obs_columns,
             pad_column=pad_column,
         )
         self._selection = self._selection.with_transforms(transforms, self._settings)
@@ -403,7 +401,7 @@ class Dataset(DatasetEpochs):
         **changes
             Arguments of `Dataset` from `batch_size` on, `obs_columns` and `transforms`. The encoders
             stay, fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
-            every cell comes.
+            every cell comes. Defaults follow, as in `Dataset`: ``dtype="bfloat16"`` makes tensors.
 
         Raises
         ------

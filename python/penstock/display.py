@@ -93,8 +93,10 @@ def rows_text(rows: _core.RowSelection) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """1 fragment, 1,234 fragments."""
-    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+    """1 fragment, 1,234 fragments, 2 batches."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{count(number)} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
 
 
 def _table_html(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
@@ -125,7 +127,7 @@ def block_html(title: str, detail: str, rows: Sequence[Sequence[str]]) -> str:
 
 def dataframe_text(kind: str, frame: DataFrame) -> str:
     """Repr of obs or var."""
-    lines = [f"{kind}: {count(len(frame))} rows, {plural(len(frame.columns), 'column')}"]
+    lines = [f"{kind}: {plural(len(frame), 'row')}, {plural(len(frame.columns), 'column')}"]
     rows = [(column.name, column_type(column)) for column in frame.schema]
     return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
 
@@ -133,7 +135,7 @@ def dataframe_text(kind: str, frame: DataFrame) -> str:
 def dataframe_html(kind: str, frame: DataFrame) -> str:
     """HTML repr of obs or var."""
     rows = [(column.name, column_type(column)) for column in frame.schema]
-    detail = f"{count(len(frame))} rows, {plural(len(rows), 'column')}, {frame.uri}"
+    detail = f"{plural(len(frame), 'row')}, {plural(len(rows), 'column')}, {frame.uri}"
     return _title_html(kind, detail) + _table_html(rows, ("column", "type"))
 
 
@@ -142,10 +144,10 @@ def dataframe_html(kind: str, frame: DataFrame) -> str:
 
 def _experiment_rows(experiment: Experiment) -> list[tuple[str, str]]:
     obs = experiment.obs
-    rows = [("obs", f"{count(len(obs))} cells: {_shortened(obs.columns)}")]
+    rows = [("obs", f"{plural(len(obs), 'cell')}: {_shortened(obs.columns)}")]
     for name in experiment.measurements:
         var = experiment.var(name)
-        rows.append((f"ms/{name}", f"{count(len(var))} features: {_shortened(var.columns)}"))
+        rows.append((f"ms/{name}", f"{plural(len(var), 'feature')}: {_shortened(var.columns)}"))
         for layer in experiment.layers(name):
             rows.append((f"ms/{name}/X/{layer}", layer_summary(experiment.x(name, layer))))
     return rows
@@ -171,7 +173,7 @@ def experiment_html(experiment: Experiment) -> str:
 
 
 def _dataset_title(dataset: Dataset) -> str:
-    return f"{count(dataset.n_obs)} cells × {count(dataset.n_vars)} genes"
+    return f"{plural(dataset.n_obs, 'cell')} × {plural(dataset.n_vars, 'gene')}"
 
 
 def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
@@ -206,7 +208,7 @@ def _batches(dataset: Dataset) -> str:
         number = count(len(dataset))
     except PenstockError as error:  # what iterating would raise, too
         return f"none: {error}"
-    return f"{number} of {count(dataset.batch_size)} cells"
+    return f"{number} of {plural(dataset.batch_size, 'cell')}"
 
 
 def _transform_rows(dataset: Dataset) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .column_values import Array, ColumnValues
+from .display import plural
 from .encoders import Encoder
 from .errors import InvalidArgument
 from .row_combinations import BLOCK_ROWS, group_rows
@@ -149,5 +150,5 @@ def _encoded(encoder: Encoder, obs: Mapping[str, Array], rows: int) -> Array:
 
 def _wrong_shape(encoder: Encoder, shape: tuple[int, ...], rows: int) -> InvalidArgument:
     return InvalidArgument(
-        f"an encoder must give one entry a row, {encoder.name!r} gave shape {shape} for {rows} rows"
+        f"an encoder must give one entry a row, {encoder.name!r} gave shape {shape} for {plural(rows, 'row')}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .arguments import described
 from .call_site import caller_level
+from .display import plural
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .sharding import Share
@@ -37,19 +38,22 @@ def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None
     if cells == 0:
         return
     ranks, uneven = share.world_size, settings.uneven
+    few = "1 cell is" if cells == 1 else f"{cells} cells are"
     if uneven == "exact":  # the engine refuses a min_batch that cannot be kept
         if cells < ranks:
             raise InvalidArgument(
-                f"{cells} cells are too few for {ranks} ranks to have one each, as "
+                f"{few} too few for {ranks} ranks to have one each, as "
                 'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
                 "shard=False, which gives every rank all of them"
             )
         return
     each = -(-cells // ranks) if uneven == "pad" else cells // ranks
-    of_rank = f"a rank has {each} of {cells} cells" if ranks > 1 else f"there are {cells} cells"
+    of_rank = f"a rank has {each} of {plural(cells, 'cell')}"
+    if ranks == 1:
+        of_rank = f"there {'is' if cells == 1 else 'are'} {plural(cells, 'cell')}"
     if each == 0:
         raise InvalidArgument(
-            f'the epoch has no batch: {cells} cells are too few for {ranks} ranks, and uneven="drop" '
+            f'the epoch has no batch: {few} too few for {ranks} ranks, and uneven="drop" '
             'leaves them out; use uneven="pad", which repeats cells, or fewer ranks, or shard=False, '
             "which gives every rank all of them"
         )
@@ -113,7 +117,7 @@ def warn_of_empty_parts(names: Sequence[str], sizes: Sequence[int]) -> None:
     for name, size in zip(names, sizes, strict=True):
         if size == 0:
             warnings.warn(
-                f"{name} of the split has none of the {sum(sizes):,} cells, so that an epoch of it "
+                f"{name} of the split has none of the {plural(sum(sizes), 'cell')}, so that an epoch of it "
                 "has no batch; make this part larger, or leave it out",
                 NoCellsWarning,
                 stacklevel=caller_level(),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from .display import plural
 from .errors import InvalidArgument
 
 _STARTS = 8
@@ -45,7 +46,7 @@ def parts_of_groups(groups: Integers, sizes: Sequence[int], seed: int) -> npt.ND
     used = np.flatnonzero(wanted)
     if len(groups) < len(used):
         raise InvalidArgument(
-            f"{len(groups)} groups cannot fill {len(used)} parts, as no group is cut: ask for fewer "
+            f"{plural(len(groups), 'group')} cannot fill {plural(len(used), 'part')}, as no group is cut: ask for fewer "
             "parts, or give group another column of obs, or stratify by it instead"
         )
     if not len(groups):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arguments import checked_choice, checked_int, described
 from .dispersion_genes import by_dispersion
+from .display import plural
 from .errors import InvalidArgument
 from .gene_statistics import (
     Floats,
@@ -77,8 +78,8 @@ def highly_variable_genes(
         An argument out of range; a batch without enough cells; values that the flavor cannot use.
     NotFound
         No such column.
-    ImportError
-        "seurat_v3" without scikit-misc.
+    MissingPackage
+        pandas is not installed, or for "seurat_v3" scikit-misc: the extra [genes] brings both.
     """
     require("pandas")
     import pandas as pd
@@ -104,8 +105,8 @@ def _batches(ds: Dataset, column: str) -> Groups:
     missing = int((groups.codes == len(groups.values)).sum())
     if missing:
         raise InvalidArgument(
-            f"{missing} cells have no value in the batch_key column {column!r}; leave them out with "
-            "an obs_query"
+            f"the batch_key column {column!r} has no value for {plural(missing, 'cell')}; leave such "
+            "cells out with an obs_query"
         )
     sizes = np.bincount(groups.codes)
     if sizes.min() < 2:
@@ -175,7 +176,7 @@ def _expected_deviation(loess: Any, mean: Floats, variance: Floats, span: float)
         fitted[varies] = model.outputs.fitted_values
     except ValueError as error:
         raise InvalidArgument(
-            f"the loess fit of variance on mean failed on {int(varies.sum())} genes that vary, with "
+            f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} of them, with "
             f"span={span}: {error}; choose a larger span, or batches with more cells"
         ) from None
     return np.sqrt(10**fitted)
@@ -190,11 +191,11 @@ def _of_all_cells(moments: Moments) -> tuple[Floats, Floats]:
 
 
 def _import_loess() -> Any:
-    try:
-        from skmisc.loess import loess
-    except ImportError:
-        raise ImportError(
-            "flavor 'seurat_v3' needs scikit-misc for its loess fit: pip install scikit-misc, or "
-            "choose flavor='seurat'"
-        ) from None
+    require(
+        "skmisc.loess",
+        what="the loess fit of flavor 'seurat_v3'",
+        otherwise="; or use flavor='seurat'",
+    )
+    from skmisc.loess import loess
+
     return loess

@@ -7,7 +7,9 @@ from typing import Any
 
 from .arguments import described
 from .dataset import Dataset
+from .display import plural
 from .errors import InvalidArgument
+from .half_made import shown_half_made
 from .missing_package import require
 from .random_split import random_split
 from .table import JOINID
@@ -19,10 +21,11 @@ except ImportError:  # the package's other name
     try:
         from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
     except ImportError:
-        require("torch", "lightning")
+        require("torch", "lightning", extra="lightning")
         raise
 
 
+@shown_half_made
 class DataModule(LightningDataModule):
     """Loaders for training, validation, test and prediction.
 
@@ -68,7 +71,7 @@ class DataModule(LightningDataModule):
 
     def __repr__(self) -> str:
         parts = [
-            f"{name}={part.n_obs:,} cells"
+            f"{name}={plural(part.n_obs, 'cell')}"
             for name in ("train", "val", "test", "predict")
             if (part := getattr(self, name)) is not None
         ]

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, TextIO, TypeVar
 
 from .arguments import described
-from .display import count
+from .display import count, plural
 from .errors import InvalidArgument
 
 Batch = TypeVar("Batch")
@@ -95,10 +95,10 @@ class _Line:
         full = min(_WIDTH, int(share * _WIDTH))
         parts = [
             f"{min(share, 1):4.0%} {'█' * full}{'░' * (_WIDTH - full)}",
-            f"{count(self._batches)} of {count(self._total)} batches",
+            f"{count(self._batches)} of {plural(self._total, 'batch')}",
         ]
         if self._cells:
-            parts.append(f"{count(self._cells)} cells")
+            parts.append(plural(self._cells, "cell"))
             parts.append(f"{count(round(self._cells / max(seconds, 1e-9)))} cells/s")
         if 0 < share < 1:
             parts.append(f"{_clock(seconds / share - seconds)} left")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_int, checked_items, described
+from .display import plural
 from .epoch_size import part_names, warn_of_empty_parts
 from .errors import InvalidArgument
 from .group_split import parts_of_groups
@@ -62,8 +63,8 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
         counts = [size for size in sizes if size is not None]
         if any(count < 0 for count in counts) or sum(counts) != total:
             raise InvalidArgument(
-                f"sizes must be 0 or more and sum to the {total} cells selected, got {counts}; or give "
-                "fractions, such as 0.8 and 0.2"
+                f"sizes must be 0 or more and sum to the {plural(total, 'cell')} selected, got {counts}; "
+                "or give fractions, such as 0.8 and 0.2"
             )
         return counts
     fractions = [_fraction(part) for part in parts]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import _core
 from .arguments import checked_bool, checked_int, checked_number, checked_text, described
 from .column_values import Array, ColumnValues
+from .display import plural
 from .errors import InvalidArgument
 from .row_combinations import combinations, row_codes
 from .table import JOINID, DataFrame
@@ -237,8 +238,8 @@ class Sampling:
         if not self.replacement and samples > can_be:
             more = "" if weights is None else " whose weight is above 0"
             raise InvalidArgument(
-                f"num_samples is {samples}, and there are {can_be} cells{more} to draw from without "
-                "replacement; draw fewer, or with replacement=True"
+                f"num_samples is {samples}, but without replacement it must be at most the "
+                f"{plural(can_be, 'cell')}{more}; draw fewer, or with replacement=True"
             )
         if cells == 0:
             raise InvalidArgument(f"num_samples is {samples}, and no cell is selected to draw from")

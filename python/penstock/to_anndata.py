@@ -36,7 +36,7 @@ def to_anndata(dataset: Dataset, max_size: int | str) -> Any:
             "scanpy"
         )
     _check_size(dataset, _expected_bytes(dataset), most, "about ")
-    require("pandas", "scipy", "anndata")
+    require("pandas", "scipy", "anndata", extra="anndata")
     import anndata
 
     obs = dataset.obs.to_pandas()
@@ -103,7 +103,7 @@ def _check_size(dataset: Dataset, expected: int, most: int, how: str) -> None:
     if expected <= most:
         return
     raise InvalidArgument(
-        f"{display.count(dataset.n_obs)} cells of {display.count(dataset.n_vars)} genes take "
+        f"{display.plural(dataset.n_obs, 'cell')} of {display.plural(dataset.n_vars, 'gene')} take "
         f"{how}{display.size(expected)} as AnnData, and max_size is {display.size(most)}: choose "
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
         f"max_size={display.size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_items, checked_text, described
+from .display import plural
 from .errors import InvalidArgument, NotFound
 from .transforms import Transform
 
@@ -97,7 +98,7 @@ class Chain:
             missing = [name for name in names if name not in mapping]
             if missing:
                 raise InvalidArgument(
-                    f"{what} has no number for {len(missing)} of {len(names)} genes, the first is "
+                    f"{what} has no number for {len(missing)} of {plural(len(names), 'gene')}, the first is "
                     f"{missing[0]!r}"
                 )
             values = [mapping[name] for name in names]
@@ -108,7 +109,7 @@ class Chain:
         if array.shape != (self.columns,):
             raise InvalidArgument(
                 f"{what} must have one number for each gene, got shape {array.shape} for "
-                f"{self.columns} genes"
+                f"{plural(self.columns, 'gene')}"
             )
         if not np.isfinite(array).all():
             where = int(np.flatnonzero(~np.isfinite(array))[0])
@@ -329,7 +330,7 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
     if len(found) < len(wanted) and not fill:
         missing = np.setdiff1d(np.arange(len(wanted)), found)
         raise NotFound(
-            f"{len(missing)} of {len(wanted)} genes are not there, the first is "
+            f"{len(missing)} of {plural(len(wanted), 'gene')} are not there, the first is "
             f"{wanted[int(missing[0])]!r}; missing='zero' gives them a column of zeros"
         )
     return places

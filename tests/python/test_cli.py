@@ -298,7 +298,7 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
     few = ["train", "scvi", str(pbmc3k.path), *query, "--accelerator", "cpu", "--epochs", "2"]
     for wrong, said in (
         (["--plot", "nocol"], "nocol"),
-        (["--patience", "-2"], "patience'] must be 0 or more, got -2"),
+        (["--patience", "-2"], "--patience must be 0 or more, got -2"),
         (["--latent", "0"], "--latent must be 1 or more, got 0"),
     ):
         assert main([*few, *wrong]) == 1
@@ -308,7 +308,10 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
     assert (tmp_path / "penstock_scvi" / "elbo_validation.csv").exists()
     for wrong, said in (
         (["--latent", "4"], "of another model"),
-        (["--latent", "3", "--epochs", "1"], "max_epochs=1"),
+        (
+            ["--latent", "3", "--epochs", "1"],
+            "--epochs 1: give that many or more, or begin anew without --resume",
+        ),
     ):
         assert main([*few, "--resume", *wrong]) == 1
         assert said in capsys.readouterr().err

@@ -70,6 +70,19 @@ def test_a_list_of_paths_is_joined(three) -> None:
     assert "Dataset 1,200 cells" in repr(ds)
 
 
+def test_tensors_of_obs_leave_the_source_out_also_when_asked_for_later(three) -> None:
+    ds = ps.Dataset(paths(three))
+    for made in (
+        ps.Dataset(ds.experiment, obs_format="torch"),
+        ds.with_settings(obs_format="torch"),
+    ):
+        assert list(next(iter(made))[1]) == ["soma_joinid"]
+    assert list(next(iter(made.with_settings(obs_format="arrays")))[1]) == ["soma_joinid", "source"]
+    chosen = ds.with_settings(obs_columns=["source"])
+    with pytest.raises(ps.InvalidArgument, match="'source' holds string values"):
+        chosen.with_settings(obs_format="torch")
+
+
 def test_the_shuffle_is_over_all_experiments(three) -> None:
     """With the least budget too, cells of all experiments come in every part of an epoch."""
     ds = ps.Dataset(paths(three), batch_size=60, memory_budget="3MiB")
@@ -225,7 +238,7 @@ def test_bad_joins(three, tmp_path) -> None:
         (lambda: ps.join([ps.join(there), there["gut"]]), "give all experiments to one"),
         (lambda: ps.join(there, genes="left"), '"inner", "outer" or a list of names'),
         (lambda: ps.join(there, genes=["G001", "G001"]), "names a gene twice, got 'G001'"),
-        (lambda: ps.join(there, genes=["x"]), "'blood' has none of the 1 genes.*genes has 'x'"),
+        (lambda: ps.join(there, genes=["x"]), "'blood' has none of 1 gene:.*genes has 'x'"),
         (lambda: ps.join([there["gut"], stranger]), "no gene in common.* has 'm1', 'm2'"),
         (lambda: ps.join([there["gut"], stranger], genes="outer"), "no gene in common"),
         (lambda: ps.join(there, var_column="length"), "names a gene twice"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,16 @@ from pathlib import Path
 import numpy as np
 import penstock as ps
 import pytest
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
+
+#: Where the public classes are.
+MODULES = [
+    "penstock",
+    "penstock.lightning",
+    "penstock.scvi",
+    "penstock.compat.census",
+    "penstock.compat.tiledbsoma_ml",
+]
 
 
 @pytest.fixture
@@ -83,6 +94,34 @@ def test_half_types_are_tensors_without_being_asked(ds: ps.Dataset) -> None:
     assert isinstance(next(iter(ps.Dataset(ds.experiment)))[0], np.ndarray)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "bfloat16"}, {"dtype": "float16"}, {"device": "cpu"}]
+)
+def test_what_needs_tensors_makes_them_the_default_of_with_settings(
+    ds: ps.Dataset, changes: dict[str, str]
+) -> None:
+    import torch
+
+    whole = ps.Dataset(ds.experiment)
+    changed = whole.with_settings(**changes)
+    X, _ = next(iter(changed))
+    expected, _ = next(iter(ps.Dataset(ds.experiment, **changes)))
+    assert isinstance(X, torch.Tensor)
+    assert X.dtype == expected.dtype
+    torch.testing.assert_close(X, expected)
+    copy = pickle.loads(pickle.dumps(changed)).with_settings(batch_size=8)
+    assert next(iter(copy))[0].dtype == expected.dtype
+    back = changed.with_settings(dtype="float32", device=None)
+    assert isinstance(next(iter(back))[0], np.ndarray)
+    for chosen in (ps.Dataset(ds.experiment, format="numpy"), whole.with_settings(format="numpy")):
+        with pytest.raises(ps.InvalidArgument, match="needs format='torch'"):
+            chosen.with_settings(**changes)
+    tensors = whole.with_settings(format="torch", **changes).with_settings(
+        dtype="float32", device=None
+    )
+    assert isinstance(next(iter(tensors))[0], torch.Tensor)
+
+
 def test_data_modules_are_shown(cells: Oracle) -> None:
     import penstock.scvi as pscvi
     from penstock.lightning import DataModule
@@ -93,6 +132,61 @@ def test_data_modules_are_shown(cells: Oracle) -> None:
     parts = ps.Dataset(cells.path).random_split(300, 31)
     shown = str(DataModule(*parts))
     assert shown == repr(DataModule(*parts)) == "DataModule(train=300 cells, val=31 cells)"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_half_made_objects_are_shown(module: str) -> None:
+    public = pytest.importorskip(module)
+    names = getattr(public, "__all__", ["DataModule"])
+    classes = [each for each in (getattr(public, name) for name in names) if isinstance(each, type)]
+    assert classes
+    for each in classes:
+        if not inspect.isabstract(each) and not issubclass(each, (tuple, BaseException)):
+            made = each.__new__(each)
+            assert each.__name__ in repr(made)
+            assert each.__name__ in getattr(made, "_repr_html_", made.__repr__)()
+
+
+def test_a_fault_within_a_repr_is_not_taken_for_a_half_made_object(ds: ps.Dataset) -> None:
+    ds._settings = object()
+    with pytest.raises(AttributeError, match="'object' object has no attribute"):
+        repr(ds)
+
+
+def test_a_dataset_that_is_not_whole_says_what_it_lacks() -> None:
+    made = ps.Dataset.__new__(ps.Dataset)
+    with pytest.raises(ps.NotFound):
+        made.__init__("no such place")
+    assert repr(made) == "Dataset, not whole: it has no _selection"
+
+
+def test_one_of_a_thing(tmp_path: Path) -> None:
+    from penstock.lightning import DataModule
+
+    path = write_small_tiles(tmp_path / "one", 1, 1, per_cell=1)
+    one = ps.Dataset(path, batch_size=1, encoders=[ps.LabelEncoder("obs_id")])
+    both = ps.join({"only": path})
+    shown = [
+        repr(one),
+        one._repr_html_(),
+        repr(one.obs),
+        one.obs._repr_html_(),
+        repr(one.experiment),
+        repr(one.encoders),
+        repr(both),
+        both._repr_html_(),
+        repr(DataModule(one)),
+    ]
+    with pytest.raises(ps.InvalidArgument) as few:
+        iter(one.with_settings(batch_size=2, drop_last=True))
+    with pytest.raises(ps.InvalidArgument) as large:
+        one.to_anndata(max_size=1)
+    with pytest.warns(ps.NoCellsWarning) as parts:
+        one.random_split(1, 0)
+    shown += [str(few.value), str(large.value), str(parts[0].message)]
+    for text in shown:
+        assert re.search(r"(?<![\d,.])1 \w+", text), text
+        assert not re.search(r"(?<![\d,.])1 (\w+[^s]s|\w+sses)\b", text), text
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])

@@ -352,7 +352,7 @@ def test_an_empty_selection_is_an_empty_epoch(pbmc3k: Oracle) -> None:
         ({"balance": 3}, "a column of obs or a Balance"),
         ({"num_samples": 0}, "num_samples must be 1 or more"),
         ({"num_samples": 2**40, "replacement": True}, "num_samples must be 4294967295 or less"),
-        ({"num_samples": 3000}, "2638 cells to draw from without replacement"),
+        ({"num_samples": 3000}, "without replacement it must be at most the 2,638 cells;"),
         ({"num_samples": 10, "obs_query": "n_counts < 0"}, "0 cells|no cell"),
         ({"weights": "n_counts", "shuffle": False}, "shuffle must be True"),
         ({"replacement": "yes"}, "replacement must be True or False"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..display import plural
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..synthetic.census_layout import (
     GENES_PER_TILE,
@@ -77,7 +78,7 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
         obs = _Axis(source.obs, {"value_filter": target.obs_filter}, OBS_CONFIG)
         var = _Axis(measurement.var, {"coords": (_genes(target),)}, VAR_CONFIG)
         n_vars = layer.shape[1] if target.n_vars is None else min(target.n_vars, layer.shape[1])
-        say(f"{obs.n_rows:,} cells, {var.n_rows:,} genes")
+        say(f"{plural(obs.n_rows, 'cell')}, {plural(var.n_rows, 'gene')}")
         check_space(partial.parent, _least_bytes(target, layer, n_vars, obs))
         with tiledbsoma.Experiment.create(str(partial)) as made:
             measurement = made.add_new_collection("ms").add_new_collection(

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidArgument, Unsupported
+from ..display import plural
+from ..errors import InvalidArgument
+from ..missing_package import MissingPackage, missing_text
 from .columns import COLUMNS
 from .dataset_slice import DatasetSlice
 from .methods import name_among
@@ -77,7 +79,7 @@ def filtered(
         known = [str(name) for name in frame["method"].dropna().unique()]
         left = left[left["method"].isin([name_among(name, known) for name in methods])]
     if left.empty:
-        raise InvalidArgument(f"none of {len(frame)} measurements is left to draw")
+        raise InvalidArgument(f"none of {plural(len(frame), 'measurement')} is left to draw")
     return left.reset_index(drop=True)
 
 
@@ -214,7 +216,7 @@ def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
         try:
             from .picture import write_picture
         except ImportError:
-            raise Unsupported(
-                "a picture needs matplotlib or kaleido; HTML and JSON do not"
+            raise MissingPackage(
+                missing_text("a picture", "matplotlib", "bench") + "; HTML and JSON do not need it"
             ) from None
         write_picture(frame, path, str(drawn.layout.title.text))

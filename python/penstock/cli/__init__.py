@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Sequence
 
 from .. import __version__
-from ..errors import PenstockError
+from ..errors import InvalidArgument, PenstockError, ResourceExhausted
 from ..missing_package import missing_text
 from . import bench, demo, index, info, pack, synth, train
+from .options import in_options
 from .printable import allow_any_encoding
 
 
@@ -39,7 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     allow_any_encoding()
-    parsed = build_parser().parse_args(arguments)
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed)
     except KeyboardInterrupt:
@@ -52,7 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PenstockError, OSError, ImportError, MemoryError) as error:
         if parsed.traceback:
             traceback.print_exc()
-        print(f"penstock: {_message(error, parsed.command)}", file=sys.stderr)
+        message = _message(error, parsed.command)
+        # What is not found is a name in the store: it may be that of an argument.
+        if isinstance(error, (InvalidArgument, ResourceExhausted, ImportError)):
+            message = in_options(message, parser, parsed)
+        print(f"penstock: {message}", file=sys.stderr)
         return 1
     return 0
 
@@ -60,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 #: Extras that bring what a command needs.
 _EXTRAS = {"bench": "bench", "synth": "bench", "demo": "demo", "train": "scvi"}
 #: What the extra does not bring.
-_NOT_OF_EXTRAS = {("train", "matplotlib"), ("train", "umap")}
+_NOT_OF_EXTRAS = {("bench", "torch"), ("train", "matplotlib"), ("train", "umap")}
 
 
 def _message(error: Exception, command: str) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
-_OPTIONS = {"n_cells": "--cells", "n_genes": "--genes", "n_datasets": "--datasets",
-            "n_fragments": "--fragments", "consolidated": "--consolidated",
-            "mean_genes_per_cell": "--genes-per-cell"}  # fmt: skip
 
 
 def add_arguments(commands: Any) -> None:
@@ -89,7 +86,9 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
     from ..synthetic import make_experiment
 
     def progress(done: int, total: int) -> None:
-        print(f"\r{done:,} of {total:,} cells", end="\n" if done == total else "", flush=True)
+        print(
+            f"\r{done:,} of {plural(total, 'cell')}", end="\n" if done == total else "", flush=True
+        )
 
     try:
         made = make_experiment(
@@ -106,18 +105,11 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
             progress=None if parsed.quiet else progress,
         )
     except ValueError as error:
-        raise InvalidArgument(_with_options(str(error))) from None
-    except ImportError as error:
-        raise ImportError(_with_options(str(error)), name=error.name) from None
+        raise InvalidArgument(str(error)) from None
     print(
-        f"{made.path}: {made.n_cells:,} cells, {made.n_genes:,} genes, {made.n_nonzeros:,} non-zeros, "
-        f"{made.n_fragments} fragments, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
+        f"{made.path}: {plural(made.n_cells, 'cell')}, {plural(made.n_genes, 'gene')}, "
+        f"{plural(made.n_nonzeros, 'non-zero')}, {plural(made.n_fragments, 'fragment')}, {made.n_bytes / 1e6:,.0f} MB in {made.seconds:,.0f} s"
     )
-
-
-def _with_options(text: str) -> str:
-    """The error with options in place of the parameters of `make_experiment`."""
-    return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], text)
 
 
 def _export(path: Path, exports: dict[str, Path]) -> None:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 
 #: A name for the cells that the package ships.
 BUNDLED = "pbmc3k"
-
-
-#: Options by the argument of DataModule that they give.
-_OPTIONS = {
-    "batch_key": "--batch-key",
-    "labels_key": "--labels-key",
-    "unlabeled_category": "--unlabeled",
-    "n_samples_per_label": "--n-samples-per-label",
-    "categorical_covariate_keys": "--categorical",
-    "continuous_covariate_keys": "--continuous",
-    "batch_size": "--batch-size",
-}
 
 
 def add_arguments(commands: Any) -> None:
@@ -89,6 +77,7 @@ def run(parsed: argparse.Namespace) -> None:
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1)
+    seed = checked_int("--seed", parsed.seed, least=0)
     folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)
     cells = Dataset(
@@ -102,26 +91,24 @@ def run(parsed: argparse.Namespace) -> None:
     latent = checked_out(folder / "latent.npy")  # and not only after the training
     if parsed.plot:
         _check_plot(cells, parsed.plot)
-    try:
-        data = pscvi.DataModule(
-            cells,
-            parsed.model,
-            batch_key=parsed.batch_key,
-            labels_key=parsed.labels_key,
-            unlabeled_category=parsed.unlabeled,
-            n_samples_per_label=parsed.n_samples_per_label,
-            categorical_covariate_keys=parsed.categorical,
-            continuous_covariate_keys=parsed.continuous,
-            batch_size=parsed.batch_size,
-        )
-    except InvalidArgument as error:
-        raise InvalidArgument(_with_options(str(error))) from None
+    data = pscvi.DataModule(
+        cells,
+        parsed.model,
+        batch_key=parsed.batch_key,
+        labels_key=parsed.labels_key,
+        unlabeled_category=parsed.unlabeled,
+        n_samples_per_label=parsed.n_samples_per_label,
+        categorical_covariate_keys=parsed.categorical,
+        continuous_covariate_keys=parsed.continuous,
+        batch_size=parsed.batch_size,
+    )
     print(
-        f"{data.n_obs:,} cells of {data.n_vars:,} genes in {data.n_batch:,} batches; "
+        f"{plural(data.n_obs, 'cell')} of {plural(data.n_vars, 'gene')} in "
+        f"{plural(data.n_batch, 'batch')}; "
         f"{data.n_train:,} to train on, {data.n_val:,} to validate on",
         flush=True,
     )
-    torch.manual_seed(parsed.seed)
+    torch.manual_seed(seed)
     model = data.create_model(n_latent=n_latent)
     pscvi.train(
         model,
@@ -132,7 +119,7 @@ def run(parsed: argparse.Namespace) -> None:
         early_stopping=False if parsed.patience is None else {"patience": parsed.patience},
         checkpoint=folder / "run",
         resume=parsed.resume,
-        seed=parsed.seed,
+        seed=seed,
     )
     model.save(str(folder / "model"), overwrite=True)
     rows = pscvi.latent(
@@ -149,13 +136,6 @@ def run(parsed: argparse.Namespace) -> None:
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
             print(f"  {path}  {_SAYS[path.name]}")
-
-
-def _with_options(message: str) -> str:
-    """Message about arguments of DataModule, with the options that they come from."""
-    for argument, option in _OPTIONS.items():
-        message = re.sub(rf"\b{argument}\b=?", option, message)
-    return message
 
 
 def _check_plot(cells: Any, column: str) -> None:

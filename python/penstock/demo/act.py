@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..dataset import Dataset
+from ..display import plural
 from ..encoders import LabelEncoder
 from ..errors import InvalidArgument
 from ..experiment import Experiment
@@ -92,7 +93,7 @@ def check_label(job: Job) -> None:
     if len(distinct) > MOST_CLASSES or 2 * len(distinct) > len(labels):
         raise InvalidArgument(
             f"a classifier needs at most {MOST_CLASSES} classes and two cells of each, {column} "
-            f"has {len(distinct)} distinct values in {len(labels)} cells"
+            f"has {plural(len(distinct), 'distinct value')} in {plural(len(labels), 'cell')}"
         )
 
 

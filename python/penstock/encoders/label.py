@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..arguments import checked_int, described
 from ..column_values import is_missing, objects
+from ..display import plural
 from ..errors import InvalidArgument
 from .classes import Classes
 from .encoder import Array, Encoder, as_codes
@@ -165,7 +166,7 @@ class LabelEncoder(Encoder):
         )
 
     def __repr__(self) -> str:
-        fitted = f", {len(self.classes_)} classes" if len(self.classes_) else ""
+        fitted = f", {plural(len(self.classes_), 'class')}" if len(self.classes_) else ""
         return f"{type(self).__name__}({', '.join(map(repr, self.columns))}{fitted})"
 
 

@@ -129,22 +129,25 @@ class JoinedExperiment(Experiment):
             lines.append(
                 (
                     source,
-                    f"{display.count(experiment.n_obs)} cells"
+                    display.plural(experiment.n_obs, "cell")
                     + (f", lacks {display.plural(lacks, 'gene')}" if lacks else "")
                     + f", {experiment.uri}",
                 )
             )
-        genes = f"{display.count(len(self._match.names))} genes, matched by {self._var_column!r}"
+        genes = f"{display.plural(len(self._match.names), 'gene')}, matched by {self._var_column!r}"
         return [*lines, (f"ms/{self.measurement}/X/{self.layer}", genes)]
 
     def __repr__(self) -> str:
         lines = [f"  {line}" for line in display.aligned(self._rows())]
-        title = f"{len(self.experiments)} experiments, {display.count(self.n_obs)} cells"
+        title = f"{self._title()}, {display.plural(self.n_obs, 'cell')}"
         return "\n".join([title, *lines])
 
     def _repr_html_(self) -> str:
-        title = f"{len(self.experiments)} experiments"
-        return display.block_html(title, f"{display.count(self.n_obs)} cells", self._rows())
+        cells = display.plural(self.n_obs, "cell")
+        return display.block_html(self._title(), cells, self._rows())
+
+    def _title(self) -> str:
+        return display.plural(len(self.experiments), "experiment")
 
     def __reduce__(self) -> Any:
         from .join import join_opened

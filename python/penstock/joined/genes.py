@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..arguments import checked_names, described
 from ..column_values import objects
+from ..display import plural
 from ..errors import InvalidArgument
 
 _NAMED_IN_ERRORS = 5
@@ -83,7 +84,7 @@ def match_genes(
         for source, own in rows.items():
             if not any(name in own for name in chosen):
                 raise InvalidArgument(
-                    f"the experiment {source!r} has none of the {len(chosen)} genes: var column "
+                    f"the experiment {source!r} has none of {plural(len(chosen), 'gene')}: var column "
                     f"{column!r} has {_some(own)}, genes has {_some(chosen)}; choose another "
                     "var_column, or leave the experiment out"
                 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arguments import checked_items, checked_names, checked_text
+from ..display import plural
 from ..errors import InvalidArgument, NotFound
 from ..experiment import Experiment
 from ..selection import _NAME_COLUMNS
@@ -174,7 +175,7 @@ def _warn_of_strangers(joined: JoinedExperiment) -> None:
     if nowhere:
         some = ", ".join(map(repr, sorted(nowhere)[:5]))
         warnings.warn(
-            f"{len(nowhere)} of {len(joined.gene_names)} genes are in no experiment, their columns "
-            f"are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
+            f"{len(nowhere)} of {plural(len(joined.gene_names), 'gene')} are in no experiment, their "
+            f"columns are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
             stacklevel=4,
         )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dataset import Dataset
+from ..display import plural
 from ..errors import InvalidArgument, NotFound
 from ..transforms import SelectGenes
 from . import models
@@ -86,7 +87,7 @@ def with_genes_of(
     name = selection.names_column(column)
     if len(lacking) == len(wanted):
         raise InvalidArgument(
-            f"the cells have none of the model's {len(wanted)} genes: it has names such as "
+            f"the cells have none of the model's {plural(len(wanted), 'gene')}: it has names such as "
             f"{wanted[0]!r}, and {name!r} of var such as {names[0] if len(names) else None!r}; "
             f"choose another column by var_names=, one of {', '.join(cells.var.columns)}"
         )
@@ -94,7 +95,7 @@ def with_genes_of(
         listed = ", ".join(map(str, lacking[:_NAMED]))
         more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
         warnings.warn(
-            f"the cells lack {len(lacking)} of the model's {len(wanted)} genes, which are zero: "
+            f"the cells lack {len(lacking)} of the model's {plural(len(wanted), 'gene')}, which are zero: "
             f"{listed}{more}",
             UserWarning,
             stacklevel=3,

@@ -70,15 +70,8 @@ def encoded(cells: Dataset, encoders: Sequence[Encoder]) -> Dataset:
     made = cells._part(cells._selection)
     made._encoders = list(encoders)
     made._encoders_fitted = True
-    form = made._batch_format
     made._batch_format = BatchFormat.checked(
-        made.experiment.obs,
-        made._encoders,
-        made._settings,
-        format=form.format,
-        obs_format=form.obs_format,
-        obs_columns=form.obs_columns,
-        pad_column=form.pad_column,
+        made.experiment, made._encoders, made._settings, **made._batch_format.given
     )
     return made
 

@@ -11,8 +11,10 @@ from lightning.pytorch import LightningDataModule
 
 from ..arguments import checked_int
 from ..dataset import Dataset
+from ..display import plural
 from ..encoders import Encoder
 from ..errors import InvalidArgument
+from ..half_made import shown_half_made
 from . import alignment, models
 from .cells import checked_cells, encoded, part_sizes
 from .data_facts import DataFacts
@@ -21,6 +23,7 @@ from .model_fields import ModelFields
 from .registration import Registration
 
 
+@shown_half_made
 class DataModule(DataFacts, DataLoaders, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 
@@ -230,8 +233,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.model_class.__name__}, {self.n_obs:,} cells x "
-            f"{self.n_vars:,} genes, {self.n_batch:,} batches: {self.n_train:,} cells to train on, "
+            f"{type(self).__name__}({self.model_class.__name__}, {plural(self.n_obs, 'cell')} x "
+            f"{plural(self.n_vars, 'gene')}, {plural(self.n_batch, 'batch')}: "
+            f"{plural(self.n_train, 'cell')} to train on, "
             f"{self.n_val:,} to validate on)"
         )
 

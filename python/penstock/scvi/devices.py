@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 from .data_module import DataModule
 
@@ -38,7 +39,7 @@ def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:
     if count == -1:
         return accelerator, len(os.sched_getaffinity(0)) if accelerator == "cpu" else gpus
     if accelerator != "cpu" and count > gpus:
-        raise InvalidArgument(f"devices={count}, and torch sees {gpus} GPUs")
+        raise InvalidArgument(f"devices={count}, but torch finds {plural(gpus, 'GPU')}")
     return accelerator, count
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..arguments import checked_names, checked_text, described
 from ..column_values import is_missing, objects
 from ..dataset import Dataset
+from ..display import plural
 from ..encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
 from ..errors import InvalidArgument, NotFound
 from ..obs_batches import ObsBatches
@@ -167,8 +168,9 @@ class Field:
         )
         if not np.isfinite(values).all():
             raise InvalidArgument(
-                f"{int((~np.isfinite(values)).sum())} cells have no finite number in "
-                f"{self.columns[0]!r}: leave them out by obs_query, or use NumericEncoder("
+                f"{self.columns[0]!r} has no finite number for "
+                f"{plural(int((~np.isfinite(values)).sum()), 'cell')}: leave such cells out by "
+                "obs_query, or use NumericEncoder("
                 f"{self.columns[0]!r}, missing=0)"
             )
 

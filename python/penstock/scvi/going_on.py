@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..display import plural
 from ..errors import CorruptData, InvalidArgument
 from .checkpoint import RUN
 from .data_module import DataModule
@@ -90,7 +91,7 @@ def _check_rest_of_epoch(
     now = world_size, data.train.batch_size
     if before != now:
         raise InvalidArgument(
-            f"{path} is within an epoch of {before[0]} processes with batch_size={before[1]}, and "
+            f"{path} is within an epoch of {plural(before[0], 'process')} with batch_size={before[1]}, and "
             f"this run has {now[0]} with {now[1]}: go on with as many and the same, or begin anew "
             "with resume=False; from the end of an epoch either can be changed"
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arguments import described
 from ..dataset import Dataset
+from ..display import plural
 from ..errors import InvalidArgument, Unsupported
 from .registration import Registration
 
@@ -134,7 +135,8 @@ def library_priors(
         squares += np.bincount(codes, logs**2, minlength=count)
     if empty:
         warnings.warn(
-            f"{empty} cells have no counts, which might fail inference: leave them out by obs_query",
+            f"{plural(empty, 'cell')} without a count might fail inference: leave such cells out by "
+            "obs_query",
             UserWarning,
             stacklevel=2,
         )

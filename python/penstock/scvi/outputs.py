@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..arguments import described
 from ..errors import InvalidArgument
+from ..missing_package import require
 
 
 class Rows(NamedTuple):
@@ -55,12 +56,16 @@ def checked_out(out: Any) -> Path | None:
     InvalidArgument
         Something else than None, ``"memory"``, and a path that ends in ``.npy`` or ``.zarr``; or
         what is there already is nothing that was written here, and would be lost.
+    MissingPackage
+        The path ends in ``.zarr``, and zarr is not installed.
     """
     if out is None or (isinstance(out, str) and out == "memory"):
         return None
     if isinstance(out, (str, os.PathLike)):
         path = Path(out)
         if path.suffix in (".npy", ".zarr"):
+            if path.suffix == ".zarr":
+                require("zarr", extra="scvi")
             target = path.resolve()
             if target.suffix != path.suffix:
                 raise InvalidArgument(f"out={str(path)!r} is a link to {target}: give that name")

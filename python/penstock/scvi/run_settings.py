@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..arguments import checked_int
+from ..display import plural
 from ..errors import InvalidArgument
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
@@ -84,7 +85,7 @@ def checked_run(
     if given["load_best"] and has_val and check_val is not None and check_val > epochs:
         raise InvalidArgument(
             f"load_best looks at validation, and check_val_every_n_epoch={check_val} has none in "
-            f"{epochs} epochs"
+            f"{plural(epochs, 'epoch')}"
         )
     resume = last_checkpoint(folder) if given["resume"] and folder is not None else None
     if resume is not None:

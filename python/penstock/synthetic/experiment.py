@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..missing_package import require
+from ..missing_package import MissingPackage, missing_text, require
 from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
@@ -106,7 +106,7 @@ def make_experiment(
     OSError
         With ``errno.ENOSPC`` when the disk has not the space, by an estimate before or by the
         system while writing. Nothing is left behind, whatever the error.
-    ImportError
+    MissingPackage
         tiledbsoma is missing, or tiledb for a fragment above 16,384 cells.
     """
     require("pyarrow", "scipy", "tiledbsoma", extra="bench")  # before anything is written
@@ -175,9 +175,10 @@ def _check(n_cells: int, n_datasets: int, slabs: tuple[tuple[int, int], ...]) ->
         raise ValueError(f"n_datasets must be from 8 to 10,000: {n_datasets}")
     longest = max(end - begin for begin, end in slabs)
     if longest > MAX_ROWS_WITHOUT_TILEDB and not can_stream():
-        raise ImportError(
-            f"a fragment of {longest} cells needs the package tiledb (pip install tiledb); without "
-            f"it ask for n_fragments of {-(-slabs[-1][1] // MAX_ROWS_WITHOUT_TILEDB)} or more"
+        raise MissingPackage(
+            missing_text(f"a fragment of {longest} cells", "tiledb")
+            + "; without it ask for n_fragments of "
+            f"{-(-slabs[-1][1] // MAX_ROWS_WITHOUT_TILEDB)} or more"
         )
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ...arguments import checked_int, parse_memory_size
+from ...display import plural
 from ...errors import InvalidArgument
 from . import shared_options
 
@@ -106,7 +107,7 @@ def run(parsed: argparse.Namespace) -> None:
     planned = measurements(methods, blocks or DEFAULT_BLOCKS, sources, settings, say)
     rows = run_sweep(planned, parsed.results, shared_options.command_line(), say)
     require_some(rows, parsed.results)
-    say(f"{len(rows)} row{'' if len(rows) == 1 else 's'} appended to {parsed.results}")
+    say(f"{plural(len(rows), 'row')} appended to {parsed.results}")
 
 
 def _part_device_from_address(parsed: argparse.Namespace) -> None:

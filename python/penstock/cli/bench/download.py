@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ...display import plural
 from ...errors import InvalidArgument
 from . import shared_options
 
@@ -54,4 +55,4 @@ def run(parsed: argparse.Namespace) -> None:
             name = f"census-benchmark_{chosen}"
     folder = Path(parsed.out_root) / name
     cells, counts = download(target, folder, parsed.force, print)
-    print(f"{folder}: {cells:,} cells, {counts:,} counts")
+    print(f"{folder}: {plural(cells, 'cell')}, {plural(counts, 'count')}")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ...display import plural
 from ...errors import InvalidArgument
 
 
@@ -65,4 +66,4 @@ def run(parsed: argparse.Namespace) -> None:
     )
     drawn = plot.figure(chosen, parsed.title)
     for path in plot.write(drawn, chosen, Path(parsed.output), formats):
-        print(f"{path}: {len(chosen)} measurements")
+        print(f"{path}: {plural(len(chosen), 'measurement')}")

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ...arguments import checked_int
+from ...display import plural
 from ...errors import InvalidArgument
 from . import shared_options
 
@@ -94,7 +95,9 @@ def run(parsed: argparse.Namespace) -> None:
     rows = run_sweep(planned, parsed.results, shared_options.command_line(), lambda text: None)
     for row in rows:
         if row["status"] == "ok":
-            print(f"{row['method']} elapsed: {row['elapsed']:.2f} s, {row['n_nonzeros']:,} counts")
+            print(
+                f"{row['method']} elapsed: {row['elapsed']:.2f} s, {plural(row['n_nonzeros'], 'count')}"
+            )
         else:
             print(f"{row['method']} {row['status']}: {row['error']}")
     require_some(rows, parsed.results)

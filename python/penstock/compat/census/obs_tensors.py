@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...display import plural
 from ...encoders import Encoder as DatasetEncoder
 from ...errors import InvalidArgument
 from ...matrix_batches import as_tensor
@@ -94,7 +95,7 @@ def _transformed(encoder: Encoder, frame: Any) -> Array:
     if encoded.shape not in ((len(frame),), (len(frame), 1)):
         raise InvalidArgument(
             f"an encoder must give one number a row, {encoder.name!r} gave shape {encoded.shape} "
-            f"for {len(frame)} rows"
+            f"for {plural(len(frame), 'row')}"
         )
     return encoded.reshape(len(frame))
 

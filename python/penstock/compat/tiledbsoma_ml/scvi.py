@@ -18,7 +18,7 @@ except ImportError:  # the package's other name
     try:
         from pytorch_lightning import LightningDataModule  # type: ignore[assignment]
     except ImportError:
-        require("torch", "lightning")
+        require("lightning", extra="scvi")
         raise
 
 #: Theirs has workers, which Penstock's threads do without.

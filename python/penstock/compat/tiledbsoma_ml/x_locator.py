@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...missing_package import require
+
 
 @dataclass(frozen=True, kw_only=True)
 class XLocator:
@@ -32,6 +34,7 @@ class XLocator:
     @contextmanager
     def open(self) -> Iterator[tuple[Any, Any]]:
         """Open the layer and obs with tiledbsoma: (SparseNDArray, DataFrame)."""
+        require("tiledbsoma")
         import tiledbsoma
 
         context = tiledbsoma.SOMATileDBContext(tiledb_config=dict(self.tiledb_config))

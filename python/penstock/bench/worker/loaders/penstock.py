@@ -24,11 +24,12 @@ _SHUFFLES: dict[str, bool | str] = {
 def imports(variant: str, work: Work) -> None:
     """Penstock alone, and what the batches are of."""
     import penstock
+    from penstock.missing_package import require
 
     if work.torch or variant == "device":
-        import torch  # noqa: F401
+        require("torch")
     if work.sparse and not work.torch:
-        import scipy.sparse  # noqa: F401
+        require("scipy.sparse")
     _ = penstock.Dataset  # which `import penstock` may put off
 
 
