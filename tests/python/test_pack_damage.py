@@ -189,6 +189,19 @@ def test_every_listed_file_must_be_there(growing: Path, tmp_path: Path, made: st
     same_bits(entries(path), expected)
 
 
+@pytest.mark.parametrize("table", ["obs", "ms/RNA/var"])
+def test_a_file_that_goes_after_the_pack_was_opened_is_missed(
+    growing: Path, tmp_path: Path, table: str
+) -> None:
+    path = tmp_path / "pack"
+    ps.pack(growing, path)
+    opened = ps.open(path)
+    (commit, *_) = (path / table / "__commits").iterdir()
+    commit.unlink()
+    with pytest.raises(ps.CorruptData, match=f"is gone.*open it again.*{commit.name}"):
+        entries(opened)
+
+
 def test_a_copy_that_leaves_out_empty_files_is_whole(growing: Path, tmp_path: Path) -> None:
     path = tmp_path / "pack"
     expected = entries(ps.pack(growing, path))

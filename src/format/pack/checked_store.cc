@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,22 @@ class CheckedStore final : public io::Store {
     for (const auto& [path, sum] : sums) files_[io::join(folder, path)].sum = sum;
   }
 
+  /// CorruptData where a file is gone: cells would be missing with their commit.
   std::vector<io::DirectoryEntry> list(const std::string& directory) const override {
-    return store_->list(directory);
+    auto entries = store_->list(directory);
+    std::set<std::string> there;
+    for (const io::DirectoryEntry& entry : entries) there.insert(io::join(directory, entry.name));
+    const std::string begin = io::join(directory, "");
+    for (auto file = files_.lower_bound(begin);
+         file != files_.end() && file->first.starts_with(begin); ++file) {
+      const std::string& path = file->first;
+      if (path.find('/', begin.size()) != std::string::npos || there.contains(path)) continue;
+      throw CorruptData(
+          "a file of the pack is gone (it was taken away, or the pack was replaced since it was "
+          "opened: open it again): " +
+          path);
+    }
+    return entries;
   }
   bool exists(const std::string& path) const override { return store_->exists(path); }
   bool is_directory(const std::string& path) const override { return store_->is_directory(path); }
