@@ -69,7 +69,8 @@ void register_remote(nb::module_& module) {
         io::check_no_secrets(what, {address.c_str(), address.size()});
       },
       nb::arg("what"), nb::arg("address"),
-      "InvalidArgument, which does not show it, for an address with a user, password or query.");
+      "InvalidArgument, which does not show it, for an address with a user, password, query or "
+      "fragment.");
   module.def("_percent_encode", &io::percent_encode, nb::arg("text"), nb::arg("encode_slash"),
              "For tests.");
   module.def("_canonical_query", &io::canonical_query, nb::arg("query"), "For tests.");

@@ -636,5 +636,5 @@ def split_rows(
 
 def check_no_secrets(what: str, address: bytes) -> None:
     """
-    InvalidArgument, which does not show it, for an address with a user, password or query.
+    InvalidArgument, which does not show it, for an address with a user, password, query or fragment.
     """

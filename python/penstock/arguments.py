@@ -94,7 +94,7 @@ def checked_path(name: str, value: Any) -> str:
 
 
 def check_no_secrets(name: str, address: str) -> None:
-    """Refuse an address with a user, password or query: addresses are shown and written down."""
+    """Refuse an address with a user, password, query or fragment: addresses are shown and written down."""
     if "://" in address:
         from . import _core  # here: other arguments are checked without the engine, too
 

@@ -145,7 +145,7 @@ def open(
     NotFound
         Nothing is there.
     InvalidArgument
-        It is not a SOMA experiment; the address has a user, password or query.
+        It is not a SOMA experiment; the address has a user, password, query or fragment.
     Unsupported
         A scheme of URI that this version does not read; a web server without an index.
     IoError

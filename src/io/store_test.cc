@@ -241,7 +241,10 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
        {"http://user:hidden@host/x", "https://hidden@host/x", "http://user:hid/zzz@host/x",
         "s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/zzz@bucket/x", "gs://user:hidden@bucket/x",
         "file://user:hidden@host/x", "https://host/x?X-Amz-Signature=hidden", "HTTP://host/?hidden",
-        "http:///user:hidden@host/x", "https:////hidden@host/x"}) {
+        "http:///user:hidden@host/x", "https:////hidden@host/x", "https://user:12/hidden@host/x",
+        "https://user:12/zzz/hidden@host/x", " https://user:hidden@host/x",
+        "\t'https://host/x?hidden", "\xef\xbb\xbfhttps://hidden@host/x", "https://host/x#hidden",
+        "s3://AKIA:12/hidden@bucket/x"}) {
     EXPECT_NE(secret_part_of(uri), "") << uri;
     try {
       store_for(uri, {});
@@ -254,9 +257,9 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
     }
   }
   for (const char* uri :
-       {"http://host:80/a@b:c", "https://[fe80::1]:443/x", "https://[fe80::1]/x", "s3://bucket/a?b",
-        "/data/http://user:x@host", "user:x@host/x", "", "http://", "a b://c:d@e",
-        "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
+       {"http://host:80/a%40b:c", "http://host/a@b:c", "https://[fe80::1]:443/x",
+        "https://[fe80::1]/x", "s3://bucket/a?b", "/data/http://user:x@host", "user:x@host/x", "",
+        "http://", "a b://c:d@e", "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
     EXPECT_EQ(secret_part_of(uri), "") << uri;
   }
   EXPECT_EQ(shown_address("https://user:pass@host/p@q?token=t#f"), "https://host/p@q");

@@ -23,27 +23,41 @@ std::string_view without_slashes(std::string_view rest) {
   return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
 }
 
-// A password may have a slash in it, which ends the host for whoever reads URLs by the book.
-bool has_bad_port(std::string_view authority) {
+// Where the colon of a port or of a password is; npos where there is none.
+size_t colon_of(std::string_view authority) {
   const size_t bracket = authority.rfind(']');  // of an IPv6 address
-  const size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
-  if (colon == std::string_view::npos) return false;
-  return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+  return authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
+}
+
+// A password may have a slash in it, which ends the host for whoever reads URLs by the book: then
+// what is taken for a port is no number, or an '@' comes later.
+bool has_password(std::string_view rest) {
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  if (authority.find('@') != std::string_view::npos) return true;
+  const size_t colon = colon_of(authority);
+  if (colon == std::string_view::npos || authority.starts_with("arn:")) return false;
+  return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos ||
+         rest.find('@') != std::string_view::npos;
+}
+
+/// Without what cannot begin a scheme: a blank or a quote that was pasted along.
+std::string_view from_scheme(std::string_view address) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto first = std::find_if(address.begin(), address.end(), is_letter);
+  return address.substr(static_cast<size_t>(first - address.begin()));
 }
 
 }  // namespace
 
 std::string secret_part_of(std::string_view address) {
+  address = from_scheme(address);
   const std::string scheme = scheme_of(address);
   if (scheme.empty()) return {};
   std::string_view rest = address.substr(scheme.size() + kMark.size());
   if (is_web(scheme)) rest = without_slashes(rest);
-  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
-  if (authority.find('@') != std::string_view::npos ||
-      (!authority.starts_with("arn:") && has_bad_port(authority))) {
-    return "a user or password";
-  }
+  if (has_password(rest)) return "a user or password";
   if (is_web(scheme) && rest.find('?') != std::string_view::npos) return "a query";
+  if (is_web(scheme) && rest.find('#') != std::string_view::npos) return "a fragment";
   return {};
 }
 
@@ -51,11 +65,12 @@ void check_no_secrets(std::string_view what, std::string_view address) {
   const std::string part = secret_part_of(address);
   if (part.empty()) return;
   throw InvalidArgument(
-      std::string(what) + " must have no user, password or query, got an address with " + part +
+      std::string(what) + " must have no user, password, query or fragment, got an address with " +
+      part +
       ", which is not shown here. Addresses appear in messages and are written into packs. Give "
       "credentials in storage_options: headers such as Authorization for http(s), access_key_id "
-      "and secret_access_key for S3" +
-      (part == "a query" ? "; a '?' in the name of a folder is written %3F" : ""));
+      "and secret_access_key for S3. In the name of a folder '?' is written %3F, '#' %23 and '@' "
+      "%40");
 }
 
 std::string shown_address(std::string_view address) {

@@ -69,7 +69,7 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
                 write_index,
             ):
                 with pytest.raises(
-                    ps.InvalidArgument, match="no user, password or query"
+                    ps.InvalidArgument, match="no user, password, query or fragment"
                 ) as raised:
                     take(given)
                 assert "headers such as Authorization" in str(raised.value)
@@ -102,7 +102,7 @@ def test_commands_refuse_it_too(command, tmp_path, monkeypatch, capsys):
         arguments = [given if each == "URL" else each for each in command]
         assert main(arguments) in (1, 2)
         shown = capsys.readouterr()
-        assert "no user, password or query" in shown.err
+        assert "no user, password, query or fragment" in shown.err
         assert SECRET not in shown.out + shown.err
     assert not any(SECRET.encode() in each.read_bytes() for each in tmp_path.rglob("*.*"))
 
@@ -126,7 +126,7 @@ def test_release_directories_and_members_do_not_bring_one(www, tmp_path):
         for number, given in enumerate(addresses(host)):
             entry = {"soma": {"uri": given, "s3_region": "us-west-2"}}
             (www / "release.json").write_text(json.dumps({"stable": entry}))
-            with pytest.raises(ps.InvalidArgument, match="no user, password or query") as raised:
+            with pytest.raises(ps.InvalidArgument, match="no user, password, query or fragment") as raised:
                 ps.open_census(directory=f"{server.url}/release.json")
             assert SECRET not in str(raised.value)
             # A member of a collection may be anywhere, by its URI.
