@@ -223,7 +223,7 @@ def test_make_bench_s_commands_are_understood() -> None:
     found = re.findall(r"\$\(BIN\)/penstock ((?:bench|synth) [^|;\n]*)", text)
     commands = [shlex.split(command) for command in found]
     assert sorted(command[:2][-1] for command in commands) == [
-        "bench-65k", "compare", "peers", "peers", "plot",
+        "bench-65k", "compare", "peers", "peers", "peers", "plot",
     ]  # fmt: skip
     for command in commands:
         assert build_parser().parse_args(command).run is not None
