@@ -126,7 +126,9 @@ def test_release_directories_and_members_do_not_bring_one(www, tmp_path):
         for number, given in enumerate(addresses(host)):
             entry = {"soma": {"uri": given, "s3_region": "us-west-2"}}
             (www / "release.json").write_text(json.dumps({"stable": entry}))
-            with pytest.raises(ps.InvalidArgument, match="no user, password, query or fragment") as raised:
+            with pytest.raises(
+                ps.InvalidArgument, match="no user, password, query or fragment"
+            ) as raised:
                 ps.open_census(directory=f"{server.url}/release.json")
             assert SECRET not in str(raised.value)
             # A member of a collection may be anywhere, by its URI.
