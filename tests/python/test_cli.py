@@ -310,7 +310,7 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
         (["--latent", "4"], "of another model"),
         (
             ["--latent", "3", "--epochs", "1"],
-            "--epochs 1: give that many or more, or begin anew without --resume",
+            "--epochs 1: give that many or more, or start over without --resume",
         ),
     ):
         assert main([*few, "--resume", *wrong]) == 1

@@ -106,7 +106,7 @@ COMPARE = ["bench", "compare", "URI"]
     ("command", "message", "said"),
     [
         (TRAIN, "it is of epoch 9, and max_epochs=1: give more", "it is of epoch 9, and --epochs 1: give more"),
-        (TRAIN, "begin anew with resume=False", "begin anew without --resume"),
+        (TRAIN, "start over with resume=False", "start over without --resume"),
         (TRAIN, "a folder goes with resume=True", "a folder goes with --resume"),
         (TRAIN, "SCANVI needs unlabeled_category=", "SCANVI needs --unlabeled"),
         (COMPARE, "nothing: InvalidArgument: batch_size must be 9", "nothing: InvalidArgument: -B must be 9"),

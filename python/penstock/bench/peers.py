@@ -134,7 +134,7 @@ def install(peer: Peer, say: Callable[[str], object], again: bool = False) -> bo
         fcntl.flock(lock, fcntl.LOCK_EX)  # goes with the process
         reason = "asked for again" if again and folder.exists() else _reason_to_install(peer)
         if reason is None:
-            say(f"{peer.module}: ready already, in {folder} (--again makes it anew)")
+            say(f"{peer.module}: ready already, in {folder} (--again installs it again)")
             return True
         return _install_whole(peer, folder, reason, say)
 

@@ -32,7 +32,7 @@ def check_going_on(
     if begun > max_epochs:
         raise InvalidArgument(
             f"{path} is of epoch {begun}, and max_epochs={max_epochs}: give that many or more, or "
-            "begin anew with resume=False"
+            "start over with resume=False"
         )
     _check_cells(path, saved, data)
     _check_rest_of_epoch(path, saved.get(RUN, {}), data, world_size)
@@ -45,7 +45,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise ValueError("it is no checkpoint")
     except Exception as error:
         raise CorruptData(
-            f"{path} cannot be read ({type(error).__name__}: {error}): remove it to begin anew"
+            f"{path} cannot be read ({type(error).__name__}: {error}): remove it to start over"
         ) from None
     return dict(saved)
 
@@ -61,8 +61,8 @@ def _check_weights(path: Path, saved: dict[str, Any], model: Any) -> None:
         if theirs.get(name) != ours.get(name):
             raise InvalidArgument(
                 f"{path} is of another model: its {name} has the shape {theirs.get(name)}, and that "
-                f"of the {type(model).__name__} {ours.get(name)}; make the model as before, or begin "
-                "anew with resume=False"
+                f"of the {type(model).__name__} {ours.get(name)}; make the model as before, or start "
+                "over with resume=False"
             )
 
 
@@ -77,7 +77,7 @@ def _check_cells(path: Path, saved: dict[str, Any], data: DataModule) -> None:
         except InvalidArgument as error:
             raise InvalidArgument(
                 f"{path} is of other training cells: {error}; make the data module as before, or "
-                "begin anew with resume=False"
+                "start over with resume=False"
             ) from None
 
 
@@ -92,6 +92,6 @@ def _check_rest_of_epoch(
     if before != now:
         raise InvalidArgument(
             f"{path} is within an epoch of {plural(before[0], 'process')} with batch_size={before[1]}, and "
-            f"this run has {now[0]} with {now[1]}: go on with as many and the same, or begin anew "
+            f"this run has {now[0]} with {now[1]}: go on with as many and the same, or start over "
             "with resume=False; from the end of an epoch either can be changed"
         )

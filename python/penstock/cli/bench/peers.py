@@ -24,9 +24,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list")
     parser.add_argument("names", nargs="*", metavar="PEER", help="only these")
-    parser.add_argument(
-        "--again", action="store_true", help="install: also what is ready is made anew"
-    )
+    parser.add_argument("--again", action="store_true", help="install again what is ready, too")
     parser.set_defaults(run=run)
 
 
