@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "loader_handle.h"
 #include "register.h"
@@ -20,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 /// What reads looks for the end every 50 ms; what computes ends by itself.
 constexpr auto kPatience = std::chrono::seconds(5);
+/// For threads that are between two calls, which may as well wait for something else.
+constexpr auto kPatienceOutside = std::chrono::milliseconds(250);
 constexpr auto kPause = std::chrono::milliseconds(2);
 
 std::atomic<bool> ending{false};
@@ -32,6 +35,29 @@ std::atomic<int> inside{0};
 /// Threads between their decision to take the lock and having it; of GilAcquire, until it is given
 /// back, as the Python code under it takes the lock again by itself.
 std::atomic<int> taking{0};
+
+/// Threads that have called the engine, and those of them that were given SystemExit, until they
+/// end. What they hold may be tensors, and torch takes the lock to let go of them.
+std::atomic<int> callers{0};
+std::atomic<int> leaving{0};
+
+class Caller {
+ public:
+  void call() noexcept { count(called_, callers); }
+  void leave() noexcept { count(leaves_, leaving); }
+  void forget() noexcept {
+    if (std::exchange(called_, false)) --callers;
+    if (std::exchange(leaves_, false)) --leaving;
+  }
+  ~Caller() { forget(); }
+
+ private:
+  static void count(bool& counted, std::atomic<int>& threads) noexcept {
+    if (!std::exchange(counted, true)) ++threads;
+  }
+  bool called_ = false, leaves_ = false;
+};
+thread_local Caller this_caller;
 
 void stop_taking() noexcept {
   if (--taking == 0) taking.notify_all();
@@ -50,8 +76,12 @@ void end_threads() {
   ending_thread = PyThread_get_thread_ident();
   ending = true;
   LoaderHandle::cancel_all();
+  this_caller.forget();
   const nb::gil_scoped_release release;
-  for (const auto until = Clock::now() + kPatience; inside > 0 && Clock::now() < until;) {
+  const auto begin = Clock::now();
+  while (inside > 0 || callers > 0) {
+    const bool reached = inside > 0 || leaving > 0;
+    if (Clock::now() - begin > (reached ? Clock::duration(kPatience) : kPatienceOutside)) break;
     std::this_thread::sleep_for(kPause);
   }
   closed = true;
@@ -66,12 +96,14 @@ bool ends_without_this_thread() noexcept {
 
 void exit_at_end() {
   if (!ends_without_this_thread()) return;
+  this_caller.leave();
   PyErr_SetNone(PyExc_SystemExit);
   throw nb::python_error();
 }
 
 GilRelease::GilRelease() {
   exit_at_end();
+  this_caller.call();
   ++inside;
   state_ = PyEval_SaveThread();
 }
@@ -97,7 +129,10 @@ GilAcquire::~GilAcquire() {
 
 void register_gil(nb::module_& /*module*/) {
   // A child has only the thread that forked, which has the lock.
-  ::pthread_atfork(nullptr, nullptr, [] { taking = inside = 0; });
+  ::pthread_atfork(nullptr, nullptr, [] {
+    this_caller.forget();
+    taking = inside = callers = leaving = 0;
+  });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_threads));
 }
 

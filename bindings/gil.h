@@ -7,9 +7,11 @@
 // While CPython finalizes, it ends each other thread that asks for its lock by pthread_exit
 // (before 3.14, https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization).
 // That unwinds C++ frames, and std::terminate aborts the process. So a callback of `atexit` cancels
-// what other threads do in the engine and waits until they have left it, for some seconds at most.
-// Python sees SystemExit in them: a thread ends silently, and whoever joins it later goes on. A
-// thread that has not left the engine by then waits for the end of the process.
+// what other threads do in the engine. Python sees SystemExit in them: a thread ends silently, and
+// whoever joins it later goes on. The callback waits for these threads to end, for some seconds at
+// most, as torch takes the lock when they let go of tensors. It waits a quarter of a second for
+// threads that are between two calls. A thread that is still in the engine waits for the end of the
+// process.
 
 namespace penstock::python {
 

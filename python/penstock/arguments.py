@@ -47,7 +47,9 @@ def checked_bool(name: str, value: Any) -> bool:
 def checked_number(name: str, value: Any) -> float:
     """Return a float, infinite ones too; bools, texts and arrays with dimensions are refused."""
     try:
-        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
+        # NumPy 1 takes an array of one number for a number.
+        refused = isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", 0) > 0
+        number = math.nan if refused else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if math.isnan(number):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import checked_int, checked_items, described
+from .arguments import checked_int, checked_items, checked_number, described
 from .display import plural
 from .epoch_size import part_names, warn_of_empty_parts
 from .errors import InvalidArgument
@@ -145,10 +145,10 @@ def _size(part: Any) -> int | None:
 
 def _fraction(part: Any) -> float:
     try:
-        fraction = float(part)
-    except (TypeError, ValueError, OverflowError):
+        fraction = checked_number("a part", part)
+    except InvalidArgument:
         fraction = math.nan
-    if isinstance(part, bool) or not 0 <= fraction <= 1:
+    if not 0 <= fraction <= 1:
         raise InvalidArgument(
             f"a part must be a fraction in [0, 1] or a size, got {described(part)}"
         )

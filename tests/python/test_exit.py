@@ -26,6 +26,12 @@ def epochs():
     if cells != ds.n_obs:
         print("an epoch that ended early, in silence")
 
+# torch takes the interpreter's lock to let go of a tensor, and in its operations.
+def tensors():
+    for X, _ in ps.dataloader(ps.Dataset(path, batch_size=64)):
+        X.sum()
+        called.release()
+
 def opened():
     ps.open(path)
 
@@ -59,7 +65,7 @@ print("running:", sum(thread.is_alive() for thread in threads))
 """
 
 
-@pytest.mark.parametrize("what", ["epochs", "opened", "table", "statistics", "credentials"])
+@pytest.mark.parametrize("what", ["epochs", "tensors", "opened", "table", "statistics", "credentials"])
 def test_daemon_threads_in_the_engine_do_not_abort_the_process(pbmc3k: Oracle, what: str) -> None:
     for _ in range(4):
         done = subprocess.run(

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle
 from generic_tiles import read_tile, write_bomb, write_tile
+from penstock import _core
 
 #: One file of each kind of metadata.
 KINDS = [
@@ -48,6 +50,7 @@ def file_of(path: Path, pattern: str) -> Path:
 
 READ = """
 import resource, sys
+import numpy as np
 import penstock as ps
 
 def peak():
@@ -65,6 +68,7 @@ except ps.PenstockError as error:
 
 OPEN = """
 import resource, sys
+import numpy as np
 import penstock as ps
 
 def peak():
@@ -166,3 +170,65 @@ def test_values_that_are_no_text(copy: Path) -> None:
     header, contents = read_tile(file)
     write_tile(file, header, contents.replace(b"laboratory", b"laborator\xff"))
     assert ps.open(copy).metadata["origin"] == "<12 of string>"
+
+
+READ_ARRAY = """
+import resource, sys
+from penstock import PenstockError, _core
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before = peak()
+try:
+    _core.read_array(sys.argv[1], [sys.argv[2]])
+except PenstockError as error:
+    print((peak() - before) >> 10, type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("column", ["d", "a"])
+def test_noise_that_claims_a_gibibyte(tmp_path: Path, column: str) -> None:
+    """Metadata, chunk and part agree that there are 2^27 cells, and their bytes are noise."""
+    tiledb = pytest.importorskip("tiledb")
+    cells, claimed = 8192, 1 << 27
+    zstd = tiledb.FilterList([tiledb.ZstdFilter()])
+    schema = tiledb.ArraySchema(
+        tiledb.Domain(
+            tiledb.Dim(name="d", domain=(0, 1 << 40), tile=1, dtype="int64", filters=zstd)
+        ),
+        [tiledb.Attr("a", dtype="int64", filters=zstd)],
+        sparse=True,
+        capacity=claimed,
+    )
+    uri = str(tmp_path / "array")
+    tiledb.Array.create(uri, schema)
+    rng = random.Random(3)
+    places = sorted(rng.sample(range(1 << 40), cells))
+    with tiledb.open(uri, "w") as array:
+        array[places] = np.array([rng.getrandbits(63) for _ in range(cells)])
+    assert len(_core.read_array(uri, [])[0].values()) == cells
+
+    [fragment] = (tmp_path / "array" / "__fragments").iterdir()
+    footer = fragment / "__fragment_metadata.tdb"
+    footer.write_bytes(
+        footer.read_bytes().replace(struct.pack("<Q", cells), struct.pack("<Q", claimed))
+    )
+    for file in fragment.glob("[ad][0-9]*.tdb"):
+        stored = bytearray(file.read_bytes())
+        # The number of chunks, lengths of the one there is (original, stored, metadata), then its
+        # part table: https://github.com/TileDB-Inc/TileDB/blob/main/format_spec/tile.md
+        chunks, original, length, metadata = struct.unpack_from("<QIII", stored)
+        assert (chunks, original) == (1, cells * 8), file.name
+        struct.pack_into("<I", stored, 8, claimed * 8 % (1 << 32))
+        if metadata:
+            struct.pack_into("<I", stored, 20 + 8, claimed * 8)
+        stored[20 + metadata :] = rng.randbytes(length)
+        file.write_bytes(stored)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ARRAY, uri, column], capture_output=True, text=True, check=True
+    )
+    used, error, text = done.stdout.split(" ", 2)
+    assert error == "CorruptData"
+    assert "zstd: bad stream" in text
+    assert int(used) < 64

@@ -95,26 +95,33 @@ class CellReader {
     }
   }
 
-  /// Decodes a tile that must hold exactly `bytes`.
-  void decode(std::span<const std::byte> tile, const codec::FilterPipeline& filters, DataType type,
-              uint64_t bytes, std::vector<std::byte>& out, uint64_t cell_bytes = 0) {
+  /// Decodes a tile that must hold exactly `bytes`; valid until the next call. The length is a
+  /// claim until then: memory for it is not written to, and no column grows before it is there.
+  std::span<const std::byte> decode(std::span<const std::byte> tile,
+                                    const codec::FilterPipeline& filters, DataType type,
+                                    uint64_t bytes, uint64_t cell_bytes = 0) {
     filters.expect_readable();
     const uint64_t held = filters.decoded_bytes(tile);
     if (held != bytes || bytes > kMaxTileBytes) {
       throw CorruptData("the tile holds " + std::to_string(held) + " bytes, not " +
                         std::to_string(bytes));
     }
-    const size_t begin = out.size();
-    out.resize(begin + static_cast<size_t>(bytes));
-    filters.decode(tile, type, version_, std::span(out).subspan(begin), scratch_, cell_bytes);
+    decoded_.resize_discard(static_cast<size_t>(bytes));
+    filters.decode(tile, type, version_, decoded_.span(), scratch_, cell_bytes);
+    return decoded_.span();
+  }
+
+  static void append(std::span<const std::byte> bytes, Column& column) {
+    column.data.insert(column.data.end(), bytes.begin(), bytes.end());
   }
 
   void read_fixed(Column& column) {
     const StoredTiles data = stored(TilePart::kData);
     const size_t width = field_.cell_bytes();
     for_each_tile([&](size_t index, uint64_t cells) {
-      decode(data.tile(index), *field_.filters, field_.type,
-             checked_mul<uint64_t>(cells, width, "tile bytes"), column.data, width);
+      append(decode(data.tile(index), *field_.filters, field_.type,
+                    checked_mul<uint64_t>(cells, width, "tile bytes"), width),
+             column);
     });
     if (!column.is_variable()) return;
     column.offsets.reserve(column.row_count + 1);
@@ -127,16 +134,14 @@ class CellReader {
     const StoredTiles starts = stored(TilePart::kData);
     const StoredTiles values = stored(TilePart::kVar);
     fragment_.load_var_tile_sizes(field_);
-    std::vector<std::byte> decoded;
     for_each_tile([&](size_t index, uint64_t cells) {
-      decoded.clear();
-      decode(starts.tile(index), fragment_.schema().offsets_filters, DataType::kUInt64,
-             checked_mul<uint64_t>(cells, sizeof(uint64_t), "offset bytes"), decoded);
-      const uint64_t begin = column.data.size();
       const uint64_t length = fragment_.var_tile_bytes(field_, tiles_[index]);
-      decode(values.tile(index), *field_.filters, field_.type, length, column.data);
-      add_offsets({reinterpret_cast<const uint64_t*>(decoded.data()), static_cast<size_t>(cells)},
-                  begin, length, column);
+      const auto bytes =
+          decode(starts.tile(index), fragment_.schema().offsets_filters, DataType::kUInt64,
+                 checked_mul<uint64_t>(cells, sizeof(uint64_t), "offset bytes"));
+      add_offsets({reinterpret_cast<const uint64_t*>(bytes.data()), static_cast<size_t>(cells)},
+                  column.data.size(), length, column);
+      append(decode(values.tile(index), *field_.filters, field_.type, length), column);
     });
   }
 
@@ -150,10 +155,8 @@ class CellReader {
       field_.filters->decode_strings(values.tile(index), field_.type, version_, characters, starts,
                                      scratch_,
                                      {cells, fragment_.var_tile_bytes(field_, tiles_[index])});
-      const uint64_t begin = column.data.size();
-      column.data.insert(column.data.end(), characters.data(),
-                         characters.data() + characters.size());
-      add_offsets(starts, begin, characters.size(), column);
+      add_offsets(starts, column.data.size(), characters.size(), column);
+      append(characters.span(), column);
     });
   }
 
@@ -174,13 +177,9 @@ class CellReader {
 
   void read_validity(Column& column) {
     const StoredTiles data = stored(TilePart::kValidity);
-    std::vector<std::byte> decoded;
-    column.validity.reserve(column.row_count);
     for_each_tile([&](size_t index, uint64_t cells) {
-      decoded.clear();
-      decode(data.tile(index), fragment_.schema().validity_filters, DataType::kUInt8, cells,
-             decoded);
-      for (const std::byte valid : decoded) {
+      for (const std::byte valid :
+           decode(data.tile(index), fragment_.schema().validity_filters, DataType::kUInt8, cells)) {
         column.validity.push_back(valid != std::byte{0} ? 1 : 0);
       }
     });
@@ -191,6 +190,7 @@ class CellReader {
   const FragmentField& field_;
   std::span<const uint64_t> tiles_;
   codec::DecodeScratch& scratch_;
+  Buffer decoded_;
   uint32_t version_;
 };
 

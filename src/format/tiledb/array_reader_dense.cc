@@ -189,7 +189,8 @@ void map_fragment(const ArraySchema& schema, const Geometry& geometry,
   });
 }
 
-/// Lays the cells of `parts` (one column a source tile) out by the map.
+/// Lays the cells of `parts` (one column a source tile, empty where it has no such field) out by
+/// the map.
 Column lay_out(const CellMap& map, std::span<const Column> parts, Column fill) {
   Column result = std::move(fill);  // one row of the fill value
   const Column one = result;
@@ -200,8 +201,9 @@ Column lay_out(const CellMap& map, std::span<const Column> parts, Column fill) {
   result.validity.clear();
   const size_t width = table::row_bytes(one);
   for (uint64_t cell = 0; cell < cells; ++cell) {
-    const bool filled = map.tile_of[cell] == 0;
-    const Column& from = filled ? one : parts[map.tile_of[cell] - 1];
+    const uint32_t tile = map.tile_of[cell];
+    const bool filled = tile == 0 || parts[tile - 1].row_count == 0;
+    const Column& from = filled ? one : parts[tile - 1];
     const uint64_t row = filled ? 0 : map.cell_of[cell];
     const uint64_t begin = one.is_variable() ? from.offsets[row] : row * width;
     const uint64_t end = one.is_variable() ? from.offsets[row + 1] : begin + width;
@@ -273,10 +275,10 @@ Table ArrayReader::read_dense(const ArrayReadRequest& request) const {
       if (shown[i] == 0) return;
       FragmentMetadata& fragment = *fragments_[map.tiles[i].fragment];
       const FragmentField* field = fragment.find_field(name);
+      if (field == nullptr) return;
       codec::DecodeScratch scratch;
-      parts[i] = field == nullptr ? fill_cells(attribute, geometry.tile_cells)
-                                  : read_cells(*directory_.store(), fragment, *field,
-                                               {&map.tiles[i].tile, 1}, scratch);
+      parts[i] =
+          read_cells(*directory_.store(), fragment, *field, {&map.tiles[i].tile, 1}, scratch);
       if (parts[i].type != attribute.type) {
         throw Unsupported("attribute '" + name + "' changed its type, fragment " +
                           fragment.location().path);
