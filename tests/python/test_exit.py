@@ -65,7 +65,9 @@ print("running:", sum(thread.is_alive() for thread in threads))
 """
 
 
-@pytest.mark.parametrize("what", ["epochs", "tensors", "opened", "table", "statistics", "credentials"])
+@pytest.mark.parametrize(
+    "what", ["epochs", "tensors", "opened", "table", "statistics", "credentials"]
+)
 def test_daemon_threads_in_the_engine_do_not_abort_the_process(pbmc3k: Oracle, what: str) -> None:
     for _ in range(4):
         done = subprocess.run(
