@@ -18,12 +18,26 @@ bool is_below(const std::string& host, const std::string& domain) {
   return host.ends_with("." + domain);
 }
 
-bool is_same_service(const std::string& host, const std::string& before) {
-  if (host == before || is_below(host, before)) return true;
-  for (const char* amazon : {"amazonaws.com", "amazonaws.com.cn"}) {
-    if (is_below(host, amazon) && is_below(before, amazon)) return true;
+/// Amazon S3's hosts, from the right: the domain, a region or none, "dualstack" or nothing, and a
+/// label that is "s3" or begins with "s3-". Others of the domain may be anybody's, as load
+/// balancers are. https://docs.aws.amazon.com/general/latest/gr/s3.html
+bool is_amazon_s3(std::string host) {
+  const std::string domain = host.ends_with(".cn") ? "amazonaws.com.cn" : "amazonaws.com";
+  if (!is_below(host, domain)) return false;
+  host.resize(host.size() - domain.size() - 1);
+  for (int other = 0; other < 3; ++other) {
+    const size_t begin = host.rfind('.') + 1;  // 0 where there is no dot
+    const std::string label = host.substr(begin);
+    if (label == "s3" || label.starts_with("s3-")) return true;
+    const bool may_follow = other == 0 || label == "dualstack";
+    if (!may_follow || begin == 0) return false;
+    host.resize(begin - 1);
   }
   return false;
+}
+
+bool is_same_service(const std::string& host, const std::string& before) {
+  return host == before || is_below(host, before) || (is_amazon_s3(host) && is_amazon_s3(before));
 }
 
 }  // namespace

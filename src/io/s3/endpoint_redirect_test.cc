@@ -36,5 +36,24 @@ TEST(EndpointRedirect, StaysInTheServiceAndEncrypted) {
   }
 }
 
+TEST(EndpointRedirect, StaysInAmazonS3) {
+  const std::string before = "https://s3.amazonaws.com";
+  for (const char* host :
+       {"s3.us-west-2.amazonaws.com", "b.s3.us-west-2.amazonaws.com", "s3-us-west-2.amazonaws.com",
+        "b.c.s3-accelerate.amazonaws.com", "s3.dualstack.eu-west-1.amazonaws.com",
+        "b.s3-fips.dualstack.us-east-1.amazonaws.com", "b.s3-accelerate.dualstack.amazonaws.com",
+        "s3.cn-north-1.amazonaws.com.cn"}) {
+    const std::string named = "https://" + std::string(host);
+    EXPECT_EQ(redirected_endpoint(before, named, ""), named);
+  }
+  for (const char* host :
+       {"s3-mine-1.us-east-1.elb.amazonaws.com", "s3.execute-api.us-east-1.amazonaws.com",
+        "s3.us-east-1.elb.amazonaws.com", "us-east-1.amazonaws.com", "mine.amazonaws.com",
+        "s3.amazonaws.com.evil.org", "s3.evilamazonaws.com",
+        "s3.dualstack.dualstack.dualstack.amazonaws.com"}) {
+    EXPECT_THROW(redirected_endpoint(before, "https://" + std::string(host), ""), IoError) << host;
+  }
+}
+
 }  // namespace
 }  // namespace penstock::io
