@@ -44,9 +44,10 @@ class ShuffleReport:
     units, units_in_shuffle : int
         Fetch units that the epoch reads, and how many of them feed a batch at any time; 0 where it
         reads cells one by one.
-    read_amplification : float
+    read_amplification : float or None
         Stored bytes that the epoch will read, divided by the stored bytes of the distinct tiles that its
-        cells and genes touch. Cells that a `cache_dir` already has count as read.
+        cells and genes touch. Cells that a `cache_dir` already has count as read. None where it reads
+        cells one by one: `Dataset.stats` tells it then, after the epoch.
     memory_budget, planned_bytes : int
         Bytes allowed, and set aside for the epoch.
     """
@@ -56,7 +57,7 @@ class ShuffleReport:
     uniform_entropy: float
     units: int
     units_in_shuffle: int
-    read_amplification: float
+    read_amplification: float | None
     memory_budget: int
     planned_bytes: int
     _again: Callable[[int], ShuffleReport] | None = field(default=None, repr=False, compare=False)
@@ -169,6 +170,11 @@ class ShuffleReport:
             return "none, cells are read one by one"
         return f"{self.units_in_shuffle:,} in the shuffle of {self.units:,} read"
 
+    def _amplification(self) -> str:
+        if self.read_amplification is None:
+            return "not known in advance where cells are read one by one"
+        return f"{self.read_amplification:.2f} bytes read for each one needed"
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_again": None}  # which holds the dataset
 
@@ -182,7 +188,7 @@ class ShuffleReport:
             f"uniform {self.uniform_entropy:.3f}",
             f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
             f"  units         {self._units()}",
-            f"  amplification {self.read_amplification:.2f} bytes read for each one needed",
+            f"  amplification {self._amplification()}",
             f"  memory        {size(self.planned_bytes)} planned of {size(self.memory_budget)}",
         ]
         return "\n".join(lines)
@@ -207,14 +213,17 @@ def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | Non
         entropy, drawn = loader.label_entropy(labels)
         known = counts if settings.sampling is None else drawn.astype(np.int64)
         stats = from_core(loader.stats())
-        needed = stats.bytes_needed
+        amplification = None
+        if stats.planned_units:
+            needed = stats.bytes_needed
+            amplification = stats.planned_bytes_read / needed if needed else 1.0
         return ShuffleReport(
             name,
             entropy,
             uniform_entropy(known, settings.batch_size),
             stats.planned_units,
             stats.units_in_shuffle,
-            stats.planned_bytes_read / needed if needed and stats.planned_units else 1.0,
+            amplification,
             budget,
             stats.planned_bytes,
             report,

@@ -74,6 +74,13 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
     [
         (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
         (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["data-loader", "x", "-s", "-1"], "-s must be 0 or more, got -1"),
+        (["data-loader", "x", "-e", "0"], "-e must be 1 or more, got 0"),
+        (["data-loader", "x", "--pack", "p"],
+         "--pack needs a method that uses it, got -m penstock; methods that do: penstock:pack, penstock:pack-global"),
+        (["compare", "x", "-m", "penstock,tiledbsoma_ml", "--h5ad", "p"],
+         "--h5ad needs a method that uses it, got -m penstock,tiledbsoma_ml; methods that do: annbatch, scDataset, A"),
+        (["compare", "x", "-m", "penstock,scDataset", "--annbatch", "p"], "methods that do: annbatch"),
         (["data-loader", "x", "-P", "1MiB"],
          "-P needs a method that uses it, got -m penstock; methods that do: tiledbsoma_ml, cell"),
         (["data-loader", "x", "--census", "stable"], "one of them"),

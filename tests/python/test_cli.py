@@ -300,6 +300,7 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
         (["--plot", "nocol"], "nocol"),
         (["--patience", "-2"], "--patience must be 0 or more, got -2"),
         (["--latent", "0"], "--latent must be 1 or more, got 0"),
+        (["--latent", "99999999999"], "--latent must be 100000 or less, got 99999999999"),
     ):
         assert main([*few, *wrong]) == 1
         assert said in capsys.readouterr().err

@@ -14,7 +14,7 @@ from conftest import write_small_tiles
 from penstock.index_manifest import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
-from remote_servers import BUCKET, bare_environment, fault_proxy, s3_server, upload
+from remote_servers import BUCKET, bare_environment, client, fault_proxy, s3_server, upload
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +50,17 @@ def test_every_listed_file_must_be_there(tmp_path: Path) -> None:
                 options = {"endpoint": bucket.url, "anonymous": True}
                 with pytest.raises(ps.CorruptData, match=missing):
                     ps.open(f"s3://{BUCKET}/{name}", storage_options=options)
+
+
+@pytest.mark.parametrize("table", ["obs", "ms/RNA/var"])
+def test_a_file_that_goes_after_the_pack_was_opened(tmp_path: Path, table: str) -> None:
+    """A remote store lists a folder once, when the pack is opened, so that no cell goes with it."""
+    source = write_small_tiles(tmp_path / "experiment", 300, 100)
+    ps.pack(source, tmp_path / "cells.pack")
+    (commit,) = (tmp_path / "cells.pack" / table / "__commits").iterdir()
+    with s3_server() as endpoint:
+        upload(endpoint, tmp_path / "cells.pack", "pack")
+        options = {"endpoint": endpoint, "anonymous": True}
+        opened = ps.open(f"s3://{BUCKET}/pack", storage_options=options)
+        client(endpoint).delete_object(Bucket=BUCKET, Key=f"pack/{table}/__commits/{commit.name}")
+        assert (len(opened.obs.to_pandas()), len(opened.var("RNA").to_pandas())) == (300, 100)

@@ -251,3 +251,7 @@ def test_bytes_told_of_a_join_and_of_a_pack(
         report = ds.shuffle_report("dataset_id")
         assert sum(1 for _ in ds) == len(ds)
         assert report.read_amplification == pytest.approx(ds.stats.read_amplification, rel=0.02)
+    each = ps.Dataset(tmp_path / "pack", var_query=genes, shuffle="global")
+    report = each.shuffle_report("dataset_id")
+    assert (report.units, report.read_amplification) == (0, None)
+    assert "not known in advance" in str(report)

@@ -76,7 +76,7 @@ def run(parsed: argparse.Namespace) -> None:
     from ..scvi.outputs import checked_out
 
     devices = _devices(parsed.devices)
-    n_latent = checked_int("--latent", parsed.latent, least=1)
+    n_latent = checked_int("--latent", parsed.latent, least=1, most=100_000)
     seed = checked_int("--seed", parsed.seed, least=0)
     folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...bench.target import Target
 
 _BUFFER_SIZE = "1GiB"  # as alb's
+_SOURCES = ("--pack", "--annbatch", "--h5ad")  # each for some methods only, as its help says
 
 
 def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
@@ -46,6 +47,9 @@ def target(parsed: argparse.Namespace) -> Target:
     from ...bench.target import make_target
 
     datasets = None
+    for option, number, least in (("-s", parsed.start, 0), ("-e", parsed.end, 1)):
+        if number is not None:
+            checked_int(option, number, least=least)
     if parsed.start is not None or parsed.end is not None:
         datasets = DatasetSlice(parsed.start or 0, parsed.end, parsed.sorted_datasets)
     elif parsed.sorted_datasets:
@@ -120,6 +124,8 @@ def buffer_sizes(parsed: argparse.Namespace, soma_option: str = "-z") -> tuple[i
 def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
     """Refuse an option that no method uses. Name on stderr the methods that an option does not apply to.
 
+    That a source is for some methods only goes without saying.
+
     Raises
     ------
     InvalidArgument
@@ -136,6 +142,10 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
         ("--threads", parsed.threads, lambda method: method.threads),
         ("-P", getattr(parsed, "py_buffer_size", None), by_tiledbsoma),
         ("-z", getattr(parsed, "soma_buffer_size", None), by_tiledbsoma),
+        ("--pack", parsed.pack, lambda method: method.source == "pack"),
+        ("--annbatch", parsed.annbatch, lambda method: method.source == "annbatch"),
+        # annbatch's collection is made from one
+        ("--h5ad", parsed.h5ad, lambda method: method.source in ("h5ad", "annbatch")),
     )
     for option, given, means_something in uses:
         if not given:
@@ -148,7 +158,7 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
                 f"{option} needs a method that uses it, got -m {','.join(others)}; "
                 f"methods that do: {names}"
             )
-        if others:
+        if others and not option.startswith(_SOURCES):
             print(
                 f"penstock: {option} does not apply to {', '.join(others)}, only to {', '.join(users)}",
                 file=sys.stderr, flush=True,
