@@ -42,7 +42,6 @@ from .errors import (
 from .experiment import Experiment, open
 from .gene_statistics import cell_statistics, gene_statistics
 from .global_shuffle import ReadAgainWarning, RequestPerCellWarning
-from .half_made import shown_half_made
 from .highly_variable_genes import highly_variable_genes
 from .joined import JoinedExperiment, join
 from .loader_stats import LoaderStats
@@ -120,9 +119,6 @@ __all__ = [
     "stratified_split",
     "to_anndata",
 ]
-
-for _name in __all__:
-    shown_half_made(globals()[_name])
 
 
 def __dir__() -> list[str]:

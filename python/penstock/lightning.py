@@ -9,7 +9,6 @@ from .arguments import described
 from .dataset import Dataset
 from .display import plural
 from .errors import InvalidArgument
-from .half_made import shown_half_made
 from .missing_package import require
 from .random_split import random_split
 from .table import JOINID
@@ -25,7 +24,6 @@ except ImportError:  # the package's other name
         raise
 
 
-@shown_half_made
 class DataModule(LightningDataModule):
     """Loaders for training, validation, test and prediction.
 

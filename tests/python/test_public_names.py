@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import pickle
 import re
@@ -14,15 +13,6 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle, write_small_tiles
-
-#: Where the public classes are.
-MODULES = [
-    "penstock",
-    "penstock.lightning",
-    "penstock.scvi",
-    "penstock.compat.census",
-    "penstock.compat.tiledbsoma_ml",
-]
 
 
 @pytest.fixture
@@ -132,32 +122,6 @@ def test_data_modules_are_shown(cells: Oracle) -> None:
     parts = ps.Dataset(cells.path).random_split(300, 31)
     shown = str(DataModule(*parts))
     assert shown == repr(DataModule(*parts)) == "DataModule(train=300 cells, val=31 cells)"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_half_made_objects_are_shown(module: str) -> None:
-    public = pytest.importorskip(module)
-    names = getattr(public, "__all__", ["DataModule"])
-    classes = [each for each in (getattr(public, name) for name in names) if isinstance(each, type)]
-    assert classes
-    for each in classes:
-        if not inspect.isabstract(each) and not issubclass(each, (tuple, BaseException)):
-            made = each.__new__(each)
-            assert each.__name__ in repr(made)
-            assert each.__name__ in getattr(made, "_repr_html_", made.__repr__)()
-
-
-def test_a_fault_within_a_repr_is_not_taken_for_a_half_made_object(ds: ps.Dataset) -> None:
-    ds._settings = object()
-    with pytest.raises(AttributeError, match="'object' object has no attribute"):
-        repr(ds)
-
-
-def test_a_dataset_that_is_not_whole_says_what_it_lacks() -> None:
-    made = ps.Dataset.__new__(ps.Dataset)
-    with pytest.raises(ps.NotFound):
-        made.__init__("no such place")
-    assert repr(made) == "Dataset, not whole: it has no _selection"
 
 
 def test_one_of_a_thing(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from ..dataset import Dataset
 from ..display import plural
 from ..encoders import Encoder
 from ..errors import InvalidArgument
-from ..half_made import shown_half_made
 from . import alignment, models
 from .cells import checked_cells, encoded, part_sizes
 from .data_facts import DataFacts
@@ -23,7 +22,6 @@ from .model_fields import ModelFields
 from .registration import Registration
 
 
-@shown_half_made
 class DataModule(DataFacts, DataLoaders, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 

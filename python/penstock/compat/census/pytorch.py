@@ -16,7 +16,6 @@ from ... import _core
 from ...arguments import checked_int, checked_names
 from ...dataset import Dataset
 from ...errors import InvalidArgument, Unsupported
-from ...half_made import shown_half_made
 from ...loader_stats import LoaderStats
 from ...random_split import random_split
 from ..block_dataset import BlockDataset, BlockEpochs
@@ -76,7 +75,6 @@ class Stats:
         )
 
 
-@shown_half_made
 class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     """Mini-batches of a SOMA experiment: an iterable of tensors ``(X, obs)``.
 

@@ -15,7 +15,6 @@ from ...dataset import Dataset
 from ...epoch_size import part_names, warn_of_empty_parts
 from ...errors import InvalidArgument, Unsupported
 from ...experiment import open as open_experiment
-from ...half_made import shown_half_made
 from ...storage_options import of_context
 from ..block_dataset import BlockDataset, BlockEpochs, split_seed
 from ..missing_name import missing_names
@@ -27,7 +26,6 @@ DEFAULT_SHUFFLE_CHUNK_SIZE = 64
 DEFAULT_IO_BATCH_SIZE = 2**16
 
 
-@shown_half_made
 class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     """Mini-batches of a tiledbsoma ExperimentAxisQuery: an iterable of ``(X, obs)``.
 
