@@ -3,10 +3,9 @@
 #include <penstock/error.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 
 // Arithmetic on sizes that come from a store: overflow is `CorruptData`, never a wrap.
 
@@ -35,12 +34,10 @@ T checked_mul(T a, T b, std::string_view what) {
 /// Narrows an integer from a store; a value that does not fit is `CorruptData`.
 template <typename To, typename From>
 To checked_cast(From value, std::string_view what) {
-  static_assert(std::is_integral_v<To> && std::is_integral_v<From>);
-  To result = static_cast<To>(value);
-  if (static_cast<From>(result) != value || ((result < To{}) != (value < From{}))) {
+  if (!std::in_range<To>(value)) {
     throw CorruptData(std::string(what) + " is out of range: " + std::to_string(value));
   }
-  return result;
+  return static_cast<To>(value);
 }
 
 }  // namespace penstock

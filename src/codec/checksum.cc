@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 
+#include "base/hex.h"
+
 namespace penstock::codec {
 namespace {
 
@@ -26,16 +28,6 @@ void compute(const EVP_MD* algorithm, std::span<const std::byte> bytes, Digest& 
   }
 }
 
-std::string hex(std::span<const unsigned char> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 /// Checks `parts` parts of `bytes` against the entries, which must cover `bytes` exactly.
 void verify(const EVP_MD* algorithm, std::string_view name, std::string_view what, uint64_t parts,
             ByteReader& entries, std::span<const std::byte> bytes) {
@@ -50,8 +42,8 @@ void verify(const EVP_MD* algorithm, std::string_view name, std::string_view wha
     if (!std::equal(expected, expected + digest_bytes, digest.begin())) {
       throw CorruptData("checksum differs: " + std::string(name) + " of " + std::string(what) +
                         " part " + std::to_string(part) + " (" + std::to_string(length) +
-                        " bytes), stored " + hex({expected, digest_bytes}) + ", computed " +
-                        hex({digest.data(), digest_bytes}));
+                        " bytes), stored " + hex(std::as_bytes(std::span(expected, digest_bytes))) +
+                        ", computed " + hex(std::as_bytes(std::span(digest.data(), digest_bytes))));
     }
   }
   if (!covered.empty()) {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/parallel.h"
 #include "io/file_store.h"
 #include "kernel/pack_row.h"

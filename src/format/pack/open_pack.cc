@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hex.h"
 #include "base/lazy.h"
 #include "base/parallel.h"
 #include "format/pack/packed_layer.h"

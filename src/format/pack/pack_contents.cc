@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/hex.h"
 #include "format/pack/row_file.h"
 
 namespace penstock::format::pack {

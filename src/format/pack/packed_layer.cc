@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hex.h"
 #include "format/pack/reader.h"
 #include "format/pack/record_runs.h"
 #include "format/pack/row_record.h"

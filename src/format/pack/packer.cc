@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/hex.h"
 #include "format/pack/layer_writer.h"
 #include "format/pack/open_pack.h"
 #include "format/pack/pack_contents.h"

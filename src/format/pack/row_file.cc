@@ -27,16 +27,6 @@ ContentKey content_key(std::string_view text) {
   return key;
 }
 
-std::string hex(const ContentKey& key) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : key) {
-    text += kDigits[static_cast<uint8_t>(byte) >> 4];
-    text += kDigits[static_cast<uint8_t>(byte) & 15];
-  }
-  return text;
-}
-
 std::shared_ptr<const RowFile> RowFile::open(const io::StorePtr& store, const std::string& path) {
   auto file = std::make_shared<RowFile>(store, path);
   with_place([&] { file->load(); }, [&] { return path; });

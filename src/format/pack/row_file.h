@@ -38,7 +38,6 @@ using ContentKey = std::array<std::byte, 32>;
 
 /// SHA-256 of a text that says what the content is.
 ContentKey content_key(std::string_view text);
-std::string hex(const ContentKey& key);
 
 struct RowFileFacts {
   ContentKey key{};

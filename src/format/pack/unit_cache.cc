@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/hex.h"
 #include "format/pack/row_record.h"
 #include "format/pack/shared_mode.h"
 #include "io/file_store.h"

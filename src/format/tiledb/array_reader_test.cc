@@ -11,6 +11,7 @@
 #include <random>
 #include <sstream>
 
+#include "base/hex.h"
 #include "io/memory_store.h"
 #include "table/filter_expression.h"
 
@@ -19,21 +20,9 @@ namespace {
 
 const std::string kStores = PENSTOCK_TEST_DATA "/tiledb_golden/";
 
-template <typename Range>
-std::string hex(const Range& bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const auto byte : bytes) {
-    const auto value = static_cast<unsigned>(static_cast<unsigned char>(byte));
-    text += kDigits[value >> 4];
-    text += kDigits[value & 15];
-  }
-  return text;
-}
-
 std::string text_cell(std::string_view value) {
   while (!value.empty() && value.back() == '\0') value.remove_suffix(1);
-  return "'" + hex(value);
+  return "'" + hex(std::as_bytes(std::span(value)));
 }
 
 template <typename T>

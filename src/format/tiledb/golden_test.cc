@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/hex.h"
 #include "format/tiledb/array_directory.h"
 #include "format/tiledb/delete_condition.h"
 #include "format/tiledb/enumeration.h"
@@ -24,16 +25,6 @@ using Lines = std::vector<std::string>;
 
 std::string golden_path(const std::string& name) {
   return io::join(PENSTOCK_TEST_DATA "/tiledb_golden", name);
-}
-
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : bytes) {
-    text += kDigits[static_cast<unsigned>(byte) >> 4];
-    text += kDigits[static_cast<unsigned>(byte) & 15];
-  }
-  return text;
 }
 
 // As value_text in the script: integers and times in decimal, reals as "x" and their bytes, text as

@@ -9,22 +9,15 @@
 #include <ctime>
 #include <map>
 
+#include "base/hex.h"
+
 namespace penstock::io {
 namespace {
 
 constexpr std::string_view kEmptySha256 =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-std::string hex(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
+std::string hex_of(std::string_view text) { return hex(std::as_bytes(std::span(text))); }
 
 std::string sha256(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -108,14 +101,14 @@ std::vector<HttpField> sign_request(const SigningRequest& request, const S3Key& 
   const std::string date = request.timestamp.substr(0, 8);
   const std::string scope = date + "/" + request.region + "/s3/aws4_request";
   const std::string to_sign =
-      "AWS4-HMAC-SHA256\n" + request.timestamp + "\n" + scope + "\n" + hex(sha256(text));
+      "AWS4-HMAC-SHA256\n" + request.timestamp + "\n" + scope + "\n" + hex_of(sha256(text));
   std::string signing_key = hmac("AWS4" + key.secret_access_key, date);
   for (const std::string& step : {request.region, std::string("s3"), std::string("aws4_request")}) {
     signing_key = hmac(signing_key, step);
   }
   headers.emplace_back("Authorization", "AWS4-HMAC-SHA256 Credential=" + key.access_key_id + "/" +
                                             scope + ", SignedHeaders=" + names +
-                                            ", Signature=" + hex(hmac(signing_key, to_sign)));
+                                            ", Signature=" + hex_of(hmac(signing_key, to_sign)));
   return headers;
 }
 
