@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct CoalescingOptions {
   uint64_t max_read_bytes = 8 * 1024 * 1024;
   /// Gaps longer than `always_gap_bytes` are read over only while all that is thrown away stays
   /// below this share of what is wanted; the smallest gaps first.
-  double max_waste_share = 1e9;
+  double max_waste_share = std::numeric_limits<double>::infinity();
   uint64_t always_gap_bytes = 4 * 1024;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory_page.h"
+
 namespace penstock::pipeline {
 
 BatchPool::BatchPool(uint64_t limit_bytes, std::shared_ptr<MemoryMeter> meter)
@@ -15,7 +17,7 @@ BatchPool::~BatchPool() { meter_->subtract(mapped_bytes_); }
 // Batches of one loader differ by some per cent; with an eighth to spare most blocks fit the next.
 size_t BatchPool::block_bytes(size_t bytes) noexcept {
   const size_t step = std::max<size_t>(4096, std::min<size_t>(bytes / 8, size_t{1} << 20));
-  return ((bytes / step + 1) * step + 4095) & ~size_t{4095};
+  return whole_memory_pages((bytes / step + 1) * step);
 }
 
 struct BatchPool::Owner {

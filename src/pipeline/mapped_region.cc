@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/memory_page.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -37,7 +39,7 @@ MappedRegion MappedRegion::huge(size_t bytes) {
   const size_t misaligned = reinterpret_cast<uintptr_t>(begin) % kHugePage;
   const size_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
   // The ends that alignment leaves over go back at once.
-  const size_t kept = (bytes + 4095) & ~size_t{4095};
+  const size_t kept = whole_memory_pages(bytes);
   const size_t tail = region.size_ - head - kept;
   if (head != 0) ::munmap(begin, head);
   if (tail != 0) ::munmap(begin + head + kept, tail);
@@ -73,8 +75,8 @@ void make_resident(std::byte* data, size_t bytes) noexcept {
 }
 
 void drop_resident(std::byte* data, size_t bytes) noexcept {
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + 4095) & ~uintptr_t{4095};
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~uintptr_t{4095};
+  const auto begin = whole_memory_pages(reinterpret_cast<uintptr_t>(data));
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(memory_page_bytes() - 1);
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -2,8 +2,11 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
+
+#include "base/memory_page.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -62,7 +65,7 @@ void PagePool::give_back(std::byte* page) {
 }
 
 PagePool::Large PagePool::take_large(size_t bytes) {
-  bytes = (bytes + 4095) & ~size_t{4095};
+  bytes = whole_memory_pages(bytes);
   release_idle(bytes);
   Large large;
   if (resident_bytes_ + bytes <= capacity_bytes_) {
