@@ -46,15 +46,14 @@ std::shared_ptr<const Batch> LoaderHandle::next() {
   Loader& engine = loader();
   started.insert(this);
   for (;;) {
-    bool timed_out = false;
-    std::shared_ptr<const Batch> batch;
+    Loader::NextBatch next;
     {
       const GilRelease release;
       const std::lock_guard lock(consumer_);
-      batch = engine.next_for(kSignalPollSeconds, &timed_out);
+      next = engine.next_for(kSignalPollSeconds);
     }
     exit_at_end();  // which is what ended the epoch then
-    if (!timed_out) return batch;
+    if (!next.timed_out) return next.batch;
     if (PyErr_CheckSignals() != 0) {
       engine.cancel();
       throw nanobind::python_error();

@@ -179,8 +179,12 @@ class Loader {
 
   /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.
   std::shared_ptr<const Batch> next();
-  /// As next(), but gives up after `timeout_seconds`: `*timed_out` is set and null returned.
-  std::shared_ptr<const Batch> next_for(double timeout_seconds, bool* timed_out);
+  /// As next(), but gives up after `timeout_seconds`.
+  struct NextBatch {
+    std::shared_ptr<const Batch> batch;  ///< null at the end and where the time is over
+    bool timed_out = false;
+  };
+  NextBatch next_for(double timeout_seconds);
 
   /// Whether next() would return or throw at once. False before the first next(), which starts it.
   bool ready() const;

@@ -109,9 +109,8 @@ void BatchStream::throw_error_once() {
   std::rethrow_exception(error_);
 }
 
-std::shared_ptr<const Batch> BatchStream::next(double timeout_seconds, bool* timed_out) {
+Loader::NextBatch BatchStream::next_for(double timeout_seconds) {
   using Clock = std::chrono::steady_clock;
-  if (timed_out != nullptr) *timed_out = false;
   if (in_other_process()) {
     throw InvalidArgument(
         "a Loader cannot be used in a forked process once it has started; make a "
@@ -120,12 +119,12 @@ std::shared_ptr<const Batch> BatchStream::next(double timeout_seconds, bool* tim
   }
   std::unique_lock lock(mutex_);
   throw_error_once();
-  if (stop_) return nullptr;
+  if (stop_) return {};
   if (ring_.at_end()) {
     lock.unlock();
     join();
     free_memory();
-    return nullptr;
+    return {};
   }
   if (!started_) {
     process_id_ = ::getpid();
@@ -152,16 +151,13 @@ std::shared_ptr<const Batch> BatchStream::next(double timeout_seconds, bool* tim
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
   throw_error_once();
-  if (stop_) return nullptr;
-  if (!ring_.ready()) {
-    if (timed_out != nullptr) *timed_out = true;
-    return nullptr;
-  }
+  if (stop_) return {};
+  if (!ring_.ready()) return {.batch = nullptr, .timed_out = true};
   auto batch = ring_.take();
   cells_ += batch->rows();
   nonzeros_ += batch->nnz();
   wake_worker();
-  return batch;
+  return {.batch = std::move(batch)};
 }
 
 bool BatchStream::ready() const {

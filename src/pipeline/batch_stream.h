@@ -43,8 +43,10 @@ class BatchStream {
   virtual uint64_t row_count_before() const = 0;
   virtual plan::BatchEntropy batch_entropy(std::span<const uint32_t> labels) const = 0;
 
-  /// Null at the end, after cancel(), and after an error was thrown. A negative timeout waits.
-  std::shared_ptr<const Batch> next(double timeout_seconds, bool* timed_out);
+  /// Null at the end, after cancel(), and after an error was thrown.
+  std::shared_ptr<const Batch> next() { return next_for(-1).batch; }
+  /// A negative timeout waits.
+  Loader::NextBatch next_for(double timeout_seconds);
   /// Whether next() would return or throw at once; false before it was called.
   bool ready() const;
   void cancel() noexcept;

@@ -59,7 +59,7 @@ class AnyStream : public ::testing::TestWithParam<Reads> {
 
   static uint64_t count_rows(BatchStream& stream) {
     uint64_t rows = 0;
-    while (const auto batch = stream.next(-1, nullptr)) rows += batch->rows();
+    while (const auto batch = stream.next()) rows += batch->rows();
     return rows;
   }
 };
@@ -91,8 +91,8 @@ TEST_P(AnyStream, AnEmptySelectionEndsAtOnce) {
   options.rows = RowSelection();
   const auto stream = stream_of(made({}, options));
   EXPECT_EQ(stream->size(), 0U);
-  EXPECT_EQ(stream->next(-1, nullptr), nullptr);
-  EXPECT_EQ(stream->next(-1, nullptr), nullptr);
+  EXPECT_EQ(stream->next(), nullptr);
+  EXPECT_EQ(stream->next(), nullptr);
   EXPECT_EQ(stream->stats().cells, 0U);
 }
 
@@ -147,14 +147,14 @@ TEST_P(AnyStream, AFaultAnywhereSurfacesOnceAndNothingHangs) {
       uint64_t batches = 0;
       for (bool going = true; going;) {
         try {
-          going = stream->next(-1, nullptr) != nullptr;
+          going = stream->next() != nullptr;
           batches += going;
         } catch (const IoError& error) {
           EXPECT_STREQ(error.what(), "injected fault");
           ++errors;
         }
       }
-      EXPECT_EQ(stream->next(-1, nullptr), nullptr);
+      EXPECT_EQ(stream->next(), nullptr);
       if (by_rows()) {
         EXPECT_EQ(errors, matrix.fault_after < 25 ? 1 : 0);
       }
@@ -188,7 +188,7 @@ TEST_P(AnyStream, AValueThatDoesNotFitNamesCellAndGene) {
       EXPECT_NE(text.find("in cell "), std::string::npos) << text;
       EXPECT_NE(text.find(", gene "), std::string::npos) << text;
     }
-    EXPECT_EQ(stream->next(-1, nullptr), nullptr);
+    EXPECT_EQ(stream->next(), nullptr);
   }
 }
 
@@ -213,11 +213,11 @@ TEST_P(AnyStream, CancelAndDestructionAtAnyMoment) {
         stream->cancel();
         stream->cancel();
       });
-      while (auto batch = stream->next(-1, nullptr)) kept = batch;
+      while (auto batch = stream->next()) kept = batch;
       canceller.join();
-      EXPECT_EQ(stream->next(-1, nullptr), nullptr);
+      EXPECT_EQ(stream->next(), nullptr);
     } else {
-      for (uint64_t i = 0; i < taken; ++i) kept = stream->next(-1, nullptr);
+      for (uint64_t i = 0; i < taken; ++i) kept = stream->next();
     }
     stream.reset();
     // A batch outlives its loader.
@@ -238,7 +238,7 @@ TEST_P(AnyStream, AConsumerThatKeepsEveryBatchGetsThemAll) {
     std::vector<std::shared_ptr<const Batch>> kept;
     {
       const auto stream = stream_of(test);
-      while (auto batch = stream->next(-1, nullptr)) kept.push_back(batch);
+      while (auto batch = stream->next()) kept.push_back(batch);
     }
     uint64_t rows = 0;
     for (const auto& batch : kept) rows += batch->rows();
@@ -259,11 +259,10 @@ TEST_P(AnyStream, TheTimeoutGivesUpAndLosesNothing) {
   int timeouts = 0;
   uint64_t rows = 0;
   for (;;) {
-    bool timed_out = false;
-    const auto batch = stream->next(0.001, &timed_out);
-    if (batch == nullptr && !timed_out) break;
-    timeouts += timed_out;
-    if (batch != nullptr) rows += batch->rows();
+    const Loader::NextBatch next = stream->next_for(0.001);
+    if (next.batch == nullptr && !next.timed_out) break;
+    timeouts += next.timed_out ? 1 : 0;
+    if (next.batch != nullptr) rows += next.batch->rows();
   }
   EXPECT_GT(timeouts, 0);
   EXPECT_EQ(rows, 60U);
@@ -277,12 +276,12 @@ TEST_P(AnyStream, AForkedChildIsRefusedAndUnharmed) {
   options.batch_size = 10;
   options.threads = 2;
   const auto stream = stream_of(made(matrix, options));
-  auto batch = stream->next(-1, nullptr);
+  auto batch = stream->next();
   const pid_t child = ::fork();
   if (child == 0) {
     int status = 1;
     try {
-      stream->next(-1, nullptr);
+      stream->next();
     } catch (const InvalidArgument&) {
       status = 0;
     }

@@ -93,7 +93,7 @@ std::vector<int64_t> read(const Joined& joined, const LoaderOptions& options,
                           LoaderStats* stats = nullptr) {
   const auto stream = make_stream(joined.source(), options);
   std::vector<int64_t> order;
-  while (auto batch = stream->next(-1, nullptr)) {
+  while (auto batch = stream->next()) {
     const auto csr = batch->csr();
     for (uint32_t i = 0; i < batch->rows(); ++i) {
       order.push_back(batch->joinids()[i]);

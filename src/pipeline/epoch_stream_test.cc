@@ -95,7 +95,7 @@ TEST(EpochStream, SlowConsumerKeepsWithinItsRing) {
   options.threads = 8;
   options.memory_budget = 300000;
   EpochStream stream(std::make_shared<MemoryMatrix>(matrix), options);
-  while (auto batch = stream.next(-1, nullptr)) {
+  while (auto batch = stream.next()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_LE(stream.stats().peak_buffered_bytes, options.memory_budget);

@@ -64,10 +64,10 @@ Loader::LabelEntropy Loader::label_entropy(std::span<const uint32_t> labels) con
   return {std::move(entropy.bits), std::move(entropy.label_rows)};
 }
 
-std::shared_ptr<const Batch> Loader::next() { return (*impl_)->next(-1, nullptr); }
+std::shared_ptr<const Batch> Loader::next() { return (*impl_)->next(); }
 
-std::shared_ptr<const Batch> Loader::next_for(double timeout_seconds, bool* timed_out) {
-  return (*impl_)->next(timeout_seconds < 0 ? 0 : timeout_seconds, timed_out);
+Loader::NextBatch Loader::next_for(double timeout_seconds) {
+  return (*impl_)->next_for(timeout_seconds < 0 ? 0 : timeout_seconds);
 }
 
 bool Loader::ready() const { return (*impl_)->ready(); }

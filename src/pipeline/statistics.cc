@@ -157,11 +157,10 @@ bool StatisticsPass::advance(double seconds) {
   for (;;) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
     if (left <= 0) return true;
-    bool timed_out = false;
-    const auto batch = impl_->loader.next_for(left, &timed_out);
-    if (timed_out) return true;
-    if (batch == nullptr) return false;
-    impl_->add(*batch);
+    const Loader::NextBatch next = impl_->loader.next_for(left);
+    if (next.timed_out) return true;
+    if (next.batch == nullptr) return false;
+    impl_->add(*next.batch);
   }
 }
 

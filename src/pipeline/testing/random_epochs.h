@@ -35,7 +35,7 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
   }
   std::vector<int64_t> order;
   uint64_t batches = 0;
-  while (auto batch = stream->next(-1, nullptr)) {
+  while (auto batch = stream->next()) {
     ++batches;
     if (repeated != nullptr && batch->repeated_row()) {
       repeated->push_back(order.size() + *batch->repeated_row());
@@ -93,8 +93,8 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
   if (options.first_batch == 0) {
     EXPECT_EQ(order.size(), stream->row_count());
   }
-  EXPECT_EQ(stream->next(-1, nullptr), nullptr);
-  EXPECT_EQ(stream->next(0.01, nullptr), nullptr);
+  EXPECT_EQ(stream->next(), nullptr);
+  EXPECT_EQ(stream->next_for(0.01).batch, nullptr);
   const LoaderStats seen = stream->stats();
   EXPECT_EQ(seen.cells, order.size());
   EXPECT_EQ(seen.batches, batches);
