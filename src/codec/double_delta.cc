@@ -72,12 +72,12 @@ void decode_part(const FilterStep& step, std::span<const std::byte> in, std::spa
   // after the last whole one: what a compressor made before has any number of bytes.
   if (bits >= width * 8 - 1) {
     if (reader.remaining() != out.size()) fail();
-    std::memcpy(out.data(), reader.take(out.size(), "values").data(), out.size());
+    std::ranges::copy(reader.take(out.size(), "values"), out.begin());
     return;
   }
   if (out.size() % width != 0) fail();
   const auto first = reader.take(std::min<uint64_t>(count, 2) * width, "first values");
-  std::memcpy(out.data(), first.data(), first.size());
+  std::ranges::copy(first, out.begin());
   const uint64_t packed_bits = count <= 2 ? 0 : (count - 2) * (bits + 1);
   if (reader.remaining() != (packed_bits + 63) / 64 * 8) fail();
   if (packed_bits == 0) return;

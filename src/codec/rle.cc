@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checked.h"
@@ -25,8 +26,7 @@ void decode_part(const FilterStep& step, std::span<const std::byte> in, std::spa
       throw_bad_part(step.config.type, "runs are longer than the part", in.size(), out.size());
     }
     if (cell == 1) {
-      std::memset(to, std::to_integer<int>(*from), length);
-      to += length;
+      to = std::fill_n(to, length, *from);
     } else {
       for (size_t i = 0; i < length; ++i, to += cell) std::memcpy(to, from, cell);
     }
