@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -59,15 +60,11 @@ class Caller {
 };
 thread_local Caller this_caller;
 
-void stop_taking() noexcept {
-  if (--taking == 0) taking.notify_all();
-}
-
 /// Counts the calling thread as taking the lock, unless `forbidden` by then.
 bool may_take(const std::atomic<bool>& forbidden) noexcept {
   ++taking;
   if (!forbidden || PyThread_get_thread_ident() == ending_thread) return true;
-  stop_taking();
+  --taking;
   return false;
 }
 
@@ -85,7 +82,9 @@ void end_threads() {
     std::this_thread::sleep_for(kPause);
   }
   closed = true;
-  for (int threads = taking; threads > 0; threads = taking) taking.wait(threads);
+  // A callback, which counts as taking until it is over, may run a program that asks its user.
+  const auto end = std::max(begin + kPatience, Clock::now() + kPatienceOutside);
+  while (taking > 0 && Clock::now() < end) std::this_thread::sleep_for(kPause);
 }
 
 }  // namespace
@@ -114,7 +113,7 @@ GilRelease::~GilRelease() {
   }
   PyEval_RestoreThread(state_);
   --inside;
-  stop_taking();
+  --taking;
 }
 
 GilAcquire::GilAcquire() {
@@ -124,7 +123,7 @@ GilAcquire::GilAcquire() {
 
 GilAcquire::~GilAcquire() {
   PyGILState_Release(state_);
-  stop_taking();
+  --taking;
 }
 
 void register_gil(nb::module_& /*module*/) {

@@ -18,6 +18,9 @@ bool is_web(std::string scheme) {
   return scheme == "http" || scheme == "https";
 }
 
+/// Names of files and of objects may have a '?' or '#', which ends a name elsewhere.
+bool has_plain_names(std::string_view scheme) { return scheme == "s3" || scheme == "file"; }
+
 /// curl takes "http:///host" for "http://host".
 std::string_view without_slashes(std::string_view rest) {
   return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
@@ -56,8 +59,9 @@ std::string secret_part_of(std::string_view address) {
   std::string_view rest = address.substr(scheme.size() + kMark.size());
   if (is_web(scheme)) rest = without_slashes(rest);
   if (has_password(rest)) return "a user or password";
-  if (is_web(scheme) && rest.find('?') != std::string_view::npos) return "a query";
-  if (is_web(scheme) && rest.find('#') != std::string_view::npos) return "a fragment";
+  if (has_plain_names(scheme)) return {};
+  if (rest.find('?') != std::string_view::npos) return "a query";
+  if (rest.find('#') != std::string_view::npos) return "a fragment";
   return {};
 }
 

@@ -79,6 +79,52 @@ def test_in_pieces_it_is_the_slice_that_tiledbsoma_reads(
     assert len(written) > 2 * len(FILTERS) + 4
 
 
+def test_joinids_of_genes_may_have_gaps(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    cells = np.sort(random.choice(5_000, 300, replace=False))
+    genes = np.sort(random.choice(900, 200, replace=False))
+    source, made = tmp_path / "source", tmp_path / "slice"
+    with tiledbsoma.Experiment.create(str(source)) as experiment:
+        obs = pa.table({"soma_joinid": cells, "dataset_id": ["one"] * len(cells)})
+        rna = experiment.add_new_collection("ms").add_new_collection("RNA", tiledbsoma.Measurement)
+        var = pa.table({"soma_joinid": genes, "feature_id": [f"g{gene}" for gene in genes]})
+        for parent, name, table in ((experiment, "obs", obs), (rna, "var", var)):
+            parent.add_new_dataframe(
+                name, schema=table.schema, index_column_names=["soma_joinid"], domain=[(0, 9_999)]
+            ).write(table)
+        x = rna.add_new_collection("X").add_new_sparse_ndarray(
+            "raw", type=pa.float32(), shape=(10_000, 10_000)
+        )
+        places = random.choice(len(cells) * len(genes), 4_000, replace=False)
+        x.write(
+            pa.table(
+                {
+                    "soma_dim_0": cells[places // len(genes)],
+                    "soma_dim_1": genes[places % len(genes)],
+                    "soma_data": random.integers(1, 9, len(places)).astype("f4"),
+                }
+            )
+        )
+    for n_vars in (None, 450):
+        downloading.download(
+            make_target(str(source), n_vars=n_vars, say=silent), made, True, silent
+        )
+        chosen = slice(None) if n_vars is None else slice(0, n_vars - 1)
+        by_cell = [("soma_dim_0", "ascending"), ("soma_dim_1", "ascending")]
+        with tiledbsoma.open(str(source)) as left, tiledbsoma.open(str(made)) as right:
+            expected, got = (
+                each.ms["RNA"]
+                .X["raw"]
+                .read((slice(None), chosen))
+                .tables()
+                .concat()
+                .sort_by(by_cell)
+                for each in (left, right)
+            )
+        assert got == expected
+        assert (len(got) == len(places)) == (n_vars is None)
+
+
 @pytest.mark.parametrize(("n_vars", "local"), [(None, True), (800, True), (None, False)])
 def test_the_space_that_is_looked_for_is_less_than_what_is_taken(
     n_vars: int | None, local: bool, census_like: Oracle, tmp_path: Path,

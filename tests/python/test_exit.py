@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import Oracle
@@ -54,6 +55,7 @@ def run():
             globals()[what]()
         except ps.PenstockError as error:
             assert what == "credentials", error
+            continue  # the callback counts
         called.release()
 
 threads = [threading.Thread(target=run, daemon=True) for _ in range(3)]
@@ -63,6 +65,17 @@ for _ in range(6):
     called.acquire()
 print("running:", sum(thread.is_alive() for thread in threads))
 """
+
+
+@pytest.fixture(autouse=True)
+def _keys_by_a_callback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine asks the callback at once: only botocore runs a program."""
+    config = tmp_path / "config"
+    config.write_text("[default]\ncredential_process = none\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -135,3 +148,34 @@ def test_threads_can_be_joined_at_the_end(pbmc3k: Oracle, what: str) -> None:
     assert "left" in lines
     if what == "after":
         assert "running: True" in lines
+
+
+# A program that asks its user for a token, say.
+ASKED = """
+import pathlib, sys, threading, time
+from penstock import _core
+
+begun = threading.Event()
+
+def ask(profile):
+    begun.set()
+    time.sleep(300)
+    pathlib.Path(sys.argv[1]).touch()
+
+def run():
+    _core.Experiment.open("s3://bucket/path", None, 1, {}, ask)
+
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+print("asked")
+"""
+
+
+def test_a_callback_that_does_not_return_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    returned = tmp_path / "returned"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ASKED, str(returned)],
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "asked\n", "")
+    assert not returned.exists()

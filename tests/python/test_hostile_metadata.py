@@ -97,6 +97,31 @@ def test_bombs_are_not_inflated(copy: Path, pattern: str, mebibytes: int, chunks
     assert int(used) < 128
 
 
+def test_long_metadata_of_few_letters_are_read(copy: Path) -> None:
+    tiledb = pytest.importorskip("tiledb")
+    with tiledb.Group(str(copy), "w") as group:
+        group.meta["mask"] = "0" * 1_500_000
+    file = max(copy.glob("__meta/*"), key=lambda each: int(each.name.split("_")[2]))
+    assert file.stat().st_size < 1_500_000 / 100
+    assert ps.open(copy).metadata["mask"] == "0" * 1_500_000
+
+
+def test_many_bombs_of_metadata_are_too_many(copy: Path) -> None:
+    """Each as long as one may be: all that an object has is bound, too."""
+    tiledb = pytest.importorskip("tiledb")
+    with tiledb.Group(str(copy), "w") as group:
+        group.meta["zeros"] = b"0"
+    file = max(copy.glob("__meta/*"), key=lambda each: int(each.name.split("_")[2]))
+    header, _ = read_tile(file)
+    stem = file.name.rsplit("_", 1)[0]
+    zeros = (16 << 20) - 1024
+    value = struct.pack("<I", 5) + b"zeros" + struct.pack("<BBI", 0, 4, zeros) + bytes(zeros)
+    for number in range(8):
+        write_tile(file.with_name(f"{stem}_{number:032x}"[: len(file.name)]), header, value)
+    with pytest.raises(ps.CorruptData, match=r"metadata must not exceed 67108864 bytes.*__meta"):
+        ps.open(copy).metadata  # noqa: B018
+
+
 def test_many_small_bombs(copy: Path) -> None:
     """Each of as many zeros as one may have: some megabytes, not gigabytes."""
     tiledb = pytest.importorskip("tiledb")

@@ -40,6 +40,7 @@ def test_importing_brings_numpy_alone() -> None:
         before = set(sys.modules)
         import penstock
         new = {name.split(".")[0] for name in set(sys.modules) - before}
+        new -= {name for name in new if "cython" in name}  # NumPy 1 has some
         print(sorted(new - set(sys.stdlib_module_names) - {"penstock", "numpy"}))
         print(len([n for n in sys.modules if n.split(".")[0] in ("torch", "pandas", "scipy")]))
     """

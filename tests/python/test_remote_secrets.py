@@ -44,6 +44,7 @@ def addresses(host: str) -> list[str]:
         f"s3://AKIA:{SECRET}@bucket/exp",
         f"s3://AKIA:a/{SECRET}@bucket/exp",
         f"gs://user:{SECRET}@bucket/exp",
+        f"az://container/exp?sv=1&sig={SECRET}",
     ]
 
 
@@ -60,6 +61,7 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
                 ps.Dataset,
                 lambda url: ps.join([plain, url]),
                 lambda url: ps.join({"a": plain, "b": url}),
+                lambda url: ps.join({"a": plain, url: plain}),
                 lambda url: ps.Dataset([plain, url], storage_options={}),
                 lambda url: ps.pack(url, here / "pack"),
                 lambda url: ps.pack(plain, url),

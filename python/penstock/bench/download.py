@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from ..synthetic.replacing import check_replaceable, remove_replaced
 from ..synthetic.x_writer import write_bands
 from .page_cache import files_of
 from .target import Target, local_path, soma_open
+
+if TYPE_CHECKING:
+    from ..dataset import Dataset
 
 
 def download(
@@ -92,7 +95,7 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
                 shape=(obs.last + 1, n_vars),
                 platform_config=X_CONFIG,
             ).close()
-    counted = _Counted(_bands(target))
+    counted = _Counted(_bands(_dataset(target)))
     uri = str(partial / "ms" / target.measurement / "X" / target.layer)
     write_bands(uri, counted, os.cpu_count() or 1)
     return obs.n_rows, counted.n_nonzeros
@@ -178,28 +181,30 @@ class _Counted:
             yield band
 
 
-def _bands(target: Target) -> Iterator[Band]:
+def _bands(dataset: Dataset) -> Iterator[Band]:
     """Counts band of rows by band of rows, each in TileDB's global order."""
+    genes = dataset.var.to_pandas(columns=["soma_joinid"])["soma_joinid"].to_numpy()
     waiting: list[tuple[npt.NDArray[np.int64], Any]] = []
-    for joinids, x in _rows(target):
+    for x, obs in dataset:
+        joinids = np.asarray(obs["soma_joinid"], np.int64)
         begin = 0
         edges = np.flatnonzero(np.diff(joinids // ROWS_PER_BAND)) + 1
         for edge in [*edges, len(joinids)]:
             if waiting and waiting[-1][0][-1] // ROWS_PER_BAND != joinids[begin] // ROWS_PER_BAND:
-                yield _in_global_order(waiting)
+                yield _in_global_order(waiting, genes)
                 waiting = []
             waiting.append((joinids[begin:edge], x[begin:edge]))
             begin = int(edge)
     if waiting:
-        yield _in_global_order(waiting)
+        yield _in_global_order(waiting, genes)
 
 
-def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-    """(joinids ascending, CSR) of some thousand cells at a time."""
+def _dataset(target: Target) -> Dataset:
+    """Batches of some thousand cells, in the order of their joinids."""
     import penstock
 
     var_query = None if target.n_vars is None else penstock.AxisQuery(coords=(_genes(target),))
-    dataset = penstock.Dataset(
+    return penstock.Dataset(
         target.uri,
         measurement=target.measurement,
         layer=target.layer,
@@ -213,13 +218,13 @@ def _rows(target: Target) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
         dtype="float64",
         storage_options=target.storage_options,
     )
-    for x, obs in dataset:
-        yield np.asarray(obs["soma_joinid"], np.int64), x
 
 
-def _in_global_order(parts: list[tuple[npt.NDArray[np.int64], Any]]) -> Band:
+def _in_global_order(
+    parts: list[tuple[npt.NDArray[np.int64], Any]], gene_ids: npt.NDArray[np.int64]
+) -> Band:
     rows = np.concatenate([np.repeat(ids, np.diff(x.indptr)) for ids, x in parts])
-    genes = np.concatenate([x.indices for _, x in parts]).astype(np.int64)
+    genes = gene_ids[np.concatenate([x.indices for _, x in parts])]
     values = _as_float32(np.concatenate([x.data for _, x in parts]))
     order = np.argsort(genes // GENES_PER_TILE, kind="stable")  # rows and genes ascend already
     first = int(parts[0][0][0]) // ROWS_PER_BAND * ROWS_PER_BAND

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..arguments import checked_items, checked_names, checked_text
+from ..arguments import check_no_secrets, checked_items, checked_names, checked_text
 from ..display import plural
 from ..errors import InvalidArgument, NotFound
 from ..experiment import Experiment
@@ -125,6 +125,8 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
         )
     if by_name:
         names = checked_names("names of experiments", list(experiments))
+        for name in names:
+            check_no_secrets("the name of an experiment", name)
     else:
         names = _names_of([each.uri for each in opened])
     if not opened:

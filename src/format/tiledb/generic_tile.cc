@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
 // Filters are a few bytes each; TileDB writes one.
 constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
-// Deflate shrinks zeros 1,032 times, but no metadata is of zeros alone.
+// Deflate shrinks zeros 1,032 times, but no long metadata is of zeros alone.
 constexpr uint64_t kMaxInflation = 64;
 
 // Lists of millions of tiles: decoded by several threads from this size on, in runs of about 2 MiB.
@@ -94,6 +94,10 @@ void decode_in_parallel(const Header& header, const codec::FilterPipeline& filte
 
 }  // namespace
 
+bool believable(uint64_t bytes, uint64_t stored, uint64_t believed_bytes) noexcept {
+  return bytes <= believed_bytes || bytes / kMaxInflation <= stored;
+}
+
 GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t believed_bytes) {
   ByteReader reader(stored);
   const Header header = parse_header(reader);
@@ -110,8 +114,8 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t beli
     throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
                       " bytes where its header says " + std::to_string(header.tile_bytes));
   }
-  const uint64_t most = std::max<uint64_t>(believed_bytes, body.size() * kMaxInflation);
-  if (decoded_bytes > most) {
+  if (!believable(decoded_bytes, body.size(), believed_bytes)) {
+    const uint64_t most = std::max<uint64_t>(believed_bytes, body.size() * kMaxInflation);
     throw CorruptData("metadata must not exceed " + std::to_string(most) + " bytes, as only " +
                       std::to_string(body.size()) + " bytes are stored, but claim to be " +
                       std::to_string(decoded_bytes));
