@@ -237,14 +237,26 @@ TEST(Paths, NormalizeAndBaseName) {
 }
 
 TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
-  for (const char* uri :
-       {"http://user:hidden@host/x", "https://hidden@host/x", "http://user:hid/zzz@host/x",
-        "s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/zzz@bucket/x", "gs://user:hidden@bucket/x",
-        "file://user:hidden@host/x", "https://host/x?X-Amz-Signature=hidden", "HTTP://host/?hidden",
-        "http:///user:hidden@host/x", "https:////hidden@host/x", "https://user:12/hidden@host/x",
-        "https://user:12/zzz/hidden@host/x", " https://user:hidden@host/x",
-        "\t'https://host/x?hidden", "\xef\xbb\xbfhttps://hidden@host/x", "https://host/x#hidden",
-        "s3://AKIA:12/hidden@bucket/x"}) {
+  for (const char* uri : {"http://user:hidden@host/x",
+                          "https://hidden@host/x",
+                          "http://user:hid/zzz@host/x",
+                          "s3://AKIA:hidden@bucket/x",
+                          "s3://AKIA:hid/zzz@bucket/x",
+                          "gs://user:hidden@bucket/x",
+                          "file://user:hidden@host/x",
+                          "https://host/x?X-Amz-Signature=hidden",
+                          "HTTP://host/?hidden",
+                          "http:///user:hidden@host/x",
+                          "https:////hidden@host/x",
+                          "https://user:12/hidden@host/x",
+                          "https://user:12/zzz/hidden@host/x",
+                          " https://user:hidden@host/x",
+                          "\t'https://host/x?hidden",
+                          "\xef\xbb\xbfhttps://hidden@host/x",
+                          "https://host/x#hidden",
+                          "s3://AKIA:12/hidden@bucket/x",
+                          "az://container/x?sig=hidden",
+                          "gs://bucket/x#hidden"}) {
     EXPECT_NE(secret_part_of(uri), "") << uri;
     try {
       store_for(uri, {});
