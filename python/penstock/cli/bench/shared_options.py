@@ -158,7 +158,7 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
                 f"{option} needs a method that uses it, got -m {','.join(others)}; "
                 f"methods that do: {names}"
             )
-        if others and not option.startswith(_SOURCES):
+        if others and option not in _SOURCES:
             print(
                 f"penstock: {option} does not apply to {', '.join(others)}, only to {', '.join(users)}",
                 file=sys.stderr, flush=True,
