@@ -159,10 +159,12 @@ def test_a_disk_that_is_too_small(
         [*prefix, "sh", "-c", script, "sh", *command], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done
-    assert done.stderr.startswith("penstock: not enough space on the disk"), done.stderr
-    assert words in done.stderr
+    # numcodecs' warning of its own dependencies may come first.
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("penstock: not enough space on the disk"), done.stderr
+    assert words in said
     assert done.stderr.count("not enough space") == 1
-    assert str(small) in done.stderr
+    assert str(small) in said
     assert done.stdout == f"6,000 cells, {more[1] if more else '3,000'} genes\n"
 
 

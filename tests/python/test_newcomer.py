@@ -105,10 +105,11 @@ def test_a_disk_that_fills_up_ends_the_demo_in_a_line(size: str, tmp_path: Path)
         capture_output=True, text=True, timeout=600, env={**os.environ, "TMPDIR": str(full)},
     )  # fmt: skip
     assert done.returncode == 1, done
-    assert done.stderr.startswith("penstock: "), done.stderr
-    assert "space" in done.stderr.lower()
     assert "Traceback" not in done.stderr
-    assert "census-like" not in done.stderr.split("\n", 1)[1], "nothing half made is left"
+    # numcodecs' warning of its own dependencies may come first.
+    said, left = re.search(r"^penstock: (.*)\n([^:]*)\Z", done.stderr, re.MULTILINE).groups()
+    assert "space" in said.lower()
+    assert "census-like" not in left, "nothing half made is left"
 
 
 def test_missing_packages_are_named_to_who_may_not_install_them(tmp_path: Path) -> None:
