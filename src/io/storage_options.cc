@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kHeaderPrefix = "header.";
 
-/// Takes options out one by one; what is left is not known.
+/// Takes options out one by one; what is left is not known. Errors do not show values: a secret may
+/// have been given under another option's name.
 class OptionReader {
  public:
   explicit OptionReader(const StorageOptions& options) : left_(options.values) {}
@@ -32,7 +33,7 @@ class OptionReader {
     const std::string value = text(name);
     if (value.empty() || value == "false") return false;
     if (value == "true") return true;
-    throw InvalidArgument("storage option " + name + " must be true or false, got " + value);
+    throw InvalidArgument("storage option " + name + " must be true or false");
   }
   double number(const std::string& name, double otherwise, double least, double most) {
     const std::string value = text(name);
@@ -42,8 +43,7 @@ class OptionReader {
     if (result.ec != std::errc() || result.ptr != value.data() + value.size() ||
         !(number >= least && number <= most)) {
       throw InvalidArgument("storage option " + name + " must be a number from " +
-                            std::to_string(least) + " to " + std::to_string(most) + ", got " +
-                            value);
+                            std::to_string(least) + " to " + std::to_string(most));
     }
     return number;
   }
@@ -105,8 +105,7 @@ S3Options s3_options(OptionReader& reader, const StorageOptions& given) {
   } else if (style == "virtual") {
     options.addressing = S3Options::Addressing::kVirtual;
   } else if (!style.empty() && style != "auto") {
-    throw InvalidArgument("storage option addressing_style must be auto, path or virtual, got " +
-                          style);
+    throw InvalidArgument("storage option addressing_style must be auto, path or virtual");
   }
   options.anonymous = reader.flag("anonymous");
   options.requester_pays = reader.flag("requester_pays");

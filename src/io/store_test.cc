@@ -256,7 +256,12 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
                           "https://host/x#hidden",
                           "s3://AKIA:12/hidden@bucket/x",
                           "az://container/x?sig=hidden",
-                          "gs://bucket/x#hidden"}) {
+                          "gs://bucket/x#hidden",
+                          "http:/user:hidden@host/x",
+                          "https;//user:hidden@host/x",
+                          "HTTP:user:hidden@host/x",
+                          "http//user:hidden@host/x",
+                          "https:/host/x?hidden"}) {
     EXPECT_NE(secret_part_of(uri), "") << uri;
     try {
       store_for(uri, {});
@@ -271,7 +276,8 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
   for (const char* uri :
        {"http://host:80/a%40b:c", "http://host/a@b:c", "https://[fe80::1]:443/x",
         "https://[fe80::1]/x", "s3://bucket/a?b", "/data/http://user:x@host", "user:x@host/x", "",
-        "http://", "a b://c:d@e", "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
+        "http://", "http:/host", "http/a@b", "https@a", "httpd:a@b", "a b://c:d@e",
+        "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
     EXPECT_EQ(secret_part_of(uri), "") << uri;
   }
   EXPECT_EQ(shown_address("https://user:pass@host/p@q?token=t#f"), "https://host/p@q");
@@ -297,6 +303,12 @@ TEST(Paths, NoErrorShowsTheValueOfAnOption) {
     const std::string error = said("s3://bucket/x", {{{"endpoint", endpoint}}});
     EXPECT_NE(error.find("endpoint must"), std::string::npos) << error;
     EXPECT_EQ(error.find("hidden"), std::string::npos) << error;
+  }
+  for (const char* option : {"anonymous", "requester_pays", "addressing_style", "max_attempts",
+                             "region", "stall_timeout"}) {
+    const std::string error = said("s3://bucket/x", {{{option, "hid/den"}}});
+    EXPECT_NE(error.find(std::string(option) + " must be"), std::string::npos) << error;
+    EXPECT_EQ(error.find("hid"), std::string::npos) << error;
   }
   const std::string others = said("https://host/x", {{{"regoin", "hidden"}}});
   EXPECT_NE(others.find("max_attempts, headers"), std::string::npos) << others;

@@ -11,11 +11,22 @@ namespace {
 
 constexpr std::string_view kMark = "://";
 
-bool is_web(std::string scheme) {
-  for (char& c : scheme) {
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  return scheme == "http" || scheme == "https";
+  return result;
+}
+
+bool is_web(std::string_view scheme) { return lower(scheme) == "http" || lower(scheme) == "https"; }
+
+/// "http:/host", "https;//host", "http//host": no path that anyone has.
+bool is_mistyped_web(std::string_view address) {
+  const std::string begin = lower(address.substr(0, std::string_view("https://").size()));
+  if (!begin.starts_with("http")) return false;
+  const std::string_view rest = std::string_view(begin).substr(begin.starts_with("https") ? 5 : 4);
+  return rest.starts_with(':') || rest.starts_with(';') || rest.starts_with("//");
 }
 
 /// Names of files and of objects may have a '?' or '#', which ends a name elsewhere.
@@ -55,7 +66,10 @@ std::string_view from_scheme(std::string_view address) {
 std::string secret_part_of(std::string_view address) {
   address = from_scheme(address);
   const std::string scheme = scheme_of(address);
-  if (scheme.empty()) return {};
+  if (scheme.empty()) {
+    const bool may_have = is_mistyped_web(address) && address.find_first_of("@?#") != address.npos;
+    return may_have ? "a mistyped scheme" : "";
+  }
   std::string_view rest = address.substr(scheme.size() + kMark.size());
   if (is_web(scheme)) rest = without_slashes(rest);
   if (has_password(rest)) return "a user or password";

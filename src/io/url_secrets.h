@@ -12,9 +12,10 @@
 namespace penstock::io {
 
 /// The part of an address that may be a secret, in words: "a user or password", "a query", "a
-/// fragment"; empty where there is none. A port that is no number counts as a password, and so does
-/// one with an '@' anywhere behind it. What stands before the scheme is passed over. Paths without
-/// "://" have no such parts, and in an s3:// key "?" and "#" are characters like any other.
+/// fragment", "a mistyped scheme" (http:/user:password@host); empty where there is none. A port
+/// that is no number counts as a password, and so does one with an '@' anywhere behind it. What
+/// stands before the scheme is passed over. Paths have no such parts, and in an s3:// key "?" and
+/// "#" are characters like any other.
 std::string secret_part_of(std::string_view address);
 
 /// Throws InvalidArgument, which does not show the address, when it has such a part; `what` names

@@ -94,8 +94,8 @@ void decode_in_parallel(const Header& header, const codec::FilterPipeline& filte
 
 }  // namespace
 
-bool believable(uint64_t bytes, uint64_t stored, uint64_t believed_bytes) noexcept {
-  return bytes <= believed_bytes || bytes / kMaxInflation <= stored;
+uint64_t most_inflated(uint64_t stored, uint64_t believed_bytes) noexcept {
+  return std::max(believed_bytes, stored * kMaxInflation);
 }
 
 GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t believed_bytes) {
@@ -114,8 +114,7 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t beli
     throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
                       " bytes where its header says " + std::to_string(header.tile_bytes));
   }
-  if (!believable(decoded_bytes, body.size(), believed_bytes)) {
-    const uint64_t most = std::max<uint64_t>(believed_bytes, body.size() * kMaxInflation);
+  if (const uint64_t most = most_inflated(body.size(), believed_bytes); decoded_bytes > most) {
     throw CorruptData("metadata must not exceed " + std::to_string(most) + " bytes, as only " +
                       std::to_string(body.size()) + " bytes are stored, but claim to be " +
                       std::to_string(decoded_bytes));

@@ -34,8 +34,8 @@ inline constexpr uint64_t kBelievedBytes = uint64_t{16} << 20;
 /// metadata of one object, which are as many tiles as there are files.
 inline constexpr uint64_t kBelievedListBytes = uint64_t{64} << 20;
 
-/// Whether so many bytes may have come of so many stored ones, or are few in any case.
-bool believable(uint64_t bytes, uint64_t stored, uint64_t believed_bytes) noexcept;
+/// How many bytes may have come of so many stored ones: 64 times as many, or `believed_bytes`.
+uint64_t most_inflated(uint64_t stored, uint64_t believed_bytes) noexcept;
 
 struct GenericTile {
   uint32_t format_version = 0;

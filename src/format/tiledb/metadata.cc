@@ -75,7 +75,7 @@ Metadata load_metadata(const io::Store& store, const std::string& object_path,
     // What counts is what is kept: a value that was written many times is kept once.
     uint64_t kept = 0;
     for (const auto& [key, value] : metadata) kept += value.bytes.size();
-    if (!believable(kept, stored, kBelievedListBytes)) {
+    if (kept > most_inflated(stored, kBelievedListBytes)) {
       throw CorruptData("metadata come to " + std::to_string(kept) + " bytes, of which only " +
                         std::to_string(stored) + " are stored, in " + directory);
     }

@@ -56,7 +56,7 @@ S3Options complete(S3Options options) {
                           shown_address(options.endpoint));
   }
   if (!has_host_characters(options.region)) {
-    throw InvalidArgument("region must be a name such as eu-west-1, got " + options.region);
+    throw InvalidArgument("region must be a name such as eu-west-1");
   }
   if (options.addressing == S3Options::Addressing::kAuto) {
     const std::string style = setting("s3.addressing_style");
