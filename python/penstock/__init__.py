@@ -53,6 +53,7 @@ from .sampling import Balance
 from .shuffle_report import ShuffleReport
 from .table import DataFrame
 from .torch_adapter import dataloader
+from .transform_chain import Transform
 from .transforms import (
     Binarize,
     Clip,
@@ -62,7 +63,6 @@ from .transforms import (
     RankTokens,
     Scale,
     SelectGenes,
-    Transform,
 )
 
 __all__ = [

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from . import display
 from .arguments import checked_int
 from .batch_format import BatchFormat
 from .changed_settings import with_settings
 from .dataset_epochs import DatasetEpochs
+from .dataset_reprs import dataset_html, dataset_text
 from .encoders import Encoder, checked_encoders
 from .epoch_iterator import EpochProgress
 from .epoch_size import warn_of_nothing_selected
@@ -30,8 +30,8 @@ from .shared_words import is_spawning
 from .shuffle_report import ShuffleReport, shuffle_report
 from .sources import places_of, resolve_source
 from .to_anndata import to_anndata
-from .torch_adapter import register_with_torch
-from .transforms import Transform
+from .torch_registration import register_with_torch
+from .transform_chain import Transform
 
 if TYPE_CHECKING:
     from .axis_query import AxisQuery
@@ -433,7 +433,7 @@ class Dataset(DatasetEpochs):
         self._forget()
 
     def __repr__(self) -> str:
-        return display.dataset_text(self)
+        return dataset_text(self)
 
     def _repr_html_(self) -> str:
-        return display.dataset_html(self)
+        return dataset_html(self)

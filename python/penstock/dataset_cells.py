@@ -18,7 +18,7 @@ from .loader_settings import LoaderSettings
 from .obs_batches import ObsBatches
 from .selection import Selection
 from .table import DataFrame
-from .transforms import Transform
+from .transform_chain import Transform
 
 
 class SelectedCells:

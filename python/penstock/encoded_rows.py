@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .column_values import Array, ColumnValues
-from .display import plural
 from .encoders import Encoder
 from .errors import InvalidArgument
 from .row_combinations import BLOCK_ROWS, group_rows
+from .text import plural
 
 _INTEGERS = tuple(
     np.dtype(name) for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64")

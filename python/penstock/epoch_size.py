@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from .arguments import described
 from .call_site import caller_level
-from .display import plural
 from .errors import InvalidArgument
 from .loader_settings import LoaderSettings
 from .sharding import Share
+from .text import plural
 
 if TYPE_CHECKING:
     from .selection import Selection

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from . import _core, display
+from . import _core
 from .arguments import checked_int, checked_path, checked_text, described
 from .errors import InvalidArgument
+from .experiment_reprs import experiment_html, experiment_text
 from .storage_options import Texts, credentials_function, storage_texts
 from .table import JOINID, DataFrame
 
@@ -97,10 +98,10 @@ class Experiment:
         return self._core.metadata()
 
     def __repr__(self) -> str:
-        return display.experiment_text(self)
+        return experiment_text(self)
 
     def _repr_html_(self) -> str:
-        return display.experiment_html(self)
+        return experiment_html(self)
 
     def __reduce__(self) -> Any:
         # With the keys of a remote store, if they were given: the copy must be able to open it.

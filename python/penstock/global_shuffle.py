@@ -6,8 +6,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from . import _core
-from .display import size
 from .loader_stats import from_core
+from .text import size
 
 if TYPE_CHECKING:
     from .selection import Selection

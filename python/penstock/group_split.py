@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .display import plural
 from .errors import InvalidArgument
+from .text import plural
 
 _STARTS = 8
 _MOST_STEPS = 10_000

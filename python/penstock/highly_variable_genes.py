@@ -9,7 +9,6 @@ import numpy as np
 
 from .arguments import checked_choice, checked_int, described
 from .dispersion_genes import by_dispersion
-from .display import plural
 from .errors import InvalidArgument
 from .gene_statistics import (
     Floats,
@@ -20,6 +19,7 @@ from .gene_statistics import (
     group_codes,
 )
 from .missing_package import require
+from .text import plural
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from .arguments import checked_path
-from .display import plural
 from .errors import InvalidArgument, IoError, NotFound
+from .text import plural
 
 INDEX_NAME = ".penstock-index.json"
 VERSION = 1

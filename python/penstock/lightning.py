@@ -7,11 +7,11 @@ from typing import Any
 
 from .arguments import described
 from .dataset import Dataset
-from .display import plural
 from .errors import InvalidArgument
 from .missing_package import require
 from .random_split import random_split
 from .table import JOINID
+from .text import plural
 from .torch_adapter import dataloader
 
 try:

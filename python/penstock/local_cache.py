@@ -11,8 +11,8 @@ from typing import Any
 
 from . import _core
 from .arguments import checked_path, parse_memory_size
-from .display import count, size
 from .errors import InvalidArgument
+from .text import count, size
 
 _SECONDS_BETWEEN = 0.25
 

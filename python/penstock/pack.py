@@ -12,7 +12,7 @@ from .axis_query import resolve
 from .errors import InvalidArgument
 from .experiment import Experiment, open
 from .joined import JoinedExperiment
-from .sources import open_source
+from .open_source import open_source
 
 if TYPE_CHECKING:
     from .axis_query import AxisQuery

@@ -8,8 +8,8 @@ from collections.abc import Generator, Iterable
 from typing import Any, TextIO, TypeVar
 
 from .arguments import described
-from .display import count, plural
 from .errors import InvalidArgument
+from .text import count, plural
 
 Batch = TypeVar("Batch")
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_int, checked_items, checked_number, described
-from .display import plural
 from .epoch_size import part_names, warn_of_empty_parts
 from .errors import InvalidArgument
 from .group_split import parts_of_groups
 from .row_combinations import row_codes
 from .stratified_split import proportional_counts
 from .table import JOINID, DataFrame
+from .text import plural
 
 if TYPE_CHECKING:
     from .dataset import Dataset

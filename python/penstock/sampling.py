@@ -13,10 +13,10 @@ import numpy.typing as npt
 from . import _core
 from .arguments import checked_bool, checked_int, checked_number, checked_text, described
 from .column_values import Array, ColumnValues
-from .display import plural
 from .errors import InvalidArgument
 from .row_combinations import combinations, row_codes
 from .table import JOINID, DataFrame
+from .text import plural
 
 if TYPE_CHECKING:
     from .selection import Selection

@@ -10,19 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import checked_text
 from .epoch_size import warn_of_no_genes
 from .errors import InvalidArgument
 from .experiment import Experiment
+from .gene_names import GeneNames
 from .loader_settings import GLOBAL, SCATTER, LoaderSettings
 from .local_cache import LocalCache
 from .sampling import Sampling
 from .sharding import Share
-from .table import JOINID, DataFrame
-from .transform_chain import Chain, column_names, make_chain
-
-#: Columns of var that hold names, best first.
-_NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
+from .table import DataFrame
+from .transform_chain import Chain, make_chain
 
 
 @dataclass(frozen=True)
@@ -56,18 +53,18 @@ class Selection:
     @property
     def obs(self) -> DataFrame:
         """The selected cells with all stored columns."""
-        return DataFrame(self.experiment._core.obs(), "obs", self.rows)
+        return self.experiment.obs.with_rows(self.rows)
 
     @property
     def var(self) -> DataFrame:
         """The genes of X's columns, in their order, with all stored columns."""
-        core = self.experiment._core.var(self.measurement)
+        var = self.experiment.var(self.measurement)
         chain = self.transforms
         if chain is None or chain.joinids is None:
-            return DataFrame(core, "var", self.genes)
+            return var.with_rows(self.genes)
         there = chain.joinids[chain.joinids >= 0]
         chosen = _core.RowSelection.from_unsorted(np.sort(there))
-        return DataFrame(core, "var", chosen, None if (np.diff(there) > 0).all() else there)
+        return var.with_rows(chosen, None if (np.diff(there) > 0).all() else there)
 
     @property
     def n_columns(self) -> int:
@@ -75,32 +72,16 @@ class Selection:
         return len(self.genes) if self.transforms is None else self.transforms.columns
 
     @property
+    def gene_names(self) -> GeneNames:
+        """Names of genes: of the column that was chosen, else of var's usual ones."""
+        return GeneNames(self.experiment.var(self.measurement), self.var_names_column)
+
+    @property
     def var_names(self) -> npt.NDArray[Any]:
         """Names of the columns of X."""
         if self.transforms is None:
-            return self.gene_names(self.genes)
-        return column_names(self, self.transforms)
-
-    def names_column(self, column: str | None = None) -> str:
-        """Column of var with the names: the given one, the Dataset's, or the usual one.
-
-        Raises
-        ------
-        InvalidArgument, NotFound
-            No such column.
-        """
-        there = self.var.columns
-        chosen = self.var_names_column if column is None else column
-        if chosen is not None:
-            name = checked_text("the column of gene names", chosen)
-            return self.var.checked_columns([name], "the column of gene names")[0]
-        return next((name for name in _NAME_COLUMNS if name in there), JOINID)
-
-    def gene_names(self, genes: _core.RowSelection, column: str | None = None) -> npt.NDArray[Any]:
-        """Names of some genes, by ascending joinid."""
-        name = self.names_column(column)
-        var = DataFrame(self.experiment._core.var(self.measurement), "var", genes)
-        return var.read([name])[name].to_numpy()
+            return self.gene_names.of(self.genes)
+        return self.transforms.column_names(self.gene_names)
 
     def with_rows(self, rows: _core.RowSelection) -> Selection:
         """Other cells of the same layer."""
@@ -109,13 +90,13 @@ class Selection:
     def with_var_names(self, column: str | None) -> Selection:
         """The same with names of genes from another column of var, which is checked."""
         chosen = replace(self, var_names_column=column)
-        chosen.names_column()
+        chosen.gene_names.column()
         return chosen
 
     def with_transforms(self, transforms: Any, settings: LoaderSettings) -> Selection:
         """The same with other transforms; raises as `make_chain` does, warns where no gene is left."""
-        chain = make_chain(replace(self, transforms=None), transforms)
-        chain.check_batches(settings)
+        chain = make_chain(self.genes, self.obs, self.gene_names, transforms)
+        chain.check_batches(settings.sparse, settings.engine_dtype)
         chosen = replace(self, transforms=chain if chain.steps else None)
         if self.n_columns and not chosen.n_columns:
             warn_of_no_genes(f"the transforms keep none of {len(self.genes):,}")
@@ -196,7 +177,7 @@ class Selection:
     @cached_property
     def engine_transforms(self) -> _core.TransformPlan | None:
         """The transforms as the engine takes them, totals of the selected cells included."""
-        return None if self.transforms is None else self.transforms.engine_plan(self)
+        return None if self.transforms is None else self.transforms.engine_plan(self.obs, self.rows)
 
     def _is_every_gene(self, genes: _core.RowSelection) -> bool:
         stored = self.matrix.shape[1]

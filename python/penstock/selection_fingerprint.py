@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from .arguments import described
+from .digest import digest64
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -67,11 +67,3 @@ class SelectionFingerprint:
             if getattr(self, each.name) != getattr(other, each.name)
         ]
         return " and ".join(f"other {each}" for each in found)
-
-
-def digest64(*parts: bytes) -> int:
-    """Hash of parts, 64 bits; where one ends and the next begins counts."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return int.from_bytes(digest.digest()[:8], "little")

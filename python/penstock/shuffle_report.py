@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .arguments import checked_number, described, parse_memory_size
-from .display import size
 from .errors import InvalidArgument, ResourceExhausted
 from .loader_stats import from_core
 from .missing_package import require
 from .row_combinations import row_codes
 from .shuffle_choice import expected
+from .text import size
 from .uniform_entropy import uniform_entropy
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .arguments import checked_text, described
+from .arguments import checked_text
 from .axis_query import resolve
 from .errors import InvalidArgument
 from .experiment import Experiment, open
 from .joined import JoinedExperiment, join
+from .open_source import check_for_uri, open_source, reopen
 from .selection import Selection
-from .storage_options import of_context
 
 DEFAULT_MEASUREMENT = "RNA"
 DEFAULT_LAYER = "raw"
@@ -44,7 +44,7 @@ def resolve_source(
     # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
-        _check_for_uri(source, storage_options)
+        check_for_uri(source, storage_options)
         return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
     name = DEFAULT_MEASUREMENT if measurement is None else measurement
     if isinstance(source, (list, tuple, dict)):
@@ -81,38 +81,6 @@ def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]
     return open(source, threads=threads, storage_options=storage_options)
 
 
-def _check_for_uri(source: Any, storage_options: Mapping[str, Any] | None) -> None:
-    if storage_options is not None:
-        raise InvalidArgument(
-            f"storage_options say how a URI is reached; {type(source).__name__} is opened already"
-        )
-
-
-def open_source(
-    source: Any, threads: int | None, storage_options: Mapping[str, Any] | None = None
-) -> Experiment:
-    """Open what an experiment can be made from.
-
-    Raises
-    ------
-    InvalidArgument, NotFound
-        It is nothing of the kind, or not there.
-    """
-    tiledbsoma: Any = sys.modules.get("tiledbsoma")
-    if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
-        _check_for_uri(source, storage_options)
-        return _reopen(source, threads)
-    if isinstance(source, Experiment):
-        _check_for_uri(source, storage_options)
-        return source
-    if isinstance(source, (str, os.PathLike)):
-        return open(source, threads=threads, storage_options=storage_options)
-    raise InvalidArgument(
-        "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
-        f"Experiment or ExperimentAxisQuery, or a list of such, got {described(source)}"
-    )
-
-
 def _joined_layer(
     experiment: JoinedExperiment, measurement: str | None, layer: str
 ) -> tuple[str, str]:
@@ -127,17 +95,6 @@ def _joined_layer(
                 f"{there!r}, got {given!r}"
             )
     return experiment.measurement, experiment.layer
-
-
-def _reopen(opened: Any, threads: int | None) -> Experiment:
-    """Open the place and time that a tiledbsoma Experiment reads."""
-    if opened.mode != "r":
-        raise InvalidArgument(
-            f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
-        )
-    # Without a timestamp of the user's this is when it was opened: what came later it does not see.
-    storage = of_context(opened.uri, opened.context.tiledb_config)
-    return open(opened.uri, opened.tiledb_timestamp_ms, threads, storage)
 
 
 def _from_axis_query(
@@ -159,7 +116,7 @@ def _from_axis_query(
             f"got measurement {measurement!r}"
         )
     return Selection(
-        _reopen(query.experiment, threads),
+        reopen(query.experiment, threads),
         query.measurement_name,
         layer,
         _from_arrow(query.obs_joinids()),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, display
+from . import _core
 from .arguments import checked_names, checked_text
 from .column_values import ColumnValues, from_core
 from .errors import InvalidArgument, NotFound, Unsupported
+from .experiment_reprs import dataframe_html, dataframe_text
 from .missing_package import require
 
 if TYPE_CHECKING:
@@ -122,6 +123,12 @@ class DataFrame:
             rows = self._core.select(text, constants) if constants else self._core.select(text)
         return rows if self._selection is None else rows & self._selection
 
+    def with_rows(
+        self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
+    ) -> DataFrame:
+        """Return the same table of these rows alone, ascending or in the `order` of their joinids."""
+        return DataFrame(self._core, self._kind, rows, order)
+
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ``soma_joinid`` of rows by the ids that batches give.
 
@@ -170,10 +177,10 @@ class DataFrame:
         return names
 
     def __repr__(self) -> str:
-        return display.dataframe_text(self._kind, self)
+        return dataframe_text(self._kind, self)
 
     def _repr_html_(self) -> str:
-        return display.dataframe_html(self._kind, self)
+        return dataframe_html(self._kind, self)
 
     def __reduce__(self) -> Any:
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import display
 from .arguments import parse_memory_size
 from .epoch_iterator import EpochProgress
 from .errors import InvalidArgument
 from .missing_package import require
 from .sharding import Share
 from .table import JOINID
+from .text import plural, size
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -103,10 +103,10 @@ def _check_size(dataset: Dataset, expected: int, most: int, how: str) -> None:
     if expected <= most:
         return
     raise InvalidArgument(
-        f"{display.plural(dataset.n_obs, 'cell')} of {display.plural(dataset.n_vars, 'gene')} take "
-        f"{how}{display.size(expected)} as AnnData, and max_size is {display.size(most)}: choose "
+        f"{plural(dataset.n_obs, 'cell')} of {plural(dataset.n_vars, 'gene')} take "
+        f"{how}{size(expected)} as AnnData, and max_size is {size(most)}: choose "
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
-        f"max_size={display.size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
+        f"max_size={size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,6 @@ _OURS = {
     "drop_last": "drop_last of the Dataset",
     "collate_fn": "format and obs_format of the Dataset",
 }
-
-
-def register_with_torch(dataset_class: type) -> None:
-    """Make ``isinstance(dataset, IterableDataset)`` true if torch is imported by now."""
-    data: Any = sys.modules.get("torch.utils.data")
-    iterable = getattr(data, "IterableDataset", None)
-    if iterable is not None and not issubclass(dataset_class, iterable):
-        iterable.register(dataset_class)
 
 
 def check_in_order(arguments: Mapping[str, Any]) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
 from .arguments import checked_items, checked_text, described
-from .display import plural
 from .errors import InvalidArgument, NotFound
-from .transforms import Transform
-
-if TYPE_CHECKING:
-    from .loader_settings import LoaderSettings
-    from .selection import Selection
+from .gene_names import GeneNames
+from .table import DataFrame
+from .text import plural
 
 Array = npt.NDArray[Any]
 
@@ -42,6 +40,14 @@ class _Call:
                 yield repr(argument).encode()
 
 
+class Transform(ABC):
+    """A step of the engine. Every step sees the genes and values that the one before left."""
+
+    @abstractmethod
+    def add_to(self, chain: Chain) -> None:
+        """Check the step against the genes that there are, and add it."""
+
+
 @dataclass
 class Chain:
     """Steps as calls of the engine's plan. Picklable; does not depend on the cells.
@@ -59,7 +65,6 @@ class Chain:
         Python callables, called with each batch.
     """
 
-    selection: Selection | None  # while it is being made
     genes: _core.RowSelection
     steps: tuple[Any, ...] = ()
     joinids: Array | None = None
@@ -69,6 +74,7 @@ class Chain:
     is_centred: bool = False
     _calls: list[_Call] = field(default_factory=list)
     _fingerprint: int | None = None
+    _tables: tuple[DataFrame, GeneNames] | None = None  # obs and var, while it is being made
 
     # What steps call
 
@@ -84,7 +90,7 @@ class Chain:
 
     def check_totals(self, column: str) -> None:
         """Check that an obs column can hold totals."""
-        obs = self._selection_now().obs
+        obs, _ = self._stored
         obs.checked_columns([checked_text("totals", column)], "totals")
         kind = next(each.type for each in obs.schema if each.name == column)
         if not kind.startswith(("int", "uint", "float")):
@@ -175,9 +181,10 @@ class Chain:
         """Whether X has no zeros to leave out: tokens, or values around a mean."""
         return self.max_tokens is not None or self.is_centred
 
-    def _selection_now(self) -> Selection:
-        assert self.selection is not None
-        return self.selection
+    @property
+    def _stored(self) -> tuple[DataFrame, GeneNames]:
+        assert self._tables is not None
+        return self._tables
 
     @property
     def columns(self) -> int:
@@ -190,15 +197,29 @@ class Chain:
 
     def column_name(self, column: str | None) -> str:
         """Column of var that names are matched to."""
-        return self._selection_now().names_column(column)
+        return self._stored[1].column(column)
 
     def names(self, column: str | None = None) -> Array:
         """Names of the columns."""
-        return column_names(self._selection_now(), self, column)
+        return self.column_names(self._stored[1], column)
 
     # What is made of it
 
-    def engine_plan(self, selection: Selection) -> _core.TransformPlan | None:
+    def column_names(self, names: GeneNames, column: str | None = None) -> Array:
+        """Names of the columns of X; of a missing gene the one that it was asked for by."""
+        stored = names.of(self.genes, column)
+        if self.joinids is None:
+            return stored
+        missing = self.joinids < 0
+        result = np.empty(len(self.joinids), object)
+        result[~missing] = stored[np.searchsorted(self.genes.to_numpy(), self.joinids[~missing])]
+        if missing.any():
+            given = self.given_names
+            result[missing] = None if given is None else given[missing]
+            return result
+        return result if stored.dtype == object else result.astype(stored.dtype)
+
+    def engine_plan(self, obs: DataFrame, rows: _core.RowSelection) -> _core.TransformPlan | None:
         """Steps for the engine; reads the totals of the selected cells when steps want them."""
         if not self._calls:
             return None
@@ -206,7 +227,7 @@ class Chain:
         for call in self._calls:
             arguments = [*call.arguments]
             if call.takes_totals:
-                arguments.append(_row_totals(selection, call.totals))
+                arguments.append(_row_totals(obs, rows, call.totals))
             getattr(plan, call.method)(*arguments, *call.last)
         return plan
 
@@ -226,9 +247,8 @@ class Chain:
             digest.update(f"{getattr(each, '__module__', '')}.{name}".encode())
         return int.from_bytes(digest.digest()[:8], "little")
 
-    def check_batches(self, settings: LoaderSettings) -> None:
+    def check_batches(self, sparse: str | None, dtype: str) -> None:
         """Refuse layouts and types that cannot hold what results."""
-        sparse, dtype = settings.sparse, settings.engine_dtype
         if self.max_tokens is not None:
             if sparse is not None:
                 raise InvalidArgument("RankTokens gives a padded matrix: sparse must be False")
@@ -245,8 +265,10 @@ class Chain:
             )
 
 
-def make_chain(selection: Selection, transforms: Any) -> Chain:
-    """Resolve the steps that a user gave.
+def make_chain(
+    genes: _core.RowSelection, obs: DataFrame, gene_names: GeneNames, transforms: Any
+) -> Chain:
+    """Resolve the steps that a user gave against the genes and cells that are selected.
 
     Raises
     ------
@@ -254,7 +276,7 @@ def make_chain(selection: Selection, transforms: Any) -> Chain:
         A step that makes no sense, or not at its place; a gene or column that does not exist.
     """
     steps = tuple(checked_items("transforms", transforms, "a list of steps such as ps.Log1p()"))
-    chain = Chain(selection, selection.genes, steps)
+    chain = Chain(genes, steps, _tables=(obs, gene_names))
     for step in steps:
         if isinstance(step, Transform):
             if chain.callables:
@@ -274,35 +296,19 @@ def make_chain(selection: Selection, transforms: Any) -> Chain:
                 f"each of transforms must be a step such as ps.Log1p() or a callable, "
                 f"got {described(step)}"
             )
-    chain.selection = None
+    chain._tables = None
     return chain
 
 
-def column_names(selection: Selection, chain: Chain, column: str | None = None) -> Array:
-    """Names of the columns of X; of a missing gene the one that it was asked for by."""
-    names = selection.gene_names(chain.genes, column)
-    if chain.joinids is None:
-        return names
-    there = chain.genes.to_numpy()
-    missing = chain.joinids < 0
-    result = np.empty(len(chain.joinids), object)
-    result[~missing] = names[np.searchsorted(there, chain.joinids[~missing])]
-    if missing.any():
-        given = chain.given_names
-        result[missing] = None if given is None else given[missing]
-        return result
-    return result if names.dtype == object else result.astype(names.dtype)
-
-
-def _row_totals(selection: Selection, column: str | None) -> Array | None:
+def _row_totals(obs: DataFrame, rows: _core.RowSelection, column: str | None) -> Array | None:
     if column is None:
         return None
-    totals = selection.obs.read([column])[column].to_numpy()
+    totals = obs.read([column])[column].to_numpy()
     totals = np.ascontiguousarray(totals, np.float64)
     if not (np.isfinite(totals) & (totals >= 0)).all():
         bad = int(np.flatnonzero(~(np.isfinite(totals) & (totals >= 0)))[0])
         raise InvalidArgument(
-            f"totals must be 0 or more, got {totals[bad]}, of cell {selection.rows.at(bad)} in the "
+            f"totals must be 0 or more, got {totals[bad]}, of cell {rows.at(bad)} in the "
             f"obs column {column!r}"
         )
     return totals

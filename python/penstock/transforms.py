@@ -6,25 +6,14 @@ after them, is called with each batch. docs/transforms.md has examples.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .arguments import checked_choice, checked_int, checked_items, checked_number, described
 from .errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from .transform_chain import Chain
-
-
-class Transform(ABC):
-    """A step of the engine. Every step sees the genes and values that the one before left."""
-
-    @abstractmethod
-    def add_to(self, chain: Chain) -> None:
-        """Check the step against the genes that there are, and add it."""
+from .transform_chain import Chain, Transform
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def test_info_names_the_memory_of_a_default_loader(
     pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from penstock.cli import main
-    from penstock.display import size
+    from penstock.text import size
 
     assert main(["info", str(pbmc3k.path)]) == 0
     planned = ps.Dataset(pbmc3k.path).plan().planned_bytes

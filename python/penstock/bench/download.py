@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..display import plural
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..synthetic.census_layout import (
     GENES_PER_TILE,
@@ -26,6 +25,7 @@ from ..synthetic.disk_space import check_space, told_when_full
 from ..synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
 from ..synthetic.replacing import check_replaceable, remove_replaced
 from ..synthetic.x_writer import write_bands
+from ..text import plural
 from .page_cache import files_of
 from .target import Target, local_path, soma_open
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..display import plural
 from ..errors import InvalidArgument
 from ..missing_package import MissingPackage, missing_text
+from ..text import plural
 from .columns import COLUMNS
 from .dataset_slice import DatasetSlice
 from .methods import name_among

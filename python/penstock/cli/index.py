@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .. import display
 from ..index_manifest import write_index
+from ..text import plural, size
 
 
 def add_arguments(commands: Any) -> None:
@@ -25,4 +25,4 @@ def add_arguments(commands: Any) -> None:
 def run(path: str) -> None:
     """Write it and say what it lists."""
     written, files, total = write_index(path)
-    print(f"{written}: {display.plural(files, 'file')}, {display.size(total)}")
+    print(f"{written}: {plural(files, 'file')}, {size(total)}")

@@ -6,10 +6,12 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import _core, display
+from .. import _core
 from ..dataset import Dataset
 from ..errors import InvalidArgument, PenstockError, ResourceExhausted
 from ..experiment import Experiment, open
+from ..experiment_reprs import column_type
+from ..text import aligned, count, plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +61,7 @@ def lines(experiment: Experiment) -> Iterator[str]:
     yield f"{experiment.uri}"
     yield from _indented(sorted(experiment.metadata.items()), 2)
     yield ""
-    yield f"obs: {display.plural(len(obs), 'cell')}"
+    yield f"obs: {plural(len(obs), 'cell')}"
     yield from _columns(obs.schema)
     for name in experiment.measurements:
         yield ""
@@ -78,15 +80,12 @@ def lines(experiment: Experiment) -> Iterator[str]:
 
 def _measurement(experiment: Experiment, name: str) -> Iterator[str]:
     var = experiment.var(name)
-    yield f"measurement {name}: {display.plural(len(var), 'gene')}"
+    yield f"measurement {name}: {plural(len(var), 'gene')}"
     yield from _columns(var.schema)
 
 
 def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:
-    rows = [
-        (column.name, display.column_type(column), display.size(column.stored_bytes))
-        for column in schema
-    ]
+    rows = [(column.name, column_type(column), size(column.stored_bytes)) for column in schema]
     yield from _indented(rows, 2, right=[2])
 
 
@@ -97,10 +96,10 @@ def _layer(experiment: Experiment, measurement: str, name: str) -> Iterator[str]
     bytes_each = _per(matrix.stored_bytes, nonzeros, "bytes a non-zero", 2)
     yield f"layer {measurement}/X/{name}: {matrix.value_type}"
     facts = [
-        ("shape", f"{display.count(rows)} × {display.count(columns)}"),
-        ("non-zeros", display.count(nonzeros) + _per(nonzeros, cells, "a cell", 0)),
-        ("stored", display.size(matrix.stored_bytes) + bytes_each),
-        ("fragments", display.count(matrix.fragment_count)),
+        ("shape", f"{count(rows)} × {count(columns)}"),
+        ("non-zeros", count(nonzeros) + _per(nonzeros, cells, "a cell", 0)),
+        ("stored", size(matrix.stored_bytes) + bytes_each),
+        ("fragments", count(matrix.fragment_count)),
         ("layout", matrix.layout),
         ("fetch units", _units(matrix)),
     ]
@@ -117,10 +116,7 @@ def _units(matrix: _core.Matrix) -> str:
     stored = sum(unit.stored_bytes for unit in units) / len(units)
     tiles = sum(unit.tile_count for unit in units) / len(units)
     about = f"{len(units):,}, each about" if len(units) > 1 else "1, of"
-    return (
-        f"{about} {display.plural(round(rows), 'row')}, {display.plural(round(tiles), 'tile')}, "
-        f"{display.size(stored)}"
-    )
+    return f"{about} {plural(round(rows), 'row')}, {plural(round(tiles), 'tile')}, {size(stored)}"
 
 
 def _loader_memory(dataset: Dataset) -> str:
@@ -128,9 +124,9 @@ def _loader_memory(dataset: Dataset) -> str:
         plan = dataset.plan()
     except ResourceExhausted as error:
         return f"a loader with default settings does not do: {error}"
-    units = display.plural(plan.units_in_shuffle, "unit")
+    units = plural(plan.units_in_shuffle, "unit")
     return (
-        f"a loader with default settings takes {display.size(plan.planned_bytes)} and mixes "
+        f"a loader with default settings takes {size(plan.planned_bytes)} and mixes "
         f"{units} at a time"
     )
 
@@ -142,5 +138,5 @@ def _per(total: int, count: int, unit: str, digits: int) -> str:
 def _indented(
     rows: Iterable[Sequence[str]], spaces: int, right: Iterable[int] = ()
 ) -> Iterator[str]:
-    for line in display.aligned(rows, right):
+    for line in aligned(rows, right):
         yield " " * spaces + line

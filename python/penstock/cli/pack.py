@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .. import display
 from ..arguments import checked_int
 from ..pack import pack
+from ..text import plural, size
 
 if TYPE_CHECKING:
     from .._core import PackProgress
@@ -72,14 +72,14 @@ def _summary(packed: Any, progress: PackProgress, seconds: float) -> Iterator[st
     layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
     stored = sum(packed.x(*layer).stored_bytes for layer in layers)
     yield (
-        f"{packed.uri}: {display.plural(packed.n_obs, 'cell')}, "
-        f"{display.plural(len(layers), 'layer')}, {display.size(stored)}"
+        f"{packed.uri}: {plural(packed.n_obs, 'cell')}, "
+        f"{plural(len(layers), 'layer')}, {size(stored)}"
     )
     if progress.rows_kept:
-        yield f"{display.plural(progress.rows_kept, 'row')} had been packed before"
+        yield f"{plural(progress.rows_kept, 'row')} had been packed before"
     if written:
         yield (
-            f"{display.plural(written, 'row')} packed in {seconds:,.1f} s, "
+            f"{plural(written, 'row')} packed in {seconds:,.1f} s, "
             f"{written / max(seconds, 1e-9):,.0f} cells/s"
         )
 

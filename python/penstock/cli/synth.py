@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
-from ..display import plural
 from ..errors import InvalidArgument
+from ..text import plural
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import checked_int
-from ..display import plural
 from ..errors import InvalidArgument
+from ..text import plural
 
 #: A name for the cells that the package ships.
 BUNDLED = "pbmc3k"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..dataset import Dataset
-from ..display import plural
 from ..encoders import LabelEncoder
 from ..errors import InvalidArgument
 from ..experiment import Experiment
+from ..text import plural
 from .classifier import Classifier, History
 
 VALIDATION_SHARE = 0.2

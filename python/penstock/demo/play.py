@@ -11,9 +11,10 @@ from pathlib import Path
 
 import torch
 
-from .. import __version__, display
+from .. import __version__
 from ..experiment import Experiment, open
 from ..table import DataFrame
+from ..text import size
 from . import bundled_cells, plot
 from .act import Job, Result, check_label, stream, train
 from .screen import Screen
@@ -77,7 +78,7 @@ def _made_cells(screen: Screen, parsed: argparse.Namespace, output: Path) -> Res
     # what makes the loss of a loader that does not shuffle jump.
     tissues, count = _largest_tissues(experiment.obs, 3)
     job.obs_query = f"tissue_general in {tissues} and is_primary_data == True"
-    screen.say(f'Now only {display.count(count)} of them: "{job.obs_query}"')
+    screen.say(f'Now only {count:,} of them: "{job.obs_query}"')
     return _act(screen, job, f"Census-like cells of {', '.join(tissues)}", streams=False)
 
 
@@ -98,8 +99,8 @@ def _make(screen: Screen, path: Path, n_cells: int) -> None:
 
         made = make_experiment(path, n_cells=n_cells, progress=on_progress)
     screen.say(
-        f"Made {path}: {display.count(made.n_cells)} cells × {display.count(made.n_genes)} genes, "
-        f"{display.size(made.n_bytes)}, in {made.seconds:.0f} s"
+        f"Made {path}: {made.n_cells:,} cells × {made.n_genes:,} genes, "
+        f"{size(made.n_bytes)}, in {made.seconds:.0f} s"
     )
 
 

@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from .. import display
+from ..text import count, size
 from .act import Result, Streamed
 
 
@@ -74,13 +74,13 @@ class Screen:
         """One line on an epoch without a model."""
         each = seen.nonzeros / max(1, seen.cells)
         self.say_styled(
-            f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {display.count(seen.cells)} cells of "
+            f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {count(seen.cells)} cells of "
             f"{each:,.0f} non-zeros in {seen.seconds:.2f} s, shuffled, from opening to the last "
             "batch"
         )
         self.say_styled(
             f"[dim]first batch after {seen.first_batch_seconds:.2f} s, "
-            f"{display.size(seen.read_bytes)} read, {display.size(seen.peak_bytes)} held at most[/]"
+            f"{size(seen.read_bytes)} read, {size(seen.peak_bytes)} held at most[/]"
         )
 
     def table(self, result: Result) -> None:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..arguments import checked_int, described
 from ..column_values import is_missing, objects
-from ..display import plural
 from ..errors import InvalidArgument
+from ..text import plural
 from .classes import Classes
 from .encoder import Array, Encoder, as_codes
 

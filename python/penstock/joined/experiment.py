@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
 
-from .. import _core, display
-from ..errors import NotFound, ResourceExhausted
+from .. import _core
+from ..digest import digest64
+from ..errors import InvalidArgument, NotFound, ResourceExhausted
 from ..experiment import Experiment
-from ..selection_fingerprint import digest64
+from ..gene_names import NAME_COLUMNS
 from ..table import JOINID, DataFrame
-from .genes import GeneMatch
+from ..text import aligned, block_html, plural
+from .genes import GeneMatch, match_genes
 from .tables import JoinedObs, JoinedVar
 
 _WORD = 2**32
@@ -129,29 +132,27 @@ class JoinedExperiment(Experiment):
             lines.append(
                 (
                     source,
-                    display.plural(experiment.n_obs, "cell")
-                    + (f", lacks {display.plural(lacks, 'gene')}" if lacks else "")
+                    plural(experiment.n_obs, "cell")
+                    + (f", lacks {plural(lacks, 'gene')}" if lacks else "")
                     + f", {experiment.uri}",
                 )
             )
-        genes = f"{display.plural(len(self._match.names), 'gene')}, matched by {self._var_column!r}"
+        genes = f"{plural(len(self._match.names), 'gene')}, matched by {self._var_column!r}"
         return [*lines, (f"ms/{self.measurement}/X/{self.layer}", genes)]
 
     def __repr__(self) -> str:
-        lines = [f"  {line}" for line in display.aligned(self._rows())]
-        title = f"{self._title()}, {display.plural(self.n_obs, 'cell')}"
+        lines = [f"  {line}" for line in aligned(self._rows())]
+        title = f"{self._title()}, {plural(self.n_obs, 'cell')}"
         return "\n".join([title, *lines])
 
     def _repr_html_(self) -> str:
-        cells = display.plural(self.n_obs, "cell")
-        return display.block_html(self._title(), cells, self._rows())
+        cells = plural(self.n_obs, "cell")
+        return block_html(self._title(), cells, self._rows())
 
     def _title(self) -> str:
-        return display.plural(len(self.experiments), "experiment")
+        return plural(len(self.experiments), "experiment")
 
     def __reduce__(self) -> Any:
-        from .join import join_opened
-
         return join_opened, self._arguments
 
 
@@ -210,3 +211,66 @@ def _offsets(row_ends: list[int]) -> list[int]:
     if offsets[-1] > 2**63 - 1:
         raise ResourceExhausted(f"joinids are too large to be joined, they end at {row_ends}")
     return offsets[:-1]
+
+
+def join_opened(
+    experiments: dict[str, Experiment],
+    genes: str | list[str],
+    var_column: str | None,
+    measurements: list[str],
+    layers: list[str],
+    source_column: str,
+) -> JoinedExperiment:
+    """Join what is open and checked; see `join`."""
+    arguments = (experiments, genes, var_column, measurements, layers, source_column)
+    measurement_of = dict(zip(experiments, measurements, strict=True))
+    layer_of = dict(zip(experiments, layers, strict=True))
+    for source, experiment in experiments.items():
+        experiment.x(measurement_of[source], layer_of[source])
+        if source_column in experiment.obs.columns:
+            raise InvalidArgument(
+                f"obs of the experiment {source!r} has a column {source_column!r} already; name "
+                "another source_column"
+            )
+    var = {source: each.var(measurement_of[source]) for source, each in experiments.items()}
+    column = _var_column(var, var_column)
+    read = {source: table.read([column, JOINID]) for source, table in var.items()}
+    match = match_genes(
+        {source: columns[column].to_numpy() for source, columns in read.items()},
+        [columns[JOINID].to_numpy() for columns in read.values()],
+        genes,
+        column,
+    )
+    joined = JoinedExperiment(
+        experiments, measurement_of, layer_of, match, column, source_column, arguments
+    )
+    if not isinstance(genes, str):
+        _warn_of_strangers(joined)
+    return joined
+
+
+def _var_column(var: Mapping[str, Any], column: str | None) -> str:
+    if column is not None:
+        for table in var.values():
+            table.checked_columns([column], "var_column")
+        return column
+    for name in NAME_COLUMNS:
+        if all(name in table.columns for table in var.values()):
+            return name
+    there = "; ".join(f"{source}: {', '.join(table.columns)}" for source, table in var.items())
+    raise NotFound(
+        f"no column of var with names of genes is in all experiments; name one as var_column ({there})"
+    )
+
+
+def _warn_of_strangers(joined: JoinedExperiment) -> None:
+    nowhere = set(joined.gene_names.tolist())
+    for names in joined.missing_genes.values():
+        nowhere &= set(names.tolist())
+    if nowhere:
+        some = ", ".join(map(repr, sorted(nowhere)[:5]))
+        warnings.warn(
+            f"{len(nowhere)} of {plural(len(joined.gene_names), 'gene')} are in no experiment, their "
+            f"columns are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
+            stacklevel=4,
+        )

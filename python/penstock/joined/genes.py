@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..arguments import checked_names, described
 from ..column_values import objects
-from ..display import plural
 from ..errors import InvalidArgument
+from ..text import plural
 
 _NAMED_IN_ERRORS = 5
 

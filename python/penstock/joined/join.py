@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arguments import check_no_secrets, checked_items, checked_names, checked_text
-from ..display import plural
-from ..errors import InvalidArgument, NotFound
+from ..errors import InvalidArgument
 from ..experiment import Experiment
-from ..selection import _NAME_COLUMNS
-from ..table import JOINID
-from .experiment import JoinedExperiment
-from .genes import match_genes
+from ..open_source import open_source
+from .experiment import JoinedExperiment, join_opened
 
 
 def join(
@@ -68,45 +64,7 @@ def join(
     )
 
 
-def join_opened(
-    experiments: dict[str, Experiment],
-    genes: str | list[str],
-    var_column: str | None,
-    measurements: list[str],
-    layers: list[str],
-    source_column: str,
-) -> JoinedExperiment:
-    """Join what is open and checked; see `join`."""
-    arguments = (experiments, genes, var_column, measurements, layers, source_column)
-    measurement_of = dict(zip(experiments, measurements, strict=True))
-    layer_of = dict(zip(experiments, layers, strict=True))
-    for source, experiment in experiments.items():
-        experiment.x(measurement_of[source], layer_of[source])
-        if source_column in experiment.obs.columns:
-            raise InvalidArgument(
-                f"obs of the experiment {source!r} has a column {source_column!r} already; name "
-                "another source_column"
-            )
-    var = {source: each.var(measurement_of[source]) for source, each in experiments.items()}
-    column = _var_column(var, var_column)
-    read = {source: table.read([column, JOINID]) for source, table in var.items()}
-    match = match_genes(
-        {source: columns[column].to_numpy() for source, columns in read.items()},
-        [columns[JOINID].to_numpy() for columns in read.values()],
-        genes,
-        column,
-    )
-    joined = JoinedExperiment(
-        experiments, measurement_of, layer_of, match, column, source_column, arguments
-    )
-    if not isinstance(genes, str):
-        _warn_of_strangers(joined)
-    return joined
-
-
 def _opened(experiments: Any) -> dict[str, Experiment]:
-    from ..sources import open_source
-
     by_name = isinstance(experiments, Mapping)
     sources = checked_items(
         "experiments to join",
@@ -154,30 +112,3 @@ def _one_for_each(name: str, value: Any, count: int) -> list[str]:
             f"{name} must be one name, or one for each of the {count} experiments, got {names}"
         )
     return names
-
-
-def _var_column(var: Mapping[str, Any], column: str | None) -> str:
-    if column is not None:
-        for table in var.values():
-            table.checked_columns([column], "var_column")
-        return column
-    for name in _NAME_COLUMNS:
-        if all(name in table.columns for table in var.values()):
-            return name
-    there = "; ".join(f"{source}: {', '.join(table.columns)}" for source, table in var.items())
-    raise NotFound(
-        f"no column of var with names of genes is in all experiments; name one as var_column ({there})"
-    )
-
-
-def _warn_of_strangers(joined: JoinedExperiment) -> None:
-    nowhere = set(joined.gene_names.tolist())
-    for names in joined.missing_genes.values():
-        nowhere &= set(names.tolist())
-    if nowhere:
-        some = ", ".join(map(repr, sorted(nowhere)[:5]))
-        warnings.warn(
-            f"{len(nowhere)} of {plural(len(joined.gene_names), 'gene')} are in no experiment, their "
-            f"columns are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
-            stacklevel=4,
-        )

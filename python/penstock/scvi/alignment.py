@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dataset import Dataset
-from ..display import plural
 from ..errors import InvalidArgument, NotFound
+from ..text import plural
 from ..transforms import SelectGenes
 from . import models
 
@@ -80,11 +80,11 @@ def with_genes_of(
         They have none of the genes, or name one twice.
     """
     selection = cells._selection
-    names = selection.gene_names(selection.genes, column).astype(str)
+    names = selection.gene_names.of(selection.genes, column).astype(str)
     if len(names) == len(wanted) and (names == wanted).all():
         return cells, np.empty(0, object)
     lacking = wanted[~np.isin(wanted, names)]
-    name = selection.names_column(column)
+    name = selection.gene_names.column(column)
     if len(lacking) == len(wanted):
         raise InvalidArgument(
             f"the cells have none of the model's {plural(len(wanted), 'gene')}: it has names such as "

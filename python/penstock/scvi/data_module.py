@@ -11,9 +11,9 @@ from lightning.pytorch import LightningDataModule
 
 from ..arguments import checked_int
 from ..dataset import Dataset
-from ..display import plural
 from ..encoders import Encoder
 from ..errors import InvalidArgument
+from ..text import plural
 from . import alignment, models
 from .cells import checked_cells, encoded, part_sizes
 from .data_facts import DataFacts

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from ..arguments import checked_names, checked_text, described
 from ..column_values import is_missing, objects
 from ..dataset import Dataset
-from ..display import plural
 from ..encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
 from ..errors import InvalidArgument, NotFound
 from ..obs_batches import ObsBatches
 from ..row_combinations import BLOCK_ROWS, combinations
+from ..text import plural
 
 Array = npt.NDArray[Any]
 

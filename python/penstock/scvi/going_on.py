@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ..display import plural
 from ..errors import CorruptData, InvalidArgument
+from ..text import plural
 from .checkpoint import RUN
 from .data_module import DataModule
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..arguments import described
 from ..dataset import Dataset
-from ..display import plural
 from ..errors import InvalidArgument, Unsupported
+from ..text import plural
 from .registration import Registration
 
 if TYPE_CHECKING:

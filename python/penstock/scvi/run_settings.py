@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ..arguments import checked_int
-from ..display import plural
 from ..errors import InvalidArgument
+from ..text import plural
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
 from .going_on import check_going_on

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from ...arguments import checked_int, parse_memory_size
-from ...display import plural
 from ...errors import InvalidArgument
+from ...text import plural
 from . import shared_options
 
 _ALB_METHODS = "np.array,scipy.csr"

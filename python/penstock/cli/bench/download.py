@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ...display import plural
 from ...errors import InvalidArgument
+from ...text import plural
 from . import shared_options
 
 

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from ...arguments import checked_int
-from ...display import plural
 from ...errors import InvalidArgument
+from ...text import plural
 from . import shared_options
 
 _KINDS = ("table", "blockwise_table", "blockwise_coo", "blockwise_csr")

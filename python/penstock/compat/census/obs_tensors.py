@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...display import plural
 from ...encoders import Encoder as DatasetEncoder
 from ...errors import InvalidArgument
 from ...matrix_batches import as_tensor
 from ...table import JOINID, DataFrame
+from ...text import plural
 from .encoders import Encoder, LabelEncoder
 
 Array = npt.NDArray[Any]

@@ -1,0 +1,77 @@
+"""Numbers, tables and titles for people: at a prompt, in a notebook, in messages."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+
+# Follows the colours of the page, dark or light.
+_STYLE = (
+    "border-collapse:collapse;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;"
+    "margin:4px 0 8px 0"
+)
+_CELL = "text-align:left;padding:2px 14px 2px 0;border:none;vertical-align:top"
+_HEAD = f"{_CELL};opacity:.6;font-weight:normal;border-bottom:1px solid rgba(128,128,128,.4)"
+_TITLE = "font-family:system-ui,sans-serif;font-size:13px;margin:2px 0"
+
+
+def count(number: int) -> str:
+    """12,345."""
+    return f"{number:,}"
+
+
+def size(n_bytes: float, *, up: bool = False) -> str:
+    """Bytes for people: 512 B, 1.5 MiB; rounded `up` where as many are needed."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        shown = math.ceil(n_bytes * 10) / 10 if up else round(n_bytes, 1)
+        if shown < 1024 or unit == "TiB":
+            break
+        n_bytes /= 1024
+    return f"{n_bytes:.0f} B" if unit == "B" else f"{shown:.1f} {unit}"
+
+
+def plural(number: int, noun: str) -> str:
+    """1 fragment, 1,234 fragments, 2 batches."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{count(number)} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Lines of a table whose columns line up; those in `right` are set to the right."""
+    cells = [list(row) for row in rows]
+    right = set(right)
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def table_html(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """HTML of a table that follows the colours of the page."""
+    lines = [f'<table style="{_STYLE}">']
+    if head:
+        cells = "".join(f'<th style="{_HEAD}">{html.escape(cell)}</th>' for cell in head)
+        lines.append(f"<tr>{cells}</tr>")
+    for row in rows:
+        cells = "".join(f'<td style="{_CELL}">{html.escape(cell)}</td>' for cell in row)
+        lines.append(f'<tr style="background:none">{cells}</tr>')
+    return "".join([*lines, "</table>"])
+
+
+def title_html(title: str, detail: str) -> str:
+    """HTML of a bold title with a detail beside it."""
+    return (
+        f'<div style="{_TITLE}"><b>{html.escape(title)}</b> '
+        f'<span style="opacity:.7">{html.escape(detail)}</span></div>'
+    )
+
+
+def block_html(title: str, detail: str, rows: Sequence[Sequence[str]]) -> str:
+    """HTML repr of something with a title and rows of facts."""
+    return title_html(title, detail) + table_html(rows)

@@ -1,0 +1,14 @@
+"""DataLoader takes a Dataset for an IterableDataset, without importing torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def register_with_torch(dataset_class: type) -> None:
+    """Make ``isinstance(dataset, IterableDataset)`` true if torch is imported by now."""
+    data: Any = sys.modules.get("torch.utils.data")
+    iterable = getattr(data, "IterableDataset", None)
+    if iterable is not None and not issubclass(dataset_class, iterable):
+        iterable.register(dataset_class)
