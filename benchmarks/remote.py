@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import penstock as ps
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 
 
 @contextmanager

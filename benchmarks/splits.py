@@ -16,8 +16,8 @@ import time
 
 import numpy as np
 from penstock import _core
-from penstock.column_values import ColumnValues, objects
-from penstock.random_split import part_sizes, split
+from penstock.experiment.columns import ColumnValues, objects
+from penstock.plan.splits.random_split import part_sizes, split
 
 CELL_TYPES = 700
 DATASETS = 300

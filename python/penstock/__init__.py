@@ -11,10 +11,11 @@ Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they a
 """
 
 from ._core import version as __version__
-from .axis_query import AxisQuery
-from .census import census_releases, open_census
-from .dataset import Dataset
-from .dataset_functions import (
+from .base.missing_package import MissingPackage
+from .base.progress_bar import progress
+from .batches.matrix import Tokens
+from .dataset.dataset import Dataset
+from .dataset.functions import (
     group_split,
     random_split,
     shuffle_report,
@@ -28,7 +29,6 @@ from .encoders import (
     NumericEncoder,
     OneHotEncoder,
 )
-from .epoch_size import NoCellsWarning, NoGenesWarning
 from .errors import (
     CorruptData,
     Internal,
@@ -39,21 +39,22 @@ from .errors import (
     ResourceExhausted,
     Unsupported,
 )
-from .experiment import Experiment, open
-from .gene_statistics import cell_statistics, gene_statistics
-from .global_shuffle import ReadAgainWarning, RequestPerCellWarning
-from .highly_variable_genes import highly_variable_genes
-from .joined import JoinedExperiment, join
-from .loader_stats import LoaderStats
-from .matrix_batches import Tokens
-from .missing_package import MissingPackage
-from .pack import pack
-from .progress import progress
-from .sampling import Balance
-from .shuffle_report import ShuffleReport
-from .table import DataFrame
-from .torch_adapter import dataloader
-from .transform_chain import Transform
+from .experiment.axis_query import AxisQuery
+from .experiment.census import census_releases, open_census
+from .experiment.columns import ColumnValues
+from .experiment.data_frame import DataFrame
+from .experiment.experiment import Experiment, open
+from .experiment.joined import JoinedExperiment, join
+from .experiment.pack import pack
+from .genes.highly_variable import highly_variable_genes
+from .genes.statistics import cell_statistics, gene_statistics
+from .plan.epoch_size import NoCellsWarning, NoGenesWarning
+from .plan.sampling import Balance
+from .plan.shard import find_rank
+from .plan.shuffle_cost import ReadAgainWarning, RequestPerCellWarning
+from .plan.shuffle_report import ShuffleReport
+from .plan.stats import LoaderStats
+from .pytorch.dataloader import dataloader
 from .transforms import (
     Binarize,
     Clip,
@@ -63,6 +64,7 @@ from .transforms import (
     RankTokens,
     Scale,
     SelectGenes,
+    Transform,
 )
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "BatchEncoder",
     "Binarize",
     "Clip",
+    "ColumnValues",
     "CorruptData",
     "DataFrame",
     "Dataset",
@@ -106,6 +109,7 @@ __all__ = [
     "cell_statistics",
     "census_releases",
     "dataloader",
+    "find_rank",
     "gene_statistics",
     "group_split",
     "highly_variable_genes",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arguments import described
-from .dataset import Dataset
+from .base.missing_package import require
+from .base.text import plural
+from .base.validation import described
+from .dataset.dataset import Dataset
 from .errors import InvalidArgument
-from .missing_package import require
-from .random_split import random_split
-from .table import JOINID
-from .text import plural
-from .torch_adapter import dataloader
+from .experiment.data_frame import JOINID
+from .plan.splits.random_split import random_split
+from .pytorch.dataloader import dataloader
 
 try:
     from lightning.pytorch import LightningDataModule

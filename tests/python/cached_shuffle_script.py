@@ -15,7 +15,7 @@ import numpy as np
 import penstock as ps
 import torch.distributed as dist
 from group_end import end_group
-from penstock import rank_agreement
+from penstock.epochs import rank_check
 
 PATH, FOLDER = sys.argv[1], Path(sys.argv[2])
 RANK = int(os.environ["RANK"])
@@ -59,7 +59,7 @@ def one_has_none() -> list:
     if RANK == 0:
         fill("alone")
     dist.barrier()
-    rank_agreement.WAIT_SECONDS = 0.2
+    rank_check.WAIT_SECONDS = 0.2
     ds = dataset("alone")
     if RANK == 1:
         ds = ds.with_settings()
@@ -93,7 +93,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     results = {}
     for case in CASES:
-        rank_agreement.WAIT_SECONDS = 60.0
+        rank_check.WAIT_SECONDS = 60.0
         dist.barrier()
         everybody: list = [None] * dist.get_world_size()
         dist.all_gather_object(everybody, case())

@@ -14,7 +14,7 @@ import tiledbsoma.io
 import torch
 from conftest import write_small_tiles
 
-copier = pytest.importorskip("penstock.device.copier")
+copier = pytest.importorskip("penstock.batches.device.copier")
 
 
 HAS_CUDA = torch.cuda.is_available()

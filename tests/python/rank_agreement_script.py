@@ -19,12 +19,12 @@ import penstock as ps
 import tiledbsoma
 import torch.distributed as dist
 from group_end import end_group
-from penstock import rank_agreement
 from penstock.compat.tiledbsoma_ml import ExperimentDataset
+from penstock.epochs import rank_check
 
 PATH = sys.argv[1]
 RANK = int(os.environ["RANK"])
-LONG = rank_agreement.WAIT_SECONDS
+LONG = rank_check.WAIT_SECONDS
 
 
 def dataset(first: int = 0, cells: int = 300, **arguments) -> ps.Dataset:
@@ -218,9 +218,9 @@ def of_its_own() -> list:
     for ds in (alone, by_hand):
         assert sorted(joinids(ds)) == list(range(300))
     assert len(joinids(off)) == 150
-    os.environ[rank_agreement.SWITCH] = "0"
+    os.environ[rank_check.SWITCH] = "0"
     assert len(joinids(dataset(seed=RANK))) == 150
-    del os.environ[rank_agreement.SWITCH]
+    del os.environ[rank_check.SWITCH]
     return []
 
 
@@ -274,7 +274,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     results = {}
     for name, (call, wait) in CASES.items():
-        rank_agreement.WAIT_SECONDS = wait
+        rank_check.WAIT_SECONDS = wait
         dist.barrier()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

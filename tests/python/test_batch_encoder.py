@@ -11,8 +11,8 @@ import pyarrow as pa
 from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.column_values import ColumnValues
-from penstock.row_combinations import combinations
+from penstock.experiment.columns import ColumnValues
+from penstock.experiment.factorize import combinations
 from soma_tables import dictionary, write_experiment
 
 

@@ -16,11 +16,12 @@ import pytest
 import tiledbsoma
 from conftest import Oracle
 from loopback_http import Handler, serving
-from penstock import CorruptData, InvalidArgument, IoError, NotFound, census
+from penstock import CorruptData, InvalidArgument, IoError, NotFound
 from penstock.bench.target import COLLECTION
 from penstock.bench.worker.reach import storage_options, tiledb_config
-from penstock.census import find_release
 from penstock.cli import main
+from penstock.experiment import census
+from penstock.experiment.census import find_release
 
 
 @pytest.fixture

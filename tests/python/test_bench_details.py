@@ -18,7 +18,7 @@ import pytest
 import tiledbsoma
 from conftest import Oracle
 from penstock import _core
-from penstock.bench import decode_bound, machine, measured_process, page_cache, plot, sweep
+from penstock.bench import decode_bound, machine, page_cache, plot, sweep, worker_process
 from penstock.bench.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
 from penstock.bench.peers import interpreter
@@ -60,7 +60,7 @@ def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_killed_by_the_kernel_is_out_of_memory(stubborn, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([7, 8])
-    monkeypatch.setattr(measured_process, "_kernel_kills", lambda: next(counts))
+    monkeypatch.setattr(worker_process, "_kernel_kills", lambda: next(counts))
     rows = measure(Measurement(METHODS["AnnLoader"], Request("stubborn", "kill", Work("none"))))
     assert [(row["status"], row["oom"]) for row in rows] == [("oom", True)]
     assert rows[0]["error"] == "killed by the kernel: out of memory"

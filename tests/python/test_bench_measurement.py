@@ -14,10 +14,10 @@ import own_loader
 import penstock
 import pytest
 from conftest import Oracle
-from penstock.bench import measured_process, page_cache, tree_memory
-from penstock.bench.columns import ALB_COLUMNS, COLUMNS
+from penstock.bench import page_cache, tree_memory, worker_process
 from penstock.bench.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
+from penstock.bench.schema import ALB_COLUMNS, COLUMNS
 from penstock.bench.worker import process_facts
 from penstock.bench.worker.main import is_out_of_memory
 from penstock.bench.worker.request import Request, Work
@@ -186,9 +186,7 @@ def test_no_end_in_time_is_a_row(stubborn) -> None:
 
 
 def test_an_interpreter_that_is_not_there() -> None:
-    outcome = measured_process.run(
-        Request("annbatch", "", Work("nothing")), python="/no/such/python"
-    )
+    outcome = worker_process.run(Request("annbatch", "", Work("nothing")), python="/no/such/python")
     assert (outcome.status, outcome.error) == (
         "failed", "cannot start /no/such/python: No such file or directory",
     )  # fmt: skip

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Oracle
-from penstock.bench import measured_process, peers
-from penstock.bench.measured_process import Outcome
+from penstock.bench import peers, worker_process
 from penstock.bench.worker.request import Request
+from penstock.bench.worker_process import Outcome
 from penstock.cli import build_parser
 
 URI = "URI"  # stands for the experiment
@@ -95,7 +95,7 @@ def here(census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A folder with an ``epochs.parquet`` and a Census, where nothing is measured and no peer installed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(measured_process, "run", measured_at_once)
+    monkeypatch.setattr(worker_process, "run", measured_at_once)
     monkeypatch.setattr(peers, "install", lambda peer, say, again: True)
     monkeypatch.setattr(peers, "_can_import", lambda python, modules: True)
     Path("soma/census_data").mkdir(parents=True)

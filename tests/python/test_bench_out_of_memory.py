@@ -7,7 +7,7 @@ from pathlib import Path
 import own_loader
 import pytest
 from conftest import Oracle
-from penstock.bench import measured_process
+from penstock.bench import worker_process
 from penstock.bench.methods import METHODS
 from penstock.bench.worker.main import is_out_of_memory
 from penstock.bench.worker.request import Request, Work
@@ -51,7 +51,7 @@ def test_real_limits_end_in_room_enough_or_out_of_memory(name: str, census_like:
     ends = set()
     for limit in LIMITS[2::2] if name == "np.array" else LIMITS:
         request = Request(method.loader, method.variant, work, memory_limit=limit << 20)
-        outcome = measured_process.run(request)
+        outcome = worker_process.run(request)
         assert outcome.status in ("ok", "oom"), (limit, outcome.error)
         ends.add(outcome.status)
     assert ends == {"ok", "oom"}
@@ -71,7 +71,7 @@ def test_real_limits_end_in_room_enough_or_out_of_memory(name: str, census_like:
 def test_what_a_limit_makes_of_an_end(
     variant: str, limit: int | None, status: str, words: str, own: None
 ) -> None:
-    outcome = measured_process.run(Request("stubborn", variant, Work("none"), memory_limit=limit))
+    outcome = worker_process.run(Request("stubborn", variant, Work("none"), memory_limit=limit))
     assert (outcome.status, words in str(outcome.error)) == (status, True), outcome.error
 
 

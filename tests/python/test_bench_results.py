@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from penstock import InvalidArgument
 from penstock.bench import plot
-from penstock.bench.columns import ALB_COLUMNS, COLUMNS
 from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
+from penstock.bench.schema import ALB_COLUMNS, COLUMNS
 from penstock.bench.tune import choose, rates
 
 # The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
@@ -314,7 +314,7 @@ def test_pictures_have_colour_and_size_by_blocks(
 ) -> None:
     from matplotlib import pyplot
     from matplotlib.axes import Axes
-    from penstock.bench.picture import write_picture
+    from penstock.bench.static_plot import write_picture
 
     drawn: list[dict] = []
     real = Axes.scatter

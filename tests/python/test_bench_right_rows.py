@@ -16,10 +16,10 @@ import pytest
 import tiledb
 import tiledbsoma
 from conftest import Oracle
-from penstock.bench import measured_process, sweep
-from penstock.bench.columns import ALB_COLUMNS
+from penstock.bench import sweep, worker_process
 from penstock.bench.measurement import Measurement
 from penstock.bench.methods import METHODS
+from penstock.bench.schema import ALB_COLUMNS
 from penstock.bench.target import make_target
 from penstock.bench.worker.request import Request, Work
 from penstock.cli import main
@@ -235,7 +235,7 @@ def test_an_epoch_that_is_being_noted_is_noted_whole(own: Path) -> None:
 
     request = of("plain", epochs=3).request
     with pytest.raises(KeyboardInterrupt):
-        measured_process.run(request, on_epoch=note)
+        worker_process.run(request, on_epoch=note)
     assert noted == [0, 1, 2][: max(len(noted), 1)]
 
 

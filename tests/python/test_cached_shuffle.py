@@ -14,16 +14,16 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle, collect, joinids_of, write_small_tiles
-from penstock import rank_agreement
-from penstock.epoch_counter import EpochCounter
-from penstock.rank_agreement import RankAgreement
+from penstock.epochs import rank_check
+from penstock.epochs.epoch_numbers import EpochCounter
+from penstock.epochs.rank_check import RankAgreement
 from torchrun import finish, torchrun
 
 ID = "soma_joinid"
 N_CELLS = 1200
 SCRIPT = Path(__file__).with_name("cached_shuffle_script.py")
 
-pytestmark = pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +244,7 @@ def test_ranks_go_on_in_the_shuffle_of_the_epoch(results) -> None:
 
 def votes(agreements: list[RankAgreement], says: list[bool], store: Any, monkeypatch) -> list:
     """What each of some ranks, at once, is told about one epoch."""
-    monkeypatch.setattr(rank_agreement, "_store", lambda: store)
+    monkeypatch.setattr(rank_check, "_store", lambda: store)
     told: list[Any] = [None] * len(says)
 
     def vote(rank: int) -> None:
@@ -279,7 +279,7 @@ def test_who_comes_too_late_is_told_what_the_others_did(monkeypatch) -> None:
     dist = pytest.importorskip("torch.distributed")
     store = dist.HashStore()
     store.set_timeout(timedelta(seconds=10))
-    monkeypatch.setattr(rank_agreement, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(rank_check, "WAIT_SECONDS", 0.05)
     ranks = agreements_of(3)
     assert votes(ranks[:2], [True, True], store, monkeypatch) == [False, False]
     assert ranks[2].holds_for_all(0, 3, True) is False
@@ -291,7 +291,7 @@ def test_a_store_that_fails_is_safe_before_this_rank_has_spoken(monkeypatch) -> 
             raise RuntimeError("connection reset")
 
     (agreement,) = agreements_of(1)
-    monkeypatch.setattr(rank_agreement, "_store", Gone)
+    monkeypatch.setattr(rank_check, "_store", Gone)
     assert agreement.holds_for_all(0, 2, True) is False
 
     class GoneLater:
@@ -302,7 +302,7 @@ def test_a_store_that_fails_is_safe_before_this_rank_has_spoken(monkeypatch) -> 
             raise RuntimeError("connection reset")
 
     (agreement,) = agreements_of(1)
-    monkeypatch.setattr(rank_agreement, "_store", GoneLater)
+    monkeypatch.setattr(rank_check, "_store", GoneLater)
     with pytest.raises(RuntimeError, match="connection reset"):
         agreement.holds_for_all(0, 2, True)
 

@@ -12,7 +12,7 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle
-from penstock.sharding import MOST_RANKS
+from penstock.plan.shard import MOST_RANKS
 
 ODD: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 2**31, 2**32, 2**63, 2**64, 2**70, 10**5000, 0.5, 1e300,

@@ -25,7 +25,7 @@ from device_stores import (
 )
 from torch.utils.data import DataLoader
 
-copier = pytest.importorskip("penstock.device.copier")
+copier = pytest.importorskip("penstock.batches.device.copier")
 
 tiled = stores.tiled
 
@@ -164,7 +164,7 @@ def test_half_dtypes_without_a_device(tiled) -> None:
 
 
 def test_duplicates_are_summed_when_made_dense(tmp_path) -> None:
-    from penstock.device.matrix import place_matrix
+    from penstock.batches.device.matrix import place_matrix
 
     arrays = [torch.tensor(each, dtype=torch.int32) for each in ([0, 3, 4], [1, 1, 2, 0])]
     values = torch.tensor([300, 3, 5, 7], dtype=torch.int32)
@@ -207,7 +207,7 @@ def test_a_gpu_that_is_not_there(tiled) -> None:
 
 
 def test_a_device_is_for_the_main_process(tiled, monkeypatch) -> None:
-    from penstock import loader_settings
+    from penstock.plan import settings as loader_settings
 
     monkeypatch.setattr(loader_settings, "checked_device", str)  # as on a machine with a GPU
     ds = of(tiled, "cuda")

@@ -10,7 +10,7 @@ import torch
 from conftest import Oracle
 from device_stores import LAYOUTS, needs_cuda, needs_openreg, of
 
-copier = pytest.importorskip("penstock.device.copier")
+copier = pytest.importorskip("penstock.batches.device.copier")
 
 tiled = stores.tiled
 
@@ -123,7 +123,7 @@ def test_copies_overlap_the_step(census_like: Oracle) -> None:
 
 @needs_cuda
 def test_staging_memory_is_page_locked() -> None:
-    from penstock.device.staging import Staging
+    from penstock.batches.device.staging import Staging
 
     memory, _ = Staging(pin=True).pack([(np.arange(5), np.dtype(np.int64))])
     assert memory.is_pinned()

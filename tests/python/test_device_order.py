@@ -14,7 +14,7 @@ import pytest
 import torch
 from device_stores import LAYOUTS, of
 
-copier = pytest.importorskip("penstock.device.copier")
+copier = pytest.importorskip("penstock.batches.device.copier")
 
 tiled = stores.tiled
 
@@ -57,7 +57,7 @@ def lane(monkeypatch) -> NotingLane:
 @pytest.fixture
 def all_ready(monkeypatch):
     """The loader always has the next batch by the time that one is asked for."""
-    from penstock.epoch_iterator import EpochProgress
+    from penstock.epochs.iterator import EpochProgress
 
     monkeypatch.setattr(
         EpochProgress, "is_ready", property(lambda progress: progress.loader is not None)
@@ -139,7 +139,7 @@ def test_an_error_comes_in_its_turn(tiled, lane, all_ready, monkeypatch) -> None
 
 
 def test_a_batch_that_is_not_there_is_not_waited_for(tiled, lane, monkeypatch) -> None:
-    from penstock.epoch_iterator import EpochProgress
+    from penstock.epochs.iterator import EpochProgress
 
     monkeypatch.setattr(EpochProgress, "is_ready", False)
     assert len(list(of(tiled))) == 13

@@ -13,7 +13,7 @@ import pytest
 import tiledbsoma
 import torch
 from conftest import Oracle
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 from remote_servers import fault_proxy
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"

@@ -12,9 +12,10 @@ import pytest
 from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock import encoded_rows, row_combinations
-from penstock.column_values import ColumnValues, objects
-from penstock.obs_batches import ObsBatches
+from penstock.batches.obs import ObsBatches
+from penstock.encoders import encoded_rows
+from penstock.experiment import factorize
+from penstock.experiment.columns import ColumnValues, objects
 
 sklearn = pytest.importorskip("sklearn.preprocessing")
 
@@ -136,7 +137,7 @@ def test_batches_are_the_groups_of_pandas(rows: list[tuple[int, int, int]], bloc
     encoder = ps.BatchEncoder([column.name for column in columns])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoded_rows, "BLOCK_ROWS", block)
-        patch.setattr(row_combinations, "BLOCK_ROWS", block)
+        patch.setattr(factorize, "BLOCK_ROWS", block)
         got = encode(encoder, *columns)
     frame = pd.DataFrame({column.name: column.to_numpy() for column in columns})
     groups = frame.groupby(list(frame), sort=True, dropna=True)

@@ -11,7 +11,7 @@ import pytest
 from conftest import Oracle, collect, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.sharding import Share
+from penstock.plan.shard import Share
 
 
 @pytest.fixture(scope="module")

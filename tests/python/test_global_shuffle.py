@@ -15,14 +15,14 @@ import pytest
 from conftest import Oracle, collect, joinids_of, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.global_shuffle import ReadAgainWarning
+from penstock.plan.shuffle_cost import ReadAgainWarning
 from scipy import stats
 
 ID = "soma_joinid"
 N_CELLS = 3000
 LITTLE = "900KB"  # not enough for all cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
 
 
 @pytest.fixture(scope="module")

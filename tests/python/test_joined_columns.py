@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock import _core
-from penstock.column_values import ColumnValues, objects
-from penstock.joined.columns import concatenate, source_column
-from penstock.joined.genes import match_genes
-from penstock.joined.tables import joined_schema
+from penstock.experiment.columns import ColumnValues, objects
+from penstock.experiment.joined.columns import concatenate, source_column
+from penstock.experiment.joined.genes import match_genes
+from penstock.experiment.joined.tables import joined_schema
 
 categories = st.sampled_from(["a", "b", "c", "d", None])
 

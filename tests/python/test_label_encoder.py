@@ -54,7 +54,7 @@ def test_encoders_are_shared_by_the_parts_of_a_split(census_like: Oracle) -> Non
 
 
 def test_label_encoder_of_missing_values() -> None:
-    from penstock.column_values import ColumnValues
+    from penstock.experiment.columns import ColumnValues
 
     for values, classes in (
         (np.array([True, None, False], object), [False, True]),

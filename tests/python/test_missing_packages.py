@@ -12,7 +12,7 @@ from pathlib import Path
 import penstock as ps
 import pytest
 from conftest import Oracle
-from penstock.missing_package import _EXTRAS, _PACKAGES
+from penstock.base.missing_package import _EXTRAS, _PACKAGES
 
 CLONE = "in a clone by pip install"
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
@@ -128,7 +128,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("scvi")
-    from penstock.scvi.outputs import checked_out
+    from penstock.scvi.model_outputs import checked_out
 
     monkeypatch.setitem(sys.modules, "zarr", None)  # anndata has imported it
     with pytest.raises(ps.MissingPackage, match=r"needs zarr, which is not .*\[scvi\]"):

@@ -138,8 +138,8 @@ def test_missing_packages_are_named_to_who_may_not_install_them(tmp_path: Path) 
 def test_info_names_the_memory_of_a_default_loader(
     pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from penstock.base.text import size
     from penstock.cli import main
-    from penstock.text import size
 
     assert main(["info", str(pbmc3k.path)]) == 0
     planned = ps.Dataset(pbmc3k.path).plan().planned_bytes

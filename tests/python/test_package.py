@@ -114,7 +114,7 @@ def test_the_extension_shows_its_entry_alone() -> None:
      ("1k", 1024), (" 3 kib ", 3072), (np.int64(7), 7)],
 )  # fmt: skip
 def test_memory_sizes(text, size: int) -> None:
-    from penstock.arguments import parse_memory_size
+    from penstock.base.validation import parse_memory_size
 
     assert parse_memory_size("memory_budget", text) == size
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.sharding import Share
+from penstock.plan.shard import Share
 
 N_CELLS = 900
 

@@ -24,7 +24,7 @@ from filter_chains import (  # noqa: E402
     drawn_filters,
 )  # fmt: skip
 from penstock import _core  # noqa: E402
-from penstock.global_shuffle import ReadAgainWarning  # noqa: E402
+from penstock.plan.shuffle_cost import ReadAgainWarning  # noqa: E402
 from tiledb_layers import create_layer, write_axes  # noqa: E402
 
 TYPES = ["float32"] * 3 + [

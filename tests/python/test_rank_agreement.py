@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import write_small_tiles
-from penstock import rank_agreement
-from penstock.call_site import call_site
-from penstock.rank_agreement import RankAgreement, differences
+from penstock.base.call_site import call_site
+from penstock.epochs import rank_check
+from penstock.epochs.rank_check import RankAgreement, differences
 from torchrun import finish, torchrun
 
 SCRIPT = Path(__file__).with_name("rank_agreement_script.py")
@@ -148,7 +148,7 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
     import torch.distributed
 
     store = torch.distributed.HashStore()
-    monkeypatch.setattr(rank_agreement, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(rank_check, "WAIT_SECONDS", 0.0)
 
     def begins(agreement: RankAgreement, seed: int) -> str | None:
         shape = SimpleNamespace(
@@ -168,21 +168,21 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
         return agreement
 
     with monkeypatch.context() as before:
-        before.setattr(rank_agreement.time, "time", lambda: 1000.0)  # in 1970
-        before.setattr(rank_agreement, "_process_start", lambda: 0.0)
+        before.setattr(rank_check.time, "time", lambda: 1000.0)  # in 1970
+        before.setattr(rank_check, "_process_start", lambda: 0.0)
         assert begins(dataset_of_a_rank(), 5) is None
         assert "seed: 5 on rank 5, 6 on rank 6" in begins(dataset_of_a_rank(), 6)
     assert begins(dataset_of_a_rank(), 0) is None
     assert begins(dataset_of_a_rank(), 0) is None
     assert "seed: 0 on rank 0, 1 on rank 1" in begins(dataset_of_a_rank(), 1)
     with monkeypatch.context() as odd:  # a clock that is ahead: nothing is compared, nothing hangs
-        odd.setattr(rank_agreement, "_process_start", lambda: 1e12)
+        odd.setattr(rank_check, "_process_start", lambda: 1e12)
         assert begins(dataset_of_a_rank(), 7) is None
         assert begins(dataset_of_a_rank(), 8) is None
 
 
 def test_the_start_of_this_process_is_known() -> None:
-    code = "from penstock import rank_agreement; print(rank_agreement._process_start())"
+    code = "from penstock.epochs import rank_check; print(rank_check._process_start())"
     before = time.time()
     out = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert before - 1 < float(out) < time.time()

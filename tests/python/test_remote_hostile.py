@@ -14,7 +14,7 @@ import penstock as ps
 import pytest
 from conftest import collect, write_small_tiles
 from loopback_http import Handler, serving
-from penstock.index_manifest import INDEX_NAME, write_index
+from penstock.experiment.web_index import INDEX_NAME, write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import BUCKET, bare_environment, client, s3_server, upload

@@ -10,9 +10,9 @@ import shutil
 import penstock as ps
 import pytest
 from conftest import write_small_tiles
-from penstock import index_manifest
 from penstock.cli import main
-from penstock.index_manifest import INDEX_NAME, write_index
+from penstock.experiment import web_index
+from penstock.experiment.web_index import INDEX_NAME, write_index
 from remote_servers import check_injected, every_tenth, fault_proxy
 
 
@@ -184,7 +184,7 @@ def test_what_cannot_be_indexed_is_named(tmp_path, monkeypatch):
         with pytest.raises(ps.InvalidArgument, match=r"not UTF-8: .*/www/a/.udcf"):
             write_index(root)
         os.unlink(path)  # noqa: PTH108
-    monkeypatch.setattr(index_manifest, "MOST_BYTES", 50)
+    monkeypatch.setattr(web_index, "MOST_BYTES", 50)
     with pytest.raises(ps.InvalidArgument, match=r"index parts of it separately.*/www$"):
         write_index(root)
     assert not list(root.glob(".penstock*"))

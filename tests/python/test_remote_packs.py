@@ -12,8 +12,8 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import collect, write_small_tiles
-from penstock.global_shuffle import ReadAgainWarning, RequestPerCellWarning
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
+from penstock.plan.shuffle_cost import ReadAgainWarning, RequestPerCellWarning
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import (
@@ -33,8 +33,8 @@ PATIENT = {"retry_timeout": 30, "max_attempts": 10, "stall_timeout": 1}
 CELL_BY_CELL = {"shuffle": "global", "memory_budget": "300KB"}
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning"),
-    pytest.mark.filterwarnings("ignore::penstock.global_shuffle.RequestPerCellWarning"),
+    pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning"),
+    pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.RequestPerCellWarning"),
 ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import penstock as ps
 import pytest
 from conftest import write_small_tiles
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import BUCKET, bare_environment, client, fault_proxy, s3_server, upload

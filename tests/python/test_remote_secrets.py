@@ -14,7 +14,7 @@ import pytest
 from loopback_http import Handler, serving
 from penstock.cli import main
 from penstock.compat.tiledbsoma_ml.x_locator import XLocator
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 from remote_servers import bare_environment, fault_proxy
 
 SECRET = "S3cr3tPassw0rd"

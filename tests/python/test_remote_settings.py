@@ -12,7 +12,7 @@ import penstock as ps
 import pytest
 from conftest import joinids_of, write_small_tiles
 from penstock.cli import main
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import ACCESS, BUCKET, bare_environment, fault_proxy, s3_server, upload

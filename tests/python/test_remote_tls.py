@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from loopback_http import Handler, serving
 from mounts import with_mount
-from penstock.index_manifest import write_index
+from penstock.experiment.web_index import write_index
 from remote_servers import fault_proxy
 
 x509 = pytest.importorskip("cryptography.x509", reason="cryptography is not installed")

@@ -125,7 +125,7 @@ LEGS = st.builds(
 )
 
 
-@pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+@pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
 @given(chain=st.lists(LEGS, min_size=1, max_size=3))
 @settings(max_examples=20, deadline=None)
 # Saved by workers of several ranks, whichever rank, and continued in other worlds and workers.
@@ -184,9 +184,9 @@ def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
 
 def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
     """One worker's count does not tell which cells the others gave."""
-    from penstock.epoch_course import begin_course
-    from penstock.epoch_position import Position
-    from penstock.sharding import Share
+    from penstock.epochs.epoch import begin_course
+    from penstock.epochs.resume import Position
+    from penstock.plan.shard import Share
 
     ds = small(tiled)
     next(iter(ds))

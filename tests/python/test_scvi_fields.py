@@ -15,8 +15,11 @@ from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
 
-from penstock import encoded_rows  # noqa: E402
-from penstock.encoders import LabelEncoder, NumericEncoder  # noqa: E402
+from penstock.encoders import (  # noqa: E402
+    LabelEncoder,
+    NumericEncoder,
+    encoded_rows,
+)
 from penstock.scvi import DataModule, latent  # noqa: E402
 from penstock.scvi.loaders import JOINID, to_device  # noqa: E402
 from penstock.synthetic import make_experiment  # noqa: E402

@@ -18,7 +18,7 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi import inference, outputs, stored_rows  # noqa: E402
+from penstock.scvi import inference, inference_rows, model_outputs  # noqa: E402
 from penstock.scvi.loaders import to_device  # noqa: E402
 from scvi_callbacks import Watched  # noqa: E402
 from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
@@ -167,7 +167,7 @@ def test_rows_for_a_file_are_never_in_memory(
     whole = data.n_obs * data.n_vars * 4
     made = inference.Normalized
     monkeypatch.setattr(inference, "Normalized", lambda *given: Watched(made(*given), tmp_path))
-    monkeypatch.setattr(outputs, "_CHUNK_BYTES", 1 << 19)
+    monkeypatch.setattr(model_outputs, "_CHUNK_BYTES", 1 << 19)
     tracemalloc.start()
     try:
         rows = pscvi.normalized(
@@ -212,7 +212,7 @@ def test_batches_are_sparse_until_the_device(
         kinds.append(sp.issparse(batch["X"]))
         return to_device(batch, device)
 
-    monkeypatch.setattr(stored_rows, "to_device", noted)
+    monkeypatch.setattr(inference_rows, "to_device", noted)
     found = pscvi.latent(theirs, cells.path, batch_size=100).values
     np.testing.assert_allclose(found, theirs.get_latent_representation(), rtol=1e-5)
     assert kinds == [True] * 4

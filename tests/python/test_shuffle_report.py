@@ -16,7 +16,7 @@ import scipy.stats
 from conftest import Oracle, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.uniform_entropy import uniform_entropy
+from penstock.plan.uniform_entropy import uniform_entropy
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ GENES = np.arange(200)  # in the first of two columns of tiles
         {"shuffle": "global", "memory_budget": "72MiB"},
     ],
 )
-@pytest.mark.filterwarnings("ignore::penstock.global_shuffle.ReadAgainWarning")
+@pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
 def test_bytes_told_are_the_bytes_that_the_epoch_reads(census_like: Oracle, arguments: Any) -> None:
     ds = ps.Dataset(census_like.path, sparse=True, **arguments)
     report, plan = ds.shuffle_report("dataset_id"), ds.plan()

@@ -14,12 +14,13 @@ import pytest
 from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock import _core, row_combinations
-from penstock.column_values import ColumnValues, objects
-from penstock.group_split import parts_of_groups
-from penstock.random_split import part_sizes, split
-from penstock.row_combinations import row_codes
-from penstock.stratified_split import proportional_counts
+from penstock import _core
+from penstock.experiment import factorize
+from penstock.experiment.columns import ColumnValues, objects
+from penstock.experiment.factorize import row_codes
+from penstock.plan.splits.group_split import parts_of_groups
+from penstock.plan.splits.random_split import part_sizes, split
+from penstock.plan.splits.stratified_split import proportional_counts
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -94,7 +95,7 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
     frame = pd.DataFrame({"donor": donor.to_numpy(), "lane": lane.to_numpy()})
     groups = frame.groupby(["donor", "lane"], dropna=False).ngroup().to_numpy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_combinations, "BLOCK_ROWS", block)
+        patch.setattr(factorize, "BLOCK_ROWS", block)
         if kind == "group" and groups.max() + 1 < np.count_nonzero(sizes):
             with pytest.raises(ps.InvalidArgument, match=r"groups? cannot fill"):
                 split(obs, selection, sizes, seed, group=["donor", "lane"])
@@ -141,8 +142,8 @@ def test_codes_of_combinations(largest_table: int, rows, block: int) -> None:
         "b": ColumnValues("b", table[:, 1].astype(np.int32)),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_combinations, "BLOCK_ROWS", block)
-        patch.setattr(row_combinations, "_LARGEST_TABLE", largest_table)
+        patch.setattr(factorize, "BLOCK_ROWS", block)
+        patch.setattr(factorize, "_LARGEST_TABLE", largest_table)
         codes, counts = row_codes(columns)
     frame = pd.DataFrame({name: column.to_numpy() for name, column in columns.items()})
     frame["a"] = frame["a"].fillna("")  # a missing value comes first

@@ -9,7 +9,7 @@ from typing import Any
 import penstock as ps
 import pytest
 from conftest import Oracle
-from penstock import epoch_state
+from penstock.epochs import state as epoch_state
 
 
 def dataset(oracle: Oracle) -> ps.Dataset:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from conftest import Oracle
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from penstock.dispersion_genes import _all_batches
+from penstock.genes.dispersion import _all_batches
 
 
 def of_axis(X: np.ndarray, axis: int) -> pd.DataFrame:

@@ -302,7 +302,7 @@ def test_a_disk_that_fills_up_leaves_nothing(
         written.append(row_begin)
         original(uri, model, row_begin, *rest)
 
-    monkeypatch.setattr("penstock.synthetic.row_slabs.write_fragment", fill_up)
+    monkeypatch.setattr("penstock.synthetic.fragments.write_fragment", fill_up)
     with pytest.raises(OSError, match="not enough space on the disk") as caught:
         synthetic.make_experiment(tmp_path / "made", n_fragments=2, processes=1, **SMALL)
     assert written == [0]
@@ -314,7 +314,7 @@ def test_a_worker_that_fails_says_why_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = "import sys; sys.stdin.buffer.read(); sys.exit('it broke')"
-    monkeypatch.setattr("penstock.synthetic.row_slabs._BOOTSTRAP", broken)
+    monkeypatch.setattr("penstock.synthetic.fragments._BOOTSTRAP", broken)
     with pytest.raises(RuntimeError, match="ended with 1: it broke"):
         synthetic.make_experiment(tmp_path / "made", n_fragments=2, processes=2, **SMALL)
     assert list(tmp_path.iterdir()) == []

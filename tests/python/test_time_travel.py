@@ -138,7 +138,7 @@ def test_a_table_has_the_domain_of_its_time(
 
 
 def test_a_datetime_is_cut_to_milliseconds() -> None:
-    from penstock.experiment import _milliseconds
+    from penstock.experiment.experiment import _milliseconds
 
     time = datetime(2024, 1, 1, 0, 0, 0, 123_600, tzinfo=UTC)
     assert _milliseconds(time) == tiledbsoma.SOMATileDBContext(timestamp=time).timestamp_ms

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from conftest import write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.sharding import Share
+from penstock.plan.shard import Share
 from torch.utils.data import DataLoader
 
 N_CELLS = 20_000

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..errors import InvalidArgument
+from penstock.errors import InvalidArgument
 
 _CHUNKS = re.compile(r"(?:(?P<chunks>\d+)\s*[x×]\s*)?(?P<size>\d+)")
 _BLOCK = re.compile(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import InvalidArgument
+from penstock.errors import InvalidArgument
 
 _TEXT = re.compile(r"(?P<sorted>s?)(?P<start>\d*):(?P<end>\d*)")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import _core
+from penstock import _core
 
 COLUMNS = ("columns", "values")
 MOST_BYTES = 256 << 20  # of stored tiles, spread over the array, that are held in memory

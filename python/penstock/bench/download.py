@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidArgument, NotFound, Unsupported
-from ..synthetic.census_layout import (
+from penstock.base.text import plural
+from penstock.errors import InvalidArgument, NotFound, Unsupported
+from penstock.synthetic.census_layout import (
     GENES_PER_TILE,
     OBS_CONFIG,
     ROWS_PER_BAND,
     VAR_CONFIG,
     X_CONFIG,
 )
-from ..synthetic.counts import Band
-from ..synthetic.dataframe_writer import write_dataframe
-from ..synthetic.disk_space import check_space, told_when_full
-from ..synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
-from ..synthetic.replacing import check_replaceable, remove_replaced
-from ..synthetic.x_writer import write_bands
-from ..text import plural
+from penstock.synthetic.counts import Band
+from penstock.synthetic.dataframe_writer import write_dataframe
+from penstock.synthetic.disk_space import check_space, told_when_full
+from penstock.synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
+from penstock.synthetic.overwrite import check_replaceable, remove_replaced
+from penstock.synthetic.x_writer import write_bands
+
 from .page_cache import files_of
 from .target import Target, local_path, soma_open
 
 if TYPE_CHECKING:
-    from ..dataset import Dataset
+    from penstock.dataset.dataset import Dataset
 
 
 def download(

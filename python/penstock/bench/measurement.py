@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import measured_process, page_cache
-from .columns import COLUMNS
+from . import page_cache, worker_process
 from .machine import machine_facts
 from .methods import READ_BY_TILEDBSOMA, Method
+from .schema import COLUMNS
 from .worker.reach import is_remote
 from .worker.request import Request
 
@@ -86,7 +86,7 @@ def measure(
         "imports_rss": None,
         "versions": "{}",
     }
-    outcome = measured_process.run(request, measurement.python, measurement.timeout, note, imported)
+    outcome = worker_process.run(request, measurement.python, measurement.timeout, note, imported)
     if outcome.status != "ok":
         row = {
             **common,

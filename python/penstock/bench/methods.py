@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import InvalidArgument
+from penstock.errors import InvalidArgument
 
 
 @dataclass(frozen=True)

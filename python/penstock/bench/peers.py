@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument
+from penstock.errors import InvalidArgument
+
 from .methods import METHODS, Method
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidArgument
-from ..missing_package import MissingPackage, missing_text
-from ..text import plural
-from .columns import COLUMNS
+from penstock.base.missing_package import MissingPackage, missing_text
+from penstock.base.text import plural
+from penstock.errors import InvalidArgument
+
 from .dataset_slice import DatasetSlice
 from .methods import name_among
+from .schema import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -214,7 +215,7 @@ def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
     except Exception:
         # Not installed, or without the browser that it needs; which it says in many ways.
         try:
-            from .picture import write_picture
+            from .static_plot import write_picture
         except ImportError:
             raise MissingPackage(
                 missing_text("a picture", "matplotlib", "bench") + "; HTML and JSON do not need it"

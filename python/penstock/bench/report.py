@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument
+from penstock.errors import InvalidArgument
+
 from . import plot
 from .comparison import contestants, good, markdown
 from .machine import described

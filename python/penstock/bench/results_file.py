@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidArgument
-from .columns import COLUMNS, schema
+from penstock.errors import InvalidArgument
+
+from .schema import COLUMNS, schema
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgument, PenstockError
-from ..synthetic.counts import MAX_GENES, MIN_GENES
+from penstock.errors import InvalidArgument, PenstockError
+from penstock.synthetic.counts import MAX_GENES, MIN_GENES
+
 from . import decode_bound, sweep
 from .measurement import Measurement, with_labels
 from .methods import METHODS
@@ -151,7 +152,7 @@ def parse_axes(texts: Sequence[str]) -> dict[str, list[float]]:
 
 def experiment(point: Point, say: Callable[[str], object]) -> Path:
     """The point's experiment, made now where it is not kept yet."""
-    from ..synthetic import make_experiment
+    from penstock.synthetic import make_experiment
 
     made_of = {name: value for name, value in asdict(point).items() if name not in _RUNNING}
     name = "-".join(f"{key[0]}{value}" for key, value in made_of.items())

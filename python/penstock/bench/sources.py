@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ResourceExhausted, Unsupported
+from penstock.errors import ResourceExhausted, Unsupported
+
 from .exports.cells import Cells
 from .exports.kept import kept_export
 from .methods import Method

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument, Unsupported
+from penstock.errors import InvalidArgument, Unsupported
+
 from .block_spec import BlockSpec
 from .measurement import Measurement, measure, with_labels
 from .methods import Method

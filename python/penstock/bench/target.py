@@ -12,9 +12,10 @@ from urllib.request import url2pathname
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import check_no_secrets
-from ..census import CensusRelease, find_release
-from ..errors import InvalidArgument, IoError, NotFound, PenstockError
+from penstock.base.validation import check_no_secrets
+from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError
+from penstock.experiment.census import CensusRelease, find_release
+
 from .dataset_slice import DatasetSlice, value_filter
 from .worker.reach import is_remote, storage_options, tiledb_config
 

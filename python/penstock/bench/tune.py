@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..arguments import parse_memory_size
-from ..errors import InvalidArgument, ResourceExhausted
+from penstock.base.validation import parse_memory_size
+from penstock.errors import InvalidArgument, ResourceExhausted
+
 from .comparison import came_at_once
 from .methods import METHODS
 from .sources import Sources

@@ -8,9 +8,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from .. import __version__
-from ..errors import InvalidArgument, PenstockError, ResourceExhausted
-from ..missing_package import missing_text
+from penstock import __version__
+from penstock.base.missing_package import missing_text
+from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
+
 from . import bench, demo, index, info, pack, synth, train
 from .options import in_options
 from .printable import allow_any_encoding

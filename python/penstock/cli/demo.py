@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..arguments import checked_int, parse_memory_size
-from ..errors import InvalidArgument
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
 
 DEFAULT_CELLS = 49_152
 
@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
     parse_memory_size("--memory", parsed.memory)
     # Here and not above: `penstock info` must not wait for torch, nor need it.
-    from ..demo.play import play
+    from penstock.demo.run import play
 
     play(parsed)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..index_manifest import write_index
-from ..text import plural, size
+from penstock.base.text import plural, size
+from penstock.experiment.web_index import write_index
 
 
 def add_arguments(commands: Any) -> None:

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import _core
-from ..dataset import Dataset
-from ..errors import InvalidArgument, PenstockError, ResourceExhausted
-from ..experiment import Experiment, open
-from ..experiment_reprs import column_type
-from ..text import aligned, count, plural, size
+from penstock import _core
+from penstock.base.text import aligned, count, plural, size
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
+from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.reprs import column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import checked_int
-from ..pack import pack
-from ..text import plural, size
+from penstock.base.text import plural, size
+from penstock.base.validation import checked_int
+from penstock.experiment.pack import pack
 
 if TYPE_CHECKING:
-    from .._core import PackProgress
+    from penstock._core import PackProgress
 
 
 def add_arguments(commands: Any) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..arguments import checked_int
-from ..errors import InvalidArgument
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
 
@@ -43,7 +43,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Check, draw, export."""
-    from ..synthetic.replacing import check_file_replaceable, check_zarr_replaceable
+    from penstock.synthetic.overwrite import check_file_replaceable, check_zarr_replaceable
 
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:
@@ -66,8 +66,8 @@ def run(parsed: argparse.Namespace) -> None:
 
 def _check_modules(exports: Mapping[str, Path]) -> None:
     """What the formats are written with, before any cell is made."""
-    from ..bench.methods import METHODS
-    from ..bench.peers import interpreter
+    from penstock.bench.methods import METHODS
+    from penstock.bench.peers import interpreter
 
     needed = {
         "h5ad": ("anndata", "h5py"),
@@ -83,7 +83,7 @@ def _check_modules(exports: Mapping[str, Path]) -> None:
 
 
 def _make(parsed: argparse.Namespace, path: Path) -> None:
-    from ..synthetic import make_experiment
+    from penstock.synthetic import make_experiment
 
     def progress(done: int, total: int) -> None:
         print(
@@ -113,12 +113,12 @@ def _make(parsed: argparse.Namespace, path: Path) -> None:
 
 
 def _export(path: Path, exports: dict[str, Path]) -> None:
-    from ..bench.exports.annbatch_collection import write_annbatch
-    from ..bench.exports.cells import Cells
-    from ..bench.exports.h5ad import write_h5ad
-    from ..bench.exports.zarr_store import write_zarr
-    from ..synthetic.disk_space import told_when_full
-    from ..synthetic.replacing import remove_replaced
+    from penstock.bench.exports.annbatch_collection import write_annbatch
+    from penstock.bench.exports.cells import Cells
+    from penstock.bench.exports.h5ad import write_h5ad
+    from penstock.bench.exports.zarr_store import write_zarr
+    from penstock.synthetic.disk_space import told_when_full
+    from penstock.synthetic.overwrite import remove_replaced
 
     cells = Cells(str(path))
     for name, target in exports.items():
@@ -137,8 +137,8 @@ def _export(path: Path, exports: dict[str, Path]) -> None:
 
 def _write_annbatch_alone(cells: Any, target: Path) -> None:
     """By way of an h5ad that does not stay."""
-    from ..bench.exports.annbatch_collection import write_annbatch
-    from ..bench.exports.h5ad import write_h5ad
+    from penstock.bench.exports.annbatch_collection import write_annbatch
+    from penstock.bench.exports.h5ad import write_h5ad
 
     h5ad = target.with_name(f".{target.name}.h5ad")
     try:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..arguments import checked_int
-from ..errors import InvalidArgument
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.errors import InvalidArgument
 
 #: A name for the cells that the package ships.
 BUNDLED = "pbmc3k"
@@ -71,9 +71,9 @@ def run(parsed: argparse.Namespace) -> None:
     import numpy as np
     import torch
 
-    from .. import scvi as pscvi
-    from ..dataset import Dataset
-    from ..scvi.outputs import checked_out
+    from penstock import scvi as pscvi
+    from penstock.dataset.dataset import Dataset
+    from penstock.scvi.model_outputs import checked_out
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1, most=100_000)
@@ -171,7 +171,7 @@ _SAYS = {
 def _source(uri: str, folder: Path) -> Any:
     if uri != BUNDLED or Path(uri).exists():
         return uri
-    from ..demo.bundled_cells import unpack
+    from penstock.demo.bundled_cells import unpack
 
     return unpack(folder)
 

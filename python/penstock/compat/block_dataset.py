@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from ..arguments import checked_int
-from ..dataset import Dataset
-from ..epoch_course import Course
-from ..epoch_state import EpochState
-from ..loader_settings import DTYPES
-from ..sharding import find_rank
+from penstock import _core
+from penstock.base.validation import checked_int
+from penstock.dataset.dataset import Dataset
+from penstock.epochs.epoch import Course
+from penstock.epochs.state import EpochState
+from penstock.plan.settings import DTYPES
+from penstock.plan.shard import find_rank
 
 #: Memory for each cell of the block that the originals hold. Packed, a cell of the Census takes
 #: about 6 KB, so that some three times as many cells are mixed as were asked for.

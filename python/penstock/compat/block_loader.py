@@ -7,9 +7,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from ..errors import InvalidArgument
-from ..torch_adapter import check_in_order
-from ..torch_dataloader import EpochDataLoader
+from penstock.errors import InvalidArgument
+from penstock.pytorch.dataloader import check_in_order
+from penstock.pytorch.epoch_dataloader import EpochDataLoader
+
 from .block_dataset import BlockEpochs
 
 

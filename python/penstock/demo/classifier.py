@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..dataset import Dataset
-from ..errors import InvalidArgument
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument
 
 _COUNTS_A_CELL = 10_000.0
 

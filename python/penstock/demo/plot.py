@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .act import Result
+from .training import Result
 
 SHUFFLED, IN_ORDER = "shuffled", "in stored order"
 _COLORS = {SHUFFLED: "#1b7f8c", IN_ORDER: "#d1672e"}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_int, described
-from ..column_values import objects
-from ..errors import InvalidArgument
+from penstock.base.validation import checked_int, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.columns import objects
 
 Array = npt.NDArray[Any]
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_items, checked_names, checked_text, described
-from ..errors import InvalidArgument
+from penstock.base.validation import checked_items, checked_names, checked_text, described
+from penstock.errors import InvalidArgument
 
 Array = npt.NDArray[Any]
 

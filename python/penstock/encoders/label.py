@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_int, described
-from ..column_values import is_missing, objects
-from ..errors import InvalidArgument
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.columns import is_missing, objects
+
 from .classes import Classes
 from .encoder import Array, Encoder, as_codes
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_choice, checked_dtype, described
-from ..errors import InvalidArgument
+from penstock.base.validation import checked_choice, checked_dtype, described
+from penstock.errors import InvalidArgument
+
 from .encoder import Array, Encoder
 
 _SCALES = ("none", "standard", "minmax")

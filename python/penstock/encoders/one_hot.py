@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_choice, checked_dtype, described
-from ..column_values import objects
-from ..errors import InvalidArgument
+from penstock.base.validation import checked_choice, checked_dtype, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.columns import objects
+
 from .encoder import Array, Encoder
 from .label import LabelEncoder
 

@@ -1,13 +1,13 @@
 """Models of scvi-tools trained from stored cells, on one process or many; docs/training.md."""
 
-from ..missing_package import require
+from penstock.base.missing_package import require
 
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
 from .data_module import DataModule  # noqa: E402
 from .inference import elbo, latent, normalized, predict  # noqa: E402
 from .launch import RankFailed  # noqa: E402
-from .outputs import Rows  # noqa: E402
+from .model_outputs import Rows  # noqa: E402
 from .train import train  # noqa: E402
 
 __all__ = [

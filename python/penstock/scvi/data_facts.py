@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dataset import Dataset
-from .cells import all_codes
+from penstock.dataset.dataset import Dataset
+
+from .datasets import all_codes
 from .loaders import LABELS
 from .model_fields import ModelFields
 from .registration import Registration

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import Dataset
-from ..device.lane import streams_of
-from ..errors import InvalidArgument
-from ..sharding import find_rank
-from .cells import all_codes, evaluated
+from penstock.batches.device.stream import streams_of
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument
+from penstock.plan.shard import find_rank
+
+from .datasets import all_codes, evaluated
 from .labelled_cells import LabelledCells
 from .loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
 from .model_fields import ModelFields

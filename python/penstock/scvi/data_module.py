@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 from lightning.pytorch import LightningDataModule
 
-from ..arguments import checked_int
-from ..dataset import Dataset
-from ..encoders import Encoder
-from ..errors import InvalidArgument
-from ..text import plural
-from . import alignment, models
-from .cells import checked_cells, encoded, part_sizes
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.dataset.dataset import Dataset
+from penstock.encoders import Encoder
+from penstock.errors import InvalidArgument
+
+from . import models, saved_model
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
+from .datasets import checked_cells, encoded, part_sizes
 from .model_fields import ModelFields
 from .registration import Registration
 
@@ -174,12 +175,12 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         NotFound
             A column that the model was trained with is not there.
         """
-        saved = alignment.saved_model(model)
+        saved = saved_model.saved_model(model)
         made = cls.__new__(cls)
         LightningDataModule.__init__(made)
         made.model_class = saved.model_class
         cells = checked_cells(data, dataset, batch_size)
-        cells, made.missing_genes = alignment.with_genes_of(cells, saved.var_names, var_names)
+        cells, made.missing_genes = saved_model.with_genes_of(cells, saved.var_names, var_names)
         keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
         registration = keys.transfer(saved, cells, extend_categories)
         made._prepare(cells, keys, registration, sparse, num_workers)

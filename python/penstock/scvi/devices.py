@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from ..arguments import checked_int
-from ..errors import InvalidArgument
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.errors import InvalidArgument
+
 from .data_module import DataModule
 
 

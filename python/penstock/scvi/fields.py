@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import checked_names, checked_text, described
-from ..column_values import is_missing, objects
-from ..dataset import Dataset
-from ..encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
-from ..errors import InvalidArgument, NotFound
-from ..obs_batches import ObsBatches
-from ..row_combinations import BLOCK_ROWS, combinations
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_names, checked_text, described
+from penstock.batches.obs import ObsBatches
+from penstock.dataset.dataset import Dataset
+from penstock.encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
+from penstock.errors import InvalidArgument, NotFound
+from penstock.experiment.columns import is_missing, objects
+from penstock.experiment.factorize import BLOCK_ROWS, combinations
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from ..errors import InvalidArgument
-from ..sharding import find_rank
+from penstock.errors import InvalidArgument
+from penstock.plan.shard import find_rank
+
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
 from .epoch_callbacks import EarlyStop, EndsWhenAsked, NoiseSeeds
 

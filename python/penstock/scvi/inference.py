@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import described
-from ..errors import InvalidArgument
-from . import outputs
-from .outputs import Rows
-from .row_functions import Elbo, Labels, Latent, Normalized, batch_codes, gene_places
-from .stored_rows import Asked, rows_of
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+
+from . import model_outputs
+from .inference_rows import Asked, rows_of
+from .model_outputs import Rows
+from .row_writers import Elbo, Labels, Latent, Normalized, batch_codes, gene_places
 
 
 def latent(
@@ -173,6 +174,6 @@ def predict(
     shape, dtype = ((len(labels),), "float32") if soft else ((), "int32")
     asked = Asked(batch_size, devices, accelerator, out, dataset)
     rows = rows_of(model, data, Labels(soft), asked, shape, dtype, labels)
-    if soft or outputs.checked_out(out) is not None:
+    if soft or model_outputs.checked_out(out) is not None:
         return rows
     return rows._replace(values=labels[rows.values])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..dataset import Dataset
+from penstock.dataset.dataset import Dataset
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import PenstockError
+from penstock.errors import PenstockError
+
 from .worker import BOOTSTRAP, error_path, output_path, result_path
 
 _SECONDS_BETWEEN_LOOKS = 0.1

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..dataset import Dataset
-from ..errors import InvalidArgument
-from ..matrix_batches import as_tensor
-from ..torch_adapter import dataloader
-from ..torch_dataloader import EpochSampler
+from penstock.batches.matrix import as_tensor
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument
+from penstock.pytorch.dataloader import dataloader
+from penstock.pytorch.epoch_dataloader import EpochSampler
 
 X, BATCH, LABELS, SIZE_FACTOR = "X", "batch", "labels", "size_factor"
 CATEGORICAL, CONTINUOUS = "extra_categorical_covs", "extra_continuous_covs"

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from ..arguments import described
-from ..dataset import Dataset
-from ..encoders import Encoder
-from ..errors import InvalidArgument
+from penstock.base.validation import described
+from penstock.dataset.dataset import Dataset
+from penstock.encoders import Encoder
+from penstock.errors import InvalidArgument
+
 from .fields import JOIN_NAMES, Constant, Field
 from .loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, SIZE_FACTOR, TensorNames
 from .registration import Registration, register, template
 
 if TYPE_CHECKING:
-    from .alignment import SavedModel
+    from .saved_model import SavedModel
 
 
 @dataclass(frozen=True)

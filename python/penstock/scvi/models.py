@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import described
-from ..dataset import Dataset
-from ..errors import InvalidArgument, Unsupported
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import described
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument, Unsupported
+
 from .registration import Registration
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from ..arguments import checked_int
-from ..errors import InvalidArgument
-from ..text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.errors import InvalidArgument
+
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
-from .going_on import check_going_on
+from .resume_checks import check_going_on
 
 #: Defaults of scvi-tools' own early stopping.
 _EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}

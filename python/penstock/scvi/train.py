@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..arguments import described
-from ..errors import InvalidArgument
-from ..sharding import find_rank
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+from penstock.plan.shard import find_rank
+
 from . import models
 from .data_module import DataModule
 from .devices import checked_devices, detached, on_cpu

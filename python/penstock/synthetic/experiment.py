@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..missing_package import MissingPackage, missing_text, require
+from penstock.base.missing_package import MissingPackage, missing_text, require
+
 from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
 from .consolidate import consolidate_fragments
 from .counts import MAX_GENES, MIN_GENES
 from .dataframe_writer import write_dataframe
 from .disk_space import check_space, told_when_full
-from .replacing import check_replaceable, remove_replaced
-from .row_slabs import Job, Recipe, write_in_processes, write_slabs
+from .fragments import Job, Recipe, write_in_processes, write_slabs
+from .overwrite import check_replaceable, remove_replaced
 from .x_writer import MAX_ROWS_WITHOUT_TILEDB, can_stream
 
 if TYPE_CHECKING:

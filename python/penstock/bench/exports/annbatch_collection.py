@@ -10,9 +10,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from ...errors import ResourceExhausted, Unsupported
-from ..methods import METHODS
-from ..peers import interpreter
+from penstock.bench.methods import METHODS
+from penstock.bench.peers import interpreter
+from penstock.errors import ResourceExhausted, Unsupported
 
 # Everything at annbatch's defaults but the seed: chunks of 64 cells, shards of 1 GB, lz4.
 _PROGRAM = """

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from ...synthetic.disk_space import told_when_full
-from ..page_cache import files_of
-from ..peers import cache_folder
+from penstock.bench.page_cache import files_of
+from penstock.bench.peers import cache_folder
+from penstock.synthetic.disk_space import told_when_full
+
 from .annbatch_collection import write_annbatch
 from .cells import Cells
 from .h5ad import write_h5ad
@@ -69,8 +70,8 @@ def _make(cells: Cells, kind: str, target: Path, say: Callable[[str], object]) -
 
 
 def _write_slice(cells: Cells, target: Path, say: Callable[[str], object]) -> None:
-    from ..download import download
-    from ..target import Target
+    from penstock.bench.download import download
+    from penstock.bench.target import Target
 
     selected = Target(cells.source, cells.measurement, cells.layer, cells.obs_filter, cells.n_vars)
     download(selected, target, False, say)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 if TYPE_CHECKING:
-    from ...bench.measurement import Measurement
+    from penstock.bench.measurement import Measurement
 
 DEFAULT_METHODS = "penstock,tiledbsoma_ml,annbatch,scDataset"
 
@@ -68,9 +69,9 @@ def add_options(
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, print the table, write the page."""
-    from ...bench.comparison import markdown
-    from ...bench.report import check_folder, write_report
-    from ...bench.results_file import check_writable
+    from penstock.bench.comparison import markdown
+    from penstock.bench.report import check_folder, write_report
+    from penstock.bench.results_file import check_writable
 
     check(parsed)
     check_writable(parsed.results)
@@ -119,9 +120,9 @@ def measure(
     parsed: argparse.Namespace, planned: Sequence[Measurement], say: Any, on_row: Any = None
 ) -> list[dict[str, Any]]:
     """All of them in turns; an error where nothing came of any."""
-    from ...bench.compare import in_rounds
-    from ...bench.sweep import require_some
-    from ...bench.sweep import run as run_sweep
+    from penstock.bench.rounds import in_rounds
+    from penstock.bench.sweep import require_some
+    from penstock.bench.sweep import run as run_sweep
 
     turns = in_rounds(planned, parsed.rounds)
     rows = run_sweep(turns, parsed.results, shared_options.command_line(), say, on_row)
@@ -131,12 +132,12 @@ def measure(
 
 def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
     """Every method with every block and budget, those left out that are not installed."""
-    from ...bench.block_spec import parse_block_specs
-    from ...bench.compare import with_budgets
-    from ...bench.methods import parse_methods
-    from ...bench.sources import Sources
-    from ...bench.sweep import Settings, measurements
-    from ...bench.worker.request import Work
+    from penstock.bench.block_spec import parse_block_specs
+    from penstock.bench.methods import parse_methods
+    from penstock.bench.rounds import with_budgets
+    from penstock.bench.sources import Sources
+    from penstock.bench.sweep import Settings, measurements
+    from penstock.bench.worker.request import Work
 
     methods = parse_methods(parsed.method)
     blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]

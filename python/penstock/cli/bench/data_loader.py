@@ -6,9 +6,10 @@ import argparse
 import re
 from typing import Any
 
-from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
-from ...text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 _ALB_METHODS = "np.array,scipy.csr"
@@ -53,12 +54,12 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Check everything, then measure."""
-    from ...bench.block_spec import parse_block_specs
-    from ...bench.methods import parse_methods
-    from ...bench.sources import Sources
-    from ...bench.sweep import DEFAULT_BLOCKS, Settings, measurements, require_some
-    from ...bench.sweep import run as run_sweep
-    from ...bench.worker.request import Work
+    from penstock.bench.block_spec import parse_block_specs
+    from penstock.bench.methods import parse_methods
+    from penstock.bench.sources import Sources
+    from penstock.bench.sweep import DEFAULT_BLOCKS, Settings, measurements, require_some
+    from penstock.bench.sweep import run as run_sweep
+    from penstock.bench.worker.request import Work
 
     default = _ALB_METHODS if parsed.block_spec else "penstock"
     methods = parse_methods(default if parsed.method is None else parsed.method)

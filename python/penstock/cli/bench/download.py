@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ...errors import InvalidArgument
-from ...text import plural
+from penstock.base.text import plural
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 
@@ -32,8 +33,8 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Resolve, then copy."""
-    from ...bench.dataset_slice import DatasetSlice
-    from ...bench.download import download
+    from penstock.bench.dataset_slice import DatasetSlice
+    from penstock.bench.download import download
 
     if parsed.out_dir_name == "":
         raise InvalidArgument("-n must be the name of a folder, got ''")

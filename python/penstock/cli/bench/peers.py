@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidArgument, Unsupported
+from penstock.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from ...bench.peers import Peer
+    from penstock.bench.peers import Peer
 
 
 def add_arguments(commands: Any) -> None:
@@ -30,8 +30,8 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """List or install."""
-    from ...bench.methods import METHODS
-    from ...bench.peers import PEERS, interpreter, peer_named
+    from penstock.bench.methods import METHODS
+    from penstock.bench.peers import PEERS, interpreter, peer_named
 
     chosen = [peer_named(name) for name in parsed.names]
     if parsed.what == "install":
@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 def _install(peers: Sequence[Peer], *, named: bool, again: bool) -> None:
     """All of them; an error at the end where one is not there that was to be."""
-    from ...bench.peers import install
+    from penstock.bench.peers import install
 
     made = {peer.module: install(peer, print, again) for peer in peers}
     missing = [name for name, ready in made.items() if ready is False or (named and not ready)]

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ...errors import InvalidArgument
-from ...text import plural
+from penstock.base.text import plural
+from penstock.errors import InvalidArgument
 
 
 def add_arguments(commands: Any) -> None:
@@ -44,9 +44,9 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Read, filter, draw."""
-    from ...bench import plot
-    from ...bench.dataset_slice import DatasetSlice
-    from ...bench.results_file import read_all
+    from penstock.bench import plot
+    from penstock.bench.dataset_slice import DatasetSlice
+    from penstock.bench.results_file import read_all
 
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...arguments import checked_int
-from ...errors import InvalidArgument
-from ...text import plural
+from penstock.base.text import plural
+from penstock.base.validation import checked_int
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 _KINDS = ("table", "blockwise_table", "blockwise_coo", "blockwise_csr")
@@ -43,13 +44,13 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure the four forms."""
-    from ...bench.block_spec import BlockSpec
-    from ...bench.methods import Method
-    from ...bench.sources import Sources
-    from ...bench.sweep import Settings, measurements, require_some
-    from ...bench.sweep import run as run_sweep
-    from ...bench.target import make_target
-    from ...bench.worker.request import Work
+    from penstock.bench.block_spec import BlockSpec
+    from penstock.bench.methods import Method
+    from penstock.bench.sources import Sources
+    from penstock.bench.sweep import Settings, measurements, require_some
+    from penstock.bench.sweep import run as run_sweep
+    from penstock.bench.target import make_target
+    from penstock.bench.worker.request import Work
 
     checked_int("-c", parsed.chunk_size, least=1)
     checked_int("-r", parsed.rng_seed, least=0)

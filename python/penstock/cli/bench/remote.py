@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...errors import InvalidArgument
+from penstock.errors import InvalidArgument
+
 from . import compare, shared_options
 
 # Beyond these, clients give up: Penstock's after 20 seconds without a byte.
@@ -32,9 +33,9 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Serve, measure, print."""
-    from ...bench import places
-    from ...bench.loopback_s3 import served
-    from ...bench.sweep import require_some
+    from penstock.bench import locations
+    from penstock.bench.loopback_s3 import served
+    from penstock.bench.sweep import require_some
 
     say = shared_options.say(parsed)
     compare.check(parsed)
@@ -50,13 +51,13 @@ def run(parsed: argparse.Namespace) -> None:
     planned = compare.contestants(parsed, say)
     if not planned:
         require_some([], None)
-    folder = places.folder_of(planned[0].request.work.source)
+    folder = locations.folder_of(planned[0].request.work.source)
     limit = f", {parsed.bandwidth:,g} Mbit/s" if parsed.bandwidth else ""
     place = f"S3 at {parsed.latency:g} ms{limit}"
     bandwidth = parsed.bandwidth * 1e6 / 8 or None
     with served(folder.parent, parsed.latency / 1e3, bandwidth, folder.name) as endpoint:
-        both = places.on_disk_and_in_s3(planned, endpoint, folder.name, place)
-        counted = places.counting_bytes_sent(endpoint)
+        both = locations.on_disk_and_in_s3(planned, endpoint, folder.name, place)
+        counted = locations.counting_bytes_sent(endpoint)
         rows = compare.measure(parsed, both, say, counted)
     print()
-    print(places.report(rows, place, places.DISK), end="")
+    print(locations.report(rows, place, locations.DISK), end="")

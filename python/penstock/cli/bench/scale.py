@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 _DEFAULTS = (
@@ -55,8 +56,8 @@ def run(parsed: argparse.Namespace) -> None:
     """Make, measure, print."""
     from pathlib import Path
 
-    from ...bench import scale
-    from ...bench.measurement import with_labels
+    from penstock.bench import scale
+    from penstock.bench.measurement import with_labels
 
     axes = scale.parse_axes(parsed.axes)
     for name in ("cells", "genes", "fragments", "threads"):

@@ -7,14 +7,14 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...bench.methods import Method
-    from ...bench.target import Target
+    from penstock.bench.methods import Method
+    from penstock.bench.target import Target
 
 _BUFFER_SIZE = "1GiB"  # as alb's
 _SOURCES = ("--pack", "--annbatch", "--h5ad")  # each for some methods only, as its help says
@@ -43,8 +43,8 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
 
 def target(parsed: argparse.Namespace) -> Target:
     """What those options say."""
-    from ...bench.dataset_slice import DatasetSlice
-    from ...bench.target import make_target
+    from penstock.bench.dataset_slice import DatasetSlice
+    from penstock.bench.target import make_target
 
     datasets = None
     for option, number, least in (("-s", parsed.start, 0), ("-e", parsed.end, 1)):
@@ -131,7 +131,7 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
     InvalidArgument
         It names the option and the methods that it is for.
     """
-    from ...bench.methods import METHODS, READ_BY_TILEDBSOMA
+    from penstock.bench.methods import METHODS, READ_BY_TILEDBSOMA
 
     def by_tiledbsoma(method: Method) -> bool:
         return method.loader in READ_BY_TILEDBSOMA
@@ -173,7 +173,7 @@ def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
 
 def labels(parsed: argparse.Namespace) -> dict[str, str]:
     """The columns of ``-M``."""
-    from ...bench.columns import COLUMNS
+    from penstock.bench.schema import COLUMNS
 
     found: dict[str, str] = {}
     for each in parsed.metadata:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import compare
 
 if TYPE_CHECKING:
-    from ...bench.joinid_record import Mixing
+    from penstock.bench.batch_entropy import Mixing
 
 
 def add_arguments(commands: Any) -> None:
@@ -31,8 +31,9 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, then look at the joinids."""
-    from ...bench.joinid_record import mixing, wrong_joinids
-    from ...bench.target import label_codes
+    from penstock.bench.batch_entropy import mixing, wrong_joinids
+    from penstock.bench.target import label_codes
+
     from . import shared_options
 
     say = shared_options.say(parsed)
@@ -81,7 +82,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 def _line(label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]) -> str:
     """Of a table in Markdown: medians of the rounds, with least and most."""
-    from ...bench.comparison import Spread
+    from penstock.bench.comparison import Spread
 
     def figures(values: Sequence[float | None], digits: int) -> str:
         spread = Spread.of([value for value in values if value is not None])

@@ -22,11 +22,11 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Slice, measure, print."""
-    from ...bench import places
+    from penstock.bench import locations
 
     say = shared_options.say(parsed)
     compare.check(parsed)
-    planned = places.sliced_both_ways(compare.contestants(parsed, say), say)
+    planned = locations.sliced_both_ways(compare.contestants(parsed, say), say)
     rows = compare.measure(parsed, planned, say)
     print()
-    print(places.report(rows, places.IN_ADVANCE, places.WHILE_READING), end="")
+    print(locations.report(rows, locations.IN_ADVANCE, locations.WHILE_READING), end="")

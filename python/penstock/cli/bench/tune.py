@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...arguments import checked_int, parse_memory_size
-from ...errors import InvalidArgument
+from penstock.base.validation import checked_int, parse_memory_size
+from penstock.errors import InvalidArgument
+
 from . import shared_options
 
 
@@ -36,7 +37,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, choose, print."""
-    from ...bench.tune import advice, sweep
+    from penstock.bench.tune import advice, sweep
 
     checked_int("-B", parsed.batch_size, least=1)
     if not 0 < parsed.share <= 1:

@@ -6,7 +6,7 @@ Signatures, defaults and what batches are made of are the Census's; docs/compat.
 differs.
 """
 
-from ...missing_package import require
+from penstock.base.missing_package import require
 
 require("torch")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arguments import checked_names
-from ...errors import InvalidArgument
-from ...missing_package import require
+from penstock.base.missing_package import require
+from penstock.base.validation import checked_names
+from penstock.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...encoders import Encoder as DatasetEncoder
-from ...errors import InvalidArgument
-from ...matrix_batches import as_tensor
-from ...table import JOINID, DataFrame
-from ...text import plural
+from penstock.base.text import plural
+from penstock.batches.matrix import as_tensor
+from penstock.encoders import Encoder as DatasetEncoder
+from penstock.errors import InvalidArgument
+from penstock.experiment.data_frame import JOINID, DataFrame
+
 from .encoders import Encoder, LabelEncoder
 
 Array = npt.NDArray[Any]

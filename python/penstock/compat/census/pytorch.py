@@ -12,15 +12,16 @@ import torch.utils.data
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from ... import _core
-from ...arguments import checked_int, checked_names
-from ...dataset import Dataset
-from ...errors import InvalidArgument, Unsupported
-from ...loader_stats import LoaderStats
-from ...random_split import random_split
-from ..block_dataset import BlockDataset, BlockEpochs
-from ..block_loader import block_loader
-from ..missing_name import missing_names
+from penstock import _core
+from penstock.base.validation import checked_int, checked_names
+from penstock.compat.block_dataset import BlockDataset, BlockEpochs
+from penstock.compat.block_loader import block_loader
+from penstock.compat.key_errors import missing_names
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument, Unsupported
+from penstock.plan.splits.random_split import random_split
+from penstock.plan.stats import LoaderStats
+
 from .encoders import Encoder, LabelEncoder
 from .obs_tensors import ObsTensors, coo_tensor
 

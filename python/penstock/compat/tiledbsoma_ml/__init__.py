@@ -8,7 +8,7 @@ differs.
 
 from typing import TYPE_CHECKING, Any
 
-from ...missing_package import require
+from penstock.base.missing_package import require
 
 require("torch")
 

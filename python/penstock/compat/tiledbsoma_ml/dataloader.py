@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from ..block_loader import block_loader
+from penstock.compat.block_loader import block_loader
 
 _NOT_SUPPORTED = ("shuffle", "batch_size", "sampler", "batch_sampler")
 

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from torch.utils.data import IterableDataset
 
-from ... import _core
-from ...arguments import checked_int
-from ...axis_query import AxisQuery
-from ...dataset import Dataset
-from ...epoch_size import part_names, warn_of_empty_parts
-from ...errors import InvalidArgument, Unsupported
-from ...experiment import open as open_experiment
-from ...storage_options import of_context
-from ..block_dataset import BlockDataset, BlockEpochs, split_seed
-from ..missing_name import missing_names
+from penstock import _core
+from penstock.base.validation import checked_int
+from penstock.compat.block_dataset import BlockDataset, BlockEpochs, split_seed
+from penstock.compat.key_errors import missing_names
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument, Unsupported
+from penstock.experiment.axis_query import AxisQuery
+from penstock.experiment.experiment import open as open_experiment
+from penstock.experiment.storage_options import of_context
+from penstock.plan.epoch_size import part_names, warn_of_empty_parts
+
 from .query_ids import QueryIDs, SamplingMethod, split_joinids
 from .x_locator import XLocator
 

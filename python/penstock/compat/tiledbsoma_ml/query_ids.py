@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ...arguments import checked_choice
-from ...errors import InvalidArgument
+from penstock.base.validation import checked_choice
+from penstock.errors import InvalidArgument
 
 SamplingMethod = Literal["deterministic", "multinomial", "stochastic_rounding"]
 SamplingMethods: tuple[str, ...] = get_args(SamplingMethod)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from sklearn.preprocessing import LabelEncoder
 
-from ...missing_package import require
+from penstock.base.missing_package import require
+
 from .dataloader import experiment_dataloader
 from .dataset import ExperimentDataset
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...missing_package import require
+from penstock.base.missing_package import require
 
 
 @dataclass(frozen=True, kw_only=True)

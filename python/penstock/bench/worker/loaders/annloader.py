@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..opened import Batch, Opened
-from ..request import Work
+from penstock.bench.worker.opened import Batch, Opened
+from penstock.bench.worker.request import Work
 
 
 def imports(variant: str, work: Work) -> None:

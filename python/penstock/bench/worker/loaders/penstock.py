@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..opened import Batch, Opened
-from ..reach import storage_options
-from ..request import Work
+from penstock.bench.worker.opened import Batch, Opened
+from penstock.bench.worker.reach import storage_options
+from penstock.bench.worker.request import Work
 
 _SHUFFLES: dict[str, bool | str] = {
     "scatter": True, "chunks": "chunks", "global": "global", "pack": True,
@@ -24,7 +24,7 @@ _SHUFFLES: dict[str, bool | str] = {
 def imports(variant: str, work: Work) -> None:
     """Penstock alone, and what the batches are of."""
     import penstock
-    from penstock.missing_package import require
+    from penstock.base.missing_package import require
 
     if work.torch or variant == "device":
         require("torch")

@@ -1,0 +1,1 @@
+"""What knows nothing of cells: checked arguments, text for people, shared integers."""

@@ -1,0 +1,171 @@
+"""Checks of what the user passes, and errors that say what was expected."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import InvalidArgument
+
+_UNITS = {
+    "": 1, "B": 1,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+
+
+def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> int:
+    """Return an int within ``[least, most]``; bools and floats are refused."""
+    if not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:
+            pass
+        else:
+            if number < least:
+                raise InvalidArgument(f"{name} must be {least} or more, got {shown(number)}")
+            if number > most:
+                raise InvalidArgument(f"{name} must be {most} or less, got {shown(number)}")
+            return number
+    raise InvalidArgument(f"{name} must be an integer, got {described(value)}")
+
+
+def checked_bool(name: str, value: Any) -> bool:
+    """Return a bool; numpy's own is taken too."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise InvalidArgument(f"{name} must be True or False, got {described(value)}")
+
+
+def checked_number(name: str, value: Any) -> float:
+    """Return a float, infinite ones too; bools, texts and arrays with dimensions are refused."""
+    try:
+        # NumPy 1 takes an array of one number for a number.
+        refused = isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", 0) > 0
+        number = math.nan if refused else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number):
+        raise InvalidArgument(f"{name} must be a number, got {described(value)}")
+    return number
+
+
+def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}")
+    return value
+
+
+def checked_text(name: str, value: Any) -> str:
+    """Return a string that the engine takes: valid Unicode without NUL."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be a string, got {described(value)}")
+    if "\0" in value:
+        raise InvalidArgument(f"{name} must hold no NUL character, got {described(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            f"{name} must be valid Unicode (UTF-8), got {described(value)}"
+        ) from None
+    return str(value)
+
+
+def checked_path(name: str, value: Any) -> str:
+    """Return a path or URI as text."""
+    if isinstance(value, (str, os.PathLike)):
+        check_no_secrets(name, os.fsdecode(value))
+        text = checked_text(name, os.fsdecode(value))
+        if not isinstance(value, str) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/[^/]", text):
+            raise InvalidArgument(
+                f"{name} must be a str if it is a URL; a Path drops a slash of '//'"
+            )
+        if not text:
+            raise InvalidArgument(f"{name} must be a path or URI, got an empty string")
+        return text
+    raise InvalidArgument(f"{name} must be a path or URI, got {described(value)}")
+
+
+def check_no_secrets(name: str, address: str) -> None:
+    """Refuse an address with a user, password, query or fragment: addresses are shown and written down."""
+    if "://" in address:
+        from penstock import _core  # here: other arguments are checked without the engine, too
+
+        _core.check_no_secrets(name, address.encode(errors="replace"))
+
+
+def checked_items(name: str, values: Any, what: str) -> list[Any]:
+    """Return the items of a list or the like; `what` says in words what it must be."""
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)):
+        try:
+            return list(values)
+        except TypeError:  # an array without dimensions
+            pass
+    raise InvalidArgument(f"{name} must be {what}, got {described(values)}")
+
+
+def checked_names(name: str, values: Any) -> list[str]:
+    """Return a list of names; one string is refused, since it may be meant as one or as many."""
+    if isinstance(values, (str, bytes)):
+        raise InvalidArgument(f"{name} must be a list of names, got the string {values!r}")
+    items = checked_items(name, values, "a list of names")
+    return [checked_text(f"each name in {name}", value) for value in items]
+
+
+def described(value: Any) -> str:
+    """A value that has no place where it is, with its type: ``5 (int)``.
+
+    Of an address in it the user, password and query are left out.
+    """
+    try:
+        text = repr(value)
+    except Exception:  # of a class of the user's, or an int of thousands of digits
+        text = "a value that cannot be shown"
+    text = re.sub(r"://[^\s'\"]*@", "://…@", text)
+    text = re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def checked_dtype(name: str, value: Any) -> np.dtype[Any]:
+    """Return a dtype of numpy."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except Exception:  # numpy raises TypeError, ValueError and what the value's class raises
+        raise InvalidArgument(
+            f"{name} must be a dtype of numpy such as 'float32', got {described(value)}"
+        ) from None
+    return dtype
+
+
+def shown(number: int) -> str:
+    """An integer as text, also one of more digits than Python converts."""
+    return str(number) if abs(number) < 2**128 else f"{'-' * (number < 0)}2**128 or beyond"
+
+
+def parse_memory_size(name: str, value: Any) -> int:
+    """Bytes from an int or from text such as ``"256MiB"``, ``"2 GiB"``, ``"1.5GB"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", value)
+        scale = _UNITS.get(match[2].upper()) if match else None
+        if match is None or scale is None:
+            raise InvalidArgument(
+                f"{name} must be a number of bytes or text such as '512MiB' or '2GiB', "
+                f"got {value!r}"
+            )
+        if len(match[1]) > 300 or float(match[1]) * scale >= 2**63:
+            raise InvalidArgument(f"{name} must be less than 2**63 bytes, got {described(value)}")
+        value = int(float(match[1]) * scale)
+    elif isinstance(value, float) or not hasattr(value, "__index__"):
+        raise InvalidArgument(
+            f"{name} must be a whole number of bytes or text such as '2GiB', got {described(value)}"
+        )
+    return checked_int(name, value, least=1)

@@ -1,0 +1,107 @@
+"""Batches on their way to a device. Imports torch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from penstock.errors import InvalidArgument
+from penstock.plan.settings import LoaderSettings
+
+from .arrays import TravellingArrays
+from .staging import Staging, unpacked
+from .stream import DeviceLane, lane_of
+
+Array = npt.NDArray[Any]
+
+_FLOAT16_MOST = 65504.0
+
+
+class SentBatch(NamedTuple):
+    """A batch whose copy is queued."""
+
+    X: Any  # a tensor, or Tokens
+    obs: Any
+    tensors: list[torch.Tensor]  # all whose memory it is
+    mark: Any  # where its work ends
+
+
+class DeviceCopier:
+    """Sends batches narrow and sparse, and has the device widen them and make them dense.
+
+    Two pieces of page-locked memory take turns: one is filled while the device copies from the
+    other, and none is filled again before its copy is done.
+
+    Parameters
+    ----------
+    settings : LoaderSettings
+        With `device`, `sparse` and `dtype` of X.
+    lane : DeviceLane, optional
+        Where copies run; the device's own by default.
+    """
+
+    def __init__(self, settings: LoaderSettings, lane: DeviceLane | None = None) -> None:
+        self._device = torch.device(settings.device or "cpu")
+        self._layout = settings.sparse
+        self._dtype: torch.dtype = getattr(torch, settings.dtype)
+        self.lane = lane_of(self._device) if lane is None else lane
+        self._staging = [Staging(self.lane.pins_memory) for _ in range(2)]
+        self._copied: list[Any] = [None, None]
+        self._turn = 0
+
+    def send(self, X: TravellingArrays, obs: Any) -> SentBatch:
+        """Queue the copy of a batch, and of the tensors of a dict obs.
+
+        Raises
+        ------
+        InvalidArgument
+            A value does not fit float16.
+        """
+        if self._dtype == torch.float16:
+            _check_float16(X.values)
+        moved = _tensors_of(obs)
+        travelling = [*X.travelling(), *((each, each.dtype) for each in moved.values())]
+        turn, self._turn = self._turn, 1 - self._turn
+        if self._copied[turn] is not None:
+            self.lane.wait(self._copied[turn])
+        memory, places = self._staging[turn].pack(travelling)
+        with self.lane.queue():
+            there = torch.empty(len(memory), dtype=torch.uint8, device=self._device)
+            there.copy_(memory, non_blocking=True)
+            self._copied[turn] = self.lane.mark()
+            arrived = [unpacked(there, place) for place in places]
+            count = len(arrived) - len(moved)
+            matrix, tensors = X.place(arrived[:count], self._layout, self._dtype)
+            # Copies, since labels that are kept would keep all of the batch's bytes.
+            placed = {
+                name: values.clone() for name, values in zip(moved, arrived[count:], strict=True)
+            }
+            mark = self.lane.mark()
+        tensors = [*tensors, *placed.values()]
+        return SentBatch(matrix, {**obs, **placed} if placed else obs, tensors, mark)
+
+    def receive(self, sent: SentBatch) -> tuple[Any, Any]:
+        """(X, obs) of a batch that was sent, for what the caller queues from now on."""
+        self.lane.hand_over(sent.mark, sent.tensors)
+        return sent.X, sent.obs
+
+
+def _tensors_of(obs: Any) -> dict[str, Array]:
+    if not isinstance(obs, dict):
+        return {}
+    return {
+        name: values.numpy() for name, values in obs.items() if isinstance(values, torch.Tensor)
+    }
+
+
+def _check_float16(values: Array) -> None:
+    extremes = values.min(initial=0), values.max(initial=0)
+    for value in map(float, extremes):
+        if _FLOAT16_MOST < abs(value) < np.inf:
+            raise InvalidArgument(
+                f"a value does not fit float16, whose largest is 65504: {value}; use bfloat16 or "
+                "float32"
+            )

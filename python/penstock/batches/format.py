@@ -1,0 +1,113 @@
+"""What the cells of a batch are made into, and which columns of obs come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.validation import checked_choice, checked_text
+from penstock.encoders import Encoder
+from penstock.errors import InvalidArgument
+from penstock.experiment.data_frame import DataFrame
+from penstock.experiment.experiment import Experiment
+from penstock.plan.settings import HALF_DTYPES, LoaderSettings
+
+FORMATS = ("numpy", "torch")
+OBS_FORMATS = ("arrays", "pandas", "torch")
+ARGUMENTS = ("format", "obs_format", "obs_columns", "pad_column")
+
+
+@dataclass(frozen=True)
+class BatchFormat:
+    """Arguments of `penstock.Dataset` that say how batches look, checked.
+
+    What is not given (None) follows from the rest, so that `given` makes another one for other
+    settings.
+    """
+
+    format: str
+    obs_format: str
+    obs_columns: list[str]
+    pad_column: str | None
+    given: dict[str, Any]
+
+    @classmethod
+    def checked(
+        cls,
+        experiment: Experiment,
+        encoders: Sequence[Encoder],
+        settings: LoaderSettings,
+        **given: Any,
+    ) -> BatchFormat:
+        """Check each of `ARGUMENTS` against the columns that there are, and the rest of the settings.
+
+        Raises
+        ------
+        InvalidArgument
+            One that makes no sense, two columns of one name, or values that have no tensor.
+        NotFound
+            No such column.
+        """
+        obs = experiment.obs
+        obs_format = checked_choice("obs_format", given["obs_format"], OBS_FORMATS)
+        columns = given["obs_columns"]
+        if columns is None:
+            columns = experiment.default_obs_columns(obs_format)
+        else:
+            given["obs_columns"] = columns = obs.checked_columns(columns, "obs_columns")
+        made = cls(
+            checked_choice("format", _format(given["format"], settings), FORMATS),
+            obs_format,
+            columns,
+            _checked_name(given["pad_column"]),
+            given,
+        )
+        made._check_names(obs, encoders)
+        if made.obs_format == "torch":
+            _check_tensor_columns(obs, made.obs_columns)
+        if made.format != "torch":
+            _check_no_torch(settings)
+        return made
+
+    def _check_names(self, obs: DataFrame, encoders: Sequence[Encoder]) -> None:
+        names = list(self.obs_columns)
+        for encoder in encoders:
+            obs.checked_columns(encoder.columns)
+            if encoder.name in names:
+                raise InvalidArgument(
+                    f"obs has {encoder.name!r} twice; give the encoder another name or leave the "
+                    "column out of obs_columns"
+                )
+            names.append(encoder.name)
+        if self.pad_column in names:
+            raise InvalidArgument(
+                f"obs has {self.pad_column!r} twice; give pad_column another name"
+            )
+
+
+def _format(chosen: Any, settings: LoaderSettings) -> Any:
+    """Format that was chosen, or the only one that has what the settings ask for."""
+    if chosen is not None:
+        return chosen
+    return "torch" if settings.is_placed else "numpy"
+
+
+def _checked_name(pad_column: Any) -> str | None:
+    return None if pad_column is None else checked_text("pad_column", pad_column)
+
+
+def _check_tensor_columns(obs: DataFrame, columns: Sequence[str]) -> None:
+    for info in obs.schema:
+        if info.name in columns and (info.is_string or info.type.startswith(("date", "time"))):
+            raise InvalidArgument(
+                f"obs column {info.name!r} holds {info.type} values, which have no tensor; use "
+                f"encoders=[LabelEncoder({info.name!r})] or obs_format='arrays'"
+            )
+
+
+def _check_no_torch(settings: LoaderSettings) -> None:
+    if settings.device is not None:
+        raise InvalidArgument(f"device={settings.device!r} needs format='torch'")
+    if settings.dtype in HALF_DTYPES:
+        raise InvalidArgument(f"dtype={settings.dtype!r} needs format='torch'")

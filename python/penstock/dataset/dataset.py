@@ -1,0 +1,440 @@
+"""The dataset that a model is trained from."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from penstock.base.shared_integers import is_spawning
+from penstock.base.validation import checked_int
+from penstock.batches.format import BatchFormat
+from penstock.encoders import Encoder, checked_encoders
+from penstock.epochs.iterator import EpochProgress
+from penstock.epochs.state import EpochState
+from penstock.errors import InvalidArgument
+from penstock.experiment.experiment import Experiment
+from penstock.experiment.local_cache import LocalCache
+from penstock.plan.epoch_size import warn_of_nothing_selected
+from penstock.plan.sampling import Balance
+from penstock.plan.settings import LoaderSettings
+from penstock.plan.shard import Share
+from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
+from penstock.plan.splits.random_split import random_split
+from penstock.transforms.chain import Transform
+
+from .anndata import to_anndata
+from .changes import with_settings
+from .iteration import DatasetEpochs
+from .reprs import dataset_html, dataset_text
+from .source import places_of, resolve_source
+from .torch_registration import register_with_torch
+
+if TYPE_CHECKING:
+    from penstock.experiment.axis_query import AxisQuery
+
+
+class Dataset(DatasetEpochs):
+    """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
+
+    An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
+    in another order. The same holds for a ``for`` over a DataLoader with workers, forked or
+    spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on
+    the selection, `seed`, the epoch, the world, the workers and, but for a global shuffle,
+    `memory_budget` (how many cells are mixed at a time; what fits is mixed as a whole, and its first
+    batch comes when all is read), never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
+    processes that fork.
+
+    Parameters
+    ----------
+    source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
+        Where the cells are. A tiledbsoma object gives its URI and timestamp, an axis query also its
+        rows, genes and measurement. Several experiments, a list or dict of such sources, are
+        shuffled as one: see `penstock.join`, which also chooses how genes are matched.
+    measurement : str, default "RNA"
+        Which measurement.
+    layer : str, default "raw"
+        Which X layer of it.
+    obs_query, var_query : str or AxisQuery, optional
+        Which cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
+        tiledbsoma's. All by default. Columns of X are the chosen genes in ascending joinid order.
+    obs_columns : sequence of str, default ["soma_joinid"]
+        Columns of obs that come with each batch; of joined experiments also which a cell is from.
+    encoders : sequence of Encoder, optional
+        Columns of obs that come as numbers, under the encoder's name, after those of `obs_columns`.
+    transforms : sequence of Transform or callable, optional
+        What is done to X, in this order: steps of the engine (`NormalizeTotal`, `Log1p`, `Expm1`,
+        `Clip`, `Binarize`, `Scale`, `SelectGenes`, `RankTokens`), which its threads do while they
+        make batches, and then any callables, which take X of a batch and return another.
+    var_names : str, optional
+        Column of var that has the names of genes, for `Dataset.var_names` and for transforms that
+        take names; by default the first of var's usual name columns.
+    batch_size : int, default 128
+        Cells in a batch; the last one may have fewer (or more: `min_batch`, `uneven`).
+    shuffle : bool, "scatter", "global" or "chunks", default True
+        False gives cells in ascending joinid order; with DataLoader workers, in that order within
+        the stretch that each worker reads. "scatter" reads everything once and mixes as many cells
+        at a time as memory holds. "global" is one uniform permutation of all cells, of all ranks,
+        whatever the memory: from a pack, whose cells can be read one by one, at full speed;
+        elsewhere all is read again for every part of the cells that fits in memory, with a warning.
+        True is "global" on a pack on a disk and with a `cache_dir` that has every cell when the epoch
+        begins (without `weights` and the like), "scatter" elsewhere; `shuffle` says which. "chunks"
+        is the shuffle of the Census's loaders, to compare with: chunks of cells in random order,
+        shuffled in blocks of some chunks. It reads and decodes everything around a chunk, tens of
+        times the cells. docs/shuffle.md has more.
+    seed : int, default 0
+        Of the shuffle. All ranks must have the same one, as they do where none is given.
+    memory_budget : int or str, default "2GiB"
+        Memory for cells, reading and finished batches; more of it mixes better. DataLoader workers
+        of a process share it.
+    threads : int, optional
+        Threads that read and decode; as many as cores by default.
+    sparse : bool, "csr" or "coo", default False
+        X as CSR (True, too), with int32 index arrays, or as COO, whose indices are made from those
+        of CSR for each batch, in torch as int64.
+    dtype : str, default "float32"
+        Of X: float32, float64, or an integer type that holds every value; with `format` "torch"
+        also bfloat16, which rounds counts above 256, and float16, which rounds those above 2,048
+        and refuses those above 65,504.
+    obs_format : {"arrays", "pandas", "torch"}
+        obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
+    format : {"numpy", "torch"}, optional
+        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor. "torch" by
+        default with a `device` or a half `dtype`, "numpy" otherwise.
+    device : str or torch.device, optional
+        Where X is made, and the tensors of obs, with `format` "torch": "cuda", "cuda:1". Counts are
+        copied narrow and sparse, and widened and made dense there; the next batch is copied on a
+        stream of its own beside the training step. Not in DataLoader workers.
+    pad_column : str, optional
+        Name of a bool column of obs that is True for cells which `uneven` "pad" has repeated: at
+        most one a rank or DataLoader worker in an epoch.
+    drop_last : bool, default False
+        Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
+        gives every cell.
+    min_batch : int, default 1
+        A last batch with fewer cells joins the one before it. An epoch whose only batch would have
+        fewer is an error. 2 for models with BatchNorm, which cannot be trained on one cell.
+    uneven : {"drop", "pad", "exact"}
+        What ranks do when cells do not divide among them: leave out fewer than world_size cells,
+        repeat as few, or differ by one cell. Every rank has the same number of batches. "exact" is
+        for validation, test and prediction: every cell comes once, and no batch is empty. So with
+        `batch_size` 1 a batch of some ranks has two cells when cells do not divide.
+    shard : bool, default True
+        Divide the cells among the ranks of a distributed run, found in torch.distributed or the
+        environment (torchrun, Slurm). False when somebody else does.
+    rank, world_size : int, optional
+        Set the rank by hand.
+    compare_ranks : bool, default True
+        Let the ranks of torch.distributed compare what they are about to read, at the first batch of
+        each epoch: another seed, selection or the like on one of them is an error on all.
+    weights : str or array of float, optional
+        Draw cells at random, each in proportion to its weight: a column of obs, or a number for each
+        selected cell in the order of `obs`, of any scale. docs/sampling.md says how.
+    balance : str or Balance, optional
+        Draw cells so that the values of this column of obs come equally often; a `Balance` says
+        otherwise how often.
+    replacement : bool, optional
+        Whether a cell may come several times in an epoch; True by default with `weights` or
+        `balance`.
+    num_samples : int, optional
+        Cells drawn for an epoch, over all ranks; as many as are selected by default (without
+        replacement: as have a weight above 0).
+    chunk_size, chunks_per_block : int, optional
+        Of ``shuffle="chunks"``: cells in a chunk, 64 by default, and chunks in a block, 1,024. Two
+        blocks must fit in `memory_budget`.
+    cache_dir : str or path, optional
+        A folder on a local disk, outside of the source, where cells are kept as they are read, all
+        genes of them, for epochs, ranks and runs to come: docs/pack.md. Any number of them may share
+        it.
+    cache_bytes : int or str, optional
+        Most that everything in `cache_dir` may take; cells that were used longest ago make place.
+        Less than a fetch unit takes is a warning that says what is of use. By default a twentieth of
+        the disk stays free, 4 GiB at most.
+    storage_options : dict, optional
+        How a URI is reached that is given as source, or URIs in a list or dict of them, as for
+        `penstock.open`.
+
+    Raises
+    ------
+    NotFound
+        No such experiment, measurement, layer or column; the message lists what there is.
+    InvalidArgument
+        An argument out of range, a filter that does not parse, a source that is no experiment.
+    Unsupported
+        Something stored that this version does not read.
+
+    Notes
+    -----
+    A plain DataLoader gives its iterator a number when its first worker starts, that of
+    `penstock.dataloader` at once: with a plain one, call `set_epoch` before ``iter``, not after, and
+    before each epoch in a rank that was forked after the dataset was made.
+
+    X is float32 of shape (cells, genes), C-contiguous, or CSR with indices ascending in each row.
+    Arrays share the loader's memory and give it back when the last of them is gone: keeping many
+    batches keeps their memory.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Experiment | Any,
+        *,
+        measurement: str | None = None,
+        layer: str = "raw",
+        obs_query: str | AxisQuery | Any | None = None,
+        var_query: str | AxisQuery | Any | None = None,
+        obs_columns: Sequence[str] | None = None,
+        encoders: Iterable[Encoder] = (),
+        transforms: Iterable[Transform | Callable[[Any], Any]] = (),
+        var_names: str | None = None,
+        batch_size: int = 128,
+        shuffle: bool | str = True,
+        seed: int = 0,
+        memory_budget: int | str = "2GiB",
+        threads: int | None = None,
+        sparse: bool | str = False,
+        dtype: npt.DTypeLike = "float32",
+        obs_format: str = "arrays",
+        format: str | None = None,
+        device: Any = None,
+        pad_column: str | None = None,
+        drop_last: bool = False,
+        min_batch: int = 1,
+        uneven: str = "drop",
+        shard: bool = True,
+        rank: int | None = None,
+        world_size: int | None = None,
+        compare_ranks: bool = True,
+        weights: str | npt.ArrayLike | None = None,
+        balance: str | Balance | None = None,
+        replacement: bool | None = None,
+        num_samples: int | None = None,
+        chunk_size: int | None = None,
+        chunks_per_block: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_bytes: int | str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        register_with_torch(type(self))
+        self._settings = LoaderSettings.checked(
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            memory_budget=memory_budget,
+            threads=threads,
+            sparse=sparse,
+            dtype=dtype,
+            device=device,
+            drop_last=drop_last,
+            min_batch=min_batch,
+            uneven=uneven,
+            shard=shard,
+            rank=rank,
+            world_size=world_size,
+            compare_ranks=compare_ranks,
+            chunk_size=chunk_size,
+            chunks_per_block=chunks_per_block,
+        )
+        self._encoders = checked_encoders(encoders)
+        self._selection = resolve_source(
+            source,
+            measurement,
+            layer,
+            obs_query,
+            var_query,
+            self._settings.threads,
+            storage_options,
+        ).with_var_names(var_names)
+        warn_of_nothing_selected(self._selection, obs_query, var_query)
+        cache = LocalCache.checked(cache_dir, cache_bytes)
+        if cache is not None:
+            cache.check_outside(places_of(self._selection))
+            self._selection = replace(self._selection, cache=cache)
+        self._settings = self._settings.with_sampling(
+            {
+                "weights": weights,
+                "balance": balance,
+                "replacement": replacement,
+                "num_samples": num_samples,
+            },
+            self._selection,
+        )
+        self._batch_format = BatchFormat.checked(
+            self.experiment,
+            self._encoders,
+            self._settings,
+            format=format,
+            obs_format=obs_format,
+            obs_columns=obs_columns,
+            pad_column=pad_column,
+        )
+        self._selection = self._selection.with_transforms(transforms, self._settings)
+        self._encoders_fitted = False
+        self._identity = uuid.uuid4().hex
+        self._epochs = EpochState()
+        self._forget()
+
+    def shuffle_report(
+        self, column: str, *, memory_budget: int | str | None = None
+    ) -> ShuffleReport:
+        """Tell how well the next epoch is mixed, from its plan: no cells are read.
+
+        Parameters
+        ----------
+        column : str
+            A column of obs whose values lie together in the store, ``"dataset_id"`` say.
+        memory_budget : int or str, optional
+            Another budget than that of this dataset.
+
+        Returns
+        -------
+        ShuffleReport
+            Of the batches of this rank, without DataLoader workers: the entropy of the column in
+            them beside that of a uniform shuffle, units in flight, read amplification; it plots
+            itself, and finds the budget for a wanted share.
+
+        Raises
+        ------
+        InvalidArgument
+            The epoch has no batch.
+        NotFound
+            There is no such column.
+        ResourceExhausted
+            The budget is too small; the message says the least that works.
+        """
+        return shuffle_report(self, column, memory_budget)
+
+    def head(self, n: int = 5) -> tuple[Any, Any]:
+        """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
+        count = min(checked_int("n", n, least=1), self.n_obs)
+        if self._encoders:
+            self._fitted_obs()  # on all cells: their codes are those of an epoch
+        first = self._part(self._selection.first_rows(count))
+        first._settings = replace(
+            self._settings,
+            shuffle=False,
+            batch_size=max(1, count),
+            drop_last=False,
+            sampling=None,
+        )
+        loader = first._selection.loader(first._settings, Share(), 0)
+        for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
+            return batch
+        raise InvalidArgument("no cell is selected, so there is nothing to show")
+
+    def to_anndata(self, max_size: int | str = "2GiB") -> Any:
+        """Read all selected cells into memory, for what is small enough.
+
+        Cells come by joinid, every one once, whatever the rank, the sampling and the shuffle; X is
+        CSR in the dtype of the dataset, with its transforms. obs and var have all stored columns;
+        encoders are left out.
+
+        Parameters
+        ----------
+        max_size : int or str, default "2GiB"
+            Memory that X may take.
+
+        Returns
+        -------
+        anndata.AnnData
+            Cells named by ``obs_id`` or the like where that tells them apart, else by joinid; genes
+            by `var_names`.
+
+        Raises
+        ------
+        InvalidArgument
+            X would be larger; the message says how large, and what can be done. Or the transforms
+            do not make a matrix of it.
+        """
+        return to_anndata(self, max_size)
+
+    # Parts
+
+    def random_split(
+        self,
+        *parts: float,
+        seed: int = 0,
+        stratify: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+    ) -> list[Dataset]:
+        """Cut the cells into random parts, each a Dataset with the settings of this one.
+
+        Parameters
+        ----------
+        *parts : float or int
+            Two or more fractions that sum to 1, or sizes that sum to `n_obs`.
+        seed : int, default 0
+            Of the cut; the same gives the same parts everywhere.
+        stratify : str or sequence of str, optional
+            A column of obs (or several, whose combinations count): each of its values has in each
+            part the part's share of its cells, to within one cell; sizes stay exact. Cells without
+            a value are a stratum.
+        group : str or sequence of str, optional
+            A column (or several): cells of one value are all in one part, and the parts come as
+            near to their sizes as whole groups allow (docs/splits.md says how). Cells without a
+            value are a group.
+
+        Returns
+        -------
+        list of Dataset
+            A partition: every selected cell is in exactly one. Encoders are fitted on all cells
+            before and shared. Each part begins with epoch 0. A part of 0 cells is a
+            `NoCellsWarning`.
+
+        Raises
+        ------
+        InvalidArgument
+            The parts do not add up, there are fewer groups than parts, or both `stratify` and
+            `group` are given.
+        NotFound
+            There is no such column.
+        """
+        return random_split(self, parts, seed, stratify, group)
+
+    def with_settings(self, **changes: Any) -> Dataset:
+        """Return a Dataset of the same cells and genes with other arguments.
+
+        Parameters
+        ----------
+        **changes
+            Arguments of `Dataset` from `batch_size` on, `obs_columns` and `transforms`. The encoders
+            stay, fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
+            every cell comes. Defaults follow, as in `Dataset`: ``dtype="bfloat16"`` makes tensors.
+
+        Raises
+        ------
+        InvalidArgument
+            One that makes no sense, or says what is read.
+        """
+        return with_settings(self, changes)
+
+    # Python and torch
+
+    # torch's IterableDataset is an ABC: isinstance asks an object for its __class__ first. That is
+    # the moment to register with a torch that was imported after penstock.
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        register_with_torch(type(self))
+        return type(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_obs_batches", "_lengths", "_progress", "_worker_total"):
+            del state[name]
+        if is_spawning():  # a DataLoader worker has no rank of its own to find
+            state["_settings"] = self._settings.with_rank_found()
+        state["_epochs"] = self._epochs.for_copy()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def __repr__(self) -> str:
+        return dataset_text(self)
+
+    def _repr_html_(self) -> str:
+        return dataset_html(self)

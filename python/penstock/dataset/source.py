@@ -1,0 +1,128 @@
+"""What a Dataset can be made from: a path, our Experiment, tiledbsoma's objects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock import _core
+from penstock.base.validation import checked_text
+from penstock.errors import InvalidArgument
+from penstock.experiment.axis_query import resolve
+from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.joined import JoinedExperiment, join
+from penstock.experiment.open_source import check_for_uri, open_source, reopen
+from penstock.plan.selection import Selection
+
+DEFAULT_MEASUREMENT = "RNA"
+DEFAULT_LAYER = "raw"
+
+
+def resolve_source(
+    source: Any,
+    measurement: str | None,
+    layer: str,
+    obs_query: Any,
+    var_query: Any,
+    threads: int | None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Selection:
+    """Open a source and select its rows and genes.
+
+    Raises
+    ------
+    InvalidArgument, NotFound, Unsupported
+        See `penstock.Dataset`.
+    """
+    if measurement is not None:
+        checked_text("measurement", measurement)
+    checked_text("layer", layer)
+    # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
+    tiledbsoma: Any = sys.modules.get("tiledbsoma")
+    if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
+        check_for_uri(source, storage_options)
+        return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
+    name = DEFAULT_MEASUREMENT if measurement is None else measurement
+    if isinstance(source, (list, tuple, dict)):
+        if storage_options is not None:
+            parts = source.values() if isinstance(source, dict) else source
+            opened = [_opened(each, threads, storage_options) for each in parts]
+            source = dict(zip(source, opened, strict=True)) if isinstance(source, dict) else opened
+        experiment: Experiment = join(source, measurement=name, layer=layer)
+    else:
+        experiment = open_source(source, threads, storage_options)
+    if isinstance(experiment, JoinedExperiment):
+        name, layer = _joined_layer(experiment, measurement, layer)
+    return Selection(
+        experiment,
+        name,
+        layer,
+        resolve(experiment.obs, obs_query, "obs_query"),
+        resolve(experiment.var(name), var_query, "var_query"),
+    )
+
+
+def places_of(selection: Selection) -> list[str]:
+    """URIs of what a selection is read from."""
+    experiment = selection.experiment
+    if isinstance(experiment, JoinedExperiment):
+        return [each.uri for each in experiment.experiments.values()]
+    return [experiment.uri, selection.matrix.uri]
+
+
+def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]) -> Any:
+    """One part of a join: a URI opened with the options, anything else as it is."""
+    if not isinstance(source, (str, os.PathLike)) or "://" not in os.fspath(source):
+        return source
+    return open(source, threads=threads, storage_options=storage_options)
+
+
+def _joined_layer(
+    experiment: JoinedExperiment, measurement: str | None, layer: str
+) -> tuple[str, str]:
+    """Measurement and layer of a join, which were chosen when it was made."""
+    for what, given, there in (
+        ("measurement", measurement, experiment.measurement),
+        ("layer", None if layer == DEFAULT_LAYER else layer, experiment.layer),
+    ):
+        if given is not None and given != there:
+            raise InvalidArgument(
+                f"the {what} of joined experiments is chosen in penstock.join, where it was "
+                f"{there!r}, got {given!r}"
+            )
+    return experiment.measurement, experiment.layer
+
+
+def _from_axis_query(
+    query: Any,
+    measurement: str | None,
+    layer: str,
+    obs_query: Any,
+    var_query: Any,
+    threads: int | None,
+) -> Selection:
+    if obs_query is not None or var_query is not None:
+        raise InvalidArgument(
+            "an ExperimentAxisQuery already selects rows and genes; obs_query and var_query "
+            "cannot be given with it"
+        )
+    if measurement is not None and measurement != query.measurement_name:
+        raise InvalidArgument(
+            f"the ExperimentAxisQuery is of measurement {query.measurement_name!r}, "
+            f"got measurement {measurement!r}"
+        )
+    return Selection(
+        reopen(query.experiment, threads),
+        query.measurement_name,
+        layer,
+        _from_arrow(query.obs_joinids()),
+        _from_arrow(query.var_joinids()),
+    )
+
+
+def _from_arrow(joinids: Any) -> _core.RowSelection:
+    return _core.RowSelection.from_unsorted(np.unique(joinids.to_numpy()).astype(np.int64))

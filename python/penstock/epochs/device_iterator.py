@@ -1,0 +1,80 @@
+"""One pass over a dataset whose batches are made on a device. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock import _core
+from penstock.batches.device.arrays import arrays_of
+from penstock.batches.device.copier import DeviceCopier, SentBatch
+
+from .iterator import EpochIterator, EpochProgress
+
+if TYPE_CHECKING:
+    from penstock.transforms.chain import Chain
+
+
+class DeviceIterator(EpochIterator):
+    """Yields (X, obs) on a device; the copy of the next batch runs beside the step on this one.
+
+    The next batch is sent ahead if the loader has it by now; it is never waited for while there is
+    one to hand over. What is ahead is not counted as handed over.
+    """
+
+    def __init__(
+        self,
+        loader: _core.Loader,
+        copier: DeviceCopier,
+        take_obs: Callable[[_core.Batch], Any],
+        progress: EpochProgress,
+        count: Callable[[], None] | None = None,
+        chain: Chain | None = None,
+    ) -> None:
+        super().__init__(loader, arrays_of(chain), take_obs, progress)
+        self._copier = copier
+        self._count_handed_over = count
+        self._callables = () if chain is None else chain.callables
+        self._ahead: SentBatch | None = None
+        self._error: Exception | None = None
+
+    def _set_count(self, count: Callable[[], None]) -> None:
+        self._count_handed_over = count
+
+    def __next__(self) -> tuple[Any, Any]:
+        self._begin()
+        sent, self._ahead = self._ahead, None
+        if sent is None:
+            sent = self._send_next()
+        if self._copier.lane.runs_beside and self._progress.is_ready:
+            self._send_ahead()
+        X, obs = self._copier.receive(sent)
+        for call in self._callables:
+            X = call(X)
+        if self._count_handed_over is not None:
+            self._count_handed_over()
+        return X, obs
+
+    def _send_next(self) -> SentBatch:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        X, obs = super().__next__()
+        try:
+            return self._copier.send(X, obs)
+        except BaseException:
+            self.close()
+            raise
+
+    def _send_ahead(self) -> None:
+        try:
+            self._ahead = self._send_next()
+        except StopIteration:
+            pass
+        except Exception as error:
+            self._error = error  # of the next batch: raised in its turn
+
+    def close(self) -> None:
+        """Stop the threads and free the memory; safe to call more than once."""
+        self._ahead = None
+        super().close()

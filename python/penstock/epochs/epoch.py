@@ -1,0 +1,171 @@
+"""A running epoch: what it reads and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock import _core
+from penstock.errors import InvalidArgument
+from penstock.plan.fingerprint import SelectionFingerprint
+from penstock.plan.sampling import Sampling
+from penstock.plan.selection import Selection
+from penstock.plan.settings import LoaderSettings
+from penstock.plan.shard import Share, in_worker
+
+from .resume import Position, Segment, Shape, batches_of_lane, planned, what_is_left
+
+
+@dataclass
+class Course:
+    """An epoch, or what a state left of it, in the shape of now."""
+
+    epoch: int
+    selection: SelectionFingerprint
+    earlier: tuple[Segment, ...]  # in other shapes
+    shape: Shape
+    share: Share  # whose batches this process reads
+    worker: int | None  # number of the DataLoader worker that it is
+    rows: _core.RowSelection | None  # None: every selected cell
+    batches: int  # handed over in this shape
+    shuffle: bool | str  # what the argument came to, where it depends on a cache
+    sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
+    plan: int = 0
+    lanes: int = 1  # workers that have batches
+    size: int = -1  # batches in this shape; -1: not known
+    serial: int = 0  # of its iterator, among those of the dataset
+
+    is_watched: bool = False  # one of several ranks, which are to notice what differs
+    is_compared: bool = False  # with what other ranks of torch.distributed read
+    selected: tuple[int, int] = (0, 0)  # number of cells, and fingerprint
+    rank_plan: int = 0  # fingerprint of the plan of all of the rank's workers
+    first: int = 0  # batches that were handed over before its iterator was made
+    left_before: int | None = None  # batches of the epoch before, where this one only follows on it
+    moved_to: int | None = None  # epoch chosen since, before a batch was taken
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its iterator has given no batch."""
+        return self.batches == self.first
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every batch was handed over."""
+        return self.batches == self.size
+
+    @property
+    def position(self) -> Position:
+        """How far it is."""
+        segments = (*self.earlier, Segment(self.shape, self.plan, self.lanes, self.batches))
+        lane = None if self.worker is None else self.share.worker
+        return Position(self.epoch, self.selection, segments, self.worker, lane)
+
+    def cells(self, selection: Selection) -> Selection:
+        """What is left of the selection."""
+        return selection if self.rows is None else selection.with_rows(self.rows)
+
+    def count(self) -> None:
+        """One more batch was handed over."""
+        self.batches += 1
+
+    def _own(self, settings: LoaderSettings) -> LoaderSettings:
+        settings = replace(settings, shuffle=self.shuffle)
+        return replace(settings, sampling=self.sampling) if self.earlier else settings
+
+    def loader(self, selection: Selection, settings: LoaderSettings) -> _core.Loader:
+        """Plan what this process reads of it.
+
+        Raises
+        ------
+        InvalidArgument
+            It goes on from a state, and the stored data are not what they were.
+        """
+        settings = self._own(settings)
+        if self.batches:
+            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
+            loader = planned(selection, settings, self.share, self.epoch, self.batches, begun)
+        else:
+            loader = selection.loader(settings, self.share, self.epoch)
+            self.plan = loader.fingerprint()
+        self.lanes = loader.lanes()
+        self.size = loader.size()
+        self.rank_plan = loader.fingerprint()
+        return loader
+
+    def plan_for_workers(self, selection: Selection, settings: LoaderSettings) -> None:
+        """Plan as the main process, which reads nothing and counts what all workers give."""
+        settings = self._own(settings)
+        if self.batches == 0:
+            of_worker = selection.loader(settings, self.share, self.epoch)
+            self.plan, self.lanes = of_worker.fingerprint(), of_worker.lanes()
+        else:
+            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
+            planned(selection, settings, self.share, self.epoch, 0, begun)
+        alone = selection.loader(settings, replace(self.share, num_workers=1), self.epoch)
+        self.size, self.rank_plan = alone.size(), alone.fingerprint()
+
+
+def begin_course(
+    position: Position, selection: Selection, settings: LoaderSettings, share: Share
+) -> Course:
+    """Go on from a position; one without segments is the begin of an epoch."""
+    shape = Shape.of(settings, share, selection)
+    segments = position.segments
+    here = segments[-1] if segments and segments[-1].shape == shape else None
+    earlier = segments[:-1] if here is not None else segments
+    if here is None and position.worker is not None:
+        # Its count is one worker's: which cells the others gave cannot be told from it.
+        raise InvalidArgument(
+            "the state of a DataLoader worker goes on with the arguments that it was saved with; "
+            "save Dataset.state_dict of the main process, which fits others"
+        )
+    rows, sampling = None, settings.sampling
+    if earlier:
+        left, left_settings = what_is_left(selection, settings, position.epoch, earlier)
+        rows = None if left == selection.rows else left
+        sampling = left_settings.sampling
+    worker = share.worker if share.num_workers > 1 and in_worker() else None
+    course = Course(
+        position.epoch,
+        position.selection,
+        earlier,
+        shape,
+        share,
+        worker,
+        rows,
+        0,
+        settings.shuffle,
+        sampling,
+    )
+    if here is None:
+        return course
+    course.plan, course.lanes, course.batches = here.plan, here.lanes, here.batches
+    if worker is None:
+        return course
+    if position.lane is not None:
+        course.share = replace(share, worker=position.lane)
+    elif worker >= here.lanes:  # it has no batches
+        course.batches = 0
+    else:  # the state counts what all workers gave: the first one is next in turn
+        lane = (worker + here.batches) % here.lanes
+        course.share = replace(share, worker=lane)
+        course.batches = batches_of_lane(here.batches, lane, here.lanes)
+    return course
+
+
+def check_worker(position: Position, share: Share) -> None:
+    """Refuse the state of a DataLoader worker anywhere but in the same worker of as many.
+
+    Raises
+    ------
+    InvalidArgument
+        It is loaded elsewhere.
+    """
+    if position.worker is None:
+        return
+    workers = position.segments[-1].shape.num_workers if position.segments else 0
+    if position.worker != share.worker or workers != share.num_workers:
+        raise InvalidArgument(
+            f"the state is of DataLoader worker {position.worker} of {workers}, and this is worker "
+            f"{share.worker} of {share.num_workers}: keep num_workers, or save Dataset.state_dict "
+            "of the main process, which fits any number of workers"
+        )

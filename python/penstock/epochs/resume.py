@@ -1,0 +1,334 @@
+"""Where an epoch stands, to be saved and gone on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as dataclass_fields
+from typing import TYPE_CHECKING, Any
+
+from penstock import _core
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+from penstock.plan.fingerprint import SelectionFingerprint
+from penstock.plan.settings import CHUNKS, DTYPES, GLOBAL, SCATTER, UNEVEN, LoaderSettings
+from penstock.plan.shard import MOST_RANKS, MOST_WORKERS, Share
+
+if TYPE_CHECKING:
+    from penstock.plan.selection import Selection
+
+_VERSION = 1
+#: States from before have none.
+_NEW_FIELDS = {"sampling": 0, "chunk_size": 0, "chunks_per_block": 0, "global_shuffle": False}
+#: Least and most of each number of a segment. A saved file may hold anything, and what the engine
+#: plans from must not take more memory than an epoch that somebody has read.
+_BOUNDS = {
+    "world_size": (1, MOST_RANKS),
+    "num_workers": (1, MOST_WORKERS),
+    "batch_size": (1, 2**31 - 1),
+    "seed": (0, 2**64 - 1),
+    "memory_budget": (0, 2**63 - 1),
+    "min_batch": (1, 2**31 - 1),
+    "sampling": (0, 2**64 - 1),
+    "chunk_size": (0, 2**31 - 1),
+    "chunks_per_block": (0, 2**31 - 1),
+    "plan": (0, 2**64 - 1),
+    "batches": (0, 2**62),
+}
+#: More shapes than any epoch is read in.
+_MOST_SEGMENTS = 1000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the order of an epoch and its cut into batches depend on, but for rank and worker."""
+
+    world_size: int
+    num_workers: int
+    batch_size: int
+    shuffle: bool
+    seed: int
+    memory_budget: int
+    sparse: bool
+    dtype: str
+    drop_last: bool
+    min_batch: int
+    uneven: str
+    sampling: int = 0  # fingerprint of what is drawn and how
+    chunk_size: int = 0
+    chunks_per_block: int = 0
+    global_shuffle: bool = False
+
+    @classmethod
+    def of(cls, settings: LoaderSettings, share: Share, selection: Selection) -> Shape:
+        """Shape of the epochs that these settings make."""
+        is_global = selection.shuffle(settings) == GLOBAL
+        return cls(
+            share.world_size,
+            share.num_workers,
+            settings.batch_size,
+            bool(settings.shuffle),
+            settings.seed,
+            0 if is_global else settings.memory_budget,  # a global order is the same with any
+            selection.engine_makes_csr(settings),
+            settings.engine_dtype,
+            settings.drop_last,
+            settings.min_batch,
+            settings.uneven,
+            selection.sampling_fingerprint(settings),
+            settings.chunk_size,
+            settings.chunks_per_block,
+            is_global,
+        )
+
+    @property
+    def _shuffle(self) -> bool | str:
+        if not self.shuffle:
+            return False
+        return GLOBAL if self.global_shuffle else CHUNKS if self.chunk_size else SCATTER
+
+    def settings(self, now: LoaderSettings) -> LoaderSettings:
+        """The settings that made epochs of this shape, for the rest as `now`."""
+        return replace(
+            now,
+            batch_size=self.batch_size,
+            shuffle=self._shuffle,
+            chunk_size=self.chunk_size,
+            chunks_per_block=self.chunks_per_block,
+            seed=self.seed,
+            memory_budget=now.memory_budget if self.global_shuffle else self.memory_budget,
+            sparse="csr" if self.sparse else None,
+            dtype=self.dtype,
+            device=None,
+            drop_last=self.drop_last,
+            min_batch=self.min_batch,
+            uneven=self.uneven,
+        )
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Batches of an epoch that came in one shape, the same number on every rank."""
+
+    shape: Shape
+    plan: int  # fingerprint, to notice other data
+    lanes: int  # how many of the shape's workers have batches
+    batches: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far an epoch is: segments, one for each shape it was read in. The same on every rank.
+
+    In a DataLoader worker `worker` is its number, the batches are its own, and `lane` says whose
+    batches it reads: a DataLoader asks worker 0 first, whoever was next when the state was saved.
+    """
+
+    epoch: int
+    selection: SelectionFingerprint
+    segments: tuple[Segment, ...] = ()
+    worker: int | None = None
+    lane: int | None = None
+
+    def state(self) -> dict[str, Any]:
+        """As a dict of numbers, strings, lists and dicts."""
+        state: dict[str, Any] = {
+            "version": _VERSION,
+            "epoch": self.epoch,
+            "selection": self.selection.state(),
+            "segments": [
+                {
+                    **asdict(each.shape),
+                    "plan": each.plan,
+                    "lanes": each.lanes,
+                    "batches": each.batches,
+                }
+                for each in self.segments
+            ],
+        }
+        if self.worker is not None:
+            state["worker"], state["lane"] = self.worker, self.lane
+        return state
+
+    @classmethod
+    def from_state(cls, state: Any) -> Position:
+        """Check and take apart what `state` gave.
+
+        Raises
+        ------
+        InvalidArgument
+            It is no such dict, or one of a newer version.
+        """
+        if not isinstance(state, Mapping) or "version" not in state:
+            raise InvalidArgument(
+                f"a state is what Dataset.state_dict returned, got {described(state)}"
+            )
+        version = state["version"]
+        if type(version) is not int or version != _VERSION:
+            raise InvalidArgument(
+                f"the state has version {described(version)}, this penstock reads {_VERSION}"
+            )
+        try:
+            segments = _segments(state["segments"])
+            worker, lane = state.get("worker"), state.get("lane")
+            if worker is not None:
+                worker = _number("worker", worker, 0, MOST_WORKERS - 1)
+                lane = _number("lane", lane, 0, MOST_WORKERS - 1)
+            return cls(
+                _number("epoch", state["epoch"], 0, 2**62),  # the most that set_epoch takes
+                SelectionFingerprint.from_state(state["selection"]),
+                segments,
+                worker,
+                lane if worker is not None else None,
+            )
+        except KeyError as error:
+            reason = f"{error.args[0]} is missing"
+        except (TypeError, ValueError) as error:
+            reason = str(error)
+        raise InvalidArgument(
+            f"the state is damaged: {reason}; load one that Dataset.state_dict returned, got "
+            + described(state)
+        )
+
+
+def _segments(saved: Any) -> tuple[Segment, ...]:
+    if not isinstance(saved, (list, tuple)) or len(saved) > _MOST_SEGMENTS:
+        raise ValueError(
+            f"segments must be a list of at most {_MOST_SEGMENTS}, got {described(saved)}"
+        )
+    return tuple(_segment(each) for each in saved)
+
+
+def _segment(fields: Any) -> Segment:
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"a segment must be a dict, got {described(fields)}")
+    values: dict[str, Any] = {}
+    for each in dataclass_fields(Shape):
+        old = _NEW_FIELDS
+        value = fields.get(each.name, old[each.name]) if each.name in old else fields[each.name]
+        if each.type == "int":
+            value = _number(each.name, value, *_BOUNDS[each.name])
+        elif type(value) is not {"bool": bool, "str": str}[str(each.type)]:
+            raise ValueError(f"{each.name} must be of type {each.type}, got {described(value)}")
+        values[each.name] = value
+    shape = Shape(**values)
+    _check_shape(shape)
+    # States of global orders from before have none.
+    lanes = _number("lanes", fields.get("lanes", shape.num_workers), 1, shape.num_workers)
+    plan, batches = (_number(name, fields[name], *_BOUNDS[name]) for name in ("plan", "batches"))
+    return Segment(shape, plan, lanes, batches)
+
+
+def _check_shape(shape: Shape) -> None:
+    if shape.dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {described(shape.dtype)}")
+    if shape.uneven not in UNEVEN:
+        raise ValueError(
+            f"uneven must be one of {', '.join(UNEVEN)}, got {described(shape.uneven)}"
+        )
+    if shape.min_batch > shape.batch_size:
+        raise ValueError(f"min_batch {shape.min_batch} is more than batch_size {shape.batch_size}")
+    is_chunks = shape.chunk_size != 0
+    if (
+        is_chunks != (shape.chunks_per_block != 0)
+        or is_chunks + shape.global_shuffle > shape.shuffle
+    ):
+        raise ValueError(
+            f"no shuffle has shuffle={shape.shuffle}, global_shuffle={shape.global_shuffle}, "
+            f"chunk_size={shape.chunk_size}, chunks_per_block={shape.chunks_per_block}"
+        )
+    if not shape.memory_budget and not shape.global_shuffle:
+        raise ValueError("memory_budget is 0")
+
+
+def _number(name: str, number: Any, least: int, most: int) -> int:
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(
+            f"{name} must be an integer from {least} to {most}, got {described(number)}"
+        )
+    return number
+
+
+def batches_of_lane(batches: int, lane: int, lanes: int) -> int:
+    """How many of a rank's first batches a DataLoader took from one of its workers: in turns."""
+    return max(0, batches - lane + lanes - 1) // lanes
+
+
+def check_selection(position: Position, selection: Selection) -> None:
+    """Refuse a state of other cells, genes or values: half an epoch would be of each.
+
+    Raises
+    ------
+    InvalidArgument
+        It is such a state; the message says what differs.
+    """
+    found = position.selection.differences(SelectionFingerprint.of(selection))
+    if found:
+        raise InvalidArgument(
+            f"the state is of another selection than this dataset's: {found}; load it into a dataset "
+            "made as the one that was saved"
+        )
+
+
+def what_is_left(
+    selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[Segment, ...]
+) -> tuple[_core.RowSelection, LoaderSettings]:
+    """Cells that no rank has handed over in the segments, and how many are still to be drawn.
+
+    Plans the segments again; reads nothing.
+
+    Raises
+    ------
+    InvalidArgument
+        Other cells were drawn then, or stored data are not what they were.
+    """
+    rows = selection.rows
+    drawn = selection.sampling_fingerprint(settings)
+    for segment in segments:
+        if segment.shape.sampling != drawn:
+            raise InvalidArgument(
+                "the state was saved in an epoch that draws other cells: weights, balance, "
+                "replacement and num_samples must be what they were"
+            )
+        before = _core.RowSelection()
+        count = 0
+        then = segment.shape.settings(settings)
+        part = selection.with_rows(rows)
+        for rank in range(segment.shape.world_size):
+            for lane in range(segment.lanes):
+                share = Share(rank, segment.shape.world_size, lane, segment.shape.num_workers)
+                first = batches_of_lane(segment.batches, lane, segment.lanes)
+                loader = planned(part, then, share, epoch, first, segment)
+                before = before | loader.rows_before()
+                count += loader.row_count_before()
+        sampling = settings.sampling
+        if sampling is not None:
+            left = max(0, part.epoch_cells(settings) - count)
+            settings = replace(settings, sampling=sampling.for_the_rest(selection, left))
+        if sampling is None or not sampling.replacement:
+            rows = rows - before
+    return rows, settings
+
+
+def planned(
+    selection: Selection,
+    settings: LoaderSettings,
+    share: Share,
+    epoch: int,
+    first_batch: int,
+    segment: Segment,
+) -> _core.Loader:
+    """Plan an epoch as it was planned when the segment was read.
+
+    Raises
+    ------
+    InvalidArgument
+        The stored data are not what they were.
+    """
+    loader = selection.loader(settings, share, epoch, first_batch)
+    if loader.fingerprint() != segment.plan or loader.lanes() != segment.lanes:
+        raise InvalidArgument(
+            "the state does not fit what is stored: it was saved by another version of penstock, "
+            f"or cells were written or consolidated since, in {selection.matrix.uri}"
+        )
+    return loader

@@ -1,0 +1,117 @@
+"""Which shuffle an epoch has where that depends on what a cache holds.
+
+``shuffle=True`` is global once every selected cell is kept in `cache_dir`, and a cache is filled at
+other moments on other ranks and workers. So it is decided once for each epoch, when it begins, for
+all of them; docs/design/0009-pack-cache-and-global-shuffle.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.plan.settings import GLOBAL, SCATTER, LoaderSettings
+from penstock.plan.shard import Share, in_worker
+
+if TYPE_CHECKING:
+    from penstock.plan.selection import Selection
+
+    from .rank_check import RankAgreement
+    from .resume import Position
+
+#: Words that processes share, for the shuffles; 0 is none yet.
+_WORDS = {SCATTER: 1, GLOBAL: 2}
+_SHUFFLES = {word: shuffle for shuffle, word in _WORDS.items()}
+
+
+def depends_on_cache(selection: Selection, settings: LoaderSettings) -> bool:
+    """Whether the shuffle is one or the other, as the cache is."""
+    return (
+        settings.shuffle is True
+        and settings.sampling is None
+        and selection.cache is not None
+        and not selection.matrix.addresses_rows
+    )
+
+
+def expected(selection: Selection, settings: LoaderSettings) -> LoaderSettings:
+    """Settings of an epoch that this process would begin now, alone."""
+    if not depends_on_cache(selection, settings):
+        return settings
+    return replace(settings, shuffle=_as_it_is(selection))
+
+
+def _as_it_is(selection: Selection) -> str:
+    return GLOBAL if selection.matrix.keeps(selection.rows) else SCATTER
+
+
+class ShuffleChoice:
+    """The shuffles of the epochs that one dataset has begun in this process."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], str] = {}  # by epoch and number of ranks
+
+    def settled(
+        self,
+        position: Position,
+        selection: Selection,
+        settings: LoaderSettings,
+        share: Share,
+        agreement: RankAgreement,
+        word_of_workers: Callable[[int], int],
+    ) -> LoaderSettings:
+        """The settings with the shuffle of the epoch that begins at the position.
+
+        `word_of_workers` takes what this DataLoader worker would choose (0: nothing yet) and returns
+        what was chosen first.
+        """
+        if not depends_on_cache(selection, settings):
+            return settings
+        if position.segments:  # of a state: the epoch ends as it began
+            begun = position.segments[-1].shape
+            shuffle = GLOBAL if begun.global_shuffle else SCATTER
+        elif in_worker():
+            # The main process of a plain DataLoader does not know that an epoch begins.
+            word = word_of_workers(0)
+            if word == 0:
+                alone = share.world_size == 1
+                word = word_of_workers(_WORDS[_as_it_is(selection) if alone else SCATTER])
+            shuffle = _SHUFFLES[word]
+        else:
+            shuffle = self._of_epoch(position.epoch, selection, settings, share, agreement)
+        return replace(settings, shuffle=shuffle)
+
+    def for_workers(
+        self,
+        epoch: int,
+        selection: Selection,
+        settings: LoaderSettings,
+        share: Share,
+        agreement: RankAgreement,
+    ) -> int:
+        """A word for DataLoader workers that are about to begin the epoch; 0 where none is needed."""
+        if not depends_on_cache(selection, settings):
+            return 0
+        return _WORDS[self._of_epoch(epoch, selection, settings, share, agreement)]
+
+    def _of_epoch(
+        self,
+        epoch: int,
+        selection: Selection,
+        settings: LoaderSettings,
+        share: Share,
+        agreement: RankAgreement,
+    ) -> str:
+        """What was chosen when the epoch began first: the same again on request."""
+        key = epoch, share.world_size
+        if key not in self._made:
+            shuffle = _as_it_is(selection)
+            if share.world_size > 1:
+                is_global = shuffle == GLOBAL
+                everywhere = settings.is_compared and agreement.holds_for_all(
+                    epoch, share.world_size, is_global
+                )
+                shuffle = GLOBAL if everywhere else SCATTER
+            self._made[key] = shuffle
+        return self._made[key]

@@ -1,0 +1,1 @@
+"""What is stored: experiments, their tables, joins of several, packs; and how to reach them."""

@@ -1,0 +1,196 @@
+"""Opening a release of the CELLxGENE Census by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.base.validation import check_no_secrets, checked_text
+from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
+
+from .experiment import Experiment, open
+from .storage_options import storage_texts
+
+#: Where the Census lists its releases; PENSTOCK_CENSUS_DIRECTORY or `directory` is another place.
+#: Source: chanzuckerberg/cellxgene-census, _release_directory.py.
+RELEASE_DIRECTORY = "https://census.cellxgene.cziscience.com/cellxgene-census/v1/release.json"
+
+_TIMEOUT_SECONDS = 30
+_MOST_BYTES = 16 << 20  # the Census's own directory has some 10 KB
+
+
+@dataclass(frozen=True)
+class CensusRelease:
+    """Where a release lies; `region` is that of its bucket."""
+
+    version: str
+    uri: str
+    region: str | None = None
+
+    def experiment(self, organism: str) -> str:
+        """Address of an organism's experiment."""
+        return f"{self.uri.rstrip('/')}/census_data/{organism}"
+
+
+def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
+    """The releases of the Census by name; aliases such as ``stable`` have the entry they stand for.
+
+    Parameters
+    ----------
+    directory : str, optional
+        URL of a release directory (JSON): a name stands for another name, or for an object with
+        ``soma`` and in it ``uri`` and ``s3_region``.
+
+    Raises
+    ------
+    IoError
+        The directory does not answer, or not with all of it.
+    CorruptData
+        It is no release directory.
+    InvalidArgument
+        Its address is no URL.
+    """
+    # Here and not above: it would double the time that `import penstock` takes.
+    import json
+
+    url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
+    check_no_secrets("the address of a release directory", url)
+    text = _fetch(url)
+    try:
+        listed = json.loads(text) if len(text) <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        listed = None
+    if not isinstance(listed, dict):
+        raise CorruptData(f"not a release directory: {url}")
+    releases = {}
+    for name, entry in listed.items():
+        seen = set()
+        while isinstance(entry, str) and entry not in seen:  # an alias, perhaps of an alias
+            seen.add(entry)
+            entry = listed.get(entry)
+        if isinstance(entry, dict):
+            releases[name] = entry
+    return releases
+
+
+def _fetch(url: str) -> bytes:
+    """What is at a URL; of what is too large, only so much that this can be seen.
+
+    Redirects are followed, but never from https to http: where the data lies is taken from here.
+    """
+    import http.client
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(
+            self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
+        ) -> Any:
+            if req.full_url.startswith("https:") and not newurl.lower().startswith("https:"):
+                raise urllib.error.URLError("it redirects from https:// to another scheme")
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    try:
+        request = urllib.request.Request(url)
+        _ = urllib.parse.urlsplit(url).port  # it is looked at only when it is asked for
+    except ValueError as error:
+        raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
+    reason: object
+    try:
+        opener = urllib.request.build_opener(Redirects)
+        with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+            text: bytes = answer.read(_MOST_BYTES + 1)
+            missing = getattr(answer, "length", None)  # of its Content-Length
+        if len(text) > _MOST_BYTES or not missing:
+            return text
+        reason = f"{missing} bytes are missing"
+    except http.client.InvalidURL as error:
+        raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+    except (http.client.HTTPException, ValueError) as error:  # ValueError: where it was led to
+        reason = f"{type(error).__name__}: {str(error)[:100]!r}"
+    if set("@?") & set(str(reason)):  # an address of a proxy or a redirect, perhaps with a secret
+        reason = type(reason).__name__
+    raise IoError(f"the Census's release directory does not answer ({reason}): {url}")
+
+
+def find_release(version: str, directory: str | None = None) -> CensusRelease:
+    """Look a release up by its name or alias.
+
+    Raises
+    ------
+    NotFound
+        No such release; the message lists what there is.
+    CorruptData
+        It has no address of its SOMA.
+    IoError, InvalidArgument
+        See `census_releases`.
+    """
+    releases = census_releases(directory)
+    release = releases.get(version)
+    if release is None:
+        raise NotFound(
+            f"there is no Census release {version!r}; there are {', '.join(sorted(releases))}"
+        )
+    place = release.get("soma")
+    uri = place.get("uri") if isinstance(place, dict) else None
+    if not isinstance(place, dict) or not isinstance(uri, str):
+        raise CorruptData(f"release {version!r} of the Census has no soma uri")
+    region = place.get("s3_region")
+    return CensusRelease(
+        str(release.get("release_build", version)), uri, str(region) if region else None
+    )
+
+
+def open_census(
+    organism: str = "homo_sapiens",
+    version: str = "stable",
+    *,
+    timestamp: datetime | int | None = None,
+    threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    directory: str | None = None,
+) -> Experiment:
+    """Open an organism of a Census release, without credentials, from its public bucket.
+
+    Parameters
+    ----------
+    organism : str
+        ``"homo_sapiens"``, ``"mus_musculus"``, or another experiment of the release.
+    version : str
+        A release such as ``"2025-01-30"``, or ``"stable"`` or ``"latest"``.
+    timestamp, threads
+        As for `penstock.open`.
+    storage_options : dict, optional
+        As for `penstock.open`; ``anonymous`` is True and ``region`` the release's where they are
+        not given.
+    directory : str, optional
+        URL of another release directory.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    NotFound
+        No such release or organism; the message lists what there is.
+    IoError, CorruptData, InvalidArgument
+        See `census_releases`.
+    """
+    checked_text("organism", organism)
+    checked_text("version", version)
+    release = find_release(version, directory)
+    options = dict(storage_texts(storage_options))
+    if release.uri.startswith("s3://"):
+        if not {"access_key_id", "profile"} & options.keys():
+            options.setdefault("anonymous", "true")
+        if release.region and "endpoint" not in options:
+            options.setdefault("region", release.region)
+    name = organism.strip().lower().replace(" ", "_")
+    return open(release.experiment(name), timestamp, threads, storage_options=options)

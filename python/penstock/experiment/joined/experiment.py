@@ -1,0 +1,277 @@
+"""An experiment made of several."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.base.digest import digest64
+from penstock.base.text import aligned, block_html, plural
+from penstock.errors import InvalidArgument, NotFound, ResourceExhausted
+from penstock.experiment.data_frame import JOINID, DataFrame
+from penstock.experiment.experiment import Experiment
+from penstock.experiment.gene_names import NAME_COLUMNS
+
+from .genes import GeneMatch, match_genes
+from .tables import JoinedObs, JoinedVar
+
+_WORD = 2**32
+
+
+class JoinedExperiment(Experiment):
+    """Several experiments as one: the cells of all, the genes matched.
+
+    Made by `penstock.join`. A `Dataset` of it shuffles the cells of all experiments together, within
+    one memory budget. Immutable and picklable; the experiments are opened again at the same
+    timestamps.
+
+    Attributes
+    ----------
+    experiments : dict of str to Experiment
+        By the names in the source column.
+    measurement, layer : str
+        Under which the join has its X.
+    """
+
+    def __init__(
+        self,
+        experiments: Mapping[str, Experiment],
+        measurements: Mapping[str, str],
+        layers: Mapping[str, str],
+        match: GeneMatch,
+        var_column: str,
+        source_name: str,
+        arguments: tuple[Any, ...],
+    ) -> None:
+        self.experiments = dict(experiments)
+        self.measurement = _common(measurements.values())
+        self.layer = _common(layers.values())
+        self._measurements, self._layers = dict(measurements), dict(layers)
+        self._match = match
+        self._var_column = var_column
+        self._source_name = source_name
+        self._arguments = arguments
+        self._row_ends = [_row_end(each.obs) for each in experiments.values()]
+        self._offsets = _offsets(self._row_ends)
+        obs = {source: each.obs for source, each in self.experiments.items()}
+        self._obs = JoinedObs(obs, self._offsets, source_name)
+        self._timestamp_ms = None
+        self._threads = 0
+        self._core: Any = _JoinedCore(self)  # what others ask the engine for
+
+    @property
+    def source_column(self) -> str:
+        """Name of the obs column that says which experiment a cell is from."""
+        return self._source_name
+
+    def default_obs_columns(self, obs_format: str) -> list[str]:
+        """Columns of obs that batches have when none are named; texts have no tensor."""
+        return [JOINID] if obs_format == "torch" else [JOINID, self._source_name]
+
+    @property
+    def missing_genes(self) -> dict[str, npt.NDArray[Any]]:
+        """Name of each experiment to the genes that it lacks: their columns are zeros in its cells."""
+        return {source: self._match.missing(i) for i, source in enumerate(self.experiments)}
+
+    @property
+    def gene_names(self) -> npt.NDArray[Any]:
+        """Names of the genes, as they were matched."""
+        return self._match.names
+
+    @cached_property
+    def joined_fingerprint(self) -> int:
+        """Of the names of sources and genes, and where each source has its genes; not of paths."""
+        match = self._match
+        names = [
+            match.names.tolist(),
+            [
+                (source, self._measurements[source], self._layers[source])
+                for source in self.experiments
+            ],
+        ]
+        where = [ids.tobytes() for ids in match.joinids] + [p.tobytes() for p in match.places]
+        return digest64(json.dumps(names, default=repr).encode(), *where)
+
+    @cached_property
+    def _matrix(self) -> _core.Matrix:
+        parts = [
+            _core.JoinPart(
+                experiment.x(self._measurements[source], self._layers[source]),
+                offset,
+                end,
+                joinids.tolist(),
+                places.tolist(),
+            )
+            for (source, experiment), offset, end, joinids, places in zip(
+                self.experiments.items(),
+                self._offsets,
+                self._row_ends,
+                self._match.joinids,
+                self._match.places,
+                strict=True,
+            )
+        ]
+        return _core.join_matrices(parts, len(self._match.names))
+
+    @cached_property
+    def _var(self) -> JoinedVar:
+        tables = {s: e.var(self._measurements[s]) for s, e in self.experiments.items()}
+        return JoinedVar(tables, self._match, self._var_column)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What the reprs show."""
+        missing = self.missing_genes
+        lines = []
+        for source, experiment in self.experiments.items():
+            lacks = len(missing[source])
+            lines.append(
+                (
+                    source,
+                    plural(experiment.n_obs, "cell")
+                    + (f", lacks {plural(lacks, 'gene')}" if lacks else "")
+                    + f", {experiment.uri}",
+                )
+            )
+        genes = f"{plural(len(self._match.names), 'gene')}, matched by {self._var_column!r}"
+        return [*lines, (f"ms/{self.measurement}/X/{self.layer}", genes)]
+
+    def __repr__(self) -> str:
+        lines = [f"  {line}" for line in aligned(self._rows())]
+        title = f"{self._title()}, {plural(self.n_obs, 'cell')}"
+        return "\n".join([title, *lines])
+
+    def _repr_html_(self) -> str:
+        cells = plural(self.n_obs, "cell")
+        return block_html(self._title(), cells, self._rows())
+
+    def _title(self) -> str:
+        return plural(len(self.experiments), "experiment")
+
+    def __reduce__(self) -> Any:
+        return join_opened, self._arguments
+
+
+class _JoinedCore:
+    """What the engine's Experiment offers, of a join."""
+
+    def __init__(self, experiment: JoinedExperiment) -> None:
+        self._experiment = experiment
+
+    @property
+    def uri(self) -> str:
+        return " + ".join(each.uri for each in self._experiment.experiments.values())
+
+    def obs(self) -> JoinedObs:
+        return self._experiment._obs
+
+    def var(self, measurement: str) -> JoinedVar:
+        self._check("measurement", measurement, self._experiment.measurement)
+        return self._experiment._var
+
+    def measurements(self) -> list[str]:
+        return [self._experiment.measurement]
+
+    def layers(self, measurement: str) -> list[str]:
+        self._check("measurement", measurement, self._experiment.measurement)
+        return [self._experiment.layer]
+
+    def x(self, measurement: str, layer: str) -> _core.Matrix:
+        self._check("measurement", measurement, self._experiment.measurement)
+        self._check("layer", layer, self._experiment.layer)
+        return self._experiment._matrix
+
+    def metadata(self) -> dict[str, str]:
+        return {}
+
+    def _check(self, what: str, name: str, there: str) -> None:
+        if name != there:
+            raise NotFound(f"there is no {what} {name!r}; the join has {there!r}, in {self.uri}")
+
+
+def _common(names: Any) -> str:
+    """The name that all have, else "joined"."""
+    (first, *others) = dict.fromkeys(names)
+    return "joined" if others else first
+
+
+def _row_end(obs: DataFrame) -> int:
+    rows = obs.select()
+    return rows.at(len(rows) - 1) + 1 if len(rows) else 0
+
+
+def _offsets(row_ends: list[int]) -> list[int]:
+    offsets = [0]
+    for end in row_ends:
+        offsets.append(offsets[-1] + max(1, -(-end // _WORD)) * _WORD)
+    if offsets[-1] > 2**63 - 1:
+        raise ResourceExhausted(f"joinids are too large to be joined, they end at {row_ends}")
+    return offsets[:-1]
+
+
+def join_opened(
+    experiments: dict[str, Experiment],
+    genes: str | list[str],
+    var_column: str | None,
+    measurements: list[str],
+    layers: list[str],
+    source_column: str,
+) -> JoinedExperiment:
+    """Join what is open and checked; see `join`."""
+    arguments = (experiments, genes, var_column, measurements, layers, source_column)
+    measurement_of = dict(zip(experiments, measurements, strict=True))
+    layer_of = dict(zip(experiments, layers, strict=True))
+    for source, experiment in experiments.items():
+        experiment.x(measurement_of[source], layer_of[source])
+        if source_column in experiment.obs.columns:
+            raise InvalidArgument(
+                f"obs of the experiment {source!r} has a column {source_column!r} already; name "
+                "another source_column"
+            )
+    var = {source: each.var(measurement_of[source]) for source, each in experiments.items()}
+    column = _var_column(var, var_column)
+    read = {source: table.read([column, JOINID]) for source, table in var.items()}
+    match = match_genes(
+        {source: columns[column].to_numpy() for source, columns in read.items()},
+        [columns[JOINID].to_numpy() for columns in read.values()],
+        genes,
+        column,
+    )
+    joined = JoinedExperiment(
+        experiments, measurement_of, layer_of, match, column, source_column, arguments
+    )
+    if not isinstance(genes, str):
+        _warn_of_strangers(joined)
+    return joined
+
+
+def _var_column(var: Mapping[str, Any], column: str | None) -> str:
+    if column is not None:
+        for table in var.values():
+            table.checked_columns([column], "var_column")
+        return column
+    for name in NAME_COLUMNS:
+        if all(name in table.columns for table in var.values()):
+            return name
+    there = "; ".join(f"{source}: {', '.join(table.columns)}" for source, table in var.items())
+    raise NotFound(
+        f"no column of var with names of genes is in all experiments; name one as var_column ({there})"
+    )
+
+
+def _warn_of_strangers(joined: JoinedExperiment) -> None:
+    nowhere = set(joined.gene_names.tolist())
+    for names in joined.missing_genes.values():
+        nowhere &= set(names.tolist())
+    if nowhere:
+        some = ", ".join(map(repr, sorted(nowhere)[:5]))
+        warnings.warn(
+            f"{len(nowhere)} of {plural(len(joined.gene_names), 'gene')} are in no experiment, their "
+            f"columns are zeros: {some}{', …' if len(nowhere) > 5 else ''}",
+            stacklevel=4,
+        )

@@ -1,0 +1,238 @@
+"""obs and var of a join: tables with the interface of the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.errors import NotFound
+from penstock.experiment.columns import ColumnValues
+from penstock.experiment.data_frame import JOINID, DataFrame
+
+from .columns import concatenate, source_column
+from .genes import GeneMatch
+
+
+@dataclass(frozen=True)
+class JoinedColumn:
+    """What a column is; the fields are those of the engine's ColumnInfo."""
+
+    name: str
+    type: str
+    is_index: bool
+    nullable: bool
+    enumerated: bool
+    ordered: bool
+    is_string: bool
+    stored_bytes: int
+
+
+def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
+    """Columns that any of the tables has."""
+    found: dict[str, list[_core.ColumnInfo]] = {}
+    for table in tables.values():
+        for column in table.schema:
+            found.setdefault(column.name, []).append(column)
+    return [
+        JoinedColumn(
+            name,
+            " or ".join(dict.fromkeys(column.type for column in columns)),
+            any(column.is_index for column in columns),
+            len(columns) < len(tables) or any(column.nullable for column in columns),
+            all(column.enumerated for column in columns),
+            all(column.ordered for column in columns),
+            any(column.is_string for column in columns),
+            sum(column.stored_bytes for column in columns),
+        )
+        for name, columns in found.items()
+    ]
+
+
+def constant_columns(tables: Mapping[str, DataFrame]) -> dict[str, list[_core.ConstantColumn]]:
+    """For each table the columns that only others have, for filters: they miss every value."""
+    found: dict[str, _core.ColumnInfo] = {}
+    for table in tables.values():
+        for column in table.schema:
+            found.setdefault(column.name, column)
+    return {
+        source: [
+            _core.ConstantColumn.missing(column)
+            for name, column in found.items()
+            if name not in table.columns
+        ]
+        for source, table in tables.items()
+    }
+
+
+class JoinedObs:
+    """The cells of all experiments, one after the other, and a column that says whose they are.
+
+    A row's id is its joinid and the offset of its experiment; ``soma_joinid`` is the joinid.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, DataFrame], offsets: Sequence[int], source_name: str
+    ) -> None:
+        self._parts = dict(parts)
+        self._offsets = np.array(offsets, np.int64)
+        self._ends = np.append(self._offsets[1:], 2**63 - 1)
+        self._source_name = source_name
+        source = JoinedColumn(source_name, "string", False, False, True, False, True, 0)
+        self.columns = [*joined_schema(parts), source]
+        self._constants = {
+            part: [*missing, _core.ConstantColumn.text(source_name, part)]
+            for part, missing in constant_columns(parts).items()
+        }
+        self.uri = " + ".join(part.uri for part in self._parts.values())
+
+    def row_count(self) -> int:
+        """Number of cells."""
+        return sum(len(part) for part in self._parts.values())
+
+    def select(self, value_filter: str) -> _core.RowSelection:
+        """Ids of the rows that a filter keeps, asked of each experiment.
+
+        Of each the filter may name the source, and columns that only others have.
+        """
+        rows = _core.RowSelection()
+        for (source, part), offset in zip(self._parts.items(), self._offsets.tolist(), strict=True):
+            kept = part.select(value_filter or None, constants=self._constants[source])
+            rows = rows | kept.shifted(offset)
+        return rows
+
+    def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
+        """Ids of the rows of every experiment whose joinids are among these."""
+        rows = _core.RowSelection()
+        for offset, end in zip(self._offsets.tolist(), self._ends.tolist(), strict=True):
+            fitting = joinids & _core.RowSelection.range(0, end - offset)
+            rows = rows | fitting.shifted(offset)
+        return rows
+
+    def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Joinids, each in its own experiment, of rows."""
+        part = np.searchsorted(self._offsets, ids, side="right") - 1
+        return ids - self._offsets.take(part)
+
+    def read(
+        self, names: Sequence[str], value_filter: str, rows: _core.RowSelection | None
+    ) -> list[ColumnValues]:
+        """Columns of the rows, one experiment after the other."""
+        if value_filter:
+            kept = self.select(value_filter)
+            rows = kept if rows is None else rows & kept
+        read: dict[str, dict[str, ColumnValues]] = {}
+        lengths: dict[str, int] = {}
+        for (source, part), offset, end in zip(
+            self._parts.items(), self._offsets.tolist(), self._ends.tolist(), strict=True
+        ):
+            if rows is not None:
+                own = (rows & _core.RowSelection.range(offset, end)).shifted(-offset)
+                part = DataFrame(part._core, "obs", own)
+            lengths[source] = len(part)
+            there = set(part.columns)
+            read[source] = part.read([name for name in names if name in there])
+        return [
+            source_column(name, lengths)
+            if name == self._source_name
+            else concatenate(name, {s: columns.get(name) for s, columns in read.items()}, lengths)
+            for name in names
+        ]
+
+
+class JoinedVar:
+    """The genes of a join; a gene's values are those of the first experiment that has it."""
+
+    def __init__(self, parts: Mapping[str, DataFrame], match: GeneMatch, name_column: str) -> None:
+        self._parts = dict(parts)
+        self._match = match
+        self._name_column = name_column
+        self.columns = joined_schema(parts)
+        self._constants = constant_columns(parts)
+        self.uri = " + ".join(part.uri for part in self._parts.values())
+
+    def row_count(self) -> int:
+        """Number of genes."""
+        return len(self._match.names)
+
+    def select(self, value_filter: str) -> _core.RowSelection:
+        """Columns of X whose genes a filter keeps in any experiment."""
+        if not value_filter:
+            return _core.RowSelection.range(0, self.row_count())
+        kept = np.zeros(self.row_count(), bool)
+        for (source, part), joinids, places in zip(
+            self._parts.items(), self._match.joinids, self._match.places, strict=True
+        ):
+            rows = part.select(value_filter, constants=self._constants[source])
+            found = np.isin(joinids, rows.to_numpy())
+            kept[places[found]] = True
+        return _core.RowSelection.from_unsorted(np.flatnonzero(kept))
+
+    def read(
+        self, names: Sequence[str], value_filter: str, rows: _core.RowSelection | None
+    ) -> list[ColumnValues]:
+        """Columns of the genes, ``soma_joinid`` being the column of X."""
+        kept = self.select(value_filter)
+        genes = (kept if rows is None else rows & kept).to_numpy()
+        stored = [name for name in names if name not in (JOINID, self._name_column)]
+        merged = self._stored(stored) if stored else {}
+        found: list[ColumnValues] = []
+        for name in names:
+            if name == JOINID:
+                found.append(ColumnValues(name, genes))
+            elif name == self._name_column:
+                found.append(ColumnValues(name, self._match.names[genes]))
+            else:
+                column, row_of = merged[name]
+                found.append(_taken(column, row_of[genes]))
+        return found
+
+    def _stored(
+        self, names: Sequence[str]
+    ) -> dict[str, tuple[ColumnValues, npt.NDArray[np.int64]]]:
+        """For each column its values in all experiments, one after the other, and where genes are.
+
+        A gene that none has is the row behind them, which misses every value.
+        """
+        read: dict[str, dict[str, ColumnValues]] = {}
+        lengths: dict[str, int] = {}
+        for (source, part), joinids in zip(self._parts.items(), self._match.joinids, strict=True):
+            own = DataFrame(part._core, "var", _core.RowSelection.from_unsorted(joinids))
+            there = set(own.columns)
+            read[source] = own.read([name for name in names if name in there])
+            lengths[source] = len(joinids)
+        nothing = "no experiment"
+        while nothing in lengths:
+            nothing += " "
+        found = {}
+        for name in names:
+            columns: dict[str, Any] = {s: own.get(name) for s, own in read.items()}
+            row_of = np.full(self.row_count(), sum(lengths.values()), np.int64)
+            before = sum(lengths.values())
+            for source, places in zip(reversed(lengths), reversed(self._match.places), strict=True):
+                before -= lengths[source]
+                if columns[source] is not None:
+                    row_of[places] = before + np.arange(len(places))
+            if all(column is None for column in columns.values()):
+                raise NotFound(f"var has no column {name!r}, in {self.uri}")
+            if (row_of == sum(lengths.values())).any():
+                columns[nothing] = None
+            found[name] = concatenate(name, columns, {**lengths, nothing: 1}), row_of
+        return found
+
+
+def _taken(column: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
+    if column.codes is None:
+        return ColumnValues(column.name, column.values.take(rows), has_missing=column.has_missing)
+    return ColumnValues(
+        column.name,
+        column.values,
+        column.codes.take(rows),
+        column.is_enumerated,
+        column.is_ordered,
+        column.has_missing,
+    )

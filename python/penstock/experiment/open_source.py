@@ -1,0 +1,58 @@
+"""Opens what an experiment can be made from: a path or URI, an Experiment, one of tiledbsoma's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+
+from .experiment import Experiment, open
+from .storage_options import of_context
+
+
+def open_source(
+    source: Any, threads: int | None, storage_options: Mapping[str, Any] | None = None
+) -> Experiment:
+    """Open what an experiment can be made from.
+
+    Raises
+    ------
+    InvalidArgument, NotFound
+        It is nothing of the kind, or not there.
+    """
+    tiledbsoma: Any = sys.modules.get("tiledbsoma")
+    if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
+        check_for_uri(source, storage_options)
+        return reopen(source, threads)
+    if isinstance(source, Experiment):
+        check_for_uri(source, storage_options)
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open(source, threads=threads, storage_options=storage_options)
+    raise InvalidArgument(
+        "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
+        f"Experiment or ExperimentAxisQuery, or a list of such, got {described(source)}"
+    )
+
+
+def check_for_uri(source: Any, storage_options: Mapping[str, Any] | None) -> None:
+    """Raise `InvalidArgument` where options come with what is open already."""
+    if storage_options is not None:
+        raise InvalidArgument(
+            f"storage_options say how a URI is reached; {type(source).__name__} is opened already"
+        )
+
+
+def reopen(opened: Any, threads: int | None) -> Experiment:
+    """Open the place and time that a tiledbsoma Experiment reads."""
+    if opened.mode != "r":
+        raise InvalidArgument(
+            f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
+        )
+    # Without a timestamp of the user's this is when it was opened: what came later it does not see.
+    storage = of_context(opened.uri, opened.context.tiledb_config)
+    return open(opened.uri, opened.tiledb_timestamp_ms, threads, storage)

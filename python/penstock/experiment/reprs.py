@@ -1,0 +1,93 @@
+"""What experiments, tables, layers and columns look like at a prompt and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.base.text import aligned, count, plural, size, table_html, title_html
+
+if TYPE_CHECKING:
+    from penstock import _core
+
+    from .data_frame import DataFrame
+    from .experiment import Experiment
+
+
+def column_type(column: _core.ColumnInfo) -> str:
+    """A column's type in words: 'category of string', 'int64', 'string, nullable'."""
+    words = column.type
+    if column.enumerated:
+        words = f"{'ordered ' if column.ordered else ''}category of {words}"
+    if column.nullable:
+        words += ", nullable"
+    return words + (", index" if column.is_index else "")
+
+
+def layer_summary(matrix: _core.Matrix) -> str:
+    """One line on an X layer."""
+    rows, columns = matrix.shape
+    return (
+        f"{matrix.value_type}, {count(rows)} × {count(columns)}, {size(matrix.stored_bytes)} in "
+        f"{plural(matrix.fragment_count, 'fragment')}"
+    )
+
+
+def matrix_text(matrix: _core.Matrix) -> str:
+    """Repr of an X layer."""
+    return f"Matrix {layer_summary(matrix)}\n  {matrix.layout}\n  {matrix.uri}"
+
+
+def column_text(column: _core.ColumnInfo) -> str:
+    """Repr of what a column is."""
+    return f"Column {column.name!r}: {column_type(column)}, {size(column.stored_bytes)} stored"
+
+
+def rows_text(rows: _core.RowSelection) -> str:
+    """Repr of a set of joinids."""
+    held = len(rows)
+    if not held:
+        return "RowSelection of no joinid"
+    ends = f"{rows.at(0)} to {rows.at(held - 1)}" if held > 1 else f"{rows.at(0)}"
+    return f"RowSelection of {plural(held, 'joinid')}: {ends}"
+
+
+def dataframe_text(kind: str, frame: DataFrame) -> str:
+    """Repr of obs or var."""
+    lines = [f"{kind}: {plural(len(frame), 'row')}, {plural(len(frame.columns), 'column')}"]
+    rows = [(column.name, column_type(column)) for column in frame.schema]
+    return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
+
+
+def dataframe_html(kind: str, frame: DataFrame) -> str:
+    """HTML repr of obs or var."""
+    rows = [(column.name, column_type(column)) for column in frame.schema]
+    detail = f"{plural(len(frame), 'row')}, {plural(len(rows), 'column')}, {frame.uri}"
+    return title_html(kind, detail) + table_html(rows, ("column", "type"))
+
+
+def _experiment_rows(experiment: Experiment) -> list[tuple[str, str]]:
+    obs = experiment.obs
+    rows = [("obs", f"{plural(len(obs), 'cell')}: {_shortened(obs.columns)}")]
+    for name in experiment.measurements:
+        var = experiment.var(name)
+        rows.append((f"ms/{name}", f"{plural(len(var), 'feature')}: {_shortened(var.columns)}"))
+        for layer in experiment.layers(name):
+            rows.append((f"ms/{name}/X/{layer}", layer_summary(experiment.x(name, layer))))
+    return rows
+
+
+def _shortened(names: Sequence[str], most: int = 8) -> str:
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def experiment_text(experiment: Experiment) -> str:
+    """Repr of an experiment."""
+    lines = [f"  {line}" for line in aligned(_experiment_rows(experiment))]
+    return "\n".join([f"Experiment {experiment.uri}", *lines])
+
+
+def experiment_html(experiment: Experiment) -> str:
+    """HTML repr of an experiment."""
+    return title_html("Experiment", experiment.uri) + table_html(_experiment_rows(experiment))

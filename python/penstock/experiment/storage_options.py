@@ -1,0 +1,158 @@
+"""How remote stores are reached: the options of `penstock.open`, and what tiledbsoma was told."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from typing import Any
+
+from penstock.errors import InvalidArgument, IoError
+
+Texts = dict[str, str]
+
+#: Names that s3fs, fsspec and object stores have for our options.
+ALIASES = {
+    "anon": "anonymous",
+    "skip_signature": "anonymous",
+    "aws_skip_signature": "anonymous",
+    "key": "access_key_id",
+    "aws_access_key_id": "access_key_id",
+    "secret": "secret_access_key",
+    "aws_secret_access_key": "secret_access_key",
+    "token": "session_token",
+    "aws_session_token": "session_token",
+    "endpoint_url": "endpoint",
+    "aws_endpoint": "endpoint",
+    "region_name": "region",
+    "aws_region": "region",
+}
+
+
+def storage_texts(options: Mapping[str, Any] | None) -> Texts:
+    """Options as the engine takes them: texts under our names; the engine checks them.
+
+    Raises
+    ------
+    InvalidArgument
+        Not a mapping of names to texts, numbers, switches; a name given twice.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        # Whatever was given may hold secrets: only its type is told.
+        raise InvalidArgument(f"storage_options must be a dict, got {type(options).__name__}")
+    texts: Texts = {}
+    for given, value in options.items():
+        if not isinstance(given, str):
+            raise InvalidArgument(
+                f"names of storage_options must be texts, got {type(given).__name__}"
+            )
+        name = ALIASES.get(given, given)
+        if name == "headers":
+            texts.update(_headers(value))
+            continue
+        if value is None:
+            continue
+        if name in texts:
+            raise InvalidArgument(f"storage_options has {name} twice, as {given!r} too")
+        texts[_encodable("storage_options", name)] = _text(given, value)
+    return texts
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 2**63):
+        return _encodable(name, str(value))
+    # The value may be a secret: only its type is told.
+    raise InvalidArgument(
+        f"storage option {name!r} must be a text, a number or a bool, got {type(value).__name__}"
+    )
+
+
+def _encodable(name: str, text: str) -> str:
+    """The text; one with lone surrogates, as files' bytes are read with, is refused unseen."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"storage option {name!r} must be text that is UTF-8") from None
+    return text
+
+
+def _headers(value: Any) -> Texts:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(name, str) and isinstance(text, str) for name, text in value.items()
+    ):
+        raise InvalidArgument(
+            "storage option 'headers' must be a dict of texts, as {'Authorization': 'Bearer …'}; on "
+            "the command line, give each as header.NAME=VALUE"
+        )
+    return {
+        _encodable("headers", f"header.{name}"): _encodable("headers", text)
+        for name, text in value.items()
+    }
+
+
+def credentials_function(uri: str) -> Callable[[str], Texts] | None:
+    """What finds credentials that the engine cannot (SSO, roles, processes), for an S3 URI.
+
+    None where botocore is not installed, which the engine says if they are needed.
+    """
+    if not uri.startswith("s3://") or importlib.util.find_spec("botocore") is None:
+        return None
+    return botocore_credentials
+
+
+def botocore_credentials(profile: str) -> Texts:
+    """Credentials as botocore finds them; nothing where it finds none."""
+    import botocore.exceptions
+    import botocore.session
+
+    try:
+        found = botocore.session.Session(profile=profile or None).get_credentials()
+        if found is None:
+            return {}
+        frozen = found.get_frozen_credentials()  # refreshes them
+    except botocore.exceptions.BotoCoreError as error:
+        raise IoError(f"botocore cannot get credentials: {error}") from None
+    texts = {
+        "access_key_id": frozen.access_key or "",
+        "secret_access_key": frozen.secret_key or "",
+        "session_token": frozen.token or "",
+    }
+    end = getattr(found, "_expiry_time", None)
+    if end is not None:
+        texts["expiration"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return texts
+
+
+def of_context(uri: str, config: Mapping[str, Any]) -> Texts:
+    """Our options for what a tiledbsoma context says of a place: of S3 alone."""
+    return from_tiledb_config(config) if uri.startswith("s3://") else {}
+
+
+def from_tiledb_config(config: Mapping[str, Any]) -> Texts:
+    """Our options for TileDB's ``vfs.s3.*`` settings, as a tiledbsoma context has them."""
+    texts: Texts = {}
+    names = {
+        "vfs.s3.region": "region",
+        "vfs.s3.aws_access_key_id": "access_key_id",
+        "vfs.s3.aws_secret_access_key": "secret_access_key",
+        "vfs.s3.aws_session_token": "session_token",
+    }
+    for theirs, ours in names.items():
+        value = str(config.get(theirs, "") or "")
+        if value:
+            texts[ours] = value
+    if str(config.get("vfs.s3.no_sign_request", "")).lower() == "true":
+        texts["anonymous"] = "true"
+    if str(config.get("vfs.s3.requester_pays", "")).lower() == "true":
+        texts["requester_pays"] = "true"
+    endpoint = str(config.get("vfs.s3.endpoint_override", "") or "")
+    if endpoint:
+        scheme = str(config.get("vfs.s3.scheme", "") or "https")
+        texts["endpoint"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+        by_host = str(config.get("vfs.s3.use_virtual_addressing", "true")).lower() == "true"
+        texts["addressing_style"] = "virtual" if by_host else "path"
+    return texts

@@ -1,0 +1,81 @@
+"""The list of files that a web server cannot give: ``.penstock-index.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from penstock.base.text import plural
+from penstock.base.validation import checked_path
+from penstock.errors import InvalidArgument, IoError, NotFound
+
+INDEX_NAME = ".penstock-index.json"
+VERSION = 1
+
+#: What readers take (src/io/remote).
+MOST_BYTES = 256 << 20
+
+
+def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
+    """Write the index of all files below a folder into it; an older one is replaced in one step.
+
+    Returns
+    -------
+    path, files, bytes
+        Where it is, and what it lists.
+
+    Raises
+    ------
+    NotFound, InvalidArgument
+        There is no such folder; a file's name is not UTF-8; there are too many files.
+    IoError
+        A file or folder cannot be read, or the index not written.
+    """
+    root = Path(checked_path("folder", folder))
+    if not root.is_dir():
+        raise NotFound(f"there is no folder {root}")
+    files = dict(sorted(_sizes(root)))
+    text = json.dumps({"format": "penstock-index", "version": VERSION, "files": files}).encode()
+    if len(text) > MOST_BYTES:
+        raise InvalidArgument(
+            f"the index of {plural(len(files), 'file')} has {len(text)} bytes, and at most {MOST_BYTES} are "
+            f"read; index parts of it separately, such as each experiment: {root}"
+        )
+    path = root / INDEX_NAME
+    try:
+        with tempfile.NamedTemporaryFile(dir=root, prefix=INDEX_NAME, delete=False) as new:
+            try:
+                new.write(text)
+                new.flush()
+                os.fchmod(new.fileno(), 0o644)
+                Path(new.name).replace(path)
+            except BaseException:
+                Path(new.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise IoError(f"cannot write the index: {error}") from None
+    return path, len(files), sum(files.values())
+
+
+def _sizes(root: Path) -> Iterator[tuple[str, int]]:
+    for place, _, names in os.walk(root, followlinks=True, onerror=_unreadable):
+        for name in names:
+            if name.startswith(INDEX_NAME):
+                continue
+            path = Path(place) / name
+            relative = path.relative_to(root).as_posix()
+            try:
+                relative.encode()
+                yield relative, path.stat().st_size
+            except UnicodeEncodeError:
+                raise InvalidArgument(f"the name of a file is not UTF-8: {str(path)!r}") from None
+            except OSError as error:
+                _unreadable(error)
+
+
+def _unreadable(error: OSError) -> NoReturn:
+    raise IoError(f"cannot read: {error.strerror}: {error.filename}") from None

@@ -1,0 +1,1 @@
+"""Statistics of genes, and the most variable ones."""

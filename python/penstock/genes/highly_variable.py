@@ -1,0 +1,195 @@
+"""Highly variable genes of cells that need not fit in memory, with scanpy's results."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.base.missing_package import require
+from penstock.base.text import plural
+from penstock.base.validation import checked_choice, checked_int, described
+from penstock.errors import InvalidArgument
+
+from .dispersion import by_dispersion
+from .statistics import Floats, Groups, Moments, check_dataset, gene_moments, group_codes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from penstock.dataset.dataset import Dataset
+
+FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
+
+
+def highly_variable_genes(
+    ds: Dataset,
+    n: int = 2000,
+    *,
+    flavor: str = "seurat_v3",
+    batch_key: str | None = None,
+    span: float = 0.3,
+    n_bins: int = 20,
+) -> pd.DataFrame:
+    """Find the genes that vary most between cells, as `scanpy.pp.highly_variable_genes` does.
+
+    The cells are streamed once ("seurat", "cell_ranger") or twice ("seurat_v3"), and only sums are
+    kept: 24 bytes a gene and batch for counts, 80 for other values.
+
+    Parameters
+    ----------
+    ds : Dataset
+        Its cells, over all ranks, and its genes. "seurat_v3" wants counts; "seurat" and
+        "cell_ranger" logarithmised values, such as those of ``ds.with_settings(transforms=
+        [ps.NormalizeTotal(), ps.Log1p()])``.
+    n : int, default 2000
+        How many genes.
+    flavor : {"seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger"}
+        "seurat_v3" ranks the variance of counts standardised by a loess fit of variance on mean,
+        large values clipped (Stuart et al., Cell 177, 2019), and needs scikit-misc. "seurat"
+        (Satija et al., Nature Biotechnology 33, 2015) and "cell_ranger" (Zheng et al., Nature
+        Communications 8, 2017) compare each gene's dispersion with genes of similar mean.
+    batch_key : str, optional
+        A column of obs: genes are ranked among the cells of each of its values, and the ranks put
+        together: "seurat_v3" by their median, then by the number of batches; the others by the
+        number of batches first.
+    span : float, default 0.3
+        Share of the genes in each local fit of "seurat_v3".
+    n_bins : int, default 20
+        Bins of the mean for "seurat".
+
+    Returns
+    -------
+    pandas.DataFrame
+        scanpy's columns, one row a gene, indexed by `Dataset.var_names`, in the order of X's columns;
+        and ``soma_joinid``, so that ``ps.SelectGenes(hvg.soma_joinid[hvg.highly_variable])`` selects
+        them.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument out of range; a batch without enough cells; values that the flavor cannot use.
+    NotFound
+        No such column.
+    MissingPackage
+        pandas is not installed, or for "seurat_v3" scikit-misc: the extra [genes] brings both.
+    """
+    require("pandas")
+    import pandas as pd
+
+    check_dataset(ds)
+    n = checked_int("n", n, least=1)
+    checked_choice("flavor", flavor, FLAVORS)
+    groups = None if batch_key is None else _batches(ds, batch_key)
+    if flavor in ("seurat", "cell_ranger"):
+        n_bins = checked_int("n_bins", n_bins, least=1)
+        columns = by_dispersion(ds, n, flavor, groups, n_bins)
+    else:
+        columns = _by_standardised_variance(ds, n, flavor, groups, span)
+    frame = pd.DataFrame(columns, index=pd.Index(ds.var_names))
+    chain = ds._selection.transforms
+    joinids = ds._selection.genes.to_numpy() if chain is None else chain.column_joinids()
+    frame.insert(0, "soma_joinid", joinids)
+    return frame
+
+
+def _batches(ds: Dataset, column: str) -> Groups:
+    groups = group_codes(ds, column)
+    missing = int((groups.codes == len(groups.values)).sum())
+    if missing:
+        raise InvalidArgument(
+            f"the batch_key column {column!r} has no value for {plural(missing, 'cell')}; leave such "
+            "cells out with an obs_query"
+        )
+    sizes = np.bincount(groups.codes)
+    if sizes.min() < 2:
+        raise InvalidArgument(
+            f"each batch needs 2 cells or more, {groups.values[int(sizes.argmin())]!r} of "
+            f"{column!r} has {sizes.min()}"
+        )
+    return groups
+
+
+def _by_standardised_variance(
+    ds: Dataset, n: int, flavor: str, groups: Groups | None, span: float
+) -> dict[str, Any]:
+    loess = _import_loess()
+    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= 1:
+        raise InvalidArgument(f"span must be more than 0 and at most 1, got {described(span)}")
+    if ds.n_obs < 2:
+        raise InvalidArgument(f"variances need 2 cells or more, {ds.n_obs} selected")
+    moments = gene_moments(ds, groups)
+    if not (moments.total == np.rint(moments.total)).all():
+        warnings.warn(
+            f"flavor {flavor!r} expects counts, but there are values that are no integers",
+            stacklevel=3,
+        )
+    deviations = np.stack(
+        [
+            _expected_deviation(loess, mean, variance, span)
+            for mean, variance in zip(moments.mean, moments.variance, strict=True)
+        ]
+    )
+    sizes = moments.sizes[:, None].astype(np.float64)
+    upper = deviations * np.sqrt(sizes) + moments.mean
+    clipped = gene_moments(ds, groups, upper)
+    # Around the mean before clipping.
+    squares = clipped.squared_deviation + sizes * (clipped.mean - moments.mean) ** 2
+    normalised = squares / ((sizes - 1) * deviations**2)
+
+    ranks = np.argsort(np.argsort(-normalised, axis=1), axis=1).astype(np.float32)
+    batches = (ranks < n).sum(axis=0)
+    ranks[ranks >= n] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # genes that no batch has among its n
+        rank = np.nanmedian(ranks, axis=0)
+    keys = (-batches, rank) if flavor == "seurat_v3" else (rank, -batches)  # the last one first
+    chosen = np.zeros(ds.n_vars, bool)
+    chosen[np.lexsort(keys)[:n]] = True
+    mean, variance = _of_all_cells(moments)
+    columns = {
+        "means": mean,
+        "variances": variance,
+        "highly_variable_rank": rank.astype(np.float64),
+        "variances_norm": normalised.mean(axis=0),
+        "highly_variable": chosen,
+    }
+    if groups is not None:
+        columns["highly_variable_nbatches"] = batches
+    return columns
+
+
+def _expected_deviation(loess: Any, mean: Floats, variance: Floats, span: float) -> Floats:
+    """Standard deviation of each gene that its mean lets expect; 1 for genes that do not vary."""
+    varies = variance > 0
+    fitted = np.zeros(len(mean))
+    try:
+        model = loess(np.log10(mean[varies]), np.log10(variance[varies]), span=span, degree=2)
+        model.fit()
+        fitted[varies] = model.outputs.fitted_values
+    except ValueError as error:
+        raise InvalidArgument(
+            f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} of them, with "
+            f"span={span}: {error}; choose a larger span, or batches with more cells"
+        ) from None
+    return np.sqrt(10**fitted)
+
+
+def _of_all_cells(moments: Moments) -> tuple[Floats, Floats]:
+    sizes = moments.sizes[:, None].astype(np.float64)
+    cells = sizes.sum()
+    mean = moments.total.sum(axis=0) / cells
+    between = (sizes * (moments.mean - mean) ** 2).sum(axis=0)
+    return mean, (moments.squared_deviation.sum(axis=0) + between) / (cells - 1)
+
+
+def _import_loess() -> Any:
+    require(
+        "skmisc.loess",
+        what="the loess fit of flavor 'seurat_v3'",
+        otherwise="; or use flavor='seurat'",
+    )
+    from skmisc.loess import loess
+
+    return loess

@@ -1,0 +1,246 @@
+"""Statistics of genes and cells, streamed: nothing but the result is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.base.missing_package import require
+from penstock.base.validation import checked_text, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.columns import is_missing
+from penstock.experiment.data_frame import JOINID
+from penstock.experiment.joined import JoinedExperiment
+from penstock.plan.shard import Share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from penstock.dataset.dataset import Dataset
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_SINGLE = ("float32", "int8", "uint8", "int16", "uint16", "bool")
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of groups of cells (rows) and genes (columns), zeros included.
+
+    Attributes
+    ----------
+    sizes : (groups,)
+        Cells of each group.
+    nonzeros, total, squared_deviation : (groups, genes)
+        Values that are not 0, their sum, and the sum of squared differences from the mean.
+    """
+
+    sizes: Integers
+    nonzeros: Integers
+    total: Floats
+    squared_deviation: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of all values; NaN of no cells."""
+        with np.errstate(invalid="ignore"):
+            return self.total / self.sizes[:, None]
+
+    @property
+    def variance(self) -> Floats:
+        """Variance with n - 1 in the denominator; NaN of fewer than two cells."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (
+                self.squared_deviation / np.where(self.sizes > 1, self.sizes - 1.0, np.nan)[:, None]
+            )
+
+
+def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame:
+    """Mean, variance, non-zeros and total of each gene, in one pass over the cells.
+
+    They are of what the Dataset gives: its cells, its genes, after its transforms (but callables).
+    Counts are summed as integers in 64 bits, so that the results are exact, and the same for any
+    number of threads and any memory budget.
+
+    Parameters
+    ----------
+    ds : Dataset
+        All of its cells, over all ranks, whatever its shuffle.
+    group_by : str, optional
+        A column of obs: genes are counted apart for the cells of each of its values. Cells without
+        a value are left out. Takes 24 bytes a gene and value (80 where values are no integers).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a gene, indexed by `Dataset.var_names`, in the order of X's columns: ``mean``,
+        ``variance`` (n - 1 in the denominator), ``nonzeros`` (cells with a value), ``total``. With
+        `group_by` the index has the group, then the gene, groups sorted.
+
+    Raises
+    ------
+    InvalidArgument
+        The transforms give tokens, centre, or hold callables.
+    NotFound
+        No such column.
+    """
+    require("pandas")
+    import pandas as pd
+
+    check_dataset(ds)
+    groups = None if group_by is None else group_codes(ds, group_by)
+    moments = gene_moments(ds, groups)
+    frame = pd.DataFrame(
+        {
+            "mean": moments.mean.ravel(),
+            "variance": moments.variance.ravel(),
+            "nonzeros": moments.nonzeros.ravel(),
+            "total": moments.total.ravel(),
+        }
+    )
+    names = pd.Index(ds.var_names)
+    if groups is None:
+        frame.index = names
+    else:
+        frame.index = pd.MultiIndex.from_product(
+            [pd.Index(groups.values), names], names=[group_by, None]
+        )
+    return frame
+
+
+def cell_statistics(ds: Dataset) -> pd.DataFrame:
+    """Mean, variance, non-zeros and total of each cell, in one pass.
+
+    Parameters
+    ----------
+    ds : Dataset
+        As in `gene_statistics`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a cell, indexed by soma_joinid, ascending: ``mean`` and ``variance`` over its genes,
+        ``nonzeros`` (genes with a value), ``total``. Of joined experiments the index has the source,
+        then the joinid.
+
+    Raises
+    ------
+    InvalidArgument
+        As `gene_statistics`.
+    """
+    require("pandas")
+    import pandas as pd
+
+    options = _options(ds, by_row=True)
+    statistics = _core.StatisticsPass(ds._selection.matrix, options)
+    statistics.run()
+    genes = statistics.column_count
+    nonzeros, total, squared_deviation = statistics.rows()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / genes
+        variance = squared_deviation / (genes - 1.0 if genes > 1 else np.nan)
+    return pd.DataFrame(
+        {"mean": mean, "variance": variance, "nonzeros": nonzeros, "total": total},
+        index=_cell_index(ds),
+    )
+
+
+def _cell_index(ds: Dataset) -> pd.Index:
+    import pandas as pd
+
+    joinids = ds.obs.own_joinids(ds._selection.rows.to_numpy())
+    experiment = ds.experiment
+    if not isinstance(experiment, JoinedExperiment):
+        return pd.Index(joinids, name=JOINID)
+    source = ds.obs.read([experiment.source_column])[experiment.source_column]
+    return pd.MultiIndex.from_arrays(
+        [source.to_pandas(), joinids], names=[experiment.source_column, JOINID]
+    )
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which group each cell is in.
+
+    Attributes
+    ----------
+    values : ndarray
+        The groups, sorted.
+    codes : (cells,) uint32
+        Index into `values`; of a cell without a value their number.
+    """
+
+    values: npt.NDArray[Any]
+    codes: npt.NDArray[np.uint32]
+
+
+def group_codes(ds: Dataset, column: str) -> Groups:
+    """Groups of cells with the same value of an obs column; raises when there is none."""
+    ds.obs.checked_columns([checked_text("the column of groups", column)], "the column of groups")
+    read = ds.obs.read([column])[column]
+    values = read.distinct()
+    if len(values) == 0:
+        raise InvalidArgument(f"no cell has a value in the obs column {column!r}")
+    missing = is_missing(read.values)
+    known = slice(None) if missing is None else ~missing
+    codes = np.full(len(read.values), len(values), np.uint32)
+    codes[known] = np.searchsorted(values, read.values[known])
+    return Groups(values, codes if read.codes is None else codes[read.codes])
+
+
+def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None = None) -> Moments:
+    """Moments of each group and gene; values above `upper`, (groups, genes), count as that."""
+    options = _options(ds, by_row=False)
+    count = 1
+    if groups is not None:
+        count = len(groups.values)
+        has_missing = bool((groups.codes == count).any())
+        options.group(groups.codes, count + has_missing)
+        if upper is not None and has_missing:
+            upper = np.vstack([upper, np.full(upper.shape[1], np.inf)])
+    if upper is not None:
+        options.clip(np.ascontiguousarray(upper, np.float64).ravel())
+    statistics = _core.StatisticsPass(ds._selection.matrix, options)
+    statistics.run()
+    sizes = np.array(statistics.group_sizes()[:count], np.int64)
+    shape = -1, statistics.column_count
+    nonzeros, total, squared_deviation = statistics.columns()
+    return Moments(
+        sizes,
+        nonzeros.reshape(shape)[:count],
+        total.reshape(shape)[:count],
+        squared_deviation.reshape(shape)[:count],
+    )
+
+
+def check_dataset(ds: Any) -> None:
+    """Refuse what is no Dataset, a path say, with `InvalidArgument`."""
+    from penstock.dataset.dataset import Dataset
+
+    if not isinstance(ds, Dataset):
+        raise InvalidArgument(
+            f"statistics are of a penstock Dataset, got {described(ds)}: make one with ps.Dataset"
+        )
+
+
+def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
+    check_dataset(ds)
+    selection, settings = ds._selection, ds._settings
+    chain = selection.transforms
+    if chain is not None and (chain.max_tokens is not None or chain.is_centred or chain.callables):
+        raise InvalidArgument(
+            "statistics are streamed by the engine from sparse values: transforms must hold no "
+            "RankTokens, no Scale with mean= and no callables; use ds.with_settings(transforms=…)"
+        )
+    options = _core.StatisticsOptions()
+    loader = selection.loader_options(settings, Share(), 0)
+    single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
+    loader.dtype = "float32" if single else "float64"
+    options.from_loader(loader)
+    options.by_row, options.by_column = by_row, not by_row
+    return options

@@ -1,0 +1,125 @@
+"""Whether an epoch has a batch, and a batch a gene: no training on nothing without a word."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.base.call_site import caller_level
+from penstock.base.text import plural
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+
+from .settings import LoaderSettings
+from .shard import Share
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+
+class NoCellsWarning(UserWarning):
+    """A `Dataset`, or a part of a split, has no cell, so that no epoch of it has a batch."""
+
+
+class NoGenesWarning(UserWarning):
+    """A `Dataset` has no gene, so that X has no column."""
+
+
+def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None:
+    """Refuse settings that leave every rank without a batch, though there are cells.
+
+    Depends on the number of cells of the epoch, not on the rank: all ranks raise or none.
+
+    Raises
+    ------
+    InvalidArgument
+        They do; the message says which setting, and what to give instead.
+    """
+    if cells == 0:
+        return
+    ranks, uneven = share.world_size, settings.uneven
+    few = "1 cell is" if cells == 1 else f"{cells} cells are"
+    if uneven == "exact":  # the engine refuses a min_batch that cannot be kept
+        if cells < ranks:
+            raise InvalidArgument(
+                f"{few} too few for {ranks} ranks to have one each, as "
+                'uneven="exact" wants; use uneven="pad", which repeats cells, or fewer ranks, or '
+                "shard=False, which gives every rank all of them"
+            )
+        return
+    each = -(-cells // ranks) if uneven == "pad" else cells // ranks
+    of_rank = f"a rank has {each} of {plural(cells, 'cell')}"
+    if ranks == 1:
+        of_rank = f"there {'is' if cells == 1 else 'are'} {plural(cells, 'cell')}"
+    if each == 0:
+        raise InvalidArgument(
+            f'the epoch has no batch: {few} too few for {ranks} ranks, and uneven="drop" '
+            'leaves them out; use uneven="pad", which repeats cells, or fewer ranks, or shard=False, '
+            "which gives every rank all of them"
+        )
+    if settings.drop_last and each < settings.batch_size:
+        raise InvalidArgument(
+            f"the epoch has no batch: {of_rank}, fewer than batch_size={settings.batch_size}, and "
+            "drop_last=True leaves such a batch out; use a smaller batch_size or drop_last=False"
+        )
+    if each < settings.min_batch:
+        raise InvalidArgument(
+            f"the epoch has no batch: {of_rank}, fewer than min_batch={settings.min_batch}; use "
+            f"min_batch={each} or less"
+            + (", or fewer ranks" if ranks > 1 else ", or select more cells")
+        )
+
+
+def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query: object) -> None:
+    """Warn, with `NoCellsWarning` or `NoGenesWarning`, of a selection without cells or genes."""
+    experiment = selection.experiment
+    if not len(selection.rows):
+        warnings.warn(
+            "no cell is selected, so that an epoch has no batch: "
+            f"{_reason('obs_query', obs_query, experiment.n_obs)}, in {experiment.uri}. To see the "
+            "values that a column has, read it: penstock.open(…).obs.to_pandas(columns=[…])",
+            NoCellsWarning,
+            stacklevel=caller_level(),
+        )
+    if not len(selection.genes):
+        stored = len(experiment.var(selection.measurement))
+        warn_of_no_genes(
+            f"{_reason('var_query', var_query, stored)}, in {experiment.uri}. To see the values "
+            f"that a column has, read it: penstock.open(…).var({selection.measurement!r})"
+            ".to_pandas(columns=[…])"
+        )
+
+
+def warn_of_no_genes(reason: str) -> None:
+    """Warn, with `NoGenesWarning`, that X has no column."""
+    warnings.warn(
+        f"no gene is selected, so that X has no column: {reason}",
+        NoGenesWarning,
+        stacklevel=caller_level(),
+    )
+
+
+def _reason(name: str, query: object, stored: int) -> str:
+    if stored == 0:
+        return "the experiment has none"
+    if query is None:
+        return "the source selects none"
+    return f"{name} {described(query)} keeps none of {stored:,}"
+
+
+def part_names(count: int) -> list[str]:
+    """Names of the parts of a split: part 1 of 3 and so on."""
+    return [f"part {i + 1} of {count}" for i in range(count)]
+
+
+def warn_of_empty_parts(names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Warn, with `NoCellsWarning`, of each part of a split that has no cell."""
+    for name, size in zip(names, sizes, strict=True):
+        if size == 0:
+            warnings.warn(
+                f"{name} of the split has none of the {plural(sum(sizes), 'cell')}, so that an epoch of it "
+                "has no batch; make this part larger, or leave it out",
+                NoCellsWarning,
+                stacklevel=caller_level(),
+            )

@@ -1,0 +1,262 @@
+"""How a Dataset makes its batches: the checked arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import _core
+from penstock.base.validation import (
+    checked_bool,
+    checked_choice,
+    checked_int,
+    described,
+    parse_memory_size,
+)
+from penstock.errors import InvalidArgument
+
+from .device import checked_device
+from .sampling import Sampling
+from .shard import MOST_RANKS, Share, find_rank, find_worker
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+DTYPES = (
+    "float32", "float64",
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+)  # fmt: skip
+#: Torch has these, and hardly computes with them.
+_NOT_OF_DEVICES = ("uint16", "uint32", "uint64")
+#: Torch's alone: the engine makes what they are made of.
+HALF_DTYPES = ("float16", "bfloat16")
+SPARSE_LAYOUTS = ("csr", "coo")
+SCATTER = "scatter"
+GLOBAL = "global"
+CHUNKS = "chunks"
+SHUFFLES = (SCATTER, GLOBAL, CHUNKS)
+CHUNK_SIZE = 64
+CHUNKS_PER_BLOCK = 1024
+UNEVEN = ("drop", "pad", "exact")
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """Everything but the selection: arguments of `penstock.Dataset`."""
+
+    batch_size: int
+    shuffle: bool | str  # one of SHUFFLES; True: "scatter" or "global", as Selection.shuffle says
+    seed: int
+    memory_budget: int
+    threads: int | None
+    sparse: str | None  # "csr" or "coo"; the engine makes CSR for both
+    dtype: str
+    device: str | None
+    drop_last: bool
+    min_batch: int
+    uneven: str
+    shard: bool
+    rank: int | None
+    world_size: int | None
+    compare_ranks: bool
+    sampling: Sampling | None = None
+    chunk_size: int = 0  # of shuffle="chunks", else 0
+    chunks_per_block: int = 0
+
+    @classmethod
+    def checked(cls, **arguments: Any) -> LoaderSettings:
+        """Check every argument; raise `InvalidArgument` for the first that makes no sense."""
+        threads = arguments["threads"]
+        rank, world_size = arguments["rank"], arguments["world_size"]
+        shuffle, chunk_size, chunks_per_block = _shuffle(arguments)
+        if (rank is None) != (world_size is None):
+            raise InvalidArgument(
+                "rank and world_size come together, got "
+                f"rank={described(rank)}, world_size={described(world_size)}"
+            )
+        if world_size is not None:
+            world_size = checked_int("world_size", world_size, least=1, most=MOST_RANKS)
+            rank = checked_int("rank", rank, least=0, most=world_size - 1)
+        dtype = _dtype_name(arguments["dtype"])
+        device = None if arguments["device"] is None else checked_device(arguments["device"])
+        if device is not None and dtype in _NOT_OF_DEVICES:
+            raise InvalidArgument(
+                f"torch makes no X of dtype {dtype!r} on a device; use float32 or int64"
+            )
+        return cls(
+            batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
+            shuffle=shuffle,
+            seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
+            memory_budget=parse_memory_size("memory_budget", arguments["memory_budget"]),
+            threads=None
+            if threads is None
+            else checked_int("threads", threads, least=1, most=1024),
+            sparse=_sparse_layout(arguments["sparse"]),
+            dtype=dtype,
+            device=device,
+            drop_last=checked_bool("drop_last", arguments["drop_last"]),
+            min_batch=_min_batch(arguments["min_batch"], arguments["batch_size"]),
+            uneven=checked_choice("uneven", arguments["uneven"], UNEVEN),
+            shard=checked_bool("shard", arguments["shard"]),
+            rank=rank,
+            world_size=world_size,
+            compare_ranks=checked_bool("compare_ranks", arguments["compare_ranks"]),
+            # What is not shuffled cannot be drawn: a dataset to evaluate gives every cell.
+            sampling=arguments.get("sampling") if shuffle else None,
+            chunk_size=chunk_size,
+            chunks_per_block=chunks_per_block,
+        )
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether torch makes X from what the engine makes: on a device, or of a half dtype."""
+        return self.device is not None or self.dtype in HALF_DTYPES
+
+    @property
+    def engine_makes_csr(self) -> bool:
+        """Whether the engine's batches are CSR, whatever the layout of X."""
+        return self.sparse is not None or self.is_placed
+
+    @property
+    def engine_dtype(self) -> str:
+        """What the engine makes values of."""
+        return "float32" if self.dtype in HALF_DTYPES else self.dtype
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether ranks are those of torch.distributed, and are to compare what they read."""
+        return self.compare_ranks and self.shard and self.world_size is None
+
+    def with_sampling(
+        self, arguments: Mapping[str, Any], selection: Selection, *, keeps_balance: bool = False
+    ) -> LoaderSettings:
+        """Check the arguments that say what is drawn, as `Sampling.checked`."""
+        sampling = Sampling.checked(arguments, selection, keeps_balance=keeps_balance)
+        if sampling is not None and self.shuffle not in (True, SCATTER):
+            raise InvalidArgument(
+                "cells that are drawn by weights, balance, replacement or num_samples come in random "
+                "order, drawn unit by unit: shuffle must be True or 'scatter', got "
+                f"{self.shuffle!r}"
+            )
+        return replace(self, sampling=sampling)
+
+    def share(self) -> Share:
+        """Which part of an epoch this process reads, as things stand now."""
+        rank, world_size = 0, 1
+        if self.world_size is not None and self.rank is not None:
+            rank, world_size = self.rank, self.world_size
+        elif self.shard:
+            rank, world_size = find_rank()
+        worker, num_workers = find_worker()
+        return Share(rank, world_size, worker, num_workers)
+
+    def with_rank_found(self) -> LoaderSettings:
+        """Keep the rank of this process, for a copy that may look from a process without one.
+
+        Where there is no rank yet nothing is kept: the copy may be on its way to a rank.
+        """
+        share = self.share()
+        if share.world_size == 1:
+            return self
+        return replace(self, rank=share.rank, world_size=share.world_size)
+
+    def loader_options(
+        self, share: Share, epoch: int, rows: _core.RowSelection, genes: list[int] | None
+    ) -> _core.LoaderOptions:
+        """Fill in the engine's options; DataLoader workers divide the cores, the engine the memory."""
+        options = _core.LoaderOptions()
+        options.rows = rows
+        options.columns = genes
+        options.batch_size = self.batch_size
+        options.shuffle = bool(self.shuffle)
+        if self.shuffle == CHUNKS:
+            options.chunks = _core.ChunkShuffle(self.chunk_size, self.chunks_per_block)
+        options.seed = self.seed
+        options.epoch = epoch
+        options.memory_budget = self.memory_budget
+        options.threads = self.threads or max(1, _usable_cores() // share.num_workers)
+        options.layout = _core.BatchLayout.csr if self.engine_makes_csr else _core.BatchLayout.dense
+        options.dtype = self.engine_dtype
+        options.narrow_values = self.is_placed
+        options.drop_last = self.drop_last
+        options.min_batch = self.min_batch
+        options.uneven = getattr(_core.UnevenRows, self.uneven)
+        options.rank, options.world_size = share.rank, share.world_size
+        options.worker, options.num_workers = share.worker, share.num_workers
+        return options
+
+
+def _sparse_layout(sparse: Any) -> str | None:
+    """Layout of sparse X: that of the argument, "csr" for True, None for False."""
+    if isinstance(sparse, str) and sparse in SPARSE_LAYOUTS:
+        return sparse
+    if sparse is None:
+        return None
+    try:
+        return "csr" if checked_bool("sparse", sparse) else None
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"sparse must be True, False, 'csr' or 'coo', got {described(sparse)}"
+        ) from None
+
+
+def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
+    """Shuffle, and the sizes of chunks and blocks; 0 where there are none."""
+    shuffle = arguments["shuffle"]
+    sizes = {name: arguments.get(name) for name in ("chunk_size", "chunks_per_block")}
+    if not isinstance(shuffle, str) or shuffle != CHUNKS:
+        if not isinstance(shuffle, str) or shuffle not in SHUFFLES:
+            try:
+                shuffle = checked_bool("shuffle", shuffle)
+            except InvalidArgument:
+                raise InvalidArgument(
+                    "shuffle must be True, False, 'scatter', 'global' or 'chunks', got "
+                    + described(shuffle)
+                ) from None
+        for name, size in sizes.items():
+            if size is not None:
+                raise InvalidArgument(
+                    f"{name} is only of shuffle='chunks', got {name}={described(size)}"
+                )
+        return shuffle, 0, 0
+    defaults = {"chunk_size": CHUNK_SIZE, "chunks_per_block": CHUNKS_PER_BLOCK}
+    chunk_size, chunks_per_block = (
+        defaults[name] if size is None else checked_int(name, size, least=1, most=2**31 - 1)
+        for name, size in sizes.items()
+    )
+    return shuffle, chunk_size, chunks_per_block
+
+
+def _min_batch(min_batch: Any, batch_size: Any) -> int:
+    least = checked_int("min_batch", min_batch, least=1)
+    if least > checked_int("batch_size", batch_size, least=1):
+        raise InvalidArgument(
+            f"min_batch cannot be more than batch_size, got min_batch={min_batch}, "
+            f"batch_size={batch_size}"
+        )
+    return least
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _dtype_name(dtype: Any) -> str:
+    try:
+        name = str(dtype).removeprefix("torch.")
+    except Exception:  # of a class of the user's, or an int of thousands of digits
+        name = ""
+    if dtype is not None and name not in DTYPES + HALF_DTYPES:  # numpy takes None for float64
+        try:
+            name = np.dtype(dtype).name
+        except Exception:  # numpy parses texts as Python, and asks objects for their repr
+            pass
+    if name not in DTYPES + HALF_DTYPES:
+        raise InvalidArgument(
+            f"dtype must be one of {', '.join(DTYPES + HALF_DTYPES)}, got {described(dtype)}"
+        )
+    return name

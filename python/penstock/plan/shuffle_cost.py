@@ -1,0 +1,67 @@
+"""What a global shuffle costs where rows do not lie packed on a disk."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from penstock import _core
+from penstock.base.text import size
+
+from .stats import from_core
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+#: Bytes read for each one needed from which it is worth a word.
+_MUCH = 1.5
+
+
+class ReadAgainWarning(UserWarning):
+    """An epoch reads and decodes much of the store more than once."""
+
+
+class RequestPerCellWarning(UserWarning):
+    """An epoch asks a remote store for its cells one by one."""
+
+
+def warn_of_cost(loader: _core.Loader, selection: Selection, memory_budget: int) -> None:
+    """Warn where an epoch of ``shuffle="global"`` costs much more than one of another shuffle.
+
+    Where rows can be read one by one from a disk it does not. Of a remote pack they are a request
+    each. Elsewhere the cells of a block that fits in memory lie in nearly all units, and each of
+    them is decoded for every block.
+    """
+    if loader.counts().planned_units:
+        _warn_of_units(loader, selection.experiment.uri, memory_budget)
+    elif not (selection.matrix.addresses_rows or selection.matrix.keeps(selection.rows)):
+        _warn_of_requests(loader, selection.experiment.uri)
+
+
+def _warn_of_units(loader: _core.Loader, uri: str, memory_budget: int) -> None:
+    stats = from_core(loader.stats())
+    if not stats.bytes_needed or stats.planned_bytes_read <= _MUCH * stats.bytes_needed:
+        return
+    times = stats.planned_bytes_read / stats.bytes_needed
+    warnings.warn(
+        f'shuffle="global" reads and decodes up to {times:.1f} times what the cells need, since they do '
+        f"not fit in a memory_budget of {size(memory_budget)} and can only be read with "
+        f"those around them, in {uri}. A larger budget reads less, a pack on a local disk (penstock "
+        'pack) or a cache_dir that holds all of them nothing twice; shuffle="scatter" mixes nearly as '
+        "well and reads everything once",
+        ReadAgainWarning,
+        stacklevel=5,
+    )
+
+
+def _warn_of_requests(loader: _core.Loader, uri: str) -> None:
+    cells = loader.row_count() - loader.row_count_before()
+    if not cells:
+        return
+    warnings.warn(
+        f'shuffle="global" asks for cells one by one over the network: {cells:,} of them, up to as many '
+        f"requests an epoch, to {uri}. With a cache_dir, or from a copy of the pack on a local disk, "
+        'later epochs need none; shuffle="scatter" mixes nearly as well and asks for many at a time',
+        RequestPerCellWarning,
+        stacklevel=5,
+    )

@@ -1,0 +1,1 @@
+"""Datasets cut into parts."""

@@ -1,0 +1,156 @@
+"""Cutting a selection into random parts; docs/splits.md."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.base.text import plural
+from penstock.base.validation import checked_int, checked_items, checked_number, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.data_frame import JOINID, DataFrame
+from penstock.experiment.factorize import row_codes
+from penstock.plan.epoch_size import part_names, warn_of_empty_parts
+
+from .group_split import parts_of_groups
+from .stratified_split import proportional_counts
+
+if TYPE_CHECKING:
+    from penstock.dataset.dataset import Dataset
+
+
+def random_split(
+    dataset: Dataset,
+    parts: Sequence[Any],
+    seed: int,
+    stratify: Any = None,
+    group: Any = None,
+    names: Sequence[str] | None = None,
+) -> list[Dataset]:
+    """See `Dataset.random_split`; warnings call the parts by their `names`."""
+    sizes = part_sizes(parts, dataset.n_obs)
+    seed = checked_int("seed", seed, least=0, most=2**64 - 1)
+    if dataset._encoders:
+        dataset._fitted_obs()
+    whole = dataset._selection
+    cut = split(dataset.obs, whole.rows, sizes, seed, stratify, group)
+    warn_of_empty_parts(part_names(len(sizes)) if names is None else names, sizes)
+    return [dataset._part(whole.with_rows(rows)) for rows in cut]
+
+
+def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
+    """Cells in each part, from fractions that sum to 1 or from sizes that sum to `total`.
+
+    The parts may come as one list or array.
+
+    Raises
+    ------
+    InvalidArgument
+        Fewer than two parts, one that is not a number of 0 or more, a wrong sum.
+    """
+    is_list = len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray))
+    if is_list and not isinstance(parts[0], str):
+        parts = checked_items("the parts", parts[0], "fractions or sizes")
+    if len(parts) < 2:
+        raise InvalidArgument(f"random_split needs two parts or more, got {len(parts)}")
+    sizes = [_size(part) for part in parts]
+    if all(size is not None for size in sizes):
+        counts = [size for size in sizes if size is not None]
+        if any(count < 0 for count in counts) or sum(counts) != total:
+            raise InvalidArgument(
+                f"sizes must be 0 or more and sum to the {plural(total, 'cell')} selected, got {counts}; "
+                "or give fractions, such as 0.8 and 0.2"
+            )
+        return counts
+    fractions = [_fraction(part) for part in parts]
+    if abs(math.fsum(fractions) - 1) > 1e-6:
+        given = math.fsum(fractions)
+        more = "; the rest must be a part, too" if given < 1 else ""
+        raise InvalidArgument(
+            f"fractions must sum to 1, got {fractions}, which sum to {given:.6g}{more}"
+        )
+    ends = [round(total * math.fsum(fractions[: i + 1])) for i in range(len(fractions))]
+    ends[-1] = total
+    return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def split(
+    obs: DataFrame,
+    rows: _core.RowSelection,
+    sizes: Sequence[int],
+    seed: int,
+    stratify: Any = None,
+    group: Any = None,
+) -> list[_core.RowSelection]:
+    """Disjoint random parts, the same for the same seed everywhere.
+
+    Parameters
+    ----------
+    obs : DataFrame
+        The selected cells.
+    rows : RowSelection
+        Their joinids.
+    sizes : sequence of int
+        Cells in each part; with `group`, cells to come near to.
+    stratify, group : str or sequence of str, optional
+        Columns of obs whose values, or combinations of values, are shared out or kept together.
+
+    Raises
+    ------
+    InvalidArgument, NotFound
+        Both are given, a column does not exist, or there are fewer groups than parts.
+    """
+    if stratify is not None and group is not None:
+        raise InvalidArgument(
+            "stratify and group cannot both be kept: a group has all its cells in one part; choose "
+            f"one of stratify={stratify!r} and group={group!r}"
+        )
+    one = np.zeros(0, np.uint8)
+    if stratify is None and group is None:
+        return _core.split_rows(rows, one, np.array([sizes], np.uint64), seed)
+    name, columns = ("stratify", stratify) if group is None else ("group", group)
+    codes, counts = _codes(obs, name, columns)
+    if group is None:
+        table = proportional_counts(counts.tolist(), sizes, seed)
+    else:
+        table = np.zeros((len(counts), len(sizes)), np.uint64)
+        parts = parts_of_groups(counts, sizes, seed)
+        table[np.arange(len(counts)), parts] = counts
+    return _core.split_rows(rows, codes, table, seed)
+
+
+def _codes(obs: DataFrame, argument: str, columns: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Code of each row's combination of values, and the rows of each code."""
+    names = obs.checked_columns([columns] if isinstance(columns, str) else columns, argument)
+    if not names:
+        raise InvalidArgument(f"{argument} must name a column of obs, got {columns!r}")
+    if JOINID in names:
+        raise InvalidArgument(f"{argument} cannot be {JOINID}, which no two cells share")
+    return row_codes(obs.read(names))
+
+
+def _size(part: Any) -> int | None:
+    if isinstance(part, bool):
+        return None
+    try:
+        return operator.index(part)
+    except TypeError:
+        return None
+
+
+def _fraction(part: Any) -> float:
+    try:
+        fraction = checked_number("a part", part)
+    except InvalidArgument:
+        fraction = math.nan
+    if not 0 <= fraction <= 1:
+        raise InvalidArgument(
+            f"a part must be a fraction in [0, 1] or a size, got {described(part)}"
+        )
+    return fraction

@@ -1,0 +1,1 @@
+"""PyTorch's DataLoader over a Dataset."""

@@ -1,0 +1,176 @@
+"""The DataLoader that `penstock.dataloader` makes. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from penstock.batches.matrix import Tokens, as_tensor, coo_tensor, csr_tensor
+from penstock.dataset.dataset import Dataset
+from penstock.epochs.epoch import Course
+from penstock.epochs.state import EpochState
+from penstock.plan.shard import Share, check_divided_once
+
+
+class EpochSource(Protocol):
+    """A dataset that numbers its epochs: `penstock.Dataset`, and those of `penstock.compat`."""
+
+    @property
+    def _epochs(self) -> EpochState: ...
+
+    @property
+    def _rank_and_world_size(self) -> tuple[int, int]: ...
+
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course: ...
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+
+
+class EpochSampler:
+    """What trainers (Lightning, Accelerate) look for to say which epoch begins: it forwards.
+
+    It samples nothing: a Dataset has its own order.
+    """
+
+    def __init__(self, dataset: EpochSource) -> None:
+        self._dataset = dataset
+
+    def set_epoch(self, epoch: int) -> None:
+        """Call that of the dataset."""
+        self._dataset.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class EpochDataLoader(DataLoader[Any]):
+    """Numbers the epochs and counts the batches in this process, where it has workers.
+
+    So `Dataset.set_epoch` never comes too late, and `Dataset.state_dict` counts what the training
+    loop took. `state_dict` and `load_state_dict` are the dataset's, which is an `EpochSource`.
+    """
+
+    _ticket = 0
+    _round = 0
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        if self.num_workers == 0:
+            return super().__iter__()
+        rank, world_size = self.dataset._rank_and_world_size  # type: ignore[attr-defined]
+        check_divided_once(Share(rank, world_size))
+        return _Counted(self, *self._begin())
+
+    def _begin(self) -> tuple[Iterator[Any], Course]:
+        """Let workers begin the next epoch."""
+        dataset: EpochSource = self.dataset  # type: ignore[assignment]
+        if isinstance(dataset, Dataset) and dataset._encoders:
+            dataset._fitted_obs()  # once, and not in each worker
+        epochs = dataset._epochs
+        if epochs.is_loaded:
+            self._iterator = None  # workers that are kept would not learn of it
+        if self._ticket == 0 or self._iterator is None:
+            self._ticket, self._round = epochs.counter.draw_ticket(), 0
+        self._round += 1
+        with epochs.begin_for_workers(self._ticket, self._round) as epoch:
+            try:
+                if isinstance(dataset, Dataset):
+                    dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
+                batches = super().__iter__()  # workers start here, or go on
+            finally:
+                epochs.counter.end_of_start()
+            return batches, dataset._begin_with_workers(epoch, self.num_workers)
+
+    @property
+    def epochs(self) -> EpochState:
+        """Which epoch comes next."""
+        source: EpochSource = self.dataset  # type: ignore[assignment]
+        return source._epochs
+
+    @property
+    def sampler(self) -> Any:
+        """Forwards set_epoch to the dataset."""
+        return self._sampler
+
+    @sampler.setter
+    def sampler(self, sampler: Any) -> None:
+        self._sampler = EpochSampler(self.dataset)  # type: ignore[arg-type]
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Dataset.state_dict`."""
+        return self.dataset.state_dict()  # type: ignore[attr-defined,no-any-return]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `Dataset.load_state_dict`."""
+        self.dataset.load_state_dict(state)  # type: ignore[attr-defined]
+
+
+class _Counted(Iterator[Any]):
+    """Batches of workers, counted as they are taken."""
+
+    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], course: Course) -> None:
+        self._loader: EpochDataLoader | None = loader  # until the first batch
+        self._batches: Iterator[Any] | None = batches
+        self._course = course
+
+    def __iter__(self) -> _Counted:
+        return self
+
+    def __next__(self) -> Any:
+        loader, self._loader = self._loader, None
+        if loader is not None and not loader.epochs.take_up(self._course):
+            # An epoch was chosen since: workers that read the other one end, or drop it.
+            self._batches = None
+            self._batches, self._course = loader._begin()
+        if loader is not None:
+            try:
+                loader.epochs.compare_ranks(self._course)
+            except BaseException:
+                self._batches = iter(())
+                raise
+        assert self._batches is not None
+        batch = next(self._batches)
+        self._course.count()
+        return batch
+
+    def __len__(self) -> int:
+        return self._course.size
+
+
+def to_tensors(batch: Any) -> tuple[Any, Any]:
+    """X and the numbers of obs as tensors that share memory; strings and dates as they are."""
+    X, obs = batch
+    if isinstance(obs, dict):
+        obs = {name: _tensor_or_same(values) for name, values in obs.items()}
+    if isinstance(X, Tokens):
+        return Tokens(*map(_tensor_or_same, X)), obs
+    if hasattr(X, "indptr"):
+        return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
+    if hasattr(X, "coords"):  # a scipy coo_matrix of our own: rows ascend
+        counts = np.bincount(X.row, minlength=X.shape[0])
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return coo_tensor(indptr, X.col, X.data, X.shape), obs
+    if isinstance(X, torch.Tensor) and X.device.type != "cpu" and isinstance(obs, dict):
+        obs = {name: _on_device(values, X.device) for name, values in obs.items()}
+    return _tensor_or_same(X), obs
+
+
+def _tensor_or_same(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return as_tensor(values)
+    return values
+
+
+def _on_device(values: Any, device: torch.device) -> Any:
+    return values.to(device) if isinstance(values, torch.Tensor) else values

@@ -1,0 +1,125 @@
+"""Datasets as a data module needs them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.validation import described
+from penstock.batches.format import BatchFormat
+from penstock.dataset.dataset import Dataset
+from penstock.encoders import Encoder
+from penstock.errors import InvalidArgument
+from penstock.plan.epoch_size import warn_of_empty_parts
+
+#: Names of the parts, in the order of `part_sizes`.
+_PARTS = ("the training part", "the validation part", "the test part")
+
+
+def checked_cells(
+    data: Any, arguments: Mapping[str, Any] | None, batch_size: int | None
+) -> Dataset:
+    """Return a Dataset of counts.
+
+    Raises
+    ------
+    InvalidArgument
+        Arguments of a Dataset that is made already, or transforms, which leave no counts.
+    """
+    given = dict(arguments or {})
+    if isinstance(data, Dataset):
+        if given:
+            raise InvalidArgument(
+                f"data is a Dataset already: give it {', '.join(given)} when it is made"
+            )
+        cells = data
+    else:
+        cells = Dataset(data, **given)
+    if not cells.n_obs:
+        query = given.get("obs_query")
+        by = "the Dataset" if query is None else f"obs_query={query!r}"
+        raise InvalidArgument(f"no cell is selected by {by}")
+    if cells.transforms:
+        names = ", ".join(type(each).__name__ for each in cells.transforms)
+        raise InvalidArgument(
+            f"the model takes counts, and X has transforms ({names}): choose genes by var_query, "
+            "and leave the others out"
+        )
+    changes: dict[str, Any] = {"drop_last": False, "pad_column": None, "device": None}
+    if batch_size is not None:
+        changes["batch_size"] = batch_size
+    plain = cells._part(cells._selection)
+    plain._encoders = []
+    return plain.with_settings(
+        dtype="float32",
+        sparse=False,
+        format="numpy",
+        obs_format="arrays",
+        obs_columns=[],
+        **changes,
+    )
+
+
+def encoded(cells: Dataset, encoders: Sequence[Encoder]) -> Dataset:
+    """Return the cells with these fitted encoders in place of their own."""
+    made = cells._part(cells._selection)
+    made._encoders = list(encoders)
+    made._encoders_fitted = True
+    made._batch_format = BatchFormat.checked(
+        made.experiment, made._encoders, made._settings, **made._batch_format.given
+    )
+    return made
+
+
+def evaluated(part: Dataset) -> Dataset:
+    """Return the cells in stored order, each once over all ranks."""
+    return part.with_settings(shuffle=False, uneven="exact", drop_last=False, min_batch=1)
+
+
+def all_codes(part: Dataset, name: str) -> npt.NDArray[np.int64]:
+    """What an encoder gives for every cell, in stored order; X is not read."""
+    rows = part._fitted_obs()._encoded[name]
+    codes: npt.NDArray[np.int64] = rows.take(np.arange(part.n_obs, dtype=np.int64))
+    return codes
+
+
+def part_sizes(
+    n_obs: int, train_size: float, validation_size: float | None
+) -> tuple[int, int, int]:
+    """Cells to train, validate and test on, rounded as scvi-tools does.
+
+    A part that is to have a share of the cells and comes to none is a `NoCellsWarning`.
+
+    Raises
+    ------
+    InvalidArgument
+        They are no shares of one.
+    """
+    for name, size in (("train_size", train_size), ("validation_size", validation_size)):
+        if size is None and name == "validation_size":
+            continue
+        if isinstance(size, bool) or not isinstance(size, (int, float)) or not 0 <= size <= 1:
+            raise InvalidArgument(f"{name} must be a share, 0 to 1, got {described(size)}")
+    if not train_size:
+        raise InvalidArgument("train_size must be above 0")
+    # Shares such as 0.1 * 3 are a little above what is meant.
+    train = min(n_obs, math.ceil(train_size * n_obs - 1e-9))
+    if validation_size is None:
+        if train_size < 1:
+            warn_of_empty_parts(_PARTS[:2], [train, n_obs - train])
+        return train, n_obs - train, 0
+    if train_size + validation_size > 1 + 1e-9:
+        raise InvalidArgument(
+            f"train_size and validation_size sum to more than 1: {train_size} and {validation_size}"
+        )
+    validation = min(n_obs - train, math.floor(validation_size * n_obs + 1e-9))
+    sizes = (train, validation, n_obs - train - validation)
+    shares = (train_size, validation_size, 1 - train_size - validation_size)
+    wanted = [share > 1e-9 for share in shares]
+    warn_of_empty_parts(list(compress(_PARTS, wanted)), list(compress(sizes, wanted)))
+    return sizes

@@ -1,0 +1,203 @@
+"""Where the rows of an inference go: memory, a memory-mapped file, or a zarr array."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.missing_package import require
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+
+
+class Rows(NamedTuple):
+    """One row for each cell, in stored order.
+
+    Attributes
+    ----------
+    values : (cells,) or (cells, columns) ndarray, memmap or zarr array
+        What was inferred.
+    joinids : (cells,) ndarray of int64
+        ``soma_joinid`` of the cells.
+    columns : ndarray or None
+        Names of the columns: genes, labels.
+    """
+
+    values: Any
+    joinids: npt.NDArray[np.int64]
+    columns: npt.NDArray[Any] | None = None
+
+
+#: A chunk of a zarr array: some megabytes.
+_CHUNK_BYTES = 4 << 20
+
+#: What may be in the folder of a zarr group of rows.
+_IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
+
+
+def is_zarr(out: Any) -> bool:
+    """Whether the rows go to a zarr array."""
+    return isinstance(out, (str, os.PathLike)) and str(out).rstrip("/").endswith(".zarr")
+
+
+def checked_out(out: Any) -> Path | None:
+    """Return the path of a file or folder to make, None for memory.
+
+    Raises
+    ------
+    InvalidArgument
+        Something else than None, ``"memory"``, and a path that ends in ``.npy`` or ``.zarr``; or
+        what is there already is nothing that was written here, and would be lost.
+    MissingPackage
+        The path ends in ``.zarr``, and zarr is not installed.
+    """
+    if out is None or (isinstance(out, str) and out == "memory"):
+        return None
+    if isinstance(out, (str, os.PathLike)):
+        path = Path(out)
+        if path.suffix in (".npy", ".zarr"):
+            if path.suffix == ".zarr":
+                require("zarr", extra="scvi")
+            target = path.resolve()
+            if target.suffix != path.suffix:
+                raise InvalidArgument(f"out={str(path)!r} is a link to {target}: give that name")
+            _check_replaced(target)
+            return target
+    raise InvalidArgument(
+        f"out must be None or 'memory', or a path that ends in .npy (a memory-mapped array) or .zarr, "
+        f"got {described(out)}"
+    )
+
+
+def _check_replaced(path: Path) -> None:
+    if path.suffix == ".npy":
+        other = _other_than_rows(path)
+    else:
+        is_ours = not path.exists() or (
+            path.is_dir() and {each.name for each in path.iterdir()} <= _IN_A_GROUP
+        )
+        other = None if is_ours else path
+    if other is not None:
+        what = "a folder" if other.is_dir() else "a file"
+        raise InvalidArgument(
+            f"out={str(path)!r}: {other.name} is {what} that holds something else than rows of an "
+            "inference, which would be lost: choose another path, or remove it"
+        )
+
+
+def _other_than_rows(path: Path) -> Path | None:
+    """Which of two files that would be replaced is none of an inference, which writes both."""
+    names = _joinids_path(path)
+    if not _may_be(names, ndim=1, dtype="int64"):
+        return names
+    if path.is_dir() or (path.exists() and not names.exists()):
+        return path
+    return None if _may_be(path) else path
+
+
+def _may_be(path: Path, ndim: int | None = None, dtype: str | None = None) -> bool:
+    """Whether a file is not there, or is an array of this kind."""
+    if not path.exists():
+        return True
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    if not isinstance(array, np.ndarray):  # an archive of several
+        return False
+    return ndim is None or (array.ndim == ndim and array.dtype == dtype)
+
+
+def _joinids_path(path: Path) -> Path:
+    return path.with_suffix(".joinids.npy")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+@contextlib.contextmanager
+def rows_file(path: Path | None) -> Iterator[Path]:
+    """Where ranks fill a .npy file: beside the path, not yet under its name, else a temporary one.
+
+    It is gone after, unless `finished` has given it its name.
+    """
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
+            yield Path(folder) / "rows.npy"
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _beside(path, ".rows.partial" if is_zarr(path) else ".partial")
+    try:
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
+        if is_zarr(path):
+            shutil.rmtree(_beside(path, ".partial"), ignore_errors=True)
+
+
+def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
+    """Give filled rows their name, with joinids beside them or in the group; return the rows."""
+    if is_zarr(path):
+        return to_zarr(open_rows(file), joinids, path)
+    names = _joinids_path(path)
+    if not (path.exists() and _holds(names, joinids)):
+        partial = _beside(names, ".partial")
+        with partial.open("wb") as written:
+            np.save(written, joinids)
+        # Two files cannot change at once: rows of before go first, lest a kill leave them beside
+        # joinids that are not theirs.
+        path.unlink(missing_ok=True)
+        partial.replace(names)
+    file.replace(path)
+    return open_rows(path)
+
+
+def create(path: Path, shape: tuple[int, ...], dtype: str) -> Any:
+    """Make a .npy file of zeros to be filled by ranks that `open_rows` it."""
+    return np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+
+
+def open_rows(path: Path) -> Any:
+    """Open it to write."""
+    return np.lib.format.open_memmap(path, mode="r+")
+
+
+def _holds(names: Path, joinids: npt.NDArray[np.int64]) -> bool:
+    """Whether a file of before holds these joinids; one that cannot be read does not."""
+    try:
+        return np.array_equal(np.load(names), joinids)
+    except (OSError, ValueError, EOFError):
+        return False
+
+
+def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) -> Any:
+    """Write rows chunk by chunk, and joinids beside them: ``values`` and ``joinids`` of a group."""
+    import zarr
+
+    partial = _beside(path, ".partial")
+    group = zarr.open_group(str(partial), mode="w")
+    width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
+    step = max(1, min(len(rows) or 1, _CHUNK_BYTES // max(1, width)))
+    values = group.create_array(
+        "values", shape=rows.shape, dtype=rows.dtype, chunks=(step, *rows.shape[1:])
+    )
+    for begin in range(0, len(rows), step):
+        values[begin : begin + step] = np.asarray(rows[begin : begin + step])
+    group.create_array("joinids", shape=joinids.shape, dtype=joinids.dtype)[:] = joinids
+    # Chunks that are gone read as zeros: no group has its name while it is taken away.
+    old = _beside(path, ".old.partial")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    partial.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+    return zarr.open_group(str(path), mode="r+")["values"]

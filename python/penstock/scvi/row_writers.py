@@ -1,0 +1,142 @@
+"""What a model makes of a batch: one row for each cell. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+
+from .loaders import BATCH, CATEGORICAL, CONTINUOUS, X
+
+#: (model, tensors of a batch) -> (cells,) or (cells, columns).
+RowFunction = Callable[[Any, dict[str, torch.Tensor]], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Means of the latent variables, and their variances where asked for."""
+
+    return_dist: bool
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Rows of a batch."""
+        module = model.module
+        outputs_ = module.inference(**module._get_inference_input(tensors))
+        qz = outputs_["qz"]
+        mean = qz.loc
+        if self.return_dist:
+            return torch.cat([mean, qz.scale.square()], dim=1)
+        if getattr(module, "latent_distribution", None) == "ln":
+            # The mean has no closed form: scvi-tools' estimate, of as many samples.
+            samples = torch.nn.functional.softmax(qz.sample([5_000]), dim=-1)
+            return samples.mean(dim=0)
+        return mean  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """Decoded expression of some genes, the mean over some batches."""
+
+    places: npt.NDArray[np.int64] | None
+    batches: Sequence[int | None]
+    library_size: float | str
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Rows of a batch."""
+        total: torch.Tensor | None = None
+        key = "mu" if self.library_size == "latent" else "scale"
+        for batch in self.batches:
+            _, made = model.module.forward(
+                tensors=tensors,
+                inference_kwargs={"n_samples": 1},
+                generative_kwargs=model._get_transform_batch_gen_kwargs(batch),
+                compute_loss=False,
+            )
+            values = made["px"].get_normalized(key)
+            if self.places is not None:
+                values = values[:, torch.as_tensor(self.places, device=values.device)]
+            total = values if total is None else total + values
+        assert total is not None
+        total = total / len(self.batches) if len(self.batches) > 1 else total
+        return total if isinstance(self.library_size, str) else total * self.library_size
+
+
+class Elbo:
+    """Evidence lower bound."""
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Rows of a batch."""
+        _, _, losses = model.module(tensors, get_inference_input_kwargs={"full_forward_pass": True})
+        return -(_summed(losses.reconstruction_loss) + _summed(losses.kl_local))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Numbers of labels, or their probabilities."""
+
+    soft: bool
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Rows of a batch."""
+        scores = model.module.classify(
+            tensors[X],
+            batch_index=tensors[BATCH],
+            cat_covs=tensors.get(CATEGORICAL),
+            cont_covs=tensors.get(CONTINUOUS),
+            use_posterior_mean=True,
+        )
+        if not self.soft:
+            return scores.argmax(dim=1).to(torch.int32)  # type: ignore[no-any-return]
+        if model.module.classifier.logits:
+            scores = torch.nn.functional.softmax(scores, dim=-1)
+        return scores  # type: ignore[no-any-return]
+
+
+def _summed(values: Any) -> torch.Tensor:
+    return sum(values.values()) if isinstance(values, dict) else values  # type: ignore[return-value]
+
+
+def gene_places(
+    names: npt.NDArray[Any], genes: Iterable[str] | None
+) -> npt.NDArray[np.int64] | None:
+    """Places of genes among the model's, None for all; raises for one that it does not have."""
+    if genes is None:
+        return None
+    if isinstance(genes, str):
+        raise InvalidArgument(f"genes must be a list of names, got {described(genes)}")
+    wanted = [str(gene) for gene in genes]
+    places = {name: place for place, name in enumerate(names.tolist())}
+    unknown = [gene for gene in wanted if gene not in places]
+    if unknown:
+        raise InvalidArgument(
+            f"the model has no gene {', '.join(map(repr, unknown[:5]))}; its genes are named such as "
+            f"{names[0]!r}"
+        )
+    return np.array([places[gene] for gene in wanted], np.int64)
+
+
+def batch_codes(model: Any, batches: Any) -> Sequence[int | None]:
+    """Codes of batches, None for a cell's own; raises for one that the model does not have."""
+    if batches is None:
+        return [None]
+    wanted = (
+        [batches]
+        if isinstance(batches, (str, int)) or not isinstance(batches, Iterable)
+        else list(batches)
+    )
+    if not wanted:
+        raise InvalidArgument("transform_batch must name a batch, got an empty list")
+    state = model.registry["field_registries"]["batch"]["state_registry"]
+    known = np.asarray(state["categorical_mapping"]).tolist()
+    for batch in wanted:
+        if batch is not None and batch not in known:
+            listed = ", ".join(map(repr, known[:5]))
+            raise InvalidArgument(f"the model has no batch {batch!r}; it has {listed}, …")
+    return [None if batch is None else known.index(batch) for batch in wanted]

@@ -1,0 +1,105 @@
+"""Cells put in the order of the genes of a model that there is."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.text import plural
+from penstock.dataset.dataset import Dataset
+from penstock.errors import InvalidArgument, NotFound
+from penstock.transforms.steps import SelectGenes
+
+from . import models
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a model knows of the data that it was trained on."""
+
+    model_class: Any
+    registry: dict[str, Any]
+    var_names: npt.NDArray[Any]
+
+    @property
+    def setup_arguments(self) -> dict[str, Any]:
+        """Arguments of its `setup_anndata`."""
+        return dict(self.registry["setup_args"])
+
+    def known_categories(self) -> dict[str, set[Any]]:
+        """Name of a key to its categories."""
+        fields = self.registry["field_registries"]
+        known: dict[str, set[Any]] = {}
+        for key in ("batch", "labels"):
+            state = fields[key]["state_registry"]
+            known[state["original_key"]] = set(np.asarray(state["categorical_mapping"]).tolist())
+        mappings = (fields.get("extra_categorical_covs") or {}).get("state_registry", {})
+        for name, values in mappings.get("mappings", {}).items():
+            known[name] = set(np.asarray(values).tolist())
+        return known
+
+
+def saved_model(model: Any) -> SavedModel:
+    """Read what there is to know of a model, or of the folder that one was saved to.
+
+    Raises
+    ------
+    NotFound
+        There is no model in the folder.
+    Unsupported
+        A model that is not trained here.
+    """
+    if not isinstance(model, (str, Path)):
+        cls = models.model_class(model)
+        names = np.asarray(model.get_var_names())
+        return SavedModel(cls, dict(model.registry), names.astype(str))
+    from scvi.model.base._save_load import _load_saved_files
+
+    if not (Path(model) / "model.pt").exists():
+        raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
+    attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
+    registry = attributes["registry_"]
+    cls = models.model_class(registry["model_name"])
+    return SavedModel(cls, registry, np.asarray(var_names).astype(str))
+
+
+def with_genes_of(
+    cells: Dataset, wanted: npt.NDArray[Any], column: str | None
+) -> tuple[Dataset, npt.NDArray[Any]]:
+    """Return the cells with the wanted genes as columns of X, and the names that they lack.
+
+    Raises
+    ------
+    InvalidArgument
+        They have none of the genes, or name one twice.
+    """
+    selection = cells._selection
+    names = selection.gene_names.of(selection.genes, column).astype(str)
+    if len(names) == len(wanted) and (names == wanted).all():
+        return cells, np.empty(0, object)
+    lacking = wanted[~np.isin(wanted, names)]
+    name = selection.gene_names.column(column)
+    if len(lacking) == len(wanted):
+        raise InvalidArgument(
+            f"the cells have none of the model's {plural(len(wanted), 'gene')}: it has names such as "
+            f"{wanted[0]!r}, and {name!r} of var such as {names[0] if len(names) else None!r}; "
+            f"choose another column by var_names=, one of {', '.join(cells.var.columns)}"
+        )
+    if len(lacking):
+        listed = ", ".join(map(str, lacking[:_NAMED]))
+        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        warnings.warn(
+            f"the cells lack {len(lacking)} of the model's {plural(len(wanted), 'gene')}, which are zero: "
+            f"{listed}{more}",
+            UserWarning,
+            stacklevel=3,
+        )
+    genes = SelectGenes(wanted.tolist(), column=name, missing="zero")
+    return cells.with_settings(transforms=[genes]), lacking
