@@ -12,7 +12,7 @@ from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock.experiment.columns import ColumnValues
-from penstock.experiment.factorize import combinations
+from penstock.experiment.factorize import unique_rows
 from soma_tables import dictionary, write_experiment
 
 
@@ -63,7 +63,7 @@ def test_a_cell_that_misses_a_value_is_in_no_class(tmp_path) -> None:
     uri = write_experiment(tmp_path / "exp", table)
     obs = ps.open(uri).obs
     columns = obs.read(["donor", "score", "day"])
-    found = combinations(columns)
+    found = unique_rows(columns)
     assert list(zip(*(found[name].tolist() for name in found), strict=True)) == [
         ("a", 0.5, 2),
         ("a", 1.5, 1),
@@ -103,14 +103,12 @@ def test_combinations_are_those_of_pandas(rows: list[tuple[int, int, int]]) -> N
     }
     frame = pd.DataFrame({name: column.to_numpy() for name, column in columns.items()})
     expected = frame.dropna().drop_duplicates().sort_values(list(columns))
-    found = combinations(columns)
+    found = unique_rows(columns)
     assert list(found) == list(columns)
     for name in columns:
         assert found[name].tolist() == expected[name].tolist()
 
 
 def test_no_column_no_combination() -> None:
-    assert combinations({}) == {}
-    assert (
-        list(itertools.chain(*combinations({"a": ColumnValues("a", np.empty(0))}).values())) == []
-    )
+    assert unique_rows({}) == {}
+    assert list(itertools.chain(*unique_rows({"a": ColumnValues("a", np.empty(0))}).values())) == []

@@ -15,8 +15,8 @@ import penstock as ps
 import pytest
 from conftest import Oracle, collect, joinids_of, write_small_tiles
 from penstock.epochs import rank_check
-from penstock.epochs.epoch_numbers import EpochCounter
-from penstock.epochs.rank_check import RankAgreement
+from penstock.epochs.epoch_numbers import EpochNumbers
+from penstock.epochs.rank_check import RankCheck
 from torchrun import finish, torchrun
 
 ID = "soma_joinid"
@@ -242,7 +242,7 @@ def test_ranks_go_on_in_the_shuffle_of_the_epoch(results) -> None:
     assert sorted(whole) == list(range(400))
 
 
-def votes(agreements: list[RankAgreement], says: list[bool], store: Any, monkeypatch) -> list:
+def votes(agreements: list[RankCheck], says: list[bool], store: Any, monkeypatch) -> list:
     """What each of some ranks, at once, is told about one epoch."""
     monkeypatch.setattr(rank_check, "_store", lambda: store)
     told: list[Any] = [None] * len(says)
@@ -258,8 +258,8 @@ def votes(agreements: list[RankAgreement], says: list[bool], store: Any, monkeyp
     return told
 
 
-def agreements_of(count: int) -> list[RankAgreement]:
-    made = [RankAgreement() for _ in range(count)]
+def agreements_of(count: int) -> list[RankCheck]:
+    made = [RankCheck() for _ in range(count)]
     for each in made:
         each.site = "here"
     return made
@@ -308,7 +308,7 @@ def test_a_store_that_fails_is_safe_before_this_rank_has_spoken(monkeypatch) -> 
 
 
 def test_the_first_worker_of_an_iterator_chooses() -> None:
-    counter = EpochCounter()
+    counter = EpochNumbers()
     counter.begin_for_workers(ticket=1, round_number=1)
     of_workers = counter.begin()[1] - 1
     assert counter.chosen_shuffle(of_workers, 0) == 0  # nobody has yet

@@ -50,7 +50,7 @@ class NotingLane:
 @pytest.fixture
 def lane(monkeypatch) -> NotingLane:
     noting = NotingLane()
-    monkeypatch.setattr(copier, "lane_of", lambda device: noting)
+    monkeypatch.setattr(copier, "stream_of", lambda device: noting)
     return noting
 
 

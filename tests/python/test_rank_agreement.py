@@ -13,7 +13,7 @@ import pytest
 from conftest import write_small_tiles
 from penstock.base.call_site import call_site
 from penstock.epochs import rank_check
-from penstock.epochs.rank_check import RankAgreement, differences
+from penstock.epochs.rank_check import RankCheck, differences
 from torchrun import finish, torchrun
 
 SCRIPT = Path(__file__).with_name("rank_agreement_script.py")
@@ -150,20 +150,20 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
     store = torch.distributed.HashStore()
     monkeypatch.setattr(rank_check, "WAIT_SECONDS", 0.0)
 
-    def begins(agreement: RankAgreement, seed: int) -> str | None:
+    def begins(agreement: RankCheck, seed: int) -> str | None:
         shape = SimpleNamespace(
             world_size=2, seed=seed, batch_size=8, shuffle=True, chunk_size=0, uneven="drop",
             drop_last=False, min_batch=1, sampling=0, global_shuffle=False,
             memory_budget=2**20, num_workers=1, sparse=False, dtype="float32",
         )  # fmt: skip
-        course = SimpleNamespace(
+        run = SimpleNamespace(
             share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,
             selected=(10, 1), rank_plan=1, left_before=None,
         )  # fmt: skip
-        return agreement._exchange(store, course)
+        return agreement._exchange(store, run)
 
-    def dataset_of_a_rank() -> RankAgreement:
-        agreement = RankAgreement()
+    def dataset_of_a_rank() -> RankCheck:
+        agreement = RankCheck()
         agreement.site = "the same"
         return agreement
 

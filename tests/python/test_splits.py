@@ -15,9 +15,9 @@ from conftest import Oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock import _core
-from penstock.experiment import factorize
+from penstock.experiment import factorize as factorize_module
 from penstock.experiment.columns import ColumnValues, objects
-from penstock.experiment.factorize import row_codes
+from penstock.experiment.factorize import factorize
 from penstock.plan.splits.group_split import parts_of_groups
 from penstock.plan.splits.random_split import part_sizes, split
 from penstock.plan.splits.stratified_split import proportional_counts
@@ -95,7 +95,7 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
     frame = pd.DataFrame({"donor": donor.to_numpy(), "lane": lane.to_numpy()})
     groups = frame.groupby(["donor", "lane"], dropna=False).ngroup().to_numpy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factorize, "BLOCK_ROWS", block)
+        patch.setattr(factorize_module, "BLOCK_ROWS", block)
         if kind == "group" and groups.max() + 1 < np.count_nonzero(sizes):
             with pytest.raises(ps.InvalidArgument, match=r"groups? cannot fill"):
                 split(obs, selection, sizes, seed, group=["donor", "lane"])
@@ -106,7 +106,7 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
     assert sorted(np.concatenate(found).tolist()) == list(range(len(rows)))
     if kind == "group":
         kept = [set(groups[part].tolist()) for part in found]
-        assert all(a.isdisjoint(b) for a, b in itertools.combinations(kept, 2))
+        assert all(a.isdisjoint(b) for a, b in itertools.unique_rows(kept, 2))
         assert all(len(part) > 0 for part, size in zip(found, sizes, strict=True) if size)
     else:
         assert [len(part) for part in parts] == sizes
@@ -126,7 +126,7 @@ def test_fractions_that_nearly_sum_to_one_leave_no_cell_out() -> None:
 @pytest.mark.parametrize("count", [255, 256, 257, 400])
 def test_codes_of_as_many_values_as_a_byte_holds(count: int) -> None:
     column = ColumnValues("n", np.repeat(np.arange(count), 2))
-    codes, counts = row_codes({"n": column})
+    codes, counts = factorize({"n": column})
     assert codes.tolist() == np.repeat(np.arange(count), 2).tolist()
     assert counts.tolist() == [2] * count
     assert codes.dtype == (np.uint8 if count <= 256 else np.uint16)
@@ -142,9 +142,9 @@ def test_codes_of_combinations(largest_table: int, rows, block: int) -> None:
         "b": ColumnValues("b", table[:, 1].astype(np.int32)),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factorize, "BLOCK_ROWS", block)
-        patch.setattr(factorize, "_LARGEST_TABLE", largest_table)
-        codes, counts = row_codes(columns)
+        patch.setattr(factorize_module, "BLOCK_ROWS", block)
+        patch.setattr(factorize_module, "_LARGEST_TABLE", largest_table)
+        codes, counts = factorize(columns)
     frame = pd.DataFrame({name: column.to_numpy() for name, column in columns.items()})
     frame["a"] = frame["a"].fillna("")  # a missing value comes first
     groups = frame.groupby(["a", "b"]).ngroup()
@@ -178,7 +178,7 @@ def test_no_move_or_exchange_would_bring_groups_nearer(groups, weights, seed: in
         moved = parts.copy()
         moved[i] = part
         assert len(set(moved.tolist())) < len(sizes) or off(moved) >= reached
-    for i, j in itertools.combinations(range(len(groups)), 2):
+    for i, j in itertools.unique_rows(range(len(groups)), 2):
         swapped = parts.copy()
         swapped[[i, j]] = parts[[j, i]]
         assert off(swapped) >= reached

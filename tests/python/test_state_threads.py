@@ -21,14 +21,14 @@ def begin_and_wait(
 ) -> tuple[threading.Thread, threading.Event]:
     """A thread that begins an epoch and stops in the middle of that, until the event."""
     within, go_on = threading.Event(), threading.Event()
-    plan = epoch_state.begin_course
+    plan = epoch_state.begin_run
 
     def waiting(*arguments: Any) -> Any:
         within.set()
         assert go_on.wait(60)
         return plan(*arguments)
 
-    monkeypatch.setattr(epoch_state, "begin_course", waiting)
+    monkeypatch.setattr(epoch_state, "begin_run", waiting)
     thread = threading.Thread(target=begin)
     thread.start()
     assert within.wait(60)  # the overlap: the epoch is begun, and not done with it

@@ -69,7 +69,7 @@ def _file_of_this_process() -> _SharedFile:
     return _files[process]
 
 
-class SharedWords:
+class SharedIntegers:
     """`count` signed 64-bit integers, at most 512, zeros at first, changed by one process at a time.
 
     The lock is the operating system's and ends with a process that is killed.

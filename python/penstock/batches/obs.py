@@ -15,7 +15,7 @@ from penstock.encoders.encoded_rows import EncodedRows
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
-from penstock.experiment.factorize import combinations
+from penstock.experiment.factorize import unique_rows
 
 from .matrix import as_tensor
 
@@ -85,7 +85,7 @@ class ObsBatches:
             if not encoder.needs_fit:
                 continue
             if encoder.fits_combinations:
-                encoder.fit(combinations(columns))
+                encoder.fit(unique_rows(columns))
             elif encoder.fits_rows:
                 encoder.fit({name: values.to_numpy() for name, values in columns.items()})
             else:

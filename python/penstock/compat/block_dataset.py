@@ -11,7 +11,7 @@ import numpy as np
 from penstock import _core
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
-from penstock.epochs.epoch import Course
+from penstock.epochs.epoch import EpochRun
 from penstock.epochs.state import EpochState
 from penstock.plan.settings import DTYPES
 from penstock.plan.shard import find_rank
@@ -58,11 +58,11 @@ class BlockDataset:
 
     def _settle(self, num_workers: int | None = None) -> None:
         settings = self.dataset._settings
-        share = settings.share()
+        shard = settings.find_shard()
         self.dataset._settings = replace(
             settings,
-            seed=self.seed if self._is_seeded or share.world_size == 1 else 0,
-            memory_budget=self._memory_budget(num_workers or share.num_workers),
+            seed=self.seed if self._is_seeded or shard.world_size == 1 else 0,
+            memory_budget=self._memory_budget(num_workers or shard.num_workers),
         )
 
     def _memory_budget(self, num_workers: int) -> int:
@@ -83,7 +83,7 @@ class BlockDataset:
         self._settle()
         return iter(self.dataset)
 
-    def begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
         """Begin an epoch that DataLoader workers read, who settle the same."""
         self._settle(num_workers)
         return self.dataset._begin_with_workers(epoch, num_workers)
@@ -97,16 +97,16 @@ class BlockDataset:
         """Batches that this process gets: in a DataLoader worker, its own."""
         self._settle()
         settings = self.dataset._settings
-        share = settings.share()
-        if share.num_workers == 1:
+        shard = settings.find_shard()
+        if shard.num_workers == 1:
             return len(self.dataset)
-        return self.dataset._selection.loader(settings, share, 0).size()
+        return self.dataset._selection.loader(settings, shard, 0).size()
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
         """Of this process, as things stand now."""
-        share = self.dataset._settings.share()
-        return share.rank, share.world_size
+        shard = self.dataset._settings.find_shard()
+        return shard.rank, shard.world_size
 
     def with_rows(self, rows: _core.RowSelection) -> BlockDataset:
         """Other cells of the same layer, from epoch 0."""
@@ -139,7 +139,7 @@ class BlockEpochs:
     def _rank_and_world_size(self) -> tuple[int, int]:
         return self._blocks.rank_and_world_size
 
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
         return self._blocks.begin_with_workers(epoch, num_workers)
 
     def set_epoch(self, epoch: int) -> None:

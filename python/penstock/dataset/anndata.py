@@ -14,7 +14,7 @@ from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -72,7 +72,7 @@ def _read_x(dataset: Dataset, most: int) -> Any:
         dataset._batch_format, format="numpy", obs_format="arrays", obs_columns=[], pad_column=None
     )
     whole._encoders = []
-    loader = whole._selection.loader(whole._settings, Share(), 0)
+    loader = whole._selection.loader(whole._settings, Shard(), 0)
     parts, held = [], 0
     for X, _ in whole._iterate(loader, whole._fitted_obs(), EpochProgress()):
         if not sp.issparse(X):

@@ -22,7 +22,7 @@ from penstock.experiment.local_cache import LocalCache
 from penstock.plan.epoch_size import warn_of_nothing_selected
 from penstock.plan.sampling import Balance
 from penstock.plan.settings import LoaderSettings
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
 from penstock.plan.splits.random_split import random_split
 from penstock.transforms.chain import Transform
@@ -320,7 +320,7 @@ class Dataset(DatasetEpochs):
             drop_last=False,
             sampling=None,
         )
-        loader = first._selection.loader(first._settings, Share(), 0)
+        loader = first._selection.loader(first._settings, Shard(), 0)
         for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")

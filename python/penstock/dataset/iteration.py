@@ -10,14 +10,14 @@ from penstock.base.missing_package import require
 from penstock.base.validation import checked_int
 from penstock.batches import matrix as matrix_batches
 from penstock.batches.obs import ObsBatches
-from penstock.epochs.epoch import Course
+from penstock.epochs.epoch import EpochRun
 from penstock.epochs.iterator import EpochIterator, EpochProgress
-from penstock.epochs.resume import Position, check_selection
+from penstock.epochs.resume import ResumeState, check_selection
 from penstock.epochs.running_epoch import RunningEpoch
 from penstock.epochs.shuffle_choice import expected
 from penstock.plan.device import check_main_process
 from penstock.plan.epoch_size import check_some_batch
-from penstock.plan.shard import Share, check_divided_once
+from penstock.plan.shard import Shard, check_divided_once
 from penstock.plan.shuffle_cost import warn_of_cost
 from penstock.plan.stats import LoaderStats, from_core
 
@@ -30,22 +30,22 @@ class DatasetEpochs(SelectedCells):
     # Iteration
 
     def __iter__(self) -> EpochIterator:
-        check_divided_once(self._settings.share())
-        course = self._epochs.begin(self._selection, self._settings)
-        loader, obs = self._planned(course)
-        iterator = self._iterate(loader, obs, self._progress, course.count)
-        return iterator.of(RunningEpoch(self, course))
+        check_divided_once(self._settings.find_shard())
+        run = self._epochs.begin(self._selection, self._settings)
+        loader, obs = self._planned(run)
+        iterator = self._iterate(loader, obs, self._progress, run.count)
+        return iterator.attach(RunningEpoch(self, run))
 
-    def _planned(self, course: Course) -> tuple[_core.Loader, ObsBatches]:
-        if course.rows is not None and self._encoders:
+    def _planned(self, run: EpochRun) -> tuple[_core.Loader, ObsBatches]:
+        if run.rows is not None and self._encoders:
             self._fitted_obs()  # on all cells, not on those that are left
-        part = self if course.rows is None else self._part(course.cells(self._selection))
+        part = self if run.rows is None else self._part(run.cells(self._selection))
         obs = part._fitted_obs()
-        loader = course.loader(part._selection, self._settings)
-        if course.shape.global_shuffle and not self._warned_of_cost:
+        loader = run.loader(part._selection, self._settings)
+        if run.order.global_shuffle and not self._warned_of_cost:
             self._warned_of_cost = True
             warn_of_cost(loader, part._selection, self._settings.memory_budget)
-        self._progress = self._epochs.progress(course)
+        self._progress = self._epochs.progress(run)
         self._progress.cache = self._selection.cache
         return loader, obs
 
@@ -96,10 +96,10 @@ class DatasetEpochs(SelectedCells):
 
     @property
     def _rank_and_world_size(self) -> tuple[int, int]:
-        share = self._settings.share()
-        return share.rank, share.world_size
+        shard = self._settings.find_shard()
+        return shard.rank, shard.world_size
 
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course:
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
         return self._epochs.begin_with_workers(epoch, num_workers, self._selection, self._settings)
 
     # Saving and going on
@@ -138,8 +138,8 @@ class DatasetEpochs(SelectedCells):
         """
         self._epochs.load(self._checked_position(state), self._settings)
 
-    def _checked_position(self, state: dict[str, Any]) -> Position:
-        position = Position.from_state(state)
+    def _checked_position(self, state: dict[str, Any]) -> ResumeState:
+        position = ResumeState.from_state(state)
         check_selection(position, self._selection)
         return position
 
@@ -166,8 +166,8 @@ class DatasetEpochs(SelectedCells):
         ResourceExhausted
             The memory budget is too small for the epoch.
         """
-        share = self._share_with_cells()
-        key = share.rank, share.world_size
+        shard = self._shard_with_cells()
+        key = shard.rank, shard.world_size
         if key not in self._lengths:
             self._lengths[key] = self._count_batches(*key)
         return self._lengths[key]
@@ -179,12 +179,12 @@ class DatasetEpochs(SelectedCells):
             cells = self._selection.epoch_cells(self._settings)
             return cells // size if self._settings.drop_last else -(-cells // size)
         settings = expected(self._selection, self._settings)
-        return self._selection.loader(settings, Share(rank, world_size), 0).size()
+        return self._selection.loader(settings, Shard(rank, world_size), 0).size()
 
-    def _share_with_cells(self) -> Share:
-        share = self._settings.share()
-        check_some_batch(self._selection.epoch_cells(self._settings), self._settings, share)
-        return share
+    def _shard_with_cells(self) -> Shard:
+        shard = self._settings.find_shard()
+        check_some_batch(self._selection.epoch_cells(self._settings), self._settings, shard)
+        return shard
 
     def plan(self) -> LoaderStats:
         """Plan the next epoch without reading cells: `planned_bytes` and `units_in_shuffle`.
@@ -197,5 +197,5 @@ class DatasetEpochs(SelectedCells):
             The memory budget is too small; the message says the least that works.
         """
         settings = expected(self._selection, self._settings)
-        loader = self._selection.loader(settings, self._share_with_cells(), self.epoch)
+        loader = self._selection.loader(settings, self._shard_with_cells(), self.epoch)
         return from_core(loader.stats())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from penstock.base.text import plural
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import Array, ColumnValues
-from penstock.experiment.factorize import BLOCK_ROWS, group_rows
+from penstock.experiment.factorize import BLOCK_ROWS, unique_inverse
 
 from . import Encoder
 
@@ -122,7 +122,7 @@ def _encoded_block(encoder: Encoder, columns: Mapping[str, ColumnValues], rows: 
     ranks = [_ranks(column, rows) for column in columns.values()]
     known = [each for each in ranks if each is not None]
     if known and len(known) == len(ranks):
-        first, group = group_rows(np.stack(known, axis=1))
+        first, group = unique_inverse(np.stack(known, axis=1))
         if 2 * len(first) < len(group):
             positions = (rows.start + first).astype(np.int64)
             obs = {name: column.take(positions) for name, column in columns.items()}

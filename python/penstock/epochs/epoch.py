@@ -6,32 +6,39 @@ from dataclasses import dataclass, replace
 
 from penstock import _core
 from penstock.errors import InvalidArgument
-from penstock.plan.fingerprint import SelectionFingerprint
+from penstock.plan.fingerprint import Fingerprint
 from penstock.plan.sampling import Sampling
 from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
-from penstock.plan.shard import Share, in_worker
+from penstock.plan.shard import Shard, in_worker
 
-from .resume import Position, Segment, Shape, batches_of_lane, planned, what_is_left
+from .resume import (
+    OrderSettings,
+    ResumeSegment,
+    ResumeState,
+    batches_of_lane,
+    planned,
+    what_is_left,
+)
 
 
 @dataclass
-class Course:
-    """An epoch, or what a state left of it, in the shape of now."""
+class EpochRun:
+    """An epoch, or what a state left of it, in the order of now."""
 
     epoch: int
-    selection: SelectionFingerprint
-    earlier: tuple[Segment, ...]  # in other shapes
-    shape: Shape
-    share: Share  # whose batches this process reads
+    selection: Fingerprint
+    earlier: tuple[ResumeSegment, ...]  # in other orders
+    order: OrderSettings
+    shard: Shard  # whose batches this process reads
     worker: int | None  # number of the DataLoader worker that it is
     rows: _core.RowSelection | None  # None: every selected cell
-    batches: int  # handed over in this shape
+    batches: int  # handed over in this order
     shuffle: bool | str  # what the argument came to, where it depends on a cache
     sampling: Sampling | None = None  # what is still drawn, where there are earlier segments
     plan: int = 0
     lanes: int = 1  # workers that have batches
-    size: int = -1  # batches in this shape; -1: not known
+    size: int = -1  # batches in this order; -1: not known
     serial: int = 0  # of its iterator, among those of the dataset
 
     is_watched: bool = False  # one of several ranks, which are to notice what differs
@@ -43,21 +50,21 @@ class Course:
     moved_to: int | None = None  # epoch chosen since, before a batch was taken
 
     @property
-    def is_fresh(self) -> bool:
+    def not_started(self) -> bool:
         """Whether its iterator has given no batch."""
         return self.batches == self.first
 
     @property
-    def is_over(self) -> bool:
+    def finished(self) -> bool:
         """Whether every batch was handed over."""
         return self.batches == self.size
 
     @property
-    def position(self) -> Position:
+    def position(self) -> ResumeState:
         """How far it is."""
-        segments = (*self.earlier, Segment(self.shape, self.plan, self.lanes, self.batches))
-        lane = None if self.worker is None else self.share.worker
-        return Position(self.epoch, self.selection, segments, self.worker, lane)
+        segments = (*self.earlier, ResumeSegment(self.order, self.plan, self.lanes, self.batches))
+        lane = None if self.worker is None else self.shard.worker
+        return ResumeState(self.epoch, self.selection, segments, self.worker, lane)
 
     def cells(self, selection: Selection) -> Selection:
         """What is left of the selection."""
@@ -81,10 +88,10 @@ class Course:
         """
         settings = self._own(settings)
         if self.batches:
-            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
-            loader = planned(selection, settings, self.share, self.epoch, self.batches, begun)
+            begun = ResumeSegment(self.order, self.plan, self.lanes, self.batches)
+            loader = planned(selection, settings, self.shard, self.epoch, self.batches, begun)
         else:
-            loader = selection.loader(settings, self.share, self.epoch)
+            loader = selection.loader(settings, self.shard, self.epoch)
             self.plan = loader.fingerprint()
         self.lanes = loader.lanes()
         self.size = loader.size()
@@ -95,22 +102,22 @@ class Course:
         """Plan as the main process, which reads nothing and counts what all workers give."""
         settings = self._own(settings)
         if self.batches == 0:
-            of_worker = selection.loader(settings, self.share, self.epoch)
+            of_worker = selection.loader(settings, self.shard, self.epoch)
             self.plan, self.lanes = of_worker.fingerprint(), of_worker.lanes()
         else:
-            begun = Segment(self.shape, self.plan, self.lanes, self.batches)
-            planned(selection, settings, self.share, self.epoch, 0, begun)
-        alone = selection.loader(settings, replace(self.share, num_workers=1), self.epoch)
+            begun = ResumeSegment(self.order, self.plan, self.lanes, self.batches)
+            planned(selection, settings, self.shard, self.epoch, 0, begun)
+        alone = selection.loader(settings, replace(self.shard, num_workers=1), self.epoch)
         self.size, self.rank_plan = alone.size(), alone.fingerprint()
 
 
-def begin_course(
-    position: Position, selection: Selection, settings: LoaderSettings, share: Share
-) -> Course:
+def begin_run(
+    position: ResumeState, selection: Selection, settings: LoaderSettings, shard: Shard
+) -> EpochRun:
     """Go on from a position; one without segments is the begin of an epoch."""
-    shape = Shape.of(settings, share, selection)
+    order = OrderSettings.of(settings, shard, selection)
     segments = position.segments
-    here = segments[-1] if segments and segments[-1].shape == shape else None
+    here = segments[-1] if segments and segments[-1].order == order else None
     earlier = segments[:-1] if here is not None else segments
     if here is None and position.worker is not None:
         # Its count is one worker's: which cells the others gave cannot be told from it.
@@ -123,13 +130,13 @@ def begin_course(
         left, left_settings = what_is_left(selection, settings, position.epoch, earlier)
         rows = None if left == selection.rows else left
         sampling = left_settings.sampling
-    worker = share.worker if share.num_workers > 1 and in_worker() else None
-    course = Course(
+    worker = shard.worker if shard.num_workers > 1 and in_worker() else None
+    run = EpochRun(
         position.epoch,
         position.selection,
         earlier,
-        shape,
-        share,
+        order,
+        shard,
         worker,
         rows,
         0,
@@ -137,22 +144,22 @@ def begin_course(
         sampling,
     )
     if here is None:
-        return course
-    course.plan, course.lanes, course.batches = here.plan, here.lanes, here.batches
+        return run
+    run.plan, run.lanes, run.batches = here.plan, here.lanes, here.batches
     if worker is None:
-        return course
+        return run
     if position.lane is not None:
-        course.share = replace(share, worker=position.lane)
+        run.shard = replace(shard, worker=position.lane)
     elif worker >= here.lanes:  # it has no batches
-        course.batches = 0
+        run.batches = 0
     else:  # the state counts what all workers gave: the first one is next in turn
         lane = (worker + here.batches) % here.lanes
-        course.share = replace(share, worker=lane)
-        course.batches = batches_of_lane(here.batches, lane, here.lanes)
-    return course
+        run.shard = replace(shard, worker=lane)
+        run.batches = batches_of_lane(here.batches, lane, here.lanes)
+    return run
 
 
-def check_worker(position: Position, share: Share) -> None:
+def check_worker(position: ResumeState, shard: Shard) -> None:
     """Refuse the state of a DataLoader worker anywhere but in the same worker of as many.
 
     Raises
@@ -162,10 +169,10 @@ def check_worker(position: Position, share: Share) -> None:
     """
     if position.worker is None:
         return
-    workers = position.segments[-1].shape.num_workers if position.segments else 0
-    if position.worker != share.worker or workers != share.num_workers:
+    workers = position.segments[-1].order.num_workers if position.segments else 0
+    if position.worker != shard.worker or workers != shard.num_workers:
         raise InvalidArgument(
             f"the state is of DataLoader worker {position.worker} of {workers}, and this is worker "
-            f"{share.worker} of {share.num_workers}: keep num_workers, or save Dataset.state_dict "
+            f"{shard.worker} of {shard.num_workers}: keep num_workers, or save Dataset.state_dict "
             "of the main process, which fits any number of workers"
         )

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from penstock.base.shared_integers import SharedWords, is_spawning
+from penstock.base.shared_integers import SharedIntegers, is_spawning
 from penstock.plan.shard import find_iterator_seed, find_worker
 
 # Words: the next epoch, the next slot to fill, how many iterators have begun; what workers count
@@ -28,7 +28,7 @@ _SLOTS = 16
 _WORDS = _HEADER + _SLOTS * _SLOT
 
 
-class EpochCounter:
+class EpochNumbers:
     """The number of the next epoch, and of the one that each DataLoader iterator reads.
 
     It is shared with the DataLoader workers of the process that made it, forked or spawned, and
@@ -43,11 +43,11 @@ class EpochCounter:
     def _start(self, next_epoch: int) -> None:
         self._owner = os.getpid()
         self._rounds = 0
-        self._shared = SharedWords(_WORDS)
+        self._shared = SharedIntegers(_WORDS)
         with self._shared.changing() as words:
             words[_NEXT] = next_epoch
 
-    def _words(self) -> SharedWords:
+    def _words(self) -> SharedIntegers:
         process = os.getpid()
         if process != self._owner and _parent_if_worker() != self._owner:
             self._start(self._shared.read()[_NEXT])
@@ -136,18 +136,18 @@ class EpochCounter:
         self._tickets += 1
         return self._tickets
 
-    def for_copy(self) -> EpochCounter:
+    def for_copy(self) -> EpochNumbers:
         """What a copy of the dataset has: this where a process is being started, else its own."""
-        return self if is_spawning() else EpochCounter(self.next)
+        return self if is_spawning() else EpochNumbers(self.next)
 
     def __reduce__(self) -> Any:
         if is_spawning():
             return _received, (self._words(), self._owner, self._ticket)
-        return EpochCounter, (self.next,)
+        return EpochNumbers, (self.next,)
 
 
-def _received(shared: SharedWords, owner: int, ticket: int) -> EpochCounter:
-    counter = object.__new__(EpochCounter)
+def _received(shared: SharedIntegers, owner: int, ticket: int) -> EpochNumbers:
+    counter = object.__new__(EpochNumbers)
     counter._shared, counter._owner, counter._ticket = shared, owner, ticket
     counter._tickets = counter._rounds = 0
     return counter

@@ -89,7 +89,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         self._is_new = True
         progress.loader = loader
 
-    def of(self, source: RunningEpoch) -> EpochIterator:
+    def attach(self, source: RunningEpoch) -> EpochIterator:
         """Give it somebody to ask what it reads."""
         self._source = source
         return self
@@ -116,7 +116,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         if self._is_new:
             self._is_new = False
             if self._source is not None:
-                self._source.renewed(self)
+                self._source.refresh(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Where this iterator is, also at its end: what torchdata's StatefulDataLoader keeps."""

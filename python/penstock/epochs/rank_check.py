@@ -17,8 +17,8 @@ from penstock.errors import InvalidArgument
 from penstock.plan.shard import in_worker
 
 if TYPE_CHECKING:
-    from .epoch import Course
-    from .resume import Shape
+    from .epoch import EpochRun
+    from .resume import OrderSettings
 
 #: How long the ranks that come first wait for the last one, to learn whether it agrees. Once it did
 #: not come, they do not wait for it again.
@@ -53,7 +53,7 @@ _FIELDS = {
 _OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
 
 
-class RankAgreement:
+class RankCheck:
     """What one dataset of each rank says to those of the other ranks.
 
     By the key-value store of the default process group, whatever its backend: no collective, so
@@ -67,7 +67,7 @@ class RankAgreement:
         self._patience = _PATIENCE
         self._has_failed = False
 
-    def check(self, course: Course) -> None:
+    def check(self, run: EpochRun) -> None:
         """Compare an epoch that is about to be read with what other ranks read.
 
         Raises
@@ -76,17 +76,17 @@ class RankAgreement:
             Another rank reads another one; the message names what differs. On the rank that is
             found to differ, and on those that wait for it.
         """
-        if in_worker() or not course.is_watched or os.environ.get(SWITCH) == "0":
+        if in_worker() or not run.is_watched or os.environ.get(SWITCH) == "0":
             return
-        store = _store() if course.is_compared else None
+        store = _store() if run.is_compared else None
         if store is None or self._has_failed:
-            _warn_of_another_shape(course)
+            _warn_of_another_order(run)
             return
         try:
-            difference = self._exchange(store, course)
+            difference = self._exchange(store, run)
         except (RuntimeError, ValueError, KeyError):
             self._has_failed = True  # the store is gone, or does not compare: not our business
-            _warn_of_another_shape(course)
+            _warn_of_another_order(run)
             return
         if difference is not None:
             raise InvalidArgument(difference)
@@ -118,8 +118,8 @@ class RankAgreement:
         self._patience = _PATIENCE if came else max(0, self._patience - 1)
         return _decided(store, key, _NO)  # or as it was decided in the meantime
 
-    def _exchange(self, store: Any, course: Course) -> str | None:
-        own = announcement(course)
+    def _exchange(self, store: Any, run: EpochRun) -> str | None:
+        own = announcement(run)
         place = (own["epoch"], own["batches"])
         # Which epochs ranks begin may differ later, when one looks at a batch of an epoch that the
         # others do not read. The first that each begins is the same.
@@ -202,37 +202,37 @@ def _process_start() -> float:
     return start if start <= now else 0.0  # containers may tell an uptime of their own
 
 
-def announcement(course: Course) -> dict[str, Any]:
+def announcement(run: EpochRun) -> dict[str, Any]:
     """What all ranks must have in common, and the rank."""
-    shape = course.shape
-    shuffle: Any = shape.shuffle
-    if shape.global_shuffle:
+    order = run.order
+    shuffle: Any = order.shuffle
+    if order.global_shuffle:
         shuffle = "global"
-    if shape.chunk_size:
-        shuffle = f"chunks of {shape.chunk_size}, {shape.chunks_per_block} to a block"
+    if order.chunk_size:
+        shuffle = f"chunks of {order.chunk_size}, {order.chunks_per_block} to a block"
     return {
-        "rank": course.share.rank,
-        "world_size": shape.world_size,
-        "epoch": course.epoch,
-        "batches": sum(each.batches for each in course.earlier) + course.first,
-        "seed": shape.seed,
-        "cells": course.selected[0],
-        "rows": course.selected[1],
-        "batch_size": shape.batch_size,
+        "rank": run.shard.rank,
+        "world_size": order.world_size,
+        "epoch": run.epoch,
+        "batches": sum(each.batches for each in run.earlier) + run.first,
+        "seed": order.seed,
+        "cells": run.selected[0],
+        "rows": run.selected[1],
+        "batch_size": order.batch_size,
         "shuffle": shuffle,
-        "uneven": shape.uneven,
-        "drop_last": shape.drop_last,
-        "min_batch": shape.min_batch,
-        "sampling": shape.sampling,
-        "plan": course.rank_plan,
-        "left_before": course.left_before,
-        "own": _own(shape),
-        "earlier": [{**_own(each.shape), "batches": each.batches} for each in course.earlier],
+        "uneven": order.uneven,
+        "drop_last": order.drop_last,
+        "min_batch": order.min_batch,
+        "sampling": order.sampling,
+        "plan": run.rank_plan,
+        "left_before": run.left_before,
+        "own": _own(order),
+        "earlier": [{**_own(each.order), "batches": each.batches} for each in run.earlier],
     }
 
 
-def _own(shape: Shape) -> dict[str, Any]:
-    return {name: getattr(shape, name) for name in _OWN_FIELDS}
+def _own(order: OrderSettings) -> dict[str, Any]:
+    return {name: getattr(order, name) for name in _OWN_FIELDS}
 
 
 def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
@@ -278,14 +278,14 @@ def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str
     return found or [("loaded state", first["earlier"], own["earlier"])]
 
 
-def _warn_of_another_shape(course: Course) -> None:
+def _warn_of_another_order(run: EpochRun) -> None:
     """Warn where the order of a state is given up, and no rank can tell whether the others do so.
 
     It is no error: the run may have been started with other memory or workers on all ranks.
     """
-    if course.first or not course.earlier:
+    if run.first or not run.earlier:
         return  # it goes on where it was
-    then, now = course.earlier[-1].shape, course.shape
+    then, now = run.earlier[-1].order, run.order
     if replace(then, **_own(now)) != now:
         return  # what all ranks must have in common has changed
     changed = [
@@ -297,7 +297,7 @@ def _warn_of_another_shape(course: Course) -> None:
             for name in changed
         )
         warnings.warn(
-            f"rank {course.share.rank} goes on from a state in another order than it had ({named}). "
+            f"rank {run.shard.rank} goes on from a state in another order than it had ({named}). "
             "All ranks must have changed alike: otherwise cells are left out and repeated, which is "
             "not noticed here, as the ranks could not be compared "
             "(compare_ranks=False switches this warning off)",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from penstock import _core
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
-from penstock.plan.fingerprint import SelectionFingerprint
+from penstock.plan.fingerprint import Fingerprint
 from penstock.plan.settings import CHUNKS, DTYPES, GLOBAL, SCATTER, UNEVEN, LoaderSettings
-from penstock.plan.shard import MOST_RANKS, MOST_WORKERS, Share
+from penstock.plan.shard import MOST_RANKS, MOST_WORKERS, Shard
 
 if TYPE_CHECKING:
     from penstock.plan.selection import Selection
@@ -35,12 +35,12 @@ _BOUNDS = {
     "plan": (0, 2**64 - 1),
     "batches": (0, 2**62),
 }
-#: More shapes than any epoch is read in.
+#: More orders than any epoch is read in.
 _MOST_SEGMENTS = 1000
 
 
 @dataclass(frozen=True)
-class Shape:
+class OrderSettings:
     """What the order of an epoch and its cut into batches depend on, but for rank and worker."""
 
     world_size: int
@@ -60,12 +60,12 @@ class Shape:
     global_shuffle: bool = False
 
     @classmethod
-    def of(cls, settings: LoaderSettings, share: Share, selection: Selection) -> Shape:
-        """Shape of the epochs that these settings make."""
+    def of(cls, settings: LoaderSettings, shard: Shard, selection: Selection) -> OrderSettings:
+        """OrderSettings of the epochs that these settings make."""
         is_global = selection.shuffle(settings) == GLOBAL
         return cls(
-            share.world_size,
-            share.num_workers,
+            shard.world_size,
+            shard.num_workers,
             settings.batch_size,
             bool(settings.shuffle),
             settings.seed,
@@ -88,7 +88,7 @@ class Shape:
         return GLOBAL if self.global_shuffle else CHUNKS if self.chunk_size else SCATTER
 
     def settings(self, now: LoaderSettings) -> LoaderSettings:
-        """The settings that made epochs of this shape, for the rest as `now`."""
+        """The settings that made epochs of this order, for the rest as `now`."""
         return replace(
             now,
             batch_size=self.batch_size,
@@ -107,26 +107,26 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Batches of an epoch that came in one shape, the same number on every rank."""
+class ResumeSegment:
+    """Batches of an epoch that came in one order, the same number on every rank."""
 
-    shape: Shape
+    order: OrderSettings
     plan: int  # fingerprint, to notice other data
-    lanes: int  # how many of the shape's workers have batches
+    lanes: int  # how many of the order's workers have batches
     batches: int
 
 
 @dataclass(frozen=True)
-class Position:
-    """How far an epoch is: segments, one for each shape it was read in. The same on every rank.
+class ResumeState:
+    """How far an epoch is: segments, one for each order it was read in. The same on every rank.
 
     In a DataLoader worker `worker` is its number, the batches are its own, and `lane` says whose
     batches it reads: a DataLoader asks worker 0 first, whoever was next when the state was saved.
     """
 
     epoch: int
-    selection: SelectionFingerprint
-    segments: tuple[Segment, ...] = ()
+    selection: Fingerprint
+    segments: tuple[ResumeSegment, ...] = ()
     worker: int | None = None
     lane: int | None = None
 
@@ -138,7 +138,7 @@ class Position:
             "selection": self.selection.state(),
             "segments": [
                 {
-                    **asdict(each.shape),
+                    **asdict(each.order),
                     "plan": each.plan,
                     "lanes": each.lanes,
                     "batches": each.batches,
@@ -151,7 +151,7 @@ class Position:
         return state
 
     @classmethod
-    def from_state(cls, state: Any) -> Position:
+    def from_state(cls, state: Any) -> ResumeState:
         """Check and take apart what `state` gave.
 
         Raises
@@ -176,7 +176,7 @@ class Position:
                 lane = _number("lane", lane, 0, MOST_WORKERS - 1)
             return cls(
                 _number("epoch", state["epoch"], 0, 2**62),  # the most that set_epoch takes
-                SelectionFingerprint.from_state(state["selection"]),
+                Fingerprint.from_state(state["selection"]),
                 segments,
                 worker,
                 lane if worker is not None else None,
@@ -191,7 +191,7 @@ class Position:
         )
 
 
-def _segments(saved: Any) -> tuple[Segment, ...]:
+def _segments(saved: Any) -> tuple[ResumeSegment, ...]:
     if not isinstance(saved, (list, tuple)) or len(saved) > _MOST_SEGMENTS:
         raise ValueError(
             f"segments must be a list of at most {_MOST_SEGMENTS}, got {described(saved)}"
@@ -199,11 +199,11 @@ def _segments(saved: Any) -> tuple[Segment, ...]:
     return tuple(_segment(each) for each in saved)
 
 
-def _segment(fields: Any) -> Segment:
+def _segment(fields: Any) -> ResumeSegment:
     if not isinstance(fields, Mapping):
         raise ValueError(f"a segment must be a dict, got {described(fields)}")
     values: dict[str, Any] = {}
-    for each in dataclass_fields(Shape):
+    for each in dataclass_fields(OrderSettings):
         old = _NEW_FIELDS
         value = fields.get(each.name, old[each.name]) if each.name in old else fields[each.name]
         if each.type == "int":
@@ -211,33 +211,33 @@ def _segment(fields: Any) -> Segment:
         elif type(value) is not {"bool": bool, "str": str}[str(each.type)]:
             raise ValueError(f"{each.name} must be of type {each.type}, got {described(value)}")
         values[each.name] = value
-    shape = Shape(**values)
-    _check_shape(shape)
+    order = OrderSettings(**values)
+    _check_order(order)
     # States of global orders from before have none.
-    lanes = _number("lanes", fields.get("lanes", shape.num_workers), 1, shape.num_workers)
+    lanes = _number("lanes", fields.get("lanes", order.num_workers), 1, order.num_workers)
     plan, batches = (_number(name, fields[name], *_BOUNDS[name]) for name in ("plan", "batches"))
-    return Segment(shape, plan, lanes, batches)
+    return ResumeSegment(order, plan, lanes, batches)
 
 
-def _check_shape(shape: Shape) -> None:
-    if shape.dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {described(shape.dtype)}")
-    if shape.uneven not in UNEVEN:
+def _check_order(order: OrderSettings) -> None:
+    if order.dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {described(order.dtype)}")
+    if order.uneven not in UNEVEN:
         raise ValueError(
-            f"uneven must be one of {', '.join(UNEVEN)}, got {described(shape.uneven)}"
+            f"uneven must be one of {', '.join(UNEVEN)}, got {described(order.uneven)}"
         )
-    if shape.min_batch > shape.batch_size:
-        raise ValueError(f"min_batch {shape.min_batch} is more than batch_size {shape.batch_size}")
-    is_chunks = shape.chunk_size != 0
+    if order.min_batch > order.batch_size:
+        raise ValueError(f"min_batch {order.min_batch} is more than batch_size {order.batch_size}")
+    is_chunks = order.chunk_size != 0
     if (
-        is_chunks != (shape.chunks_per_block != 0)
-        or is_chunks + shape.global_shuffle > shape.shuffle
+        is_chunks != (order.chunks_per_block != 0)
+        or is_chunks + order.global_shuffle > order.shuffle
     ):
         raise ValueError(
-            f"no shuffle has shuffle={shape.shuffle}, global_shuffle={shape.global_shuffle}, "
-            f"chunk_size={shape.chunk_size}, chunks_per_block={shape.chunks_per_block}"
+            f"no shuffle has shuffle={order.shuffle}, global_shuffle={order.global_shuffle}, "
+            f"chunk_size={order.chunk_size}, chunks_per_block={order.chunks_per_block}"
         )
-    if not shape.memory_budget and not shape.global_shuffle:
+    if not order.memory_budget and not order.global_shuffle:
         raise ValueError("memory_budget is 0")
 
 
@@ -254,7 +254,7 @@ def batches_of_lane(batches: int, lane: int, lanes: int) -> int:
     return max(0, batches - lane + lanes - 1) // lanes
 
 
-def check_selection(position: Position, selection: Selection) -> None:
+def check_selection(position: ResumeState, selection: Selection) -> None:
     """Refuse a state of other cells, genes or values: half an epoch would be of each.
 
     Raises
@@ -262,7 +262,7 @@ def check_selection(position: Position, selection: Selection) -> None:
     InvalidArgument
         It is such a state; the message says what differs.
     """
-    found = position.selection.differences(SelectionFingerprint.of(selection))
+    found = position.selection.differences(Fingerprint.of(selection))
     if found:
         raise InvalidArgument(
             f"the state is of another selection than this dataset's: {found}; load it into a dataset "
@@ -271,7 +271,7 @@ def check_selection(position: Position, selection: Selection) -> None:
 
 
 def what_is_left(
-    selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[Segment, ...]
+    selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[ResumeSegment, ...]
 ) -> tuple[_core.RowSelection, LoaderSettings]:
     """Cells that no rank has handed over in the segments, and how many are still to be drawn.
 
@@ -285,20 +285,20 @@ def what_is_left(
     rows = selection.rows
     drawn = selection.sampling_fingerprint(settings)
     for segment in segments:
-        if segment.shape.sampling != drawn:
+        if segment.order.sampling != drawn:
             raise InvalidArgument(
                 "the state was saved in an epoch that draws other cells: weights, balance, "
                 "replacement and num_samples must be what they were"
             )
         before = _core.RowSelection()
         count = 0
-        then = segment.shape.settings(settings)
+        then = segment.order.settings(settings)
         part = selection.with_rows(rows)
-        for rank in range(segment.shape.world_size):
+        for rank in range(segment.order.world_size):
             for lane in range(segment.lanes):
-                share = Share(rank, segment.shape.world_size, lane, segment.shape.num_workers)
+                shard = Shard(rank, segment.order.world_size, lane, segment.order.num_workers)
                 first = batches_of_lane(segment.batches, lane, segment.lanes)
-                loader = planned(part, then, share, epoch, first, segment)
+                loader = planned(part, then, shard, epoch, first, segment)
                 before = before | loader.rows_before()
                 count += loader.row_count_before()
         sampling = settings.sampling
@@ -313,10 +313,10 @@ def what_is_left(
 def planned(
     selection: Selection,
     settings: LoaderSettings,
-    share: Share,
+    shard: Shard,
     epoch: int,
     first_batch: int,
-    segment: Segment,
+    segment: ResumeSegment,
 ) -> _core.Loader:
     """Plan an epoch as it was planned when the segment was read.
 
@@ -325,7 +325,7 @@ def planned(
     InvalidArgument
         The stored data are not what they were.
     """
-    loader = selection.loader(settings, share, epoch, first_batch)
+    loader = selection.loader(settings, shard, epoch, first_batch)
     if loader.fingerprint() != segment.plan or loader.lanes() != segment.lanes:
         raise InvalidArgument(
             "the state does not fit what is stored: it was saved by another version of penstock, "

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.plan.settings import GLOBAL, SCATTER, LoaderSettings
-from penstock.plan.shard import Share, in_worker
+from penstock.plan.shard import Shard, in_worker
 
 if TYPE_CHECKING:
     from penstock.plan.selection import Selection
 
-    from .rank_check import RankAgreement
-    from .resume import Position
+    from .rank_check import RankCheck
+    from .resume import ResumeState
 
 #: Words that processes share, for the shuffles; 0 is none yet.
 _WORDS = {SCATTER: 1, GLOBAL: 2}
@@ -54,11 +54,11 @@ class ShuffleChoice:
 
     def settled(
         self,
-        position: Position,
+        position: ResumeState,
         selection: Selection,
         settings: LoaderSettings,
-        share: Share,
-        agreement: RankAgreement,
+        shard: Shard,
+        rank_check: RankCheck,
         word_of_workers: Callable[[int], int],
     ) -> LoaderSettings:
         """The settings with the shuffle of the epoch that begins at the position.
@@ -69,17 +69,17 @@ class ShuffleChoice:
         if not depends_on_cache(selection, settings):
             return settings
         if position.segments:  # of a state: the epoch ends as it began
-            begun = position.segments[-1].shape
+            begun = position.segments[-1].order
             shuffle = GLOBAL if begun.global_shuffle else SCATTER
         elif in_worker():
             # The main process of a plain DataLoader does not know that an epoch begins.
             word = word_of_workers(0)
             if word == 0:
-                alone = share.world_size == 1
+                alone = shard.world_size == 1
                 word = word_of_workers(_WORDS[_as_it_is(selection) if alone else SCATTER])
             shuffle = _SHUFFLES[word]
         else:
-            shuffle = self._of_epoch(position.epoch, selection, settings, share, agreement)
+            shuffle = self._of_epoch(position.epoch, selection, settings, shard, rank_check)
         return replace(settings, shuffle=shuffle)
 
     def for_workers(
@@ -87,30 +87,30 @@ class ShuffleChoice:
         epoch: int,
         selection: Selection,
         settings: LoaderSettings,
-        share: Share,
-        agreement: RankAgreement,
+        shard: Shard,
+        rank_check: RankCheck,
     ) -> int:
         """A word for DataLoader workers that are about to begin the epoch; 0 where none is needed."""
         if not depends_on_cache(selection, settings):
             return 0
-        return _WORDS[self._of_epoch(epoch, selection, settings, share, agreement)]
+        return _WORDS[self._of_epoch(epoch, selection, settings, shard, rank_check)]
 
     def _of_epoch(
         self,
         epoch: int,
         selection: Selection,
         settings: LoaderSettings,
-        share: Share,
-        agreement: RankAgreement,
+        shard: Shard,
+        rank_check: RankCheck,
     ) -> str:
         """What was chosen when the epoch began first: the same again on request."""
-        key = epoch, share.world_size
+        key = epoch, shard.world_size
         if key not in self._made:
             shuffle = _as_it_is(selection)
-            if share.world_size > 1:
+            if shard.world_size > 1:
                 is_global = shuffle == GLOBAL
-                everywhere = settings.is_compared and agreement.holds_for_all(
-                    epoch, share.world_size, is_global
+                everywhere = settings.is_compared and rank_check.holds_for_all(
+                    epoch, shard.world_size, is_global
                 )
                 shuffle = GLOBAL if everywhere else SCATTER
             self._made[key] = shuffle

@@ -12,16 +12,16 @@ from typing import Any
 from penstock.base.shared_integers import is_spawning
 from penstock.errors import InvalidArgument
 from penstock.plan.epoch_size import check_some_batch
-from penstock.plan.fingerprint import SelectionFingerprint
+from penstock.plan.fingerprint import Fingerprint
 from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
-from penstock.plan.shard import Share, in_worker
+from penstock.plan.shard import Shard, in_worker
 
-from .epoch import Course, begin_course, check_worker
-from .epoch_numbers import EpochCounter
+from .epoch import EpochRun, begin_run, check_worker
+from .epoch_numbers import EpochNumbers
 from .iterator import EpochProgress
-from .rank_check import RankAgreement
-from .resume import Position
+from .rank_check import RankCheck
+from .resume import ResumeState
 from .shuffle_choice import ShuffleChoice
 from .worker_stats import WorkerCounts
 
@@ -30,8 +30,8 @@ from .worker_stats import WorkerCounts
 class _Place:
     """What a saved state is made from."""
 
-    resumed: Position | None  # a loaded state that no iterator has begun
-    running: Position | None  # of the epoch that is being read
+    resumed: ResumeState | None  # a loaded state that no iterator has begun
+    running: ResumeState | None  # of the epoch that is being read
     next: int
 
 
@@ -43,11 +43,11 @@ class EpochState:
     """
 
     def __init__(self) -> None:
-        self.counter = EpochCounter()
+        self.counter = EpochNumbers()
         self._known_next = 0  # the counter's, as far as this process has moved it
-        self._course: Course | None = None
-        self._resumed: Position | None = None
-        self._agreement = RankAgreement()
+        self._run: EpochRun | None = None
+        self._resumed: ResumeState | None = None
+        self._rank_check = RankCheck()
         self._start_threads_anew()
 
     def _start_threads_anew(self) -> None:
@@ -84,7 +84,7 @@ class EpochState:
     @property
     def shuffle(self) -> bool | str | None:
         """That of the epoch that was begun last, None before: the argument, or what it came to."""
-        return None if self._course is None else self._course.shuffle
+        return None if self._run is None else self._run.shuffle
 
     @property
     def next(self) -> int:
@@ -102,16 +102,16 @@ class EpochState:
         An iterator that was made last and has given no batch follows: trainers make the first one
         before they say the epoch (Lightning).
         """
-        course = self._course
+        run = self._run
         self._move_to(epoch)
-        if course is not None and course.is_fresh:
-            course.moved_to = epoch
-            if course.epoch == epoch:
-                self._course = course
+        if run is not None and run.not_started:
+            run.moved_to = epoch
+            if run.epoch == epoch:
+                self._run = run
         if self._resumed is not None and self._resumed.epoch != epoch:
             self._resumed = None
 
-    def load(self, position: Position, settings: LoaderSettings) -> None:
+    def load(self, position: ResumeState, settings: LoaderSettings) -> None:
         """Let the next iterator go on from a position.
 
         An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
@@ -122,37 +122,37 @@ class EpochState:
         InvalidArgument
             It is a DataLoader worker's, and this is not that worker.
         """
-        check_worker(position, settings.share())
+        check_worker(position, settings.find_shard())
         self._resumed = position if position.segments else None
         if in_worker():  # others may have begun that epoch
             self.counter.next = max(self.counter.next, position.epoch)
             self._known_next = position.epoch
         else:
-            course = self._course
+            run = self._run
             self._move_to(position.epoch)
-            if course is not None and course.is_fresh:
-                course.moved_to = position.epoch
+            if run is not None and run.not_started:
+                run.moved_to = position.epoch
 
     def _move_to(self, epoch: int) -> None:
         with self._beginning(), self._lock:
             self.counter.next = self._known_next = epoch
-            self._course = None
+            self._run = None
 
-    def begin(self, selection: Selection, settings: LoaderSettings) -> Course:
+    def begin(self, selection: Selection, settings: LoaderSettings) -> EpochRun:
         """Begin the next epoch, or what a state left of it."""
         with self._beginning():
             with self._lock:
                 epoch, serial = self.counter.begin()
                 self._known_next = epoch + 1
-            course = self._begin(epoch, selection, settings, settings.share(), serial)
-            course.serial = serial
-            return course
+            run = self._begin(epoch, selection, settings, settings.find_shard(), serial)
+            run.serial = serial
+            return run
 
     @contextmanager
     def begin_for_workers(self, ticket: int, round_number: int) -> Iterator[int]:
         """Move on to an epoch that workers read; the block starts them and begins it here as well.
 
-        See `EpochCounter.begin_for_workers`.
+        See `EpochNumbers.begin_for_workers`.
         """
         with self._beginning():
             with self._lock:
@@ -160,21 +160,21 @@ class EpochState:
                 self._known_next = epoch + 1
             yield epoch
 
-    def take_up(self, course: Course) -> bool:
-        """Whether the course is still what its iterator is to read, asked for the first batch.
+    def is_still_current(self, run: EpochRun) -> bool:
+        """Whether the run is still what its iterator is to read, asked for the first batch.
 
         Where it is not the iterator begins the epoch that was chosen since.
         """
-        epoch, course.moved_to = course.moved_to, None
+        epoch, run.moved_to = run.moved_to, None
         if epoch is None:
             return True
-        if course is not self._course or self.counter.next != epoch:
+        if run is not self._run or self.counter.next != epoch:
             return False
         with self._beginning(), self._lock:
             self.counter.next = self._known_next = epoch + 1
         return True
 
-    def compare_ranks(self, course: Course) -> None:
+    def compare_ranks(self, run: EpochRun) -> None:
         """Make sure that the other ranks of torch.distributed are about to read the same epoch.
 
         Raises
@@ -182,16 +182,16 @@ class EpochState:
         InvalidArgument
             They are not.
         """
-        self._agreement.check(course)
+        self._rank_check.check(run)
 
     def begin_with_workers(
         self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings
-    ) -> Course:
+    ) -> EpochRun:
         """Begin an epoch that DataLoader workers read, who were started with the same state."""
-        share = replace(settings.share(), num_workers=num_workers)
-        course = self._begin(epoch, selection, settings, share)
-        course.plan_for_workers(course.cells(selection), settings)
-        return course
+        shard = replace(settings.find_shard(), num_workers=num_workers)
+        run = self._begin(epoch, selection, settings, shard)
+        run.plan_for_workers(run.cells(selection), settings)
+        return run
 
     def choose_for_workers(
         self,
@@ -205,7 +205,7 @@ class EpochState:
         if self._resumed is not None and self._resumed.epoch == epoch:
             return  # the state says it, to them as well
         word = self._choice.for_workers(
-            epoch, selection, settings, settings.share(), self._agreement
+            epoch, selection, settings, settings.find_shard(), self._rank_check
         )
         if word:
             self.counter.choose_for_workers(ticket, round_number, word)
@@ -215,52 +215,54 @@ class EpochState:
         epoch: int,
         selection: Selection,
         settings: LoaderSettings,
-        share: Share,
+        shard: Shard,
         serial: int = 0,
-    ) -> Course:
+    ) -> EpochRun:
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
             epoch = resumed.epoch  # of this worker's own state
             self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
-            check_some_batch(selection.epoch_cells(settings), settings, share)
-            resumed = Position(epoch, SelectionFingerprint.of(selection))
-        before = self._course  # none where the epoch was chosen
+            check_some_batch(selection.epoch_cells(settings), settings, shard)
+            resumed = ResumeState(epoch, Fingerprint.of(selection))
+        before = self._run  # none where the epoch was chosen
         settings = self._choice.settled(
             resumed,
             selection,
             settings,
-            share,
-            self._agreement,
+            shard,
+            self._rank_check,
             lambda word: self.counter.chosen_shuffle(serial, word),
         )
-        self._course = begin_course(resumed, selection, settings, share)
-        self._course.left_before = None if before is None else before.batches
-        self._course.first = self._course.batches
-        self._course.is_watched = settings.compare_ranks and share.world_size > 1
-        self._course.is_compared = self._course.is_watched and settings.is_compared
+        self._run = begin_run(resumed, selection, settings, shard)
+        self._run.left_before = None if before is None else before.batches
+        self._run.first = self._run.batches
+        self._run.is_watched = settings.compare_ranks and shard.world_size > 1
+        self._run.is_compared = self._run.is_watched and settings.is_compared
         if selection.cache is not None and not in_worker():
             selection.cache.warn_if_too_small(selection.matrix)
-        self._course.selected = len(selection.rows), selection.rows.fingerprint()
-        return self._course
+        self._run.selected = len(selection.rows), selection.rows.fingerprint()
+        return self._run
 
-    def restart(self, position: Position, selection: Selection, settings: LoaderSettings) -> Course:
+    def restart(
+        self, position: ResumeState, selection: Selection, settings: LoaderSettings
+    ) -> EpochRun:
         """Begin an epoch where it was, also at its end, for an iterator that exists already."""
-        check_worker(position, settings.share())
+        check_worker(position, settings.find_shard())
         self._resumed = position
-        course = self._begin(position.epoch, selection, settings, settings.share())
+        run = self._begin(position.epoch, selection, settings, settings.find_shard())
         with self._beginning(), self._lock:
             self._known_next = position.epoch + 1
             if not in_worker():
                 self.counter.next = self._known_next
-        return course
+        return run
 
-    def progress(self, course: Course) -> EpochProgress:
-        """What a loader of the course reports to; in a worker, the main process too."""
-        shared = WorkerCounts(self.counter, course.epoch, course.serial) if in_worker() else None
-        return EpochProgress(course.serial, shared)
+    def progress(self, run: EpochRun) -> EpochProgress:
+        """What a loader of the run reports to; in a worker, the main process too."""
+        shared = WorkerCounts(self.counter, run.epoch, run.serial) if in_worker() else None
+        return EpochProgress(run.serial, shared)
 
-    def position(self, selection: Selection) -> Position:
+    def position(self, selection: Selection) -> ResumeState:
         """How far it is.
 
         Raises
@@ -276,7 +278,7 @@ class EpochState:
                 "took is not known here; make it with penstock.dataloader"
             )
         known = place.running if place.resumed is None else place.resumed
-        return Position(place.next, SelectionFingerprint.of(selection)) if known is None else known
+        return ResumeState(place.next, Fingerprint.of(selection)) if known is None else known
 
     def _place(self) -> _Place | None:
         """Where it is; None where workers of a plain DataLoader have begun an epoch."""
@@ -284,11 +286,11 @@ class EpochState:
         if not in_worker() and self.next != self._known_next:
             return None
         # A worker that has given its last batch stays in the epoch that others still read.
-        course = self._course
-        running = course is not None and (in_worker() or not course.is_over)
+        run = self._run
+        running = run is not None and (in_worker() or not run.finished)
         return _Place(
             self._resumed,
-            course.position if course is not None and running else None,
+            run.position if run is not None and running else None,
             self._known_next,
         )
 
@@ -306,11 +308,11 @@ class EpochState:
             "_resumed": self._resumed,
         }
         if is_spawning():  # it may be on its way to all ranks
-            state["_agreement"] = self._agreement
+            state["_rank_check"] = self._rank_check
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _course=None)
+        self.__dict__.update(state, _run=None)
         self._start_threads_anew()
-        if "_agreement" not in state:
-            self._agreement = RankAgreement()
+        if "_rank_check" not in state:
+            self._rank_check = RankCheck()

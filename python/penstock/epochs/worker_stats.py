@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.plan.stats import LoaderStats
 
-from .epoch_numbers import COUNT_WORDS, EpochCounter
+from .epoch_numbers import COUNT_WORDS, EpochNumbers
 
 if TYPE_CHECKING:
     from penstock.plan.selection import Selection
@@ -31,13 +31,13 @@ class WorkerCounts:
 
     Parameters
     ----------
-    counter : EpochCounter
+    counter : EpochNumbers
         Shared with the main process.
     epoch, serial : int
         Of the DataLoader's iterator.
     """
 
-    def __init__(self, counter: EpochCounter, epoch: int, serial: int) -> None:
+    def __init__(self, counter: EpochNumbers, epoch: int, serial: int) -> None:
         self._counter = counter
         self._epoch = epoch
         self._serial = serial
@@ -73,12 +73,12 @@ class WorkerTotal:
     def __init__(self) -> None:
         self._needed = 0, 0  # number of an iterator, bytes
 
-    def began_after(self, serial: int, counter: EpochCounter) -> bool:
+    def began_after(self, serial: int, counter: EpochNumbers) -> bool:
         """Whether workers have counted for an iterator that began after the one of that number."""
         return counter.counts()[0] > serial
 
     def stats(
-        self, counter: EpochCounter, selection: Selection, settings: LoaderSettings
+        self, counter: EpochNumbers, selection: Selection, settings: LoaderSettings
     ) -> LoaderStats:
         """What they have added so far; `bytes_needed` counts a tile once, whoever needs it."""
         serial, counts = counter.counts()
@@ -88,7 +88,7 @@ class WorkerTotal:
         if not total.bytes_needed:
             return total
         if self._needed[0] != serial:
-            alone = replace(settings.share(), worker=0, num_workers=1)
+            alone = replace(settings.find_shard(), worker=0, num_workers=1)
             # Which tiles are needed does not depend on memory, which may be too little for one.
             ample = replace(settings, memory_budget=_AMPLE)
             planned = selection.loader(ample, alone, counts[_EPOCH])

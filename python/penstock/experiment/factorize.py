@@ -45,7 +45,7 @@ class _Vocabulary:
         return ranks
 
 
-def combinations(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
+def unique_rows(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
     """Values of the columns for each combination that occurs, sorted, without those that miss one.
 
     Works block by block; a column that is not coded is sorted, which takes 8 bytes a row.
@@ -59,15 +59,15 @@ def combinations(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
         rows = slice(begin, begin + BLOCK_ROWS)
         ranks = np.stack([each.ranks(rows) for each in vocabularies], axis=1)
         ranks = ranks[(ranks >= 0).all(axis=1)]
-        ranks = np.concatenate([found, ranks[group_rows(ranks)[0]]])
-        found = ranks[group_rows(ranks)[0]]
+        ranks = np.concatenate([found, ranks[unique_inverse(ranks)[0]]])
+        found = ranks[unique_inverse(ranks)[0]]
     return {
         name: each.values.take(found[:, i])
         for i, (name, each) in enumerate(zip(columns, vocabularies, strict=True))
     }
 
 
-def row_codes(columns: Mapping[str, ColumnValues]) -> tuple[Array, npt.NDArray[np.int64]]:
+def factorize(columns: Mapping[str, ColumnValues]) -> tuple[Array, npt.NDArray[np.int64]]:
     """Number the combinations of values that occur, in sorted order, a missing value first.
 
     Returns
@@ -108,20 +108,20 @@ def _keys(vocabularies: Sequence[_Vocabulary], rows: slice) -> npt.NDArray[np.in
 def _sorted_codes(
     vocabularies: Sequence[_Vocabulary], blocks: Sequence[slice], count: int
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """As `row_codes`, where a table of all combinations that could be would be too large."""
+    """As `factorize`, where a table of all combinations that could be would be too large."""
     found = np.empty((0, len(vocabularies)), np.int64)
     parts: list[tuple[Array, npt.NDArray[np.int64]]] = []  # codes within, and what they stand for
     for rows in blocks:
         ranks = np.stack([each.ranks(rows) + 1 for each in vocabularies], axis=1)
-        first, group = group_rows(ranks)
+        first, group = unique_inverse(ranks)
         parts.append((group.astype(_code_type(len(first))), ranks[first]))
         both = np.concatenate([found, ranks[first]])
-        found = both[group_rows(both)[0]]
+        found = both[unique_inverse(both)[0]]
     codes = np.empty(count, _code_type(len(found)))
     counts = np.zeros(len(found), np.int64)
     for rows, (group, own) in zip(blocks, parts, strict=True):
         # All are among those found, so that groups are numbered as in `found`.
-        place = group_rows(np.concatenate([found, own]))[1][len(found) :]
+        place = unique_inverse(np.concatenate([found, own]))[1][len(found) :]
         codes[rows] = place.take(group)
         counts[place] += np.bincount(group, minlength=len(own))
     return codes, counts
@@ -131,7 +131,7 @@ def _code_type(count: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.uint32
 
 
-def group_rows(
+def unique_inverse(
     ranks: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Group the equal rows of a table of integers of 0 or more.

@@ -15,7 +15,7 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing
 from penstock.experiment.data_frame import JOINID
 from penstock.experiment.joined import JoinedExperiment
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,7 +238,7 @@ def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
             "RankTokens, no Scale with mean= and no callables; use ds.with_settings(transforms=…)"
         )
     options = _core.StatisticsOptions()
-    loader = selection.loader_options(settings, Share(), 0)
+    loader = selection.loader_options(settings, Shard(), 0)
     single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
     loader.dtype = "float32" if single else "float64"
     options.from_loader(loader)

@@ -12,7 +12,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 
 from .settings import LoaderSettings
-from .shard import Share
+from .shard import Shard
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -26,7 +26,7 @@ class NoGenesWarning(UserWarning):
     """A `Dataset` has no gene, so that X has no column."""
 
 
-def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None:
+def check_some_batch(cells: int, settings: LoaderSettings, shard: Shard) -> None:
     """Refuse settings that leave every rank without a batch, though there are cells.
 
     Depends on the number of cells of the epoch, not on the rank: all ranks raise or none.
@@ -38,7 +38,7 @@ def check_some_batch(cells: int, settings: LoaderSettings, share: Share) -> None
     """
     if cells == 0:
         return
-    ranks, uneven = share.world_size, settings.uneven
+    ranks, uneven = shard.world_size, settings.uneven
     few = "1 cell is" if cells == 1 else f"{cells} cells are"
     if uneven == "exact":  # the engine refuses a min_batch that cannot be kept
         if cells < ranks:

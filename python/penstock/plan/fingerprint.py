@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SelectionFingerprint:
+class Fingerprint:
     """64-bit fingerprints of all that X of a cell depends on, the same on every machine.
 
     Not of the place where it is stored: a copy elsewhere is as good. Nor of labels: encoders and
@@ -29,7 +29,7 @@ class SelectionFingerprint:
     joined: int  # which experiments, in which order, and how their genes are matched; 0 for one
 
     @classmethod
-    def of(cls, selection: Selection) -> SelectionFingerprint:
+    def of(cls, selection: Selection) -> Fingerprint:
         """Of a selection as it is now."""
         transforms = selection.transforms
         return cls(
@@ -41,7 +41,7 @@ class SelectionFingerprint:
         )
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> SelectionFingerprint:
+    def from_state(cls, state: Mapping[str, Any]) -> Fingerprint:
         """Take it from a saved state; KeyError or ValueError where there is none."""
         if not isinstance(state, Mapping):
             raise ValueError(f"selection must be a dict, got {described(state)}")
@@ -58,7 +58,7 @@ class SelectionFingerprint:
         """As a dict of integers."""
         return asdict(self)
 
-    def differences(self, other: SelectionFingerprint) -> str:
+    def differences(self, other: Fingerprint) -> str:
         """What differs, in words; empty where all is the same."""
         words = {"joined": "joined experiments or genes matched"}
         found = [

@@ -22,7 +22,7 @@ from penstock.base.validation import (
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import Array, ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
-from penstock.experiment.factorize import combinations, row_codes
+from penstock.experiment.factorize import factorize, unique_rows
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -80,7 +80,7 @@ class Balance:
         if self.shares is None:
             return
         columns = self._read(obs)
-        values = _classes(columns, len(row_codes(columns)[1]))
+        values = _classes(columns, len(factorize(columns)[1]))
         empty = [value for value in self.shares if value not in values]
         if empty:
             listed = ", ".join(repr(value) for value in values[:20])
@@ -98,7 +98,7 @@ class Balance:
             No such column, or the joinid.
         """
         columns = self._read(obs)
-        codes, counts = row_codes(columns)
+        codes, counts = factorize(columns)
         if self.shares is None:
             share_of_class = counts.astype(np.float64) ** (1 / self.temperature)
         else:
@@ -116,7 +116,7 @@ class Balance:
 
 def _classes(columns: Mapping[str, ColumnValues], count: int) -> list[Any]:
     """Values of the `count` classes of a column, a missing one first."""
-    (values,) = combinations(columns).values()
+    (values,) = unique_rows(columns).values()
     return [None] * (count - len(values)) + list(values.tolist())
 
 

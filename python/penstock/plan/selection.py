@@ -20,7 +20,7 @@ from penstock.transforms.chain import Chain, make_chain
 from .epoch_size import warn_of_no_genes
 from .sampling import Sampling
 from .settings import GLOBAL, SCATTER, LoaderSettings
-from .shard import Share
+from .shard import Shard
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Selection:
         return self.with_rows(self.rows.take(np.arange(count, dtype=np.uint64)))
 
     def loader(
-        self, settings: LoaderSettings, share: Share, epoch: int, first_batch: int = 0
+        self, settings: LoaderSettings, shard: Shard, epoch: int, first_batch: int = 0
     ) -> _core.Loader:
         """Plan an epoch from a batch on; nothing is read before its first batch is asked for.
 
@@ -117,7 +117,7 @@ class Selection:
         ResourceExhausted
             The memory budget is too small; the message says the least that works.
         """
-        options = self.loader_options(settings, share, epoch)
+        options = self.loader_options(settings, shard, epoch)
         options.first_batch = first_batch
         if settings.sampling is not None:
             options.sampling = settings.sampling.for_cells(self)
@@ -157,12 +157,12 @@ class Selection:
         return GLOBAL if by_rows else SCATTER
 
     def loader_options(
-        self, settings: LoaderSettings, share: Share, epoch: int
+        self, settings: LoaderSettings, shard: Shard, epoch: int
     ) -> _core.LoaderOptions:
         """Options of the engine for these cells and genes, each cell once."""
         genes = self.genes if self.transforms is None else self.transforms.genes
         columns = None if self._is_every_gene(genes) else genes.to_numpy().tolist()
-        options = settings.loader_options(share, epoch, self.rows, columns)
+        options = settings.loader_options(shard, epoch, self.rows, columns)
         options.global_shuffle = self.shuffle(settings) == GLOBAL
         options.transforms = self.engine_transforms
         if not self.engine_makes_csr(settings):

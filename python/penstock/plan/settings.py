@@ -21,7 +21,7 @@ from penstock.errors import InvalidArgument
 
 from .device import checked_device
 from .sampling import Sampling
-from .shard import MOST_RANKS, Share, find_rank, find_worker
+from .shard import MOST_RANKS, Shard, find_rank, find_worker
 
 if TYPE_CHECKING:
     from .selection import Selection
@@ -144,7 +144,7 @@ class LoaderSettings:
             )
         return replace(self, sampling=sampling)
 
-    def share(self) -> Share:
+    def find_shard(self) -> Shard:
         """Which part of an epoch this process reads, as things stand now."""
         rank, world_size = 0, 1
         if self.world_size is not None and self.rank is not None:
@@ -152,20 +152,20 @@ class LoaderSettings:
         elif self.shard:
             rank, world_size = find_rank()
         worker, num_workers = find_worker()
-        return Share(rank, world_size, worker, num_workers)
+        return Shard(rank, world_size, worker, num_workers)
 
     def with_rank_found(self) -> LoaderSettings:
         """Keep the rank of this process, for a copy that may look from a process without one.
 
         Where there is no rank yet nothing is kept: the copy may be on its way to a rank.
         """
-        share = self.share()
-        if share.world_size == 1:
+        shard = self.find_shard()
+        if shard.world_size == 1:
             return self
-        return replace(self, rank=share.rank, world_size=share.world_size)
+        return replace(self, rank=shard.rank, world_size=shard.world_size)
 
     def loader_options(
-        self, share: Share, epoch: int, rows: _core.RowSelection, genes: list[int] | None
+        self, shard: Shard, epoch: int, rows: _core.RowSelection, genes: list[int] | None
     ) -> _core.LoaderOptions:
         """Fill in the engine's options; DataLoader workers divide the cores, the engine the memory."""
         options = _core.LoaderOptions()
@@ -178,15 +178,15 @@ class LoaderSettings:
         options.seed = self.seed
         options.epoch = epoch
         options.memory_budget = self.memory_budget
-        options.threads = self.threads or max(1, _usable_cores() // share.num_workers)
+        options.threads = self.threads or max(1, _usable_cores() // shard.num_workers)
         options.layout = _core.BatchLayout.csr if self.engine_makes_csr else _core.BatchLayout.dense
         options.dtype = self.engine_dtype
         options.narrow_values = self.is_placed
         options.drop_last = self.drop_last
         options.min_batch = self.min_batch
         options.uneven = getattr(_core.UnevenRows, self.uneven)
-        options.rank, options.world_size = share.rank, share.world_size
-        options.worker, options.num_workers = share.worker, share.num_workers
+        options.rank, options.world_size = shard.rank, shard.world_size
+        options.worker, options.num_workers = shard.worker, shard.num_workers
         return options
 
 

@@ -16,7 +16,7 @@ MOST_WORKERS = 2**12
 
 
 @dataclass(frozen=True)
-class Share:
+class Shard:
     """Rank among processes that train together, and DataLoader worker within the rank."""
 
     rank: int = 0
@@ -53,7 +53,7 @@ def find_rank() -> tuple[int, int]:
     return 0, 1
 
 
-def check_divided_once(share: Share) -> None:
+def check_divided_once(shard: Shard) -> None:
     """Refuse to divide cells for a loader of Accelerate that divides the batches, too.
 
     Called where an iterator is made. Each rank would divide its own part, and most cells be in none.
@@ -63,7 +63,7 @@ def check_divided_once(share: Share) -> None:
     InvalidArgument
         Such a loader is asking.
     """
-    if share.world_size == 1 or "accelerate.data_loader" not in sys.modules:
+    if shard.world_size == 1 or "accelerate.data_loader" not in sys.modules:
         return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -71,7 +71,7 @@ def check_divided_once(share: Share) -> None:
             loader = type(frame.f_locals.get("self")).__name__
             if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
                 raise InvalidArgument(
-                    f"the cells are divided among {share.world_size} ranks already, and Accelerate's "
+                    f"the cells are divided among {shard.world_size} ranks already, and Accelerate's "
                     "prepare divides the batches again, so that most cells would never come: leave the "
                     "loader out of prepare, or make a penstock.Dataset with shard=False"
                 )

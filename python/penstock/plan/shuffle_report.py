@@ -16,7 +16,7 @@ from penstock.base.text import size
 from penstock.base.validation import checked_number, described, parse_memory_size
 from penstock.epochs.shuffle_choice import expected
 from penstock.errors import InvalidArgument, ResourceExhausted
-from penstock.experiment.factorize import row_codes
+from penstock.experiment.factorize import factorize
 
 from .stats import from_core
 from .uniform_entropy import uniform_entropy
@@ -202,9 +202,9 @@ def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | Non
     selection = dataset._selection
     settings = expected(selection, dataset._settings)
     (name,) = selection.obs.checked_columns([column], "column")
-    codes, counts = row_codes(selection.obs.read([name]))
+    codes, counts = factorize(selection.obs.read([name]))
     labels = codes.astype(np.uint32)
-    share = replace(dataset._share_with_cells(), worker=0, num_workers=1)
+    share = replace(dataset._shard_with_cells(), worker=0, num_workers=1)
     if not selection.epoch_cells(settings):
         raise InvalidArgument("no cell is selected, so there is no shuffle to report on")
     epoch = dataset.epoch

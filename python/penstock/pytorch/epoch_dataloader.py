@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 
 from penstock.batches.matrix import Tokens, as_tensor, coo_tensor, csr_tensor
 from penstock.dataset.dataset import Dataset
-from penstock.epochs.epoch import Course
+from penstock.epochs.epoch import EpochRun
 from penstock.epochs.state import EpochState
-from penstock.plan.shard import Share, check_divided_once
+from penstock.plan.shard import Shard, check_divided_once
 
 
 class EpochSource(Protocol):
@@ -25,7 +25,7 @@ class EpochSource(Protocol):
     @property
     def _rank_and_world_size(self) -> tuple[int, int]: ...
 
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> Course: ...
+    def _begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun: ...
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iterator begins."""
@@ -69,10 +69,10 @@ class EpochDataLoader(DataLoader[Any]):
         if self.num_workers == 0:
             return super().__iter__()
         rank, world_size = self.dataset._rank_and_world_size  # type: ignore[attr-defined]
-        check_divided_once(Share(rank, world_size))
+        check_divided_once(Shard(rank, world_size))
         return _Counted(self, *self._begin())
 
-    def _begin(self) -> tuple[Iterator[Any], Course]:
+    def _begin(self) -> tuple[Iterator[Any], EpochRun]:
         """Let workers begin the next epoch."""
         dataset: EpochSource = self.dataset  # type: ignore[assignment]
         if isinstance(dataset, Dataset) and dataset._encoders:
@@ -119,33 +119,33 @@ class EpochDataLoader(DataLoader[Any]):
 class _Counted(Iterator[Any]):
     """Batches of workers, counted as they are taken."""
 
-    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], course: Course) -> None:
+    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], run: EpochRun) -> None:
         self._loader: EpochDataLoader | None = loader  # until the first batch
         self._batches: Iterator[Any] | None = batches
-        self._course = course
+        self._run = run
 
     def __iter__(self) -> _Counted:
         return self
 
     def __next__(self) -> Any:
         loader, self._loader = self._loader, None
-        if loader is not None and not loader.epochs.take_up(self._course):
+        if loader is not None and not loader.epochs.is_still_current(self._run):
             # An epoch was chosen since: workers that read the other one end, or drop it.
             self._batches = None
-            self._batches, self._course = loader._begin()
+            self._batches, self._run = loader._begin()
         if loader is not None:
             try:
-                loader.epochs.compare_ranks(self._course)
+                loader.epochs.compare_ranks(self._run)
             except BaseException:
                 self._batches = iter(())
                 raise
         assert self._batches is not None
         batch = next(self._batches)
-        self._course.count()
+        self._run.count()
         return batch
 
     def __len__(self) -> int:
-        return self._course.size
+        return self._run.size
 
 
 def to_tensors(batch: Any) -> tuple[Any, Any]:

@@ -109,7 +109,7 @@ class DataLoaders:
         if not len(places):
             return None
         labelled = LabelledCells(part, places, codes[places], per_label)
-        shares = part._settings.share().world_size
+        shares = part._settings.find_shard().world_size
         if part._settings.uneven == "exact":
             # Every rank has all of them where there are too few to be shared.
             if len(places) < shares:

@@ -21,7 +21,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.encoders import BatchEncoder, Encoder, LabelEncoder, NumericEncoder
 from penstock.errors import InvalidArgument, NotFound
 from penstock.experiment.columns import is_missing, objects
-from penstock.experiment.factorize import BLOCK_ROWS, combinations
+from penstock.experiment.factorize import BLOCK_ROWS, unique_rows
 
 Array = npt.NDArray[Any]
 
@@ -116,7 +116,7 @@ class Field:
                 return present
             # As an AnnData of these cells has them, whose Categorical scvi-tools keeps.
             return column.values[np.isin(column.values, present)]
-        found = combinations(columns)
+        found = unique_rows(columns)
         rows = zip(*(found[name].tolist() for name in self.columns), strict=True)
         joined = sorted(BatchEncoder.separator.join(map(str, row)) for row in rows)
         return objects(list(dict.fromkeys(joined)))

@@ -13,7 +13,7 @@ from penstock.plan.settings import LoaderSettings
 
 from .arrays import TravellingArrays
 from .staging import Staging, unpacked
-from .stream import DeviceLane, lane_of
+from .stream import DeviceStream, stream_of
 
 Array = npt.NDArray[Any]
 
@@ -39,15 +39,15 @@ class DeviceCopier:
     ----------
     settings : LoaderSettings
         With `device`, `sparse` and `dtype` of X.
-    lane : DeviceLane, optional
+    lane : DeviceStream, optional
         Where copies run; the device's own by default.
     """
 
-    def __init__(self, settings: LoaderSettings, lane: DeviceLane | None = None) -> None:
+    def __init__(self, settings: LoaderSettings, lane: DeviceStream | None = None) -> None:
         self._device = torch.device(settings.device or "cpu")
         self._layout = settings.sparse
         self._dtype: torch.dtype = getattr(torch, settings.dtype)
-        self.lane = lane_of(self._device) if lane is None else lane
+        self.lane = stream_of(self._device) if lane is None else lane
         self._staging = [Staging(self.lane.pins_memory) for _ in range(2)]
         self._copied: list[Any] = [None, None]
         self._turn = 0

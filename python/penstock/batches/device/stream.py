@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 
-class DeviceLane(Protocol):
+class DeviceStream(Protocol):
     """Where copies to a device run.
 
     Attributes
@@ -156,7 +156,7 @@ def streams_of(device: torch.device) -> Streams | None:
     return AcceleratorStreams if found is not None and found.type == device.type else None
 
 
-def lane_of(device: torch.device) -> DeviceLane:
+def stream_of(device: torch.device) -> DeviceStream:
     """Make the lane for a device."""
     streams = streams_of(device)
     return BlockingLane() if streams is None else StreamLane(device, streams)

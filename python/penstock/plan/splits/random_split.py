@@ -15,7 +15,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_items, checked_number, described
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID, DataFrame
-from penstock.experiment.factorize import row_codes
+from penstock.experiment.factorize import factorize
 from penstock.plan.epoch_size import part_names, warn_of_empty_parts
 
 from .group_split import parts_of_groups
@@ -132,7 +132,7 @@ def _codes(obs: DataFrame, argument: str, columns: Any) -> tuple[Any, npt.NDArra
         raise InvalidArgument(f"{argument} must name a column of obs, got {columns!r}")
     if JOINID in names:
         raise InvalidArgument(f"{argument} cannot be {JOINID}, which no two cells share")
-    return row_codes(obs.read(names))
+    return factorize(obs.read(names))
 
 
 def _size(part: Any) -> int | None:
