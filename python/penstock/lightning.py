@@ -101,9 +101,10 @@ class DataModule(LightningDataModule):
             parts = [dataset]
         else:
             sizes = [wanted[name] for name in kept]
-            parts = random_split(
-                dataset, sizes, seed, stratify, group, [f"part {name!r}" for name in kept]
-            )
+            names = [f"part {name!r}" for name in kept]
+            rows = dataset.reader.selection.rows
+            cut = random_split(dataset.obs, rows, sizes, seed, stratify, group, names)
+            parts = [dataset.with_rows(part) for part in cut]
         return cls(**dict(zip(kept, parts, strict=True)), predict=dataset, **dataloader)
 
     def train_dataloader(self) -> Any:
@@ -146,7 +147,7 @@ def _evaluated(dataset: Dataset) -> Dataset:
 
 
 def _with_joinids(dataset: Dataset) -> Dataset:
-    columns = dataset._batch_format.obs_columns
+    columns = dataset.reader.format.obs_columns
     if JOINID in columns:
         return dataset
     return dataset.with_settings(obs_columns=[JOINID, *columns])

@@ -16,6 +16,7 @@ import penstock as ps
 import torch.distributed as dist
 from group_end import end_group
 from penstock.epochs import rank_check
+from penstock.plan.planner import Planner
 
 PATH, FOLDER = sys.argv[1], Path(sys.argv[2])
 RANK = int(os.environ["RANK"])
@@ -63,7 +64,8 @@ def one_has_none() -> list:
     ds = dataset("alone")
     if RANK == 1:
         ds = ds.with_settings()
-        ds._selection = ps.Dataset(PATH)._selection
+        without = Planner(ps.Dataset(PATH).reader.selection, ds.reader.settings)
+        ds.reader.cells = ds.reader.cells.with_planner(without)
     return [epoch(ds)]
 
 

@@ -92,7 +92,7 @@ def later_epoch() -> list:
     """The second one is of another seed on one rank: one that changed its mind."""
     ds = dataset()
     joinids(ds)
-    ds._settings = ds.with_settings(seed=RANK)._settings
+    ds.reader.change_settings(seed=RANK)
     return joinids(ds)
 
 

@@ -427,7 +427,7 @@ def test_the_budget_follows_the_block(cells) -> None:
     def budget(**arguments) -> int:
         pipe = make(cells, **arguments)
         iter(pipe)
-        return pipe.penstock_dataset._settings.memory_budget
+        return pipe.penstock_dataset.reader.settings.memory_budget
 
     assert budget() == 64 * 2000 * 2**14 + 8 * 12
     assert budget(soma_chunk_size=2048) == 2048 * 2000 * 2**14 + 8 * 12

@@ -92,7 +92,7 @@ def test_the_budget_follows_the_block(cells) -> None:
     def budget(**arguments) -> int:
         ds = make(ours, cells, **arguments)
         iter(ds)
-        return ds.penstock_dataset._settings.memory_budget
+        return ds.penstock_dataset.reader.settings.memory_budget
 
     assert budget() == 2**30 + 8 * 12
     assert budget(io_batch_size=2**18) == 2**32 + 8 * 12

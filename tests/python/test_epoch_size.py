@@ -11,7 +11,7 @@ import pytest
 from conftest import Oracle, collect, write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_it_is_an_error_where_the_engine_plans_no_batch(tiled: Path, data: st.Da
         uneven=data.draw(st.sampled_from(["drop", "pad"]), "uneven"),
         drop_last=data.draw(st.booleans(), "drop_last"),
     )
-    ranks = [ds._selection.loader(ds._settings, Share(r, world), 0).size() for r in range(world)]
+    ranks = [ds.reader.planner.loader(Shard(r, world), 0).size() for r in range(world)]
     assert len(set(ranks)) == 1
     told = []
     for rank in range(world):

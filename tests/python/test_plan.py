@@ -7,7 +7,7 @@ import pytest
 from conftest import write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 
 N_CELLS = 900
 
@@ -19,9 +19,9 @@ def tiled(tmp_path_factory: pytest.TempPathFactory):
     return write_small_tiles(path, N_CELLS, 500, per_cell=250)
 
 
-def batches(dataset: ps.Dataset, share: Share, epoch: int = 0) -> list[list[int]]:
+def batches(dataset: ps.Dataset, shard: Shard, epoch: int = 0) -> list[list[int]]:
     """Joinids of each batch that a worker of a rank gets."""
-    loader = dataset._selection.loader(dataset._settings, share, epoch)
+    loader = dataset.reader.planner.loader(shard, epoch)
     got = []
     while (batch := loader.next()) is not None:
         got.append(batch.joinids().tolist())
@@ -54,13 +54,13 @@ def test_every_shape(tiled, data: st.DataObject) -> None:
         threads=2,
     )
     ranks = [
-        [batches(dataset, Share(rank, world, worker, workers)) for worker in range(workers)]
+        [batches(dataset, Shard(rank, world, worker, workers)) for worker in range(workers)]
         for rank in range(world)
     ]
     counts = [sum(len(worker) for worker in rank) for rank in ranks]
     assert len(set(counts)) == 1, "every rank has as many batches"
     lanes = {
-        dataset._selection.loader(dataset._settings, Share(rank, world, 0, workers), 0).lanes()
+        dataset.reader.planner.loader(Shard(rank, world, 0, workers), 0).lanes()
         for rank in range(world)
     }
     assert len(lanes) == 1, "as many workers of each rank have batches"

@@ -52,7 +52,7 @@ def test_errors_and_warnings_are_public_and_documented() -> None:
 
 def test_methods_are_functions_too(ds: ps.Dataset) -> None:
     def rows(parts: list[ps.Dataset]) -> list[list[int]]:
-        return [part._selection.rows.to_numpy().tolist() for part in parts]
+        return [part.reader.selection.rows.to_numpy().tolist() for part in parts]
 
     assert rows(ps.random_split(ds, [0.8, 0.2])) == rows(ds.random_split(0.8, 0.2))
     given = {"seed": 3, "stratify": "cell_type"}

@@ -151,13 +151,13 @@ def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> No
     monkeypatch.setattr(rank_check, "WAIT_SECONDS", 0.0)
 
     def begins(agreement: RankCheck, seed: int) -> str | None:
-        shape = SimpleNamespace(
+        order = SimpleNamespace(
             world_size=2, seed=seed, batch_size=8, shuffle=True, chunk_size=0, uneven="drop",
             drop_last=False, min_batch=1, sampling=0, global_shuffle=False,
             memory_budget=2**20, num_workers=1, sparse=False, dtype="float32",
         )  # fmt: skip
         run = SimpleNamespace(
-            share=SimpleNamespace(rank=seed), shape=shape, epoch=0, earlier=(), first=0,
+            shard=SimpleNamespace(rank=seed), order=order, epoch=0, earlier=(), first=0,
             selected=(10, 1), rank_plan=1, left_before=None,
         )  # fmt: skip
         return agreement._exchange(store, run)

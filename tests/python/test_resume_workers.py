@@ -186,14 +186,14 @@ def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
     """One worker's count does not tell which cells the others gave."""
     from penstock.epochs.epoch import begin_run
     from penstock.epochs.resume import ResumeState
-    from penstock.plan.shard import Share
+    from penstock.plan.shard import Shard
 
     ds = small(tiled)
     next(iter(ds))
     state = ds.state_dict() | {"worker": 0, "lane": 0}
     other = small(tiled, batch_size=100)
     with pytest.raises(ps.InvalidArgument, match="the arguments that it was saved with"):
-        begin_run(ResumeState.from_state(state), other._selection, other._settings, Share())
+        begin_run(ResumeState.from_state(state), other.reader.planner, Shard())
 
 
 def identity(batch):

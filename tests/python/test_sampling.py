@@ -290,7 +290,7 @@ def test_a_part_without_a_class_of_the_shares(pbmc3k: Oracle) -> None:
         seen |= drawn_classes
         if not own >= {first, second}:
             with pytest.raises(ps.InvalidArgument, match="no selected cell has cell_type"):
-                part.with_settings(balance=ds._settings.sampling.balance)
+                part.with_settings(balance=ds.reader.settings.sampling.balance)
     assert seen == {first, second}
 
 

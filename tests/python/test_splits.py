@@ -106,7 +106,7 @@ def test_a_split_is_a_partition_by_columns(kind: str, rows, weights, seed: int, 
     assert sorted(np.concatenate(found).tolist()) == list(range(len(rows)))
     if kind == "group":
         kept = [set(groups[part].tolist()) for part in found]
-        assert all(a.isdisjoint(b) for a, b in itertools.unique_rows(kept, 2))
+        assert all(a.isdisjoint(b) for a, b in itertools.combinations(kept, 2))
         assert all(len(part) > 0 for part, size in zip(found, sizes, strict=True) if size)
     else:
         assert [len(part) for part in parts] == sizes
@@ -178,7 +178,7 @@ def test_no_move_or_exchange_would_bring_groups_nearer(groups, weights, seed: in
         moved = parts.copy()
         moved[i] = part
         assert len(set(moved.tolist())) < len(sizes) or off(moved) >= reached
-    for i, j in itertools.unique_rows(range(len(groups)), 2):
+    for i, j in itertools.combinations(range(len(groups)), 2):
         swapped = parts.copy()
         swapped[[i, j]] = parts[[j, i]]
         assert off(swapped) >= reached
@@ -232,10 +232,10 @@ def test_splits_of_a_dataset(census_like: Oracle) -> None:
     assert train.n_obs + val.n_obs == 6_000
     assert abs(train.n_obs - 4_500) <= obs["donor_id"].value_counts().min()
     copy = pickle.loads(pickle.dumps(val))
-    assert copy._selection.rows == val._selection.rows
+    assert copy.reader.selection.rows == val.reader.selection.rows
     ranks = [ps.Dataset(census_like.path, rank=r, world_size=2) for r in range(2)]
     first, second = (each.random_split(0.5, 0.5, seed=9, stratify="tissue")[0] for each in ranks)
-    assert first._selection.rows == second._selection.rows
+    assert first.reader.selection.rows == second.reader.selection.rows
 
 
 @pytest.mark.parametrize(

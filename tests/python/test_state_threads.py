@@ -9,6 +9,7 @@ from typing import Any
 import penstock as ps
 import pytest
 from conftest import Oracle
+from penstock.dataset.reader import Reader
 from penstock.epochs import state as epoch_state
 
 
@@ -73,14 +74,14 @@ def test_a_state_saved_while_workers_start(
     loader = ps.dataloader(ds, num_workers=1)
     before = loader.state_dict()
     saved: list[Any] = []
-    choose = ps.Dataset._choose_shuffle_for_workers
+    choose = Reader.prepare_for_workers
 
-    def choosing(self: ps.Dataset, *arguments: Any) -> None:
-        assert self.epoch == 1  # the counter has moved
+    def choosing(self: Reader, *arguments: Any) -> None:
+        assert self.epochs.next == 1  # the counter has moved
         saved.append(loader.state_dict())
         choose(self, *arguments)
 
-    monkeypatch.setattr(ps.Dataset, "_choose_shuffle_for_workers", choosing)
+    monkeypatch.setattr(Reader, "prepare_for_workers", choosing)
     assert sum(len(obs["soma_joinid"]) for _, obs in loader) == ds.n_obs
     assert saved == [before]
 

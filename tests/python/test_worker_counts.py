@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from conftest import write_small_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.plan.shard import Share
+from penstock.plan.shard import Shard
 from torch.utils.data import DataLoader
 
 N_CELLS = 20_000
@@ -183,8 +183,8 @@ def test_plans_of_ranks_that_share_units_and_have_workers(
     )
     assert 16 <= ds.plan().planned_units < 64
 
-    def planned(*share: int):
-        return ds._selection.loader(ds._settings, Share(*share), 0)
+    def planned(*shard: int):
+        return ds.reader.planner.loader(Shard(*shard), 0)
 
     read = needed = 0
     for rank in range(world):

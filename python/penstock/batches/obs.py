@@ -65,7 +65,7 @@ class ObsBatches:
             self._values[JOINID] = _joinid_column(obs)
         if fit:
             self._fit(encoders)
-        self._encoded = {
+        self.encoded = {
             encoder.name: EncodedRows(
                 encoder, {name: self._values[name] for name in encoder.columns}
             )
@@ -76,7 +76,7 @@ class ObsBatches:
     @property
     def nbytes(self) -> int:
         """Memory that the columns and the encoded rows take, at most."""
-        kept: list[ColumnValues | EncodedRows] = [*self._values.values(), *self._encoded.values()]
+        kept: list[ColumnValues | EncodedRows] = [*self._values.values(), *self.encoded.values()]
         return sum(each.nbytes for each in kept)
 
     def _fit(self, encoders: Sequence[Encoder]) -> None:
@@ -102,7 +102,7 @@ class ObsBatches:
                 obs[name] = self._values[name].to_pandas(positions)
             else:
                 obs[name] = self._values[name].take(positions)
-        for name, rows in self._encoded.items():
+        for name, rows in self.encoded.items():
             obs[name] = rows.take(positions)
         if self._pad_column is not None:
             obs[self._pad_column] = _is_padding(batch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,15 +52,13 @@ class BlockDataset:
             if seed is None
             else checked_int("seed", seed, least=0, most=2**64 - 1)
         )
-        stored = dataset._selection.matrix.value_type
+        stored = dataset.reader.selection.matrix.value_type
         if stored in DTYPES:
-            dataset._settings = replace(dataset._settings, dtype=stored)
+            dataset.reader.change_settings(dtype=stored)
 
     def _settle(self, num_workers: int | None = None) -> None:
-        settings = self.dataset._settings
-        shard = settings.find_shard()
-        self.dataset._settings = replace(
-            settings,
+        shard = self.dataset.reader.settings.find_shard()
+        self.dataset.reader.change_settings(
             seed=self.seed if self._is_seeded or shard.world_size == 1 else 0,
             memory_budget=self._memory_budget(num_workers or shard.num_workers),
         )
@@ -70,12 +68,11 @@ class BlockDataset:
         return rows + num_workers * _BATCHES * self._batch_bytes()
 
     def _batch_bytes(self) -> int:
-        dataset = self.dataset
-        item_bytes = np.dtype(dataset._settings.dtype).itemsize
-        if dataset._settings.sparse:
-            mean_nonzeros = dataset._selection.matrix.stored_cells() // max(
-                1, dataset.experiment.n_obs
-            )
+        dataset, reader = self.dataset, self.dataset.reader
+        item_bytes = np.dtype(reader.settings.dtype).itemsize
+        if reader.settings.sparse:
+            stored_cells = reader.selection.matrix.stored_cells()
+            mean_nonzeros = stored_cells // max(1, dataset.experiment.n_obs)
             return dataset.batch_size * (mean_nonzeros + 1) * (item_bytes + 4)
         return dataset.batch_size * dataset.n_vars * item_bytes
 
@@ -86,7 +83,7 @@ class BlockDataset:
     def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
         """Begin an epoch that DataLoader workers read, who settle the same."""
         self._settle(num_workers)
-        return self.dataset._begin_with_workers(epoch, num_workers)
+        return self.dataset.reader.begin_with_workers(epoch, num_workers)
 
     def __len__(self) -> int:
         """Batches that this rank gets, over all of its DataLoader workers."""
@@ -96,23 +93,29 @@ class BlockDataset:
     def batches_here(self) -> int:
         """Batches that this process gets: in a DataLoader worker, its own."""
         self._settle()
-        settings = self.dataset._settings
-        shard = settings.find_shard()
+        planner = self.dataset.reader.planner
+        shard = planner.settings.find_shard()
         if shard.num_workers == 1:
             return len(self.dataset)
-        return self.dataset._selection.loader(settings, shard, 0).size()
+        return planner.loader(shard, 0).size()
+
+    @property
+    def epochs(self) -> EpochState:
+        """Which epoch comes next."""
+        return self.dataset.reader.epochs
+
+    def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
+        """Nothing: these have no encoders to fit here, nor a cache that the shuffle depends on."""
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
         """Of this process, as things stand now."""
-        shard = self.dataset._settings.find_shard()
-        return shard.rank, shard.world_size
+        return self.dataset.reader.rank_and_world_size
 
     def with_rows(self, rows: _core.RowSelection) -> BlockDataset:
         """Other cells of the same layer, from epoch 0."""
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part.dataset = self.dataset._part(self.dataset._selection.with_rows(rows))
+        part = copy.copy(self)
+        part.dataset = self.dataset.with_rows(rows)
         return part
 
 
@@ -132,15 +135,9 @@ class BlockEpochs:
         return self._blocks.dataset
 
     @property
-    def _epochs(self) -> EpochState:
-        return self._blocks.dataset._epochs
-
-    @property
-    def _rank_and_world_size(self) -> tuple[int, int]:
-        return self._blocks.rank_and_world_size
-
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
-        return self._blocks.begin_with_workers(epoch, num_workers)
+    def reader(self) -> BlockDataset:
+        """What a DataLoader asks about epochs; for the modules of penstock."""
+        return self._blocks
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iterator begins; without it every iterator begins the next."""

@@ -1,125 +1,131 @@
-"""What a dataset holds: chosen cells and genes, and how their batches look."""
+"""Cells of a dataset, and what their batches are made into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self
+import copy
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import numpy.typing as npt
-
+from penstock import _core
+from penstock.base.missing_package import require
+from penstock.base.shared_integers import is_spawning
 from penstock.batches.format import BatchFormat
+from penstock.batches.matrix import transformed
 from penstock.batches.obs import ObsBatches
 from penstock.encoders import Encoder
-from penstock.epochs.iterator import EpochProgress
-from penstock.epochs.state import EpochState
-from penstock.epochs.worker_stats import WorkerTotal
-from penstock.experiment.data_frame import DataFrame
-from penstock.experiment.experiment import Experiment
-from penstock.plan.selection import Selection
-from penstock.plan.settings import LoaderSettings
-from penstock.transforms.chain import Transform
+from penstock.epochs.iterator import EpochIterator, EpochProgress
+from penstock.plan.device import check_main_process
+from penstock.plan.planner import Planner
 
 
-class SelectedCells:
-    """Cells and genes of an experiment, and the settings that they are read with."""
+class Cells:
+    """A plan of X, columns of obs and encoders: all that a batch depends on but its epoch.
 
-    _selection: Selection
-    _settings: LoaderSettings
-    _batch_format: BatchFormat
-    _encoders: list[Encoder]
-    _encoders_fitted: bool
-    _identity: str  # the encoders' owner: parts of a dataset share it
-    _epochs: EpochState
-    _obs_batches: ObsBatches | None
+    Does not change, but that obs is read and the encoders are fitted when they are needed first.
+    Picklable; a copy reads obs again.
 
-    @property
-    def n_obs(self) -> int:
-        """Number of cells selected, over all ranks."""
-        return len(self._selection.rows)
+    Attributes
+    ----------
+    planner : Planner
+        Which cells and genes, and the settings.
+    format : BatchFormat
+        How X and obs look.
+    encoders : sequence of Encoder
+        What comes encoded.
+    owner : str
+        Whose encoders they are: parts of one dataset share it.
+    """
 
-    @property
-    def n_vars(self) -> int:
-        """Number of genes selected: the columns of X, those of `SelectGenes` where there is one."""
-        return self._selection.n_columns
+    def __init__(
+        self,
+        planner: Planner,
+        format: BatchFormat,
+        encoders: Sequence[Encoder],
+    ) -> None:
+        self.planner = planner
+        self.format = format
+        self.encoders = encoders
+        self.owner = uuid.uuid4().hex
+        self._are_fitted = False
+        self._obs: ObsBatches | None = None
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(cells, genes)."""
-        return self.n_obs, self.n_vars
-
-    @property
-    def obs(self) -> DataFrame:
-        """The selected cells, ascending by joinid, with all stored columns."""
-        return self._selection.obs
-
-    @property
-    def var(self) -> DataFrame:
-        """The selected genes, in the order of the columns of X, with all stored columns."""
-        return self._selection.var
-
-    @property
-    def var_names(self) -> npt.NDArray[Any]:
-        """Names of X's columns: from the argument `var_names`, var's usual ones, else joinids."""
-        return self._selection.var_names
-
-    @property
-    def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
-        """What is done to X, as it was given."""
-        chain = self._selection.transforms
-        return () if chain is None else chain.steps
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment that it reads."""
-        return self._selection.experiment
-
-    @property
-    def encoders(self) -> dict[str, Encoder]:
-        """Name to encoder, fitted on the selected cells."""
-        self._fitted_obs()
-        return {encoder.name: encoder for encoder in self._encoders}
-
-    @property
-    def shuffle(self) -> str | None:
-        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
-
-        With `cache_dir` that of the epoch that was begun last, "scatter" before there is one.
-        """
-        begun = self._epochs.shuffle
-        settings = self._settings if begun is None else replace(self._settings, shuffle=begun)
-        return self._selection.shuffle(settings)
-
-    @property
-    def batch_size(self) -> int:
-        """Cells in a full batch."""
-        return self._settings.batch_size
-
-    def _fitted_obs(self) -> ObsBatches:
-        if self._obs_batches is None:
-            fit = not self._encoders_fitted
-            if fit:
-                for encoder in self._encoders:
-                    encoder.claim(self._identity)
-            form = self._batch_format
-            self._obs_batches = ObsBatches(
-                self.obs, form.obs_columns, self._encoders, form.obs_format, form.pad_column, fit
+    def obs_batches(self) -> ObsBatches:
+        """What gives the obs of a batch; reads the columns and fits the encoders at the first call."""
+        if self._obs is None:
+            if not self._are_fitted:
+                for encoder in self.encoders:
+                    encoder.claim(self.owner)
+            self._obs = ObsBatches(
+                self.planner.selection.obs,
+                self.format.obs_columns,
+                self.encoders,
+                self.format.obs_format,
+                self.format.pad_column,
+                fit=not self._are_fitted,
             )
-            self._encoders_fitted = True
-        return self._obs_batches
+            self._are_fitted = True
+        return self._obs
 
-    def _part(self, selection: Selection) -> Self:
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part._selection = selection
-        part._epochs = EpochState()
-        part._forget()
-        return part
+    def fit(self) -> None:
+        """Fit the encoders on these cells, where there are any and they are not fitted."""
+        if self.encoders and not self._are_fitted:
+            self.obs_batches()
 
-    def _forget(self) -> None:
-        """Drop what depends on the rows and is made again when needed."""
-        self._obs_batches = None
-        self._lengths: dict[tuple[int, int], int] = {}
-        self._worker_total = WorkerTotal()
-        self._progress = EpochProgress()
-        self._warned_of_cost = False
+    def with_planner(self, planner: Planner) -> Cells:
+        """Other cells, genes or settings; the encoders are those of these cells."""
+        self.fit()
+        return self._copy(planner=planner)
+
+    def with_rows(self, rows: _core.RowSelection) -> Cells:
+        """Other cells of the same layer; the encoders are those of these cells."""
+        return self.with_planner(self.planner.with_rows(rows))
+
+    def with_format(self, format: BatchFormat) -> Cells:
+        """The same cells; their batches look otherwise."""
+        return self._copy(format=format)
+
+    def with_encoders(self, encoders: Sequence[Encoder], format: BatchFormat) -> Cells:
+        """The same cells with encoders that need no fit, or none."""
+        return self._copy(encoders=encoders, format=format, _are_fitted=True)
+
+    def _copy(self, **changes: Any) -> Cells:
+        made = copy.copy(self)
+        made.__dict__.update(changes)
+        return made
+
+    def batches(
+        self,
+        loader: _core.Loader,
+        progress: EpochProgress,
+        count: Callable[[], None] | None = None,
+    ) -> EpochIterator:
+        """Yield (X, obs) of what a loader reads of these cells.
+
+        Parameters
+        ----------
+        loader : Loader
+            Made by this planner, or one of its parts.
+        progress : EpochProgress
+            Gets the loader and its counts.
+        count : callable, optional
+            Called for each batch that is handed over.
+        """
+        settings, chain = self.planner.settings, self.planner.selection.transforms
+        take_obs = self.obs_batches().take
+        if settings.is_placed:
+            check_main_process(settings.device)
+            require("torch")
+            from penstock.batches.device.copier import DeviceCopier
+            from penstock.epochs.device_iterator import DeviceIterator
+
+            return DeviceIterator(loader, DeviceCopier(settings), take_obs, progress, count, chain)
+        take_x = transformed(self.format.format, settings.sparse, chain)
+        return EpochIterator(loader, take_x, take_obs, progress, count)
+
+    def __getstate__(self) -> dict[str, Any]:  # of copies in this process, too
+        state = {**self.__dict__, "_obs": None}
+        if is_spawning():  # a DataLoader worker has no rank of its own to find
+            settings = self.planner.settings.with_rank_found()
+            state["planner"] = self.planner.with_settings(settings)
+        return state

@@ -1,10 +1,10 @@
-"""A dataset of the same cells with other arguments."""
+"""Cells with other arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.batches import format as batch_format
 from penstock.batches.format import BatchFormat
@@ -12,40 +12,35 @@ from penstock.errors import InvalidArgument
 from penstock.plan import sampling
 from penstock.plan.settings import LoaderSettings
 
-if TYPE_CHECKING:
-    from .dataset import Dataset
+from .cells import Cells
 
 _LOADING = [each.name for each in fields(LoaderSettings)]
 _TAKEN = {*_LOADING, *batch_format.ARGUMENTS, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
 
 
-def with_settings(dataset: Dataset, changes: Mapping[str, Any]) -> Dataset:
+def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
     """See `Dataset.with_settings`."""
     for name in changes:
         if name not in _TAKEN:
             raise InvalidArgument(
                 f"with_settings does not take {name!r}, only {', '.join(sorted(_TAKEN))}"
             )
-    if dataset._encoders:
-        dataset._fitted_obs()
-    other = dataset._part(dataset._selection)
-    other._settings = _settings(dataset._settings, changes)
-    other._selection = dataset._selection.with_transforms(
-        changes.get("transforms", dataset.transforms), other._settings
-    )
+    planner = cells.planner.with_settings(_settings(cells.planner.settings, changes))
+    chain = planner.selection.transforms
+    steps = () if chain is None else chain.steps
+    planner = planner.with_transforms(changes.get("transforms", steps))
     if _draws_anew(changes):
-        other._settings = other._settings.with_sampling(
-            sampling.changed(dataset._settings.sampling, changes),
-            dataset._selection,
+        planner = planner.with_sampling(
+            sampling.changed(cells.planner.settings.sampling, changes),
             keeps_balance="balance" not in changes,
         )
-    other._batch_format = BatchFormat.checked(
-        dataset.experiment,
-        dataset._encoders,
-        other._settings,
-        **{name: changes.get(name, given) for name, given in dataset._batch_format.given.items()},
+    form = BatchFormat.checked(
+        planner.selection.experiment,
+        cells.encoders,
+        planner.settings,
+        **{name: changes.get(name, given) for name, given in cells.format.given.items()},
     )
-    return other
+    return cells.with_planner(planner).with_format(form)
 
 
 def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:

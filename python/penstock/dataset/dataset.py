@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
-from penstock.base.shared_integers import is_spawning
+from penstock._core import RowSelection
 from penstock.base.validation import checked_int
 from penstock.batches.format import BatchFormat
-from penstock.encoders import Encoder, checked_encoders
-from penstock.epochs.iterator import EpochProgress
-from penstock.epochs.state import EpochState
+from penstock.encoders import Encoder
+from penstock.encoders.encoder import checked_encoders
+from penstock.epochs.iterator import EpochIterator, EpochProgress
 from penstock.errors import InvalidArgument
+from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment
 from penstock.experiment.local_cache import LocalCache
 from penstock.plan.epoch_size import warn_of_nothing_selected
+from penstock.plan.planner import Planner
 from penstock.plan.sampling import Balance
 from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
 from penstock.plan.splits.random_split import random_split
-from penstock.transforms.chain import Transform
+from penstock.plan.stats import LoaderStats, from_core
+from penstock.transforms import Transform
 
 from .anndata import to_anndata
-from .changes import with_settings
-from .iteration import DatasetEpochs
+from .cells import Cells
+from .changes import changed
+from .reader import Reader
 from .reprs import dataset_html, dataset_text
 from .source import places_of, resolve_source
 from .torch_registration import register_with_torch
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.experiment.axis_query import AxisQuery
 
 
-class Dataset(DatasetEpochs):
+class Dataset:
     """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
 
     An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
@@ -219,7 +223,7 @@ class Dataset(DatasetEpochs):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         register_with_torch(type(self))
-        self._settings = LoaderSettings.checked(
+        settings = LoaderSettings.checked(
             batch_size=batch_size,
             shuffle=shuffle,
             seed=seed,
@@ -238,44 +242,187 @@ class Dataset(DatasetEpochs):
             chunk_size=chunk_size,
             chunks_per_block=chunks_per_block,
         )
-        self._encoders = checked_encoders(encoders)
-        self._selection = resolve_source(
-            source,
-            measurement,
-            layer,
-            obs_query,
-            var_query,
-            self._settings.threads,
-            storage_options,
+        checked = checked_encoders(encoders)
+        selection = resolve_source(
+            source, measurement, layer, obs_query, var_query, settings.threads, storage_options
         ).with_var_names(var_names)
-        warn_of_nothing_selected(self._selection, obs_query, var_query)
+        warn_of_nothing_selected(selection, obs_query, var_query)
         cache = LocalCache.checked(cache_dir, cache_bytes)
         if cache is not None:
-            cache.check_outside(places_of(self._selection))
-            self._selection = replace(self._selection, cache=cache)
-        self._settings = self._settings.with_sampling(
+            cache.check_outside(places_of(selection))
+            selection = replace(selection, cache=cache)
+        planner = Planner(selection, settings).with_sampling(
             {
                 "weights": weights,
                 "balance": balance,
                 "replacement": replacement,
                 "num_samples": num_samples,
-            },
-            self._selection,
+            }
         )
-        self._batch_format = BatchFormat.checked(
-            self.experiment,
-            self._encoders,
-            self._settings,
+        form = BatchFormat.checked(
+            selection.experiment,
+            checked,
+            planner.settings,
             format=format,
             obs_format=obs_format,
             obs_columns=obs_columns,
             pad_column=pad_column,
         )
-        self._selection = self._selection.with_transforms(transforms, self._settings)
-        self._encoders_fitted = False
-        self._identity = uuid.uuid4().hex
-        self._epochs = EpochState()
-        self._forget()
+        #: What makes the batches; for the modules of this package.
+        self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells selected, over all ranks."""
+        return len(self.reader.selection.rows)
+
+    @property
+    def n_vars(self) -> int:
+        """Number of genes selected: the columns of X, those of `SelectGenes` where there is one."""
+        return self.reader.selection.n_columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(cells, genes)."""
+        return self.n_obs, self.n_vars
+
+    @property
+    def obs(self) -> DataFrame:
+        """The selected cells, ascending by joinid, with all stored columns."""
+        return self.reader.selection.obs
+
+    @property
+    def var(self) -> DataFrame:
+        """The selected genes, in the order of the columns of X, with all stored columns."""
+        return self.reader.selection.var
+
+    @property
+    def var_names(self) -> npt.NDArray[Any]:
+        """Names of X's columns: from the argument `var_names`, var's usual ones, else joinids."""
+        return self.reader.selection.var_names
+
+    @property
+    def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
+        """What is done to X, as it was given."""
+        chain = self.reader.selection.transforms
+        return () if chain is None else chain.steps
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that it reads."""
+        return self.reader.selection.experiment
+
+    @property
+    def encoders(self) -> dict[str, Encoder]:
+        """Name to encoder, fitted on the selected cells."""
+        self.reader.cells.fit()
+        return {encoder.name: encoder for encoder in self.reader.cells.encoders}
+
+    @property
+    def shuffle(self) -> str | None:
+        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
+
+        With `cache_dir` that of the epoch that was begun last, "scatter" before there is one.
+        """
+        return self.reader.shuffle
+
+    @property
+    def batch_size(self) -> int:
+        """Cells in a full batch."""
+        return self.reader.settings.batch_size
+
+    # Iteration
+
+    def __iter__(self) -> EpochIterator:
+        return self.reader.begin()
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that the next iterator begins."""
+        return self.reader.epochs.next
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iterator begins, also in DataLoader workers; 0 is the first.
+
+        An iterator that was made last and has given no batch yet begins it, too: Lightning makes
+        the first one before it says which epoch it is.
+
+        Raises
+        ------
+        InvalidArgument
+            It is negative or no integer.
+        """
+        self.reader.epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is: the epoch, and how many of its batches were handed over.
+
+        Small, of numbers and strings, and the same on every rank, so that one rank's is enough.
+        Batches that were made and not taken do not count.
+
+        Raises
+        ------
+        InvalidArgument
+            A plain DataLoader had workers read the epoch, so that it is not known here how far it
+            is: use `penstock.dataloader`.
+        """
+        return self.reader.position().state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state: the next iterator gives the batches that were left.
+
+        So does one that was made last and has given no batch yet.
+
+        They are the same, bit for bit, where the world, the workers and the arguments that the
+        order depends on are the same. Otherwise every cell that was left comes once, in a new order
+        and in the new batches, but for what `uneven` and `drop_last` leave out or repeat. Nothing
+        is read to find the place; of fetch units that also hold cells of batches handed over
+        before, all is read again: few of them in a large selection, all of them where the memory
+        budget holds the whole selection.
+
+        Raises
+        ------
+        InvalidArgument
+            It is no state, or one of other cells, genes, layer, transforms or joined experiments,
+            which the message names, or the stored data are not what they were.
+        """
+        self.reader.load(state)
+
+    @property
+    def stats(self) -> LoaderStats:
+        """Counts of the epoch that is running, else of the last one.
+
+        Those of DataLoader workers are added up, a quarter of a second late while they read;
+        `bytes_needed`, `planned_bytes` and `planned_bytes_read` come when they have ended.
+        `units_in_shuffle` is the least of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
+        """
+        return self.reader.stats
+
+    def __len__(self) -> int:
+        """Batches of an epoch for this rank, over all of its DataLoader workers.
+
+        Raises
+        ------
+        InvalidArgument
+            Cells are selected, but the settings leave an epoch without a batch.
+        ResourceExhausted
+            The memory budget is too small for the epoch.
+        """
+        return self.reader.batches_of_rank()
+
+    def plan(self) -> LoaderStats:
+        """Plan the next epoch without reading cells: `planned_bytes` and `units_in_shuffle`.
+
+        Raises
+        ------
+        InvalidArgument
+            Cells are selected, but the settings leave an epoch without a batch.
+        ResourceExhausted
+            The memory budget is too small; the message says the least that works.
+        """
+        planner = self.reader.planner.as_of_now()
+        loader = planner.loader(planner.shard_with_cells(), self.epoch)
+        return from_core(loader.stats())
 
     def shuffle_report(
         self, column: str, *, memory_budget: int | str | None = None
@@ -305,23 +452,17 @@ class Dataset(DatasetEpochs):
         ResourceExhausted
             The budget is too small; the message says the least that works.
         """
-        return shuffle_report(self, column, memory_budget)
+        return shuffle_report(self.reader.planner, self.epoch, column, memory_budget)
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
         count = min(checked_int("n", n, least=1), self.n_obs)
-        if self._encoders:
-            self._fitted_obs()  # on all cells: their codes are those of an epoch
-        first = self._part(self._selection.first_rows(count))
-        first._settings = replace(
-            self._settings,
-            shuffle=False,
-            batch_size=max(1, count),
-            drop_last=False,
-            sampling=None,
-        )
-        loader = first._selection.loader(first._settings, Shard(), 0)
-        for batch in first._iterate(loader, first._fitted_obs(), EpochProgress()):
+        cells = self.reader.cells
+        first = cells.planner.with_rows(
+            self.reader.selection.rows.take(np.arange(count, dtype=np.uint64))
+        ).replace_settings(shuffle=False, batch_size=max(1, count), drop_last=False, sampling=None)
+        loader = first.loader(Shard(), 0)
+        for batch in cells.with_planner(first).batches(loader, EpochProgress()):
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
@@ -349,7 +490,7 @@ class Dataset(DatasetEpochs):
             X would be larger; the message says how large, and what can be done. Or the transforms
             do not make a matrix of it.
         """
-        return to_anndata(self, max_size)
+        return to_anndata(self.reader.cells, max_size)
 
     # Parts
 
@@ -359,7 +500,7 @@ class Dataset(DatasetEpochs):
         seed: int = 0,
         stratify: str | Sequence[str] | None = None,
         group: str | Sequence[str] | None = None,
-    ) -> list[Dataset]:
+    ) -> list[Self]:
         """Cut the cells into random parts, each a Dataset with the settings of this one.
 
         Parameters
@@ -392,9 +533,24 @@ class Dataset(DatasetEpochs):
         NotFound
             There is no such column.
         """
-        return random_split(self, parts, seed, stratify, group)
+        cut = random_split(self.obs, self.reader.selection.rows, parts, seed, stratify, group)
+        return [self.with_rows(rows) for rows in cut]
 
-    def with_settings(self, **changes: Any) -> Dataset:
+    def with_rows(self, rows: RowSelection) -> Self:
+        """Return a Dataset of other cells of the layer with the settings of this one, at epoch 0.
+
+        For the modules of this package. Encoders are fitted on the cells of this one.
+        """
+        return self.with_reader(self.reader.with_rows(rows))
+
+    def with_reader(self, reader: Reader) -> Self:
+        """Return a Dataset of what another reader reads; for the modules of this package."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.reader = reader
+        return made
+
+    def with_settings(self, **changes: Any) -> Self:
         """Return a Dataset of the same cells and genes with other arguments.
 
         Parameters
@@ -409,7 +565,7 @@ class Dataset(DatasetEpochs):
         InvalidArgument
             One that makes no sense, or says what is read.
         """
-        return with_settings(self, changes)
+        return self.with_reader(Reader(changed(self.reader.cells, changes)))
 
     # Python and torch
 
@@ -419,19 +575,6 @@ class Dataset(DatasetEpochs):
     def __class__(self) -> type:
         register_with_torch(type(self))
         return type(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        for name in ("_obs_batches", "_lengths", "_progress", "_worker_total"):
-            del state[name]
-        if is_spawning():  # a DataLoader worker has no rank of its own to find
-            state["_settings"] = self._settings.with_rank_found()
-        state["_epochs"] = self._epochs.for_copy()
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
 
     def __repr__(self) -> str:
         return dataset_text(self)

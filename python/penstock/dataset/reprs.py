@@ -16,7 +16,8 @@ def _dataset_title(dataset: Dataset) -> str:
 
 
 def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    settings, selection = dataset._settings, dataset._selection
+    reader = dataset.reader
+    settings, selection, form = reader.settings, reader.selection, reader.format
     order = "in joinid order"
     if settings.shuffle:
         order = f"{dataset.shuffle} shuffle, seed {settings.seed}"
@@ -27,9 +28,9 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("torch", None): "torch.Tensor",
         ("torch", "csr"): "torch.Tensor (sparse CSR)",
         ("torch", "coo"): "torch.Tensor (sparse COO)",
-    }[dataset._batch_format.format, settings.sparse]
+    }[form.format, settings.sparse]
     place = "" if settings.device is None else f" on {settings.device}"
-    obs = [*dataset._batch_format.obs_columns, *(repr(encoder) for encoder in dataset._encoders)]
+    obs = [*form.obs_columns, *(repr(encoder) for encoder in reader.cells.encoders)]
     return [
         ("source", dataset.experiment.uri),
         ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
@@ -37,7 +38,7 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("order", f"{order}, next epoch {dataset.epoch}"),
         ("X", f"{settings.dtype} {library}{place}"),
         *_transform_rows(dataset),
-        ("obs", f"{', '.join(obs) or 'nothing'} as {dataset._batch_format.obs_format}"),
+        ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]
 

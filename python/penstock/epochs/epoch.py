@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from penstock import _core
 from penstock.errors import InvalidArgument
 from penstock.plan.fingerprint import Fingerprint
+from penstock.plan.planner import Planner
 from penstock.plan.sampling import Sampling
-from penstock.plan.selection import Selection
-from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard, in_worker
 
 from .resume import (
@@ -66,56 +65,50 @@ class EpochRun:
         lane = None if self.worker is None else self.shard.worker
         return ResumeState(self.epoch, self.selection, segments, self.worker, lane)
 
-    def cells(self, selection: Selection) -> Selection:
-        """What is left of the selection."""
-        return selection if self.rows is None else selection.with_rows(self.rows)
-
     def count(self) -> None:
         """One more batch was handed over."""
         self.batches += 1
 
-    def _own(self, settings: LoaderSettings) -> LoaderSettings:
-        settings = replace(settings, shuffle=self.shuffle)
-        return replace(settings, sampling=self.sampling) if self.earlier else settings
+    def left_of(self, planner: Planner) -> Planner:
+        """Plans what is left of the dataset's cells, in the order of now."""
+        left = planner if self.rows is None else planner.with_rows(self.rows)
+        left = left.replace_settings(shuffle=self.shuffle)
+        return left.replace_settings(sampling=self.sampling) if self.earlier else left
 
-    def loader(self, selection: Selection, settings: LoaderSettings) -> _core.Loader:
-        """Plan what this process reads of it.
+    def loader(self, left: Planner) -> _core.Loader:
+        """Plan what this process reads of it; `left` is that of `left_of`.
 
         Raises
         ------
         InvalidArgument
             It goes on from a state, and the stored data are not what they were.
         """
-        settings = self._own(settings)
         if self.batches:
             begun = ResumeSegment(self.order, self.plan, self.lanes, self.batches)
-            loader = planned(selection, settings, self.shard, self.epoch, self.batches, begun)
+            loader = planned(left, self.shard, self.epoch, self.batches, begun)
         else:
-            loader = selection.loader(settings, self.shard, self.epoch)
+            loader = left.loader(self.shard, self.epoch)
             self.plan = loader.fingerprint()
         self.lanes = loader.lanes()
         self.size = loader.size()
         self.rank_plan = loader.fingerprint()
         return loader
 
-    def plan_for_workers(self, selection: Selection, settings: LoaderSettings) -> None:
+    def plan_for_workers(self, left: Planner) -> None:
         """Plan as the main process, which reads nothing and counts what all workers give."""
-        settings = self._own(settings)
         if self.batches == 0:
-            of_worker = selection.loader(settings, self.shard, self.epoch)
+            of_worker = left.loader(self.shard, self.epoch)
             self.plan, self.lanes = of_worker.fingerprint(), of_worker.lanes()
         else:
             begun = ResumeSegment(self.order, self.plan, self.lanes, self.batches)
-            planned(selection, settings, self.shard, self.epoch, 0, begun)
-        alone = selection.loader(settings, replace(self.shard, num_workers=1), self.epoch)
+            planned(left, self.shard, self.epoch, 0, begun)
+        alone = left.loader(replace(self.shard, num_workers=1), self.epoch)
         self.size, self.rank_plan = alone.size(), alone.fingerprint()
 
 
-def begin_run(
-    position: ResumeState, selection: Selection, settings: LoaderSettings, shard: Shard
-) -> EpochRun:
+def begin_run(position: ResumeState, planner: Planner, shard: Shard) -> EpochRun:
     """Go on from a position; one without segments is the begin of an epoch."""
-    order = OrderSettings.of(settings, shard, selection)
+    order = OrderSettings.of(planner, shard)
     segments = position.segments
     here = segments[-1] if segments and segments[-1].order == order else None
     earlier = segments[:-1] if here is not None else segments
@@ -125,11 +118,10 @@ def begin_run(
             "the state of a DataLoader worker goes on with the arguments that it was saved with; "
             "save Dataset.state_dict of the main process, which fits others"
         )
-    rows, sampling = None, settings.sampling
+    rows, sampling = None, planner.settings.sampling
     if earlier:
-        left, left_settings = what_is_left(selection, settings, position.epoch, earlier)
-        rows = None if left == selection.rows else left
-        sampling = left_settings.sampling
+        left, sampling = what_is_left(planner, position.epoch, earlier)
+        rows = None if left == planner.selection.rows else left
     worker = shard.worker if shard.num_workers > 1 and in_worker() else None
     run = EpochRun(
         position.epoch,
@@ -140,7 +132,7 @@ def begin_run(
         worker,
         rows,
         0,
-        settings.shuffle,
+        planner.settings.shuffle,
         sampling,
     )
     if here is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock import _core
 from penstock.errors import InvalidArgument
@@ -12,8 +12,18 @@ from penstock.plan.stats import LoaderStats, from_core
 
 from .worker_stats import WorkerCounts
 
-if TYPE_CHECKING:
-    from .running_epoch import RunningEpoch
+
+class EpochSource(Protocol):
+    """Says which epoch an iterator reads, which may change until its first batch."""
+
+    def refresh(self, iterator: EpochIterator) -> None:
+        """Let the iterator read another epoch where one was chosen since it was made."""
+
+    def state(self) -> dict[str, Any]:
+        """Where the iterator is."""
+
+    def go_to(self, state: dict[str, Any], iterator: EpochIterator) -> None:
+        """Let the iterator resume from a state."""
 
 
 class EpochProgress:
@@ -85,11 +95,11 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         self._take_obs = take_obs
         self._progress = progress
         self._count = count
-        self._source: RunningEpoch | None = None
+        self._source: EpochSource | None = None
         self._is_new = True
         progress.loader = loader
 
-    def attach(self, source: RunningEpoch) -> EpochIterator:
+    def attach(self, source: EpochSource) -> EpochIterator:
         """Give it somebody to ask what it reads."""
         self._source = source
         return self

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as dataclass_fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import _core
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 from penstock.plan.fingerprint import Fingerprint
+from penstock.plan.planner import Planner
+from penstock.plan.sampling import Sampling
+from penstock.plan.selection import Selection
 from penstock.plan.settings import CHUNKS, DTYPES, GLOBAL, SCATTER, UNEVEN, LoaderSettings
 from penstock.plan.shard import MOST_RANKS, MOST_WORKERS, Shard
-
-if TYPE_CHECKING:
-    from penstock.plan.selection import Selection
 
 _VERSION = 1
 #: States from before have none.
@@ -60,9 +60,10 @@ class OrderSettings:
     global_shuffle: bool = False
 
     @classmethod
-    def of(cls, settings: LoaderSettings, shard: Shard, selection: Selection) -> OrderSettings:
-        """OrderSettings of the epochs that these settings make."""
-        is_global = selection.shuffle(settings) == GLOBAL
+    def of(cls, planner: Planner, shard: Shard) -> OrderSettings:
+        """Those of the epochs that are planned so."""
+        settings = planner.settings
+        is_global = planner.shuffle == GLOBAL
         return cls(
             shard.world_size,
             shard.num_workers,
@@ -70,12 +71,12 @@ class OrderSettings:
             bool(settings.shuffle),
             settings.seed,
             0 if is_global else settings.memory_budget,  # a global order is the same with any
-            selection.engine_makes_csr(settings),
+            planner.makes_csr,
             settings.engine_dtype,
             settings.drop_last,
             settings.min_batch,
             settings.uneven,
-            selection.sampling_fingerprint(settings),
+            planner.sampling_fingerprint,
             settings.chunk_size,
             settings.chunks_per_block,
             is_global,
@@ -271,9 +272,9 @@ def check_selection(position: ResumeState, selection: Selection) -> None:
 
 
 def what_is_left(
-    selection: Selection, settings: LoaderSettings, epoch: int, segments: tuple[ResumeSegment, ...]
-) -> tuple[_core.RowSelection, LoaderSettings]:
-    """Cells that no rank has handed over in the segments, and how many are still to be drawn.
+    planner: Planner, epoch: int, segments: tuple[ResumeSegment, ...]
+) -> tuple[_core.RowSelection, Sampling | None]:
+    """Cells that no rank has handed over in the segments, and what is still drawn of them.
 
     Plans the segments again; reads nothing.
 
@@ -282,8 +283,9 @@ def what_is_left(
     InvalidArgument
         Other cells were drawn then, or stored data are not what they were.
     """
-    rows = selection.rows
-    drawn = selection.sampling_fingerprint(settings)
+    selection, settings = planner.selection, planner.settings
+    rows, sampling = selection.rows, settings.sampling
+    drawn = planner.sampling_fingerprint
     for segment in segments:
         if segment.order.sampling != drawn:
             raise InvalidArgument(
@@ -292,31 +294,25 @@ def what_is_left(
             )
         before = _core.RowSelection()
         count = 0
-        then = segment.order.settings(settings)
-        part = selection.with_rows(rows)
+        now = planner.with_rows(rows).replace_settings(sampling=sampling)
+        then = now.with_settings(segment.order.settings(now.settings))
         for rank in range(segment.order.world_size):
             for lane in range(segment.lanes):
                 shard = Shard(rank, segment.order.world_size, lane, segment.order.num_workers)
                 first = batches_of_lane(segment.batches, lane, segment.lanes)
-                loader = planned(part, then, shard, epoch, first, segment)
+                loader = planned(then, shard, epoch, first, segment)
                 before = before | loader.rows_before()
                 count += loader.row_count_before()
-        sampling = settings.sampling
         if sampling is not None:
-            left = max(0, part.epoch_cells(settings) - count)
-            settings = replace(settings, sampling=sampling.for_the_rest(selection, left))
+            left = max(0, now.epoch_cells - count)
+            sampling = sampling.for_the_rest(selection.obs, selection.rows, left)
         if sampling is None or not sampling.replacement:
             rows = rows - before
-    return rows, settings
+    return rows, sampling
 
 
 def planned(
-    selection: Selection,
-    settings: LoaderSettings,
-    shard: Shard,
-    epoch: int,
-    first_batch: int,
-    segment: ResumeSegment,
+    planner: Planner, shard: Shard, epoch: int, first_batch: int, segment: ResumeSegment
 ) -> _core.Loader:
     """Plan an epoch as it was planned when the segment was read.
 
@@ -325,10 +321,10 @@ def planned(
     InvalidArgument
         The stored data are not what they were.
     """
-    loader = selection.loader(settings, shard, epoch, first_batch)
+    loader = planner.loader(shard, epoch, first_batch)
     if loader.fingerprint() != segment.plan or loader.lanes() != segment.lanes:
         raise InvalidArgument(
             "the state does not fit what is stored: it was saved by another version of penstock, "
-            f"or cells were written or consolidated since, in {selection.matrix.uri}"
+            f"or cells were written or consolidated since, in {planner.selection.matrix.uri}"
         )
     return loader

@@ -8,42 +8,17 @@ all of them; docs/design/0009-pack-cache-and-global-shuffle.md has the reasons.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from penstock.plan.settings import GLOBAL, SCATTER, LoaderSettings
+from penstock.plan.planner import Planner
+from penstock.plan.settings import GLOBAL, SCATTER
 from penstock.plan.shard import Shard, in_worker
 
-if TYPE_CHECKING:
-    from penstock.plan.selection import Selection
-
-    from .rank_check import RankCheck
-    from .resume import ResumeState
+from .rank_check import RankCheck
+from .resume import ResumeState
 
 #: Words that processes share, for the shuffles; 0 is none yet.
 _WORDS = {SCATTER: 1, GLOBAL: 2}
 _SHUFFLES = {word: shuffle for shuffle, word in _WORDS.items()}
-
-
-def depends_on_cache(selection: Selection, settings: LoaderSettings) -> bool:
-    """Whether the shuffle is one or the other, as the cache is."""
-    return (
-        settings.shuffle is True
-        and settings.sampling is None
-        and selection.cache is not None
-        and not selection.matrix.addresses_rows
-    )
-
-
-def expected(selection: Selection, settings: LoaderSettings) -> LoaderSettings:
-    """Settings of an epoch that this process would begin now, alone."""
-    if not depends_on_cache(selection, settings):
-        return settings
-    return replace(settings, shuffle=_as_it_is(selection))
-
-
-def _as_it_is(selection: Selection) -> str:
-    return GLOBAL if selection.matrix.keeps(selection.rows) else SCATTER
 
 
 class ShuffleChoice:
@@ -55,19 +30,18 @@ class ShuffleChoice:
     def settled(
         self,
         position: ResumeState,
-        selection: Selection,
-        settings: LoaderSettings,
+        planner: Planner,
         shard: Shard,
         rank_check: RankCheck,
         word_of_workers: Callable[[int], int],
-    ) -> LoaderSettings:
-        """The settings with the shuffle of the epoch that begins at the position.
+    ) -> Planner:
+        """Plans with the shuffle of the epoch that begins at the position.
 
         `word_of_workers` takes what this DataLoader worker would choose (0: nothing yet) and returns
         what was chosen first.
         """
-        if not depends_on_cache(selection, settings):
-            return settings
+        if not planner.depends_on_cache:
+            return planner
         if position.segments:  # of a state: the epoch ends as it began
             begun = position.segments[-1].order
             shuffle = GLOBAL if begun.global_shuffle else SCATTER
@@ -76,40 +50,26 @@ class ShuffleChoice:
             word = word_of_workers(0)
             if word == 0:
                 alone = shard.world_size == 1
-                word = word_of_workers(_WORDS[_as_it_is(selection) if alone else SCATTER])
+                word = word_of_workers(_WORDS[planner.shuffle_by_cache if alone else SCATTER])
             shuffle = _SHUFFLES[word]
         else:
-            shuffle = self._of_epoch(position.epoch, selection, settings, shard, rank_check)
-        return replace(settings, shuffle=shuffle)
+            shuffle = self._of_epoch(position.epoch, planner, shard, rank_check)
+        return planner.replace_settings(shuffle=shuffle)
 
-    def for_workers(
-        self,
-        epoch: int,
-        selection: Selection,
-        settings: LoaderSettings,
-        shard: Shard,
-        rank_check: RankCheck,
-    ) -> int:
+    def for_workers(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> int:
         """A word for DataLoader workers that are about to begin the epoch; 0 where none is needed."""
-        if not depends_on_cache(selection, settings):
+        if not planner.depends_on_cache:
             return 0
-        return _WORDS[self._of_epoch(epoch, selection, settings, shard, rank_check)]
+        return _WORDS[self._of_epoch(epoch, planner, shard, rank_check)]
 
-    def _of_epoch(
-        self,
-        epoch: int,
-        selection: Selection,
-        settings: LoaderSettings,
-        shard: Shard,
-        rank_check: RankCheck,
-    ) -> str:
+    def _of_epoch(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> str:
         """What was chosen when the epoch began first: the same again on request."""
         key = epoch, shard.world_size
         if key not in self._made:
-            shuffle = _as_it_is(selection)
+            shuffle = planner.shuffle_by_cache
             if shard.world_size > 1:
                 is_global = shuffle == GLOBAL
-                everywhere = settings.is_compared and rank_check.holds_for_all(
+                everywhere = planner.settings.is_compared and rank_check.holds_for_all(
                     epoch, shard.world_size, is_global
                 )
                 shuffle = GLOBAL if everywhere else SCATTER

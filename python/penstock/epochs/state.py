@@ -11,10 +11,9 @@ from typing import Any
 
 from penstock.base.shared_integers import is_spawning
 from penstock.errors import InvalidArgument
-from penstock.plan.epoch_size import check_some_batch
 from penstock.plan.fingerprint import Fingerprint
+from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
-from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard, in_worker
 
 from .epoch import EpochRun, begin_run, check_worker
@@ -111,7 +110,7 @@ class EpochState:
         if self._resumed is not None and self._resumed.epoch != epoch:
             self._resumed = None
 
-    def load(self, position: ResumeState, settings: LoaderSettings) -> None:
+    def load(self, position: ResumeState, planner: Planner) -> None:
         """Let the next iterator go on from a position.
 
         An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
@@ -122,7 +121,7 @@ class EpochState:
         InvalidArgument
             It is a DataLoader worker's, and this is not that worker.
         """
-        check_worker(position, settings.find_shard())
+        check_worker(position, planner.settings.find_shard())
         self._resumed = position if position.segments else None
         if in_worker():  # others may have begun that epoch
             self.counter.next = max(self.counter.next, position.epoch)
@@ -138,13 +137,13 @@ class EpochState:
             self.counter.next = self._known_next = epoch
             self._run = None
 
-    def begin(self, selection: Selection, settings: LoaderSettings) -> EpochRun:
+    def begin(self, planner: Planner) -> EpochRun:
         """Begin the next epoch, or what a state left of it."""
         with self._beginning():
             with self._lock:
                 epoch, serial = self.counter.begin()
                 self._known_next = epoch + 1
-            run = self._begin(epoch, selection, settings, settings.find_shard(), serial)
+            run = self._begin(epoch, planner, planner.settings.find_shard(), serial)
             run.serial = serial
             return run
 
@@ -184,59 +183,46 @@ class EpochState:
         """
         self._rank_check.check(run)
 
-    def begin_with_workers(
-        self, epoch: int, num_workers: int, selection: Selection, settings: LoaderSettings
-    ) -> EpochRun:
+    def begin_with_workers(self, epoch: int, num_workers: int, planner: Planner) -> EpochRun:
         """Begin an epoch that DataLoader workers read, who were started with the same state."""
-        shard = replace(settings.find_shard(), num_workers=num_workers)
-        run = self._begin(epoch, selection, settings, shard)
-        run.plan_for_workers(run.cells(selection), settings)
+        shard = replace(planner.settings.find_shard(), num_workers=num_workers)
+        run = self._begin(epoch, planner, shard)
+        run.plan_for_workers(run.left_of(planner))
         return run
 
     def choose_for_workers(
-        self,
-        epoch: int,
-        ticket: int,
-        round_number: int,
-        selection: Selection,
-        settings: LoaderSettings,
+        self, epoch: int, ticket: int, round_number: int, planner: Planner
     ) -> None:
         """Decide which shuffle an epoch has, before workers with this ticket begin it."""
         if self._resumed is not None and self._resumed.epoch == epoch:
             return  # the state says it, to them as well
         word = self._choice.for_workers(
-            epoch, selection, settings, settings.find_shard(), self._rank_check
+            epoch, planner, planner.settings.find_shard(), self._rank_check
         )
         if word:
             self.counter.choose_for_workers(ticket, round_number, word)
 
-    def _begin(
-        self,
-        epoch: int,
-        selection: Selection,
-        settings: LoaderSettings,
-        shard: Shard,
-        serial: int = 0,
-    ) -> EpochRun:
+    def _begin(self, epoch: int, planner: Planner, shard: Shard, serial: int = 0) -> EpochRun:
+        selection = planner.selection
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
             epoch = resumed.epoch  # of this worker's own state
             self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
-            check_some_batch(selection.epoch_cells(settings), settings, shard)
+            planner.check_some_batch(shard)
             resumed = ResumeState(epoch, Fingerprint.of(selection))
         before = self._run  # none where the epoch was chosen
-        settings = self._choice.settled(
+        planner = self._choice.settled(
             resumed,
-            selection,
-            settings,
+            planner,
             shard,
             self._rank_check,
             lambda word: self.counter.chosen_shuffle(serial, word),
         )
-        self._run = begin_run(resumed, selection, settings, shard)
+        self._run = begin_run(resumed, planner, shard)
         self._run.left_before = None if before is None else before.batches
         self._run.first = self._run.batches
+        settings = planner.settings
         self._run.is_watched = settings.compare_ranks and shard.world_size > 1
         self._run.is_compared = self._run.is_watched and settings.is_compared
         if selection.cache is not None and not in_worker():
@@ -244,13 +230,12 @@ class EpochState:
         self._run.selected = len(selection.rows), selection.rows.fingerprint()
         return self._run
 
-    def restart(
-        self, position: ResumeState, selection: Selection, settings: LoaderSettings
-    ) -> EpochRun:
+    def restart(self, position: ResumeState, planner: Planner) -> EpochRun:
         """Begin an epoch where it was, also at its end, for an iterator that exists already."""
-        check_worker(position, settings.find_shard())
+        shard = planner.settings.find_shard()
+        check_worker(position, shard)
         self._resumed = position
-        run = self._begin(position.epoch, selection, settings, settings.find_shard())
+        run = self._begin(position.epoch, planner, shard)
         with self._beginning(), self._lock:
             self._known_next = position.epoch + 1
             if not in_worker():

@@ -5,15 +5,11 @@ from __future__ import annotations
 import time
 from array import array
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
+from penstock.plan.planner import Planner
 from penstock.plan.stats import LoaderStats
 
 from .epoch_numbers import COUNT_WORDS, EpochNumbers
-
-if TYPE_CHECKING:
-    from penstock.plan.selection import Selection
-    from penstock.plan.settings import LoaderSettings
 
 _NAMES = tuple(each.name for each in fields(LoaderStats))
 _EPOCH = COUNT_WORDS - 1
@@ -77,9 +73,7 @@ class WorkerTotal:
         """Whether workers have counted for an iterator that began after the one of that number."""
         return counter.counts()[0] > serial
 
-    def stats(
-        self, counter: EpochNumbers, selection: Selection, settings: LoaderSettings
-    ) -> LoaderStats:
+    def stats(self, counter: EpochNumbers, planner: Planner) -> LoaderStats:
         """What they have added so far; `bytes_needed` counts a tile once, whoever needs it."""
         serial, counts = counter.counts()
         values: dict[str, float] = dict(zip(_NAMES, counts, strict=False))
@@ -88,10 +82,10 @@ class WorkerTotal:
         if not total.bytes_needed:
             return total
         if self._needed[0] != serial:
-            alone = replace(settings.find_shard(), worker=0, num_workers=1)
+            alone = replace(planner.settings.find_shard(), worker=0, num_workers=1)
             # Which tiles are needed does not depend on memory, which may be too little for one.
-            ample = replace(settings, memory_budget=_AMPLE)
-            planned = selection.loader(ample, alone, counts[_EPOCH])
+            ample = planner.replace_settings(memory_budget=_AMPLE)
+            planned = ample.loader(alone, counts[_EPOCH])
             self._needed = serial, planned.stats().bytes_needed
         # Where they went on from a state, it is less than what the rank's epoch needs.
         return replace(total, bytes_needed=min(total.bytes_needed, self._needed[1]))

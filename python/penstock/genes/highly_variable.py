@@ -88,8 +88,8 @@ def highly_variable_genes(
     else:
         columns = _by_standardised_variance(ds, n, flavor, groups, span)
     frame = pd.DataFrame(columns, index=pd.Index(ds.var_names))
-    chain = ds._selection.transforms
-    joinids = ds._selection.genes.to_numpy() if chain is None else chain.column_joinids()
+    chain = ds.reader.selection.transforms
+    joinids = ds.reader.selection.genes.to_numpy() if chain is None else chain.column_joinids()
     frame.insert(0, "soma_joinid", joinids)
     return frame
 

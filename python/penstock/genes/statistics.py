@@ -137,7 +137,7 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
     import pandas as pd
 
     options = _options(ds, by_row=True)
-    statistics = _core.StatisticsPass(ds._selection.matrix, options)
+    statistics = _core.StatisticsPass(ds.reader.selection.matrix, options)
     statistics.run()
     genes = statistics.column_count
     nonzeros, total, squared_deviation = statistics.rows()
@@ -153,7 +153,7 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
 def _cell_index(ds: Dataset) -> pd.Index:
     import pandas as pd
 
-    joinids = ds.obs.own_joinids(ds._selection.rows.to_numpy())
+    joinids = ds.obs.own_joinids(ds.reader.selection.rows.to_numpy())
     experiment = ds.experiment
     if not isinstance(experiment, JoinedExperiment):
         return pd.Index(joinids, name=JOINID)
@@ -205,7 +205,7 @@ def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None
             upper = np.vstack([upper, np.full(upper.shape[1], np.inf)])
     if upper is not None:
         options.clip(np.ascontiguousarray(upper, np.float64).ravel())
-    statistics = _core.StatisticsPass(ds._selection.matrix, options)
+    statistics = _core.StatisticsPass(ds.reader.selection.matrix, options)
     statistics.run()
     sizes = np.array(statistics.group_sizes()[:count], np.int64)
     shape = -1, statistics.column_count
@@ -230,7 +230,7 @@ def check_dataset(ds: Any) -> None:
 
 def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
     check_dataset(ds)
-    selection, settings = ds._selection, ds._settings
+    selection, settings = ds.reader.selection, ds.reader.settings
     chain = selection.transforms
     if chain is not None and (chain.max_tokens is not None or chain.is_centred or chain.callables):
         raise InvalidArgument(
@@ -238,7 +238,7 @@ def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
             "RankTokens, no Scale with mean= and no callables; use ds.with_settings(transforms=…)"
         )
     options = _core.StatisticsOptions()
-    loader = selection.loader_options(settings, Shard(), 0)
+    loader = ds.reader.planner.options(Shard(), 0)
     single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
     loader.dtype = "float32" if single else "float64"
     options.from_loader(loader)

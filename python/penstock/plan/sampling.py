@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,6 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.columns import Array, ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.factorize import factorize, unique_rows
-
-if TYPE_CHECKING:
-    from .selection import Selection
 
 #: Arguments of `penstock.Dataset` that make a `Sampling`.
 ARGUMENTS = ("weights", "balance", "replacement", "num_samples")
@@ -182,7 +179,12 @@ class Sampling:
 
     @classmethod
     def checked(
-        cls, arguments: Mapping[str, Any], selection: Selection, *, keeps_balance: bool = False
+        cls,
+        arguments: Mapping[str, Any],
+        obs: DataFrame,
+        rows: _core.RowSelection,
+        *,
+        keeps_balance: bool = False,
     ) -> Sampling | None:
         """Check the four arguments; None where nothing is drawn.
 
@@ -207,36 +209,38 @@ class Sampling:
         if not drawn and num_samples is None and not replacement:
             return None
         if isinstance(weights, str):
-            selection.obs.checked_columns([weights], "weights")
+            obs.checked_columns([weights], "weights")
         elif weights is not None and not isinstance(weights, CellWeights):
-            weights = CellWeights(_checked_values(weights, len(selection.rows)), selection.rows)
+            weights = CellWeights(_checked_values(weights, len(rows)), rows)
         if balance is not None and not isinstance(balance, Balance):
             if not isinstance(balance, str):
                 raise InvalidArgument(
                     f"balance must be a column of obs or a Balance, got {described(balance)}"
                 )
             balance = Balance(balance)
-        if balance is not None and not keeps_balance and len(selection.rows):
-            balance.check_classes(selection.obs)
+        if balance is not None and not keeps_balance and len(rows):
+            balance.check_classes(obs)
         if num_samples is not None:
             num_samples = checked_int("num_samples", num_samples, least=1, most=2**32 - 1)
-        sampling = cls(
-            weights,
-            balance,
-            drawn if replacement is None else replacement,
-            num_samples,
-        )
-        sampling.for_cells(selection)  # what does not fit is an error now
-        return sampling
+        return cls(weights, balance, drawn if replacement is None else replacement, num_samples)
 
-    def for_cells(self, selection: Selection) -> _core.RowSampling | None:
-        """As the engine takes it; None where there are no cells."""
-        cells = len(selection.rows)
+    def for_cells(
+        self, cells: int, weights_of_cells: Callable[[], _core.RowWeights | None]
+    ) -> _core.RowSampling | None:
+        """As the engine takes it; None where there are no cells.
+
+        `weights_of_cells` is called where weights are needed.
+
+        Raises
+        ------
+        InvalidArgument
+            More cells are to be drawn than there are.
+        """
         if cells == 0 and not self.num_samples:
             return None
         if self.num_samples == 0:  # what is left of an epoch that was resumed
             return _core.RowSampling(None, 0, self.replacement)
-        weights = selection.row_weights(self)
+        weights = weights_of_cells()
         can_be = cells if weights is None else weights.positive_count
         samples = self.num_samples
         if samples is None:
@@ -251,12 +255,12 @@ class Sampling:
             raise InvalidArgument(f"num_samples is {samples}, and no cell is selected to draw from")
         return _core.RowSampling(weights, samples, self.replacement)
 
-    def for_the_rest(self, selection: Selection, num_samples: int) -> Sampling:
+    def for_the_rest(self, obs: DataFrame, rows: _core.RowSelection, num_samples: int) -> Sampling:
         """What draws what is left of an epoch: cells keep the weights that they have among all."""
         rest = replace(self, num_samples=num_samples)
         if self.balance is None or self.replacement or num_samples == 0:
             return rest
-        weights = ClassWeights(*self.balance.class_weights(selection.obs), selection.rows)
+        weights = ClassWeights(*self.balance.class_weights(obs), rows)
         return replace(rest, balance=None, weights=weights)
 
     def row_weights(self, obs: DataFrame, rows: _core.RowSelection) -> _core.RowWeights | None:

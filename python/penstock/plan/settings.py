@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from penstock import _core
 from penstock.base.validation import (
     checked_bool,
     checked_choice,
@@ -22,9 +20,6 @@ from penstock.errors import InvalidArgument
 from .device import checked_device
 from .sampling import Sampling
 from .shard import MOST_RANKS, Shard, find_rank, find_worker
-
-if TYPE_CHECKING:
-    from .selection import Selection
 
 DTYPES = (
     "float32", "float64",
@@ -49,7 +44,7 @@ class LoaderSettings:
     """Everything but the selection: arguments of `penstock.Dataset`."""
 
     batch_size: int
-    shuffle: bool | str  # one of SHUFFLES; True: "scatter" or "global", as Selection.shuffle says
+    shuffle: bool | str  # one of SHUFFLES; True: "scatter" or "global", as Planner.shuffle says
     seed: int
     memory_budget: int
     threads: int | None
@@ -131,19 +126,6 @@ class LoaderSettings:
         """Whether ranks are those of torch.distributed, and are to compare what they read."""
         return self.compare_ranks and self.shard and self.world_size is None
 
-    def with_sampling(
-        self, arguments: Mapping[str, Any], selection: Selection, *, keeps_balance: bool = False
-    ) -> LoaderSettings:
-        """Check the arguments that say what is drawn, as `Sampling.checked`."""
-        sampling = Sampling.checked(arguments, selection, keeps_balance=keeps_balance)
-        if sampling is not None and self.shuffle not in (True, SCATTER):
-            raise InvalidArgument(
-                "cells that are drawn by weights, balance, replacement or num_samples come in random "
-                "order, drawn unit by unit: shuffle must be True or 'scatter', got "
-                f"{self.shuffle!r}"
-            )
-        return replace(self, sampling=sampling)
-
     def find_shard(self) -> Shard:
         """Which part of an epoch this process reads, as things stand now."""
         rank, world_size = 0, 1
@@ -163,31 +145,6 @@ class LoaderSettings:
         if shard.world_size == 1:
             return self
         return replace(self, rank=shard.rank, world_size=shard.world_size)
-
-    def loader_options(
-        self, shard: Shard, epoch: int, rows: _core.RowSelection, genes: list[int] | None
-    ) -> _core.LoaderOptions:
-        """Fill in the engine's options; DataLoader workers divide the cores, the engine the memory."""
-        options = _core.LoaderOptions()
-        options.rows = rows
-        options.columns = genes
-        options.batch_size = self.batch_size
-        options.shuffle = bool(self.shuffle)
-        if self.shuffle == CHUNKS:
-            options.chunks = _core.ChunkShuffle(self.chunk_size, self.chunks_per_block)
-        options.seed = self.seed
-        options.epoch = epoch
-        options.memory_budget = self.memory_budget
-        options.threads = self.threads or max(1, _usable_cores() // shard.num_workers)
-        options.layout = _core.BatchLayout.csr if self.engine_makes_csr else _core.BatchLayout.dense
-        options.dtype = self.engine_dtype
-        options.narrow_values = self.is_placed
-        options.drop_last = self.drop_last
-        options.min_batch = self.min_batch
-        options.uneven = getattr(_core.UnevenRows, self.uneven)
-        options.rank, options.world_size = shard.rank, shard.world_size
-        options.worker, options.num_workers = shard.worker, shard.num_workers
-        return options
 
 
 def _sparse_layout(sparse: Any) -> str | None:
@@ -239,10 +196,6 @@ def _min_batch(min_batch: Any, batch_size: Any) -> int:
             f"batch_size={batch_size}"
         )
     return least
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from penstock import _core
+from penstock.base.call_site import caller_level
 from penstock.base.text import size
 
 from .stats import from_core
@@ -50,7 +51,7 @@ def _warn_of_units(loader: _core.Loader, uri: str, memory_budget: int) -> None:
         'pack) or a cache_dir that holds all of them nothing twice; shuffle="scatter" mixes nearly as '
         "well and reads everything once",
         ReadAgainWarning,
-        stacklevel=5,
+        stacklevel=caller_level(),
     )
 
 
@@ -63,5 +64,5 @@ def _warn_of_requests(loader: _core.Loader, uri: str) -> None:
         f"requests an epoch, to {uri}. With a cache_dir, or from a copy of the pack on a local disk, "
         'later epochs need none; shuffle="scatter" mixes nearly as well and asks for many at a time',
         RequestPerCellWarning,
-        stacklevel=5,
+        stacklevel=caller_level(),
     )

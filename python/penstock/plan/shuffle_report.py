@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,12 @@ import numpy.typing as npt
 from penstock.base.missing_package import require
 from penstock.base.text import size
 from penstock.base.validation import checked_number, described, parse_memory_size
-from penstock.epochs.shuffle_choice import expected
 from penstock.errors import InvalidArgument, ResourceExhausted
 from penstock.experiment.factorize import factorize
 
+from .planner import Planner
 from .stats import from_core
 from .uniform_entropy import uniform_entropy
-
-if TYPE_CHECKING:
-    from penstock.dataset.dataset import Dataset
 
 #: Batches that count as the first and the last ones.
 EDGE = 10
@@ -197,20 +194,21 @@ class ShuffleReport:
     __repr__ = __str__
 
 
-def shuffle_report(dataset: Dataset, column: str, memory_budget: int | str | None) -> ShuffleReport:
+def shuffle_report(
+    planner: Planner, epoch: int, column: str, memory_budget: int | str | None
+) -> ShuffleReport:
     """See `Dataset.shuffle_report`."""
-    selection = dataset._selection
-    settings = expected(selection, dataset._settings)
+    planner = planner.as_of_now()
+    selection, settings = planner.selection, planner.settings
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = factorize(selection.obs.read([name]))
     labels = codes.astype(np.uint32)
-    share = replace(dataset._shard_with_cells(), worker=0, num_workers=1)
-    if not selection.epoch_cells(settings):
+    shard = replace(planner.shard_with_cells(), worker=0, num_workers=1)
+    if not planner.epoch_cells:
         raise InvalidArgument("no cell is selected, so there is no shuffle to report on")
-    epoch = dataset.epoch
 
     def report(budget: int) -> ShuffleReport:
-        loader = selection.loader(replace(settings, memory_budget=budget), share, epoch)
+        loader = planner.replace_settings(memory_budget=budget).loader(shard, epoch)
         entropy, drawn = loader.label_entropy(labels)
         known = counts if settings.sampling is None else drawn.astype(np.int64)
         stats = from_core(loader.stats())

@@ -74,7 +74,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     if "num_workers" in arguments:
         checked_int("num_workers", arguments["num_workers"], least=0)
 
-        check_no_workers(dataset._settings.device, arguments["num_workers"])
+        check_no_workers(dataset.reader.settings.device, arguments["num_workers"])
 
     require("torch")
     from .epoch_dataloader import EpochDataLoader, to_tensors

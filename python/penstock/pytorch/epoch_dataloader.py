@@ -16,16 +16,30 @@ from penstock.epochs.state import EpochState
 from penstock.plan.shard import Shard, check_divided_once
 
 
-class EpochSource(Protocol):
+class EpochReader(Protocol):
+    """Numbers the epochs of a dataset: `dataset.reader.Reader`."""
+
+    @property
+    def epochs(self) -> EpochState:
+        """Which epoch comes next."""
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        """Of this process."""
+
+    def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
+        """Decide what workers must agree on, before they begin the epoch."""
+
+    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
+        """Begin an epoch that workers read."""
+
+
+class NumberedDataset(Protocol):
     """A dataset that numbers its epochs: `penstock.Dataset`, and those of `penstock.compat`."""
 
     @property
-    def _epochs(self) -> EpochState: ...
-
-    @property
-    def _rank_and_world_size(self) -> tuple[int, int]: ...
-
-    def _begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun: ...
+    def reader(self) -> EpochReader:
+        """Where the epochs are."""
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iterator begins."""
@@ -43,7 +57,7 @@ class EpochSampler:
     It samples nothing: a Dataset has its own order.
     """
 
-    def __init__(self, dataset: EpochSource) -> None:
+    def __init__(self, dataset: NumberedDataset) -> None:
         self._dataset = dataset
 
     def set_epoch(self, epoch: int) -> None:
@@ -59,7 +73,7 @@ class EpochDataLoader(DataLoader[Any]):
     """Numbers the epochs and counts the batches in this process, where it has workers.
 
     So `Dataset.set_epoch` never comes too late, and `Dataset.state_dict` counts what the training
-    loop took. `state_dict` and `load_state_dict` are the dataset's, which is an `EpochSource`.
+    loop took. `state_dict` and `load_state_dict` are the dataset's, which is an `NumberedDataset`.
     """
 
     _ticket = 0
@@ -68,16 +82,15 @@ class EpochDataLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
-        rank, world_size = self.dataset._rank_and_world_size  # type: ignore[attr-defined]
+        rank, world_size = self._reader.rank_and_world_size
         check_divided_once(Shard(rank, world_size))
         return _Counted(self, *self._begin())
 
     def _begin(self) -> tuple[Iterator[Any], EpochRun]:
         """Let workers begin the next epoch."""
-        dataset: EpochSource = self.dataset  # type: ignore[assignment]
-        if isinstance(dataset, Dataset) and dataset._encoders:
-            dataset._fitted_obs()  # once, and not in each worker
-        epochs = dataset._epochs
+        if isinstance(self.dataset, Dataset):
+            self.dataset.reader.cells.fit()  # once, and not in each worker
+        reader, epochs = self._reader, self.epochs
         if epochs.is_loaded:
             self._iterator = None  # workers that are kept would not learn of it
         if self._ticket == 0 or self._iterator is None:
@@ -85,18 +98,21 @@ class EpochDataLoader(DataLoader[Any]):
         self._round += 1
         with epochs.begin_for_workers(self._ticket, self._round) as epoch:
             try:
-                if isinstance(dataset, Dataset):
-                    dataset._choose_shuffle_for_workers(epoch, self._ticket, self._round)
+                reader.prepare_for_workers(epoch, self._ticket, self._round)
                 batches = super().__iter__()  # workers start here, or go on
             finally:
                 epochs.counter.end_of_start()
-            return batches, dataset._begin_with_workers(epoch, self.num_workers)
+            return batches, reader.begin_with_workers(epoch, self.num_workers)
 
     @property
     def epochs(self) -> EpochState:
         """Which epoch comes next."""
-        source: EpochSource = self.dataset  # type: ignore[assignment]
-        return source._epochs
+        return self._reader.epochs
+
+    @property
+    def _reader(self) -> EpochReader:
+        dataset: NumberedDataset = self.dataset  # type: ignore[assignment]
+        return dataset.reader
 
     @property
     def sampler(self) -> Any:

@@ -93,19 +93,19 @@ class DataFacts:
     def joinids(self) -> npt.NDArray[np.int64]:
         """``soma_joinid`` of all cells, in stored order."""
         # The engine's are C's long long, which zarr does not know.
-        rows = self.dataset._selection.rows.to_numpy().view(np.int64)
+        rows = self.dataset.reader.selection.rows.to_numpy().view(np.int64)
         return self.dataset.obs.own_joinids(rows).view(np.int64)
 
     def joinid_at(self, place: int) -> int:
         """``soma_joinid`` of the cell at a place in stored order."""
-        row = np.array([self.dataset._selection.rows.at(place)], np.int64)
+        row = np.array([self.dataset.reader.selection.rows.at(place)], np.int64)
         return int(self.dataset.obs.own_joinids(row)[0])
 
     def _places(self, part: Dataset | None) -> npt.NDArray[np.int64]:
         if part is None:
             return np.empty(0, np.int64)
-        rows = part._selection.rows.to_numpy()
-        return np.searchsorted(self.dataset._selection.rows.to_numpy(), rows).astype(np.int64)
+        rows = part.reader.selection.rows.to_numpy()
+        return np.searchsorted(self.dataset.reader.selection.rows.to_numpy(), rows).astype(np.int64)
 
     @property
     def labels(self) -> npt.NDArray[Any]:

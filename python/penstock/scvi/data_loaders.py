@@ -109,8 +109,8 @@ class DataLoaders:
         if not len(places):
             return None
         labelled = LabelledCells(part, places, codes[places], per_label)
-        shares = part._settings.find_shard().world_size
-        if part._settings.uneven == "exact":
+        shares = part.reader.settings.find_shard().world_size
+        if part.reader.settings.uneven == "exact":
             # Every rank has all of them where there are too few to be shared.
             if len(places) < shares:
                 labelled = replace(labelled, part=part.with_settings(shard=False))

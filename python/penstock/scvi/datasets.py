@@ -13,6 +13,7 @@ import numpy.typing as npt
 from penstock.base.validation import described
 from penstock.batches.format import BatchFormat
 from penstock.dataset.dataset import Dataset
+from penstock.dataset.reader import Reader
 from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
 from penstock.plan.epoch_size import warn_of_empty_parts
@@ -53,8 +54,8 @@ def checked_cells(
     changes: dict[str, Any] = {"drop_last": False, "pad_column": None, "device": None}
     if batch_size is not None:
         changes["batch_size"] = batch_size
-    plain = cells._part(cells._selection)
-    plain._encoders = []
+    kept = cells.reader.cells
+    plain = cells.with_reader(Reader(kept.with_encoders([], kept.format)))
     return plain.with_settings(
         dtype="float32",
         sparse=False,
@@ -67,13 +68,11 @@ def checked_cells(
 
 def encoded(cells: Dataset, encoders: Sequence[Encoder]) -> Dataset:
     """Return the cells with these fitted encoders in place of their own."""
-    made = cells._part(cells._selection)
-    made._encoders = list(encoders)
-    made._encoders_fitted = True
-    made._batch_format = BatchFormat.checked(
-        made.experiment, made._encoders, made._settings, **made._batch_format.given
+    kept = cells.reader.cells
+    form = BatchFormat.checked(
+        cells.experiment, encoders, kept.planner.settings, **kept.format.given
     )
-    return made
+    return cells.with_reader(Reader(kept.with_encoders(list(encoders), form)))
 
 
 def evaluated(part: Dataset) -> Dataset:
@@ -83,7 +82,7 @@ def evaluated(part: Dataset) -> Dataset:
 
 def all_codes(part: Dataset, name: str) -> npt.NDArray[np.int64]:
     """What an encoder gives for every cell, in stored order; X is not read."""
-    rows = part._fitted_obs()._encoded[name]
+    rows = part.reader.cells.obs_batches().encoded[name]
     codes: npt.NDArray[np.int64] = rows.take(np.arange(part.n_obs, dtype=np.int64))
     return codes
 

@@ -125,9 +125,9 @@ class Field:
         encoder = self.encoder
         assert encoder is not None
         rows = ObsBatches(dataset.obs, [], [encoder], "arrays", None, fit=encoder.needs_fit)
-        encoder.claim(dataset._identity)
+        encoder.claim(dataset.reader.cells.owner)
         found: set[Any] = set()
-        encoded = rows._encoded[encoder.name]
+        encoded = rows.encoded[encoder.name]
         for begin in range(0, dataset.n_obs, BLOCK_ROWS):
             places = np.arange(begin, min(dataset.n_obs, begin + BLOCK_ROWS), dtype=np.int64)
             block = np.asarray(encoded.take(places))
@@ -159,7 +159,7 @@ class Field:
         if self.encoder is not None:
             if self.encoder.needs_fit:
                 ObsBatches(dataset.obs, [], [self.encoder], "arrays")
-                self.encoder.claim(dataset._identity)
+                self.encoder.claim(dataset.reader.cells.owner)
             return
         if len(self.columns) != 1:
             raise InvalidArgument(f"a number is one column of obs, got {list(self.columns)}")

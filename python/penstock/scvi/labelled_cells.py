@@ -33,11 +33,11 @@ class LabelledCells:
     def of_epoch(self, number: int) -> Dataset:
         """Return the cells of an epoch."""
         places = self.places if self.per_label is None else self._drawn(number, self.per_label)
-        rows = self.part._selection.rows.take(places.astype(np.uint64))
-        return self.part._part(self.part._selection.with_rows(rows))
+        rows = self.part.reader.selection.rows.take(places.astype(np.uint64))
+        return self.part.with_rows(rows)
 
     def _drawn(self, number: int, per_label: int) -> npt.NDArray[np.int64]:
-        random = np.random.default_rng((self.part._settings.seed, number))
+        random = np.random.default_rng((self.part.reader.settings.seed, number))
         order = random.permutation(len(self.places))
         order = order[np.argsort(self.labels[order], kind="stable")]
         labels = self.labels[order]

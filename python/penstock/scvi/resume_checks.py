@@ -74,7 +74,7 @@ def _check_cells(path: Path, saved: dict[str, Any], data: DataModule) -> None:
         if "cells" not in state and "selection" not in state:
             continue  # of a loader of the user's
         try:
-            data.train._checked_position(state.get("cells", state))
+            data.train.reader.checked_position(state.get("cells", state))
         except InvalidArgument as error:
             raise InvalidArgument(
                 f"{path} is of other training cells: {error}; make the data module as before, or "

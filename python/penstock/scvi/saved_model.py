@@ -80,7 +80,7 @@ def with_genes_of(
     InvalidArgument
         They have none of the genes, or name one twice.
     """
-    selection = cells._selection
+    selection = cells.reader.selection
     names = selection.gene_names.of(selection.genes, column).astype(str)
     if len(names) == len(wanted) and (names == wanted).all():
         return cells, np.empty(0, object)

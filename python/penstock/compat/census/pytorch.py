@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -256,16 +257,16 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
                 f"weights must be numbers of 0 or more, not all of them 0, got {shares}"
             )
         whole = self.penstock_dataset
+        rows = whole.reader.selection.rows
         if len(shares) == 1:
-            return [self._with_rows(whole._selection.rows)]
+            return [self._with_rows(rows)]
         fractions = [share / sum(shares) for share in shares]
         names = [f"part {key!r}" for key in weights]
-        parts = random_split(whole, fractions, seed or 0, names=names)
-        return [self._with_rows(part._selection.rows) for part in parts]
+        parts = random_split(whole.obs, rows, fractions, seed or 0, names=names)
+        return [self._with_rows(part) for part in parts]
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataPipe:
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
+        part = copy.copy(self)
         part._blocks = self._blocks.with_rows(rows)
         part._past = Stats()
         return part

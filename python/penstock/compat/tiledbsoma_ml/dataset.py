@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -122,12 +123,12 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     @property
     def measurement_name(self) -> str:
         """Which measurement."""
-        return self.penstock_dataset._selection.measurement
+        return self.penstock_dataset.reader.selection.measurement
 
     @property
     def layer_name(self) -> str:
         """Which X layer."""
-        return self.penstock_dataset._selection.layer
+        return self.penstock_dataset.reader.selection.layer
 
     @property
     def x_locator(self) -> Any:
@@ -137,7 +138,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     @property
     def query_ids(self) -> QueryIDs:
         """Joinids of all cells and genes: arrays that are made now, 8 bytes a cell."""
-        selection = self.penstock_dataset._selection
+        selection = self.penstock_dataset.reader.selection
         return QueryIDs(
             obs_joinids=selection.rows.to_numpy(), var_joinids=selection.genes.to_numpy()
         )
@@ -198,14 +199,13 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         Parameters and errors are those of `split_joinids`. Takes 16 bytes a cell while it works.
         Where ranks are given no seed, it is 0.
         """
-        joinids = self.penstock_dataset._selection.rows.to_numpy()
+        joinids = self.penstock_dataset.reader.selection.rows.to_numpy()
         parts = split_joinids(joinids, fracs, split_seed(seed), method)
         warn_of_empty_parts(part_names(len(parts)), [len(part) for part in parts])
         return tuple(self._with_rows(_core.RowSelection.from_unsorted(part)) for part in parts)
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataset:
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
+        part = copy.copy(self)
         part._blocks = self._blocks.with_rows(rows)
         return part
 
@@ -244,7 +244,7 @@ def _by_ids(x_locator: Any, query_ids: Any, shuffle: bool) -> dict[str, Any]:
 
 
 def _locator(query: Any, dataset: Dataset) -> XLocator:
-    selection = dataset._selection
+    selection = dataset.reader.selection
     opened = getattr(query, "experiment", None)
     if hasattr(opened, "context"):
         return XLocator.create(opened, selection.measurement, selection.layer)

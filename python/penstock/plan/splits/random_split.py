@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +21,25 @@ from penstock.plan.epoch_size import part_names, warn_of_empty_parts
 from .group_split import parts_of_groups
 from .stratified_split import proportional_counts
 
-if TYPE_CHECKING:
-    from penstock.dataset.dataset import Dataset
-
 
 def random_split(
-    dataset: Dataset,
+    obs: DataFrame,
+    rows: _core.RowSelection,
     parts: Sequence[Any],
     seed: int,
     stratify: Any = None,
     group: Any = None,
     names: Sequence[str] | None = None,
-) -> list[Dataset]:
-    """See `Dataset.random_split`; warnings call the parts by their `names`."""
-    sizes = part_sizes(parts, dataset.n_obs)
+) -> list[_core.RowSelection]:
+    """Cut the cells `rows`, those of `obs`; see `Dataset.random_split`.
+
+    Warnings call the parts by their `names`.
+    """
+    sizes = part_sizes(parts, len(rows))
     seed = checked_int("seed", seed, least=0, most=2**64 - 1)
-    if dataset._encoders:
-        dataset._fitted_obs()
-    whole = dataset._selection
-    cut = split(dataset.obs, whole.rows, sizes, seed, stratify, group)
+    cut = split(obs, rows, sizes, seed, stratify, group)
     warn_of_empty_parts(part_names(len(sizes)) if names is None else names, sizes)
-    return [dataset._part(whole.with_rows(rows)) for rows in cut]
+    return cut
 
 
 def part_sizes(parts: Sequence[Any], total: int) -> list[int]:

@@ -1,0 +1,170 @@
+"""The epochs of a dataset: numbered, iterated, counted, saved and resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import _core
+from penstock.batches.format import BatchFormat
+from penstock.epochs.epoch import EpochRun
+from penstock.epochs.iterator import EpochIterator, EpochProgress
+from penstock.epochs.resume import ResumeState, check_selection
+from penstock.epochs.state import EpochState
+from penstock.epochs.worker_stats import WorkerTotal
+from penstock.plan.planner import Planner
+from penstock.plan.selection import Selection
+from penstock.plan.settings import LoaderSettings
+from penstock.plan.shard import Shard, check_divided_once
+from penstock.plan.shuffle_cost import warn_of_cost
+from penstock.plan.stats import LoaderStats
+
+from .cells import Cells
+from .running_epoch import RunningEpoch
+
+
+class Reader:
+    """Reads the epochs of some cells: what a `Dataset` is made of, for the modules of this package.
+
+    Attributes
+    ----------
+    cells : Cells
+        Which cells, and how their batches look.
+    epochs : EpochState
+        Which epoch comes next, and how far the one that was begun is.
+    progress : EpochProgress
+        Of the epoch that was begun last.
+    """
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.epochs = EpochState()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew with what a copy does not share."""
+        self.progress = EpochProgress()
+        self._worker_total = WorkerTotal()
+        self._lengths: dict[tuple[int, int], int] = {}
+        self._warned_of_cost = False
+
+    @property
+    def planner(self) -> Planner:
+        """Plans epochs of the cells."""
+        return self.cells.planner
+
+    @property
+    def selection(self) -> Selection:
+        """Which cells and genes."""
+        return self.cells.planner.selection
+
+    @property
+    def settings(self) -> LoaderSettings:
+        """How they are read."""
+        return self.cells.planner.settings
+
+    @property
+    def format(self) -> BatchFormat:
+        """How batches look."""
+        return self.cells.format
+
+    def with_rows(self, rows: _core.RowSelection) -> Reader:
+        """Other cells of the same layer, from epoch 0."""
+        return Reader(self.cells.with_rows(rows))
+
+    def change_settings(self, **changes: Any) -> None:
+        """Read with other settings from the next epoch on; they are not checked."""
+        self.cells = self.cells.with_planner(self.planner.replace_settings(**changes))
+        self._lengths.clear()
+
+    # Iteration
+
+    def begin(self) -> EpochIterator:
+        """Begin the next epoch, or what a state left of it."""
+        check_divided_once(self.settings.find_shard())
+        run = self.epochs.begin(self.planner)
+        cells, loader = self.planned(run)
+        return cells.batches(loader, self.progress, run.count).attach(RunningEpoch(self, run))
+
+    def planned(self, run: EpochRun) -> tuple[Cells, _core.Loader]:
+        """What is left of the cells, and what this process reads of them."""
+        left = run.left_of(self.planner)
+        cells = self.cells if run.rows is None else self.cells.with_planner(left)
+        cells.obs_batches()  # what is wrong with obs is an error before the loader is made
+        loader = run.loader(left)
+        if run.order.global_shuffle and not self._warned_of_cost:
+            self._warned_of_cost = True
+            warn_of_cost(loader, left.selection, self.settings.memory_budget)
+        self.progress = self.epochs.progress(run)
+        self.progress.cache = self.selection.cache
+        return cells, loader
+
+    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
+        """Begin an epoch that DataLoader workers read."""
+        return self.epochs.begin_with_workers(epoch, num_workers, self.planner)
+
+    def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
+        """Decide how the epoch is shuffled, before workers begin it."""
+        self.epochs.choose_for_workers(epoch, ticket, round_number, self.planner)
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        """Of this process, as things stand now."""
+        shard = self.settings.find_shard()
+        return shard.rank, shard.world_size
+
+    @property
+    def shuffle(self) -> str | None:
+        """See `Dataset.shuffle`."""
+        begun = self.epochs.shuffle
+        planner = self.planner if begun is None else self.planner.replace_settings(shuffle=begun)
+        return planner.shuffle
+
+    # Saving and resuming
+
+    def position(self) -> ResumeState:
+        """How far it is."""
+        return self.epochs.position(self.selection)
+
+    def checked_position(self, state: dict[str, Any]) -> ResumeState:
+        """Take a saved state apart; refuse one of other cells."""
+        position = ResumeState.from_state(state)
+        check_selection(position, self.selection)
+        return position
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Let the next iterator resume from a state."""
+        self.epochs.load(self.checked_position(state), self.planner)
+
+    # Counts
+
+    @property
+    def stats(self) -> LoaderStats:
+        """See `Dataset.stats`."""
+        counter = self.epochs.counter
+        if self._worker_total.began_after(self.progress.serial, counter):
+            return self._worker_total.stats(counter, self.planner)
+        return self.progress.stats
+
+    def batches_of_rank(self) -> int:
+        """Batches of an epoch for this rank; see `Dataset.__len__`."""
+        shard = self.planner.shard_with_cells()
+        key = shard.rank, shard.world_size
+        if key not in self._lengths:
+            self._lengths[key] = self._count_batches(*key)
+        return self._lengths[key]
+
+    def _count_batches(self, rank: int, world_size: int) -> int:
+        settings = self.settings
+        if world_size == 1 and settings.uneven != "exact" and settings.min_batch == 1:
+            cells, size = self.planner.epoch_cells, settings.batch_size
+            return cells // size if settings.drop_last else -(-cells // size)
+        return self.planner.as_of_now().loader(Shard(rank, world_size), 0).size()
+
+    # Copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"cells": self.cells, "epochs": self.epochs.for_copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
