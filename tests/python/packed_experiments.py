@@ -125,7 +125,7 @@ import sys
 import penstock as ps
 from penstock import _core
 source = ps.open(sys.argv[1])
-packer = _core.Packer(source._core, sys.argv[2], None, [], [], False, 2, int(sys.argv[3]))
+packer = _core.Packer(source.engine, sys.argv[2], None, [], [], False, 2, int(sys.argv[3]))
 print("ready", flush=True)
 while packer.advance(0.001):
     pass

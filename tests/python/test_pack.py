@@ -246,7 +246,7 @@ def test_threads_do_not_change_a_byte(tmp_path: Path) -> None:
     packs = []
     for threads in (1, 2, 7):
         path = tmp_path / f"pack{threads}"
-        packer = _core.Packer(source._core, str(path), None, [], [], False, threads, 100)
+        packer = _core.Packer(source.engine, str(path), None, [], [], False, threads, 100)
         while packer.advance(0.1):
             pass
         packs.append(files(path))

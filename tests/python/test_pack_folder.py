@@ -123,7 +123,7 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
 
 def test_one_packer_at_a_time(tmp_path: Path) -> None:
     source = ps.open(write_small_tiles(tmp_path / "source", 1200, 300, per_cell=40))
-    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
+    first = _core.Packer(source.engine, str(tmp_path / "pack"), None, [], [], False, 1, 100)
     while len(row_files(tmp_path)) < 2:
         assert first.advance(0.0)
     with pytest.raises(ps.InvalidArgument, match="another process"):
@@ -146,7 +146,7 @@ def test_what_killed_writers_left_goes_first(tmp_path: Path) -> None:
             pa.SparseCOOTensor.from_scipy(more)
         )
     source = ps.open(path)
-    first = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 100)
+    first = _core.Packer(source.engine, str(tmp_path / "pack"), None, [], [], False, 1, 100)
     while not row_files(tmp_path):
         assert first.advance(0.0)
     del first
@@ -206,7 +206,7 @@ def growing(tmp_path: Path) -> Path:
 def test_what_is_written_while_it_is_packed(growing: Path, tmp_path: Path) -> None:
     source = ps.open(growing)
     before = entries(source)
-    packer = _core.Packer(source._core, str(tmp_path / "pack"), None, [], [], False, 1, 500)
+    packer = _core.Packer(source.engine, str(tmp_path / "pack"), None, [], [], False, 1, 500)
     assert packer.advance(0.0)
     put_cells(growing, np.arange(3_000, 4_000))
     while packer.advance(0.1):
@@ -373,7 +373,7 @@ def test_what_changes_at_the_destination_meanwhile(growing: Path, tmp_path: Path
     source = ps.open(growing)
 
     def overwritten_after(change: Callable[[], object]) -> None:
-        packer = _core.Packer(source._core, str(path), None, [], [], True, 1, 500)
+        packer = _core.Packer(source.engine, str(path), None, [], [], True, 1, 500)
         assert packer.advance(0.0)
         change()
         while packer.advance(0.1):
@@ -419,7 +419,7 @@ def test_what_changes_at_the_destination_meanwhile(growing: Path, tmp_path: Path
     with pytest.raises(ps.InvalidArgument, match="meanwhile"):
         overwritten_after(put_notes)
     shutil.rmtree(path)
-    packer = _core.Packer(source._core, str(path), None, [], [], False, 1, 500)
+    packer = _core.Packer(source.engine, str(path), None, [], [], False, 1, 500)
     while packer.advance(0.1):
         pass
     assert packer.progress().rows_kept == 3_000  # what was packed was there still

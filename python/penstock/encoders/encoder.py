@@ -95,8 +95,7 @@ class Encoder(abc.ABC):
                 f"ds.encoders[{self.name!r}].fixed()"
             )
         other = copy.copy(self)
-        other.needs_fit = False
-        other._owner = None
+        vars(other).update(needs_fit=False, _owner=None)
         return other
 
     def fit(self, values: Mapping[str, Array]) -> None:  # noqa: B027

@@ -56,7 +56,8 @@ class LabelEncoder(Encoder):
     separator = "//"
 
     #: What errors say of labels that are no classes.
-    _unseen_hint = "give them a code of their own by unseen=-1"
+    #: What its error says to do about a value that it does not know.
+    unseen_hint = "give them a code of their own by unseen=-1"
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class LabelEncoder(Encoder):
         more = f" and {len(found) - _NAMED_IN_ERRORS} more" if len(found) > _NAMED_IN_ERRORS else ""
         raise InvalidArgument(
             f"labels are no classes of the encoder {self.name!r}: {named}{more}; add them to its "
-            f"classes ({len(self.classes_)} now), {self._unseen_hint}, or leave their cells out by "
+            f"classes ({len(self.classes_)} now), {self.unseen_hint}, or leave their cells out by "
             "obs_query"
         )
 

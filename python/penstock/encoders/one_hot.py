@@ -76,7 +76,7 @@ class OneHotEncoder(Encoder):
             for column, own in zip(self.columns, given, strict=True)
         ]
         for each in self._labels:
-            each._unseen_hint = 'make them zeros by unseen="zeros"'
+            each.unseen_hint = 'make them zeros by unseen="zeros"'
         self.dtype = checked_dtype("dtype", dtype)
 
     @property

@@ -30,7 +30,7 @@ class Experiment:
         threads: int,
         storage: Texts | None = None,
     ) -> None:
-        self._core = core
+        self.engine = core
         self._timestamp_ms = timestamp_ms
         self._threads = threads
         self._storage = storage or {}
@@ -38,7 +38,7 @@ class Experiment:
     @property
     def uri(self) -> str:
         """Where it is stored."""
-        return self._core.uri
+        return self.engine.uri
 
     @property
     def timestamp_ms(self) -> int | None:
@@ -48,12 +48,12 @@ class Experiment:
     @property
     def obs(self) -> DataFrame:
         """The cells."""
-        return DataFrame(self._core.obs(), "obs")
+        return DataFrame(self.engine.obs(), "obs")
 
     @property
     def n_obs(self) -> int:
         """Number of cells."""
-        return self._core.obs().row_count()
+        return self.engine.obs().row_count()
 
     @property
     def joined_fingerprint(self) -> int:
@@ -67,7 +67,7 @@ class Experiment:
     @property
     def measurements(self) -> list[str]:
         """Names of the measurements, for example ``["RNA"]``."""
-        return self._core.measurements()
+        return self.engine.measurements()
 
     def var(self, measurement: str = "RNA") -> DataFrame:
         """Return the genes (or other features) of a measurement.
@@ -77,11 +77,11 @@ class Experiment:
         NotFound
             No such measurement; the message lists what there is.
         """
-        return DataFrame(self._core.var(checked_text("measurement", measurement)), "var")
+        return DataFrame(self.engine.var(checked_text("measurement", measurement)), "var")
 
     def layers(self, measurement: str = "RNA") -> list[str]:
         """Names of the X layers of a measurement, for example ``["raw", "normalized"]``."""
-        return self._core.layers(checked_text("measurement", measurement))
+        return self.engine.layers(checked_text("measurement", measurement))
 
     def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
         """Return an X layer: its shape, value type, stored size and layout; read it with `Dataset`.
@@ -91,12 +91,12 @@ class Experiment:
         NotFound
             No such measurement or layer; the message lists what there is.
         """
-        return self._core.x(checked_text("measurement", measurement), checked_text("layer", layer))
+        return self.engine.x(checked_text("measurement", measurement), checked_text("layer", layer))
 
     @property
     def metadata(self) -> dict[str, str]:
         """Metadata of the experiment as text."""
-        return self._core.metadata()
+        return self.engine.metadata()
 
     def __repr__(self) -> str:
         return experiment_text(self)

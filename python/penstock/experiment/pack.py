@@ -91,7 +91,7 @@ def pack(
         raise InvalidArgument(f"destination must be a folder on this machine, got {path!r}")
     path = os.path.abspath(path)  # noqa: PTH100  (links stay)
     packer = _core.Packer(
-        experiment._core,
+        experiment.engine,
         path,
         None if obs_query is None else resolve(experiment.obs, obs_query, "obs_query"),
         _names("measurements", measurements),

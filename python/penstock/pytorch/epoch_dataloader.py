@@ -84,9 +84,9 @@ class EpochDataLoader(DataLoader[Any]):
             return super().__iter__()
         rank, world_size = self._reader.rank_and_world_size
         check_divided_once(Shard(rank, world_size))
-        return _Counted(self, *self._begin())
+        return _Counted(self, *self.begin_epoch())
 
-    def _begin(self) -> tuple[Iterator[Any], EpochRun]:
+    def begin_epoch(self) -> tuple[Iterator[Any], EpochRun]:
         """Let workers begin the next epoch."""
         if isinstance(self.dataset, Dataset):
             self.dataset.reader.cells.fit()  # once, and not in each worker
@@ -148,7 +148,7 @@ class _Counted(Iterator[Any]):
         if loader is not None and not loader.epochs.is_still_current(self._run):
             # An epoch was chosen since: workers that read the other one end, or drop it.
             self._batches = None
-            self._batches, self._run = loader._begin()
+            self._batches, self._run = loader.begin_epoch()
         if loader is not None:
             try:
                 loader.epochs.compare_ranks(self._run)

@@ -183,9 +183,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         cells, made.missing_genes = saved_model.with_genes_of(cells, saved.var_names, var_names)
         keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
         registration = keys.transfer(saved, cells, extend_categories)
-        made._prepare(cells, keys, registration, sparse, num_workers)
-        made._sample_labels(n_samples_per_label)
-        made._split(train_size, validation_size, stratify, group, split_seed)
+        cls._prepare(made, cells, keys, registration, sparse, num_workers)
+        cls._sample_labels(made, n_samples_per_label)
+        cls._split(made, train_size, validation_size, stratify, group, split_seed)
         return made
 
     def _prepare(

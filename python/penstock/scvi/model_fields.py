@@ -69,7 +69,7 @@ class ModelFields:
                     raise InvalidArgument(f"{argument} has {name!r} more than once")
             return fields
 
-        return cls(
+        made = cls(
             batch=one("batch_key"),
             labels=one("labels_key"),
             unlabeled_category=keys["unlabeled_category"],
@@ -77,7 +77,8 @@ class ModelFields:
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
             setup_arguments={},
-        )._with_setup(takes)
+        )
+        return made.with_setup(takes)
 
     @classmethod
     def saved(
@@ -109,7 +110,8 @@ class ModelFields:
             setup_arguments=setup,
         )
 
-    def _with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
+    def with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
+        """The same with the arguments of `setup_anndata` that the model takes."""
         setup = {
             "batch_key": _name(self.batch),
             "labels_key": _name(self.labels),

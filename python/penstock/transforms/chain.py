@@ -205,6 +205,11 @@ class Chain:
 
     # What is made of it
 
+    def made(self) -> Chain:
+        """The chain without the tables that it was made with."""
+        self._tables = None
+        return self
+
     def column_names(self, names: GeneNames, column: str | None = None) -> Array:
         """Names of the columns of X; of a missing gene the one that it was asked for by."""
         stored = names.of(self.genes, column)
@@ -296,8 +301,7 @@ def make_chain(
                 f"each of transforms must be a step such as ps.Log1p() or a callable, "
                 f"got {described(step)}"
             )
-    chain._tables = None
-    return chain
+    return chain.made()
 
 
 def _row_totals(obs: DataFrame, rows: _core.RowSelection, column: str | None) -> Array | None:

@@ -68,7 +68,8 @@ class Stats:
         self.n_soma_chunks += other.n_soma_chunks
         return self
 
-    def _plus(self, epoch: LoaderStats) -> Stats:
+    def plus(self, epoch: LoaderStats) -> Stats:
+        """These and the counts of an epoch."""
         return Stats(
             self.n_obs + epoch.cells,
             self.nnz + epoch.nonzeros,
@@ -208,7 +209,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 
     def stats(self) -> Stats:
         """Counts of all epochs of this process; of DataLoader workers, those of the last epoch."""
-        return self._past._plus(self.penstock_dataset.stats)
+        return self._past.plus(self.penstock_dataset.stats)
 
     # Parts
 
@@ -267,8 +268,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataPipe:
         part = copy.copy(self)
-        part._blocks = self._blocks.with_rows(rows)
-        part._past = Stats()
+        vars(part).update(_blocks=self._blocks.with_rows(rows), _past=Stats())
         return part
 
     def __getattr__(self, name: str) -> Any:

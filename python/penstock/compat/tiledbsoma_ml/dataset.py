@@ -206,7 +206,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataset:
         part = copy.copy(self)
-        part._blocks = self._blocks.with_rows(rows)
+        vars(part).update(_blocks=self._blocks.with_rows(rows))
         return part
 
     def __repr__(self) -> str:

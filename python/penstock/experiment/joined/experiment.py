@@ -57,13 +57,11 @@ class JoinedExperiment(Experiment):
         self._var_column = var_column
         self._source_name = source_name
         self._arguments = arguments
-        self._row_ends = [_row_end(each.obs) for each in experiments.values()]
-        self._offsets = _offsets(self._row_ends)
-        obs = {source: each.obs for source, each in self.experiments.items()}
-        self._obs = JoinedObs(obs, self._offsets, source_name)
         self._timestamp_ms = None
         self._threads = 0
-        self._core: Any = _JoinedCore(self)  # what others ask the engine for
+        self.engine: Any = _JoinedEngine(
+            self.experiments, self._measurements, self._layers, match, var_column, source_name
+        )
 
     @property
     def source_column(self) -> str:
@@ -98,32 +96,6 @@ class JoinedExperiment(Experiment):
         where = [ids.tobytes() for ids in match.joinids] + [p.tobytes() for p in match.places]
         return digest64(json.dumps(names, default=repr).encode(), *where)
 
-    @cached_property
-    def _matrix(self) -> _core.Matrix:
-        parts = [
-            _core.JoinPart(
-                experiment.x(self._measurements[source], self._layers[source]),
-                offset,
-                end,
-                joinids.tolist(),
-                places.tolist(),
-            )
-            for (source, experiment), offset, end, joinids, places in zip(
-                self.experiments.items(),
-                self._offsets,
-                self._row_ends,
-                self._match.joinids,
-                self._match.places,
-                strict=True,
-            )
-        ]
-        return _core.join_matrices(parts, len(self._match.names))
-
-    @cached_property
-    def _var(self) -> JoinedVar:
-        tables = {s: e.var(self._measurements[s]) for s, e in self.experiments.items()}
-        return JoinedVar(tables, self._match, self._var_column)
-
     def _rows(self) -> list[tuple[str, str]]:
         """What the reprs show."""
         missing = self.missing_genes
@@ -157,39 +129,79 @@ class JoinedExperiment(Experiment):
         return join_opened, self._arguments
 
 
-class _JoinedCore:
+class _JoinedEngine:
     """What the engine's Experiment offers, of a join."""
 
-    def __init__(self, experiment: JoinedExperiment) -> None:
-        self._experiment = experiment
+    def __init__(
+        self,
+        experiments: dict[str, Experiment],
+        measurements: dict[str, str],
+        layers: dict[str, str],
+        match: GeneMatch,
+        var_column: str,
+        source_name: str,
+    ) -> None:
+        self._experiments, self._measurements, self._layers = experiments, measurements, layers
+        self._match, self._var_column = match, var_column
+        self._row_ends = [_row_end(each.obs) for each in experiments.values()]
+        self._offsets = _offsets(self._row_ends)
+        obs = {source: each.obs for source, each in experiments.items()}
+        self._obs = JoinedObs(obs, self._offsets, source_name)
 
     @property
     def uri(self) -> str:
-        return " + ".join(each.uri for each in self._experiment.experiments.values())
+        return " + ".join(each.uri for each in self._experiments.values())
 
     def obs(self) -> JoinedObs:
-        return self._experiment._obs
+        return self._obs
 
     def var(self, measurement: str) -> JoinedVar:
-        self._check("measurement", measurement, self._experiment.measurement)
-        return self._experiment._var
+        self._check("measurement", measurement, self._measurements)
+        return self._var
 
     def measurements(self) -> list[str]:
-        return [self._experiment.measurement]
+        return [_common(self._measurements.values())]
 
     def layers(self, measurement: str) -> list[str]:
-        self._check("measurement", measurement, self._experiment.measurement)
-        return [self._experiment.layer]
+        self._check("measurement", measurement, self._measurements)
+        return [_common(self._layers.values())]
 
     def x(self, measurement: str, layer: str) -> _core.Matrix:
-        self._check("measurement", measurement, self._experiment.measurement)
-        self._check("layer", layer, self._experiment.layer)
-        return self._experiment._matrix
+        self._check("measurement", measurement, self._measurements)
+        self._check("layer", layer, self._layers)
+        return self._matrix
 
     def metadata(self) -> dict[str, str]:
         return {}
 
-    def _check(self, what: str, name: str, there: str) -> None:
+    @cached_property
+    def _matrix(self) -> _core.Matrix:
+        parts = [
+            _core.JoinPart(
+                experiment.x(self._measurements[source], self._layers[source]),
+                offset,
+                end,
+                joinids.tolist(),
+                places.tolist(),
+            )
+            for (source, experiment), offset, end, joinids, places in zip(
+                self._experiments.items(),
+                self._offsets,
+                self._row_ends,
+                self._match.joinids,
+                self._match.places,
+                strict=True,
+            )
+        ]
+        return _core.join_matrices(parts, len(self._match.names))
+
+    @cached_property
+    def _var(self) -> JoinedVar:
+        tables = {s: e.var(self._measurements[s]) for s, e in self._experiments.items()}
+        return JoinedVar(tables, self._match, self._var_column)
+
+    def _check(self, what: str, name: str, names: Mapping[str, str]) -> None:
+        there = _common(names.values())
         if name != there:
             raise NotFound(f"there is no {what} {name!r}; the join has {there!r}, in {self.uri}")
 

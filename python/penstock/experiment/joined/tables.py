@@ -132,7 +132,7 @@ class JoinedObs:
         ):
             if rows is not None:
                 own = (rows & _core.RowSelection.range(offset, end)).shifted(-offset)
-                part = DataFrame(part._core, "obs", own)
+                part = part.with_rows(own)
             lengths[source] = len(part)
             there = set(part.columns)
             read[source] = part.read([name for name in names if name in there])
@@ -201,7 +201,7 @@ class JoinedVar:
         read: dict[str, dict[str, ColumnValues]] = {}
         lengths: dict[str, int] = {}
         for (source, part), joinids in zip(self._parts.items(), self._match.joinids, strict=True):
-            own = DataFrame(part._core, "var", _core.RowSelection.from_unsorted(joinids))
+            own = part.with_rows(_core.RowSelection.from_unsorted(joinids))
             there = set(own.columns)
             read[source] = own.read([name for name in names if name in there])
             lengths[source] = len(joinids)
