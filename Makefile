@@ -132,9 +132,9 @@ test-scalar: system
 
 # --- Python
 
-# Files side by side: many tests wait for processes that they start.
+# Files side by side, in the order of tests/python/file_times.py: many tests wait for processes that they start.
 test-python: install
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # torch and Python are those of the settings in either set. No part of `make test`.
 test-newest: RESOLUTION := highest

@@ -22,6 +22,12 @@ import newer_anndata
 
 newer_anndata.let_tiledbsoma_write_it()
 
+from file_times import (  # noqa: E402,F401  hooks of pytest
+    pytest_collection_modifyitems,
+    pytest_runtest_logreport,
+    pytest_terminal_summary,
+)
+
 # What a script starts with `&` ignores Ctrl-C, which TileDB takes for the address of a handler and calls.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
