@@ -45,182 +45,193 @@ if TYPE_CHECKING:
 class Dataset:
     """Shuffled mini-batches of a stored experiment: an iterable of ``(X, obs)``.
 
-    An epoch begins when an iterator is made: the second ``for`` over a dataset is the second epoch,
-    in another order. The same holds for a ``for`` over a DataLoader with workers, forked or
-    spawned, new for each epoch or kept: they agree on the number of the epoch. The order depends on
-    the selection, `seed`, the epoch, the world, the workers and, but for a global shuffle,
-    `memory_budget` (how many cells are mixed at a time; what fits is mixed as a whole, and its first
-    batch comes when all is read), never on threads. Nothing runs between epochs; a dataset is picklable and safe to use in
-    processes that fork.
+    Each ``for`` loop over a dataset reads the next epoch, in another order. So does each loop over
+    a DataLoader; its workers agree on the number of the epoch. The order is a function of the
+    selection, `seed`, the epoch, the ranks, the workers and `memory_budget`; `threads` never changes
+    it. A global shuffle does not depend on `memory_budget` either. A dataset is picklable and may be
+    used in processes that fork. Nothing runs between epochs.
+
+    The arguments stand in five groups: what is read, what a batch is, the order, the ranks, and
+    memory and cache.
 
     Parameters
     ----------
     source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
-        Where the cells are. A tiledbsoma object gives its URI and timestamp, an axis query also its
-        rows, genes and measurement. Several experiments, a list or dict of such sources, are
-        shuffled as one: see `penstock.join`, which also chooses how genes are matched.
+        Where the cells are. A tiledbsoma object gives its URI and timestamp. An axis query also
+        gives its rows, genes and measurement. A list or dict of sources is read as one experiment;
+        `penstock.join` says how their genes are matched.
     measurement : str, default "RNA"
         Which measurement.
     layer : str, default "raw"
-        Which X layer of it.
+        Which X layer of the measurement.
     obs_query, var_query : str or AxisQuery, optional
         Which cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
-        tiledbsoma's. All by default. Columns of X are the chosen genes in ascending joinid order.
-    obs_columns : sequence of str, default ["soma_joinid"]
-        Columns of obs that come with each batch; of joined experiments also which a cell is from.
-    encoders : sequence of Encoder, optional
-        Columns of obs that come as numbers, under the encoder's name, after those of `obs_columns`.
-    transforms : sequence of Transform or callable, optional
-        What is done to X, in this order: steps of the engine (`NormalizeTotal`, `Log1p`, `Expm1`,
-        `Clip`, `Binarize`, `Scale`, `SelectGenes`, `RankTokens`), which its threads do while they
-        make batches, and then any callables, which take X of a batch and return another.
+        tiledbsoma's. All by default. Columns of X are the chosen genes, ascending by joinid.
     var_names : str, optional
-        Column of var that has the names of genes, for `Dataset.var_names` and for transforms that
-        take names; by default the first of var's usual name columns.
+        Column of var with the names of genes, for `Dataset.var_names` and for transforms that take
+        names. By default the first of var's usual name columns.
+    storage_options : dict, optional
+        How to reach a URI that is given as source, or in a list or dict of sources; see
+        `penstock.open`.
+
     batch_size : int, default 128
-        Cells in a batch; the last one may have fewer (or more: `min_batch`, `uneven`).
-    shuffle : bool, "scatter", "global" or "chunks", default True
-        False gives cells in ascending joinid order; with DataLoader workers, in that order within
-        the stretch that each worker reads. "scatter" reads everything once and mixes as many cells
-        at a time as memory holds. "global" is one uniform permutation of all cells, of all ranks,
-        whatever the memory: from a pack, whose cells can be read one by one, at full speed;
-        elsewhere all is read again for every part of the cells that fits in memory, with a warning.
-        True is "global" on a pack on a disk and with a `cache_dir` that has every cell when the epoch
-        begins (without `weights` and the like), "scatter" elsewhere; `shuffle` says which. "chunks"
-        is the shuffle of the Census's loaders, to compare with: chunks of cells in random order,
-        shuffled in blocks of some chunks. It reads and decodes everything around a chunk, tens of
-        times the cells. docs/shuffle.md has more.
-    seed : int, default 0
-        Of the shuffle. All ranks must have the same one, as they do where none is given.
-    memory_budget : int or str, default "2GiB"
-        Memory for cells, reading and finished batches; more of it mixes better. DataLoader workers
-        of a process share it.
-    threads : int, optional
-        Threads that read and decode; as many as cores by default.
+        Cells in a batch. The last batch may have fewer, or more: see `min_batch` and `uneven`.
+    transforms : sequence of Transform or callable, optional
+        What is done to X, in this order. Steps of the engine come first (`NormalizeTotal`, `Log1p`,
+        `Expm1`, `Clip`, `Binarize`, `Scale`, `SelectGenes`, `RankTokens`); its threads apply them.
+        Callables come after them: each takes X of a batch and returns another.
     sparse : bool, "csr" or "coo", default False
-        X as CSR (True, too), with int32 index arrays, or as COO, whose indices are made from those
-        of CSR for each batch, in torch as int64.
+        Layout of X. True and "csr" give CSR with int32 indices. "coo" gives COO, in torch with int64
+        indices.
     dtype : str, default "float32"
-        Of X: float32, float64, or an integer type that holds every value; with `format` "torch"
-        also bfloat16, which rounds counts above 256, and float16, which rounds those above 2,048
-        and refuses those above 65,504.
-    obs_format : {"arrays", "pandas", "torch"}
-        obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
+        Type of X: float32, float64, or an integer type that holds every value. With `format`
+        "torch" also bfloat16, which rounds counts above 256, and float16, which rounds counts above
+        2,048 and refuses counts above 65,504.
     format : {"numpy", "torch"}, optional
-        X as ndarray (scipy.sparse.csr_matrix or coo_matrix when `sparse`) or as tensor. "torch" by
-        default with a `device` or a half `dtype`, "numpy" otherwise.
+        X as ndarray (when `sparse`, scipy.sparse.csr_matrix or coo_matrix) or as tensor. The default
+        is "torch" with a `device` or a half `dtype`, otherwise "numpy".
     device : str or torch.device, optional
-        Where X is made, and the tensors of obs, with `format` "torch": "cuda", "cuda:1". Counts are
-        copied narrow and sparse, and widened and made dense there; the next batch is copied on a
-        stream of its own beside the training step. Not in DataLoader workers.
+        Device of X and of obs tensors, with `format` "torch": "cuda", "cuda:1". Counts are copied
+        narrow and sparse, then widened on the device. The next batch is copied on a stream of its
+        own, beside the training step. Not in DataLoader workers.
+    obs_columns : sequence of str, default ["soma_joinid"]
+        Columns of obs that come with each batch. For joined experiments the default also has the
+        column that says which experiment a cell is from.
+    encoders : sequence of Encoder, optional
+        Columns of obs that come as numbers, under the name of the encoder, after `obs_columns`.
+    obs_format : {"arrays", "pandas", "torch"}, default "arrays"
+        obs as a dict of name to ndarray (strings as objects), a DataFrame, or a dict of tensors.
     pad_column : str, optional
-        Name of a bool column of obs that is True for cells which `uneven` "pad" has repeated: at
-        most one a rank or DataLoader worker in an epoch.
+        Name of a bool column of obs that is True for cells that ``uneven="pad"`` repeats. A rank or
+        worker has at most one such cell in an epoch.
     drop_last : bool, default False
-        Leave out a last batch that is not full. Without effect when `uneven` is "exact", which
-        gives every cell.
+        Leave out a last batch that is not full. Has no effect with ``uneven="exact"``.
     min_batch : int, default 1
-        A last batch with fewer cells joins the one before it. An epoch whose only batch would have
-        fewer is an error. 2 for models with BatchNorm, which cannot be trained on one cell.
-    uneven : {"drop", "pad", "exact"}
-        What ranks do when cells do not divide among them: leave out fewer than world_size cells,
-        repeat as few, or differ by one cell. Every rank has the same number of batches. "exact" is
-        for validation, test and prediction: every cell comes once, and no batch is empty. So with
-        `batch_size` 1 a batch of some ranks has two cells when cells do not divide.
+        Least cells of a batch. A smaller last batch joins the batch before it. An epoch whose only
+        batch is smaller is an error. Use 2 for models with BatchNorm, which cannot be trained on
+        one cell.
+
+    shuffle : bool, "scatter", "global" or "chunks", default True
+        "scatter" reads everything once and mixes as many cells at a time as memory holds.
+        "global" is one uniform permutation of all cells of all ranks, whatever the memory. It is at
+        full speed where cells can be read one by one: on a pack, and with a `cache_dir` that has
+        every cell. Elsewhere it reads the store several times, and warns.
+        "chunks" is the shuffle of the Census's loaders, to compare with: chunks of cells in random
+        order, shuffled in blocks of chunks.
+        True is "global" on a pack on a disk, and with a `cache_dir` that has every cell when the
+        epoch starts; it is "scatter" elsewhere and with `weights` and the like. `Dataset.shuffle`
+        says which.
+        False gives cells ascending by joinid; each DataLoader worker has a stretch of them.
+    seed : int, default 0
+        Seed of the shuffle. All ranks need the same.
+    weights : str or array of float, optional
+        Draw cells at random, in proportion to their weights: a column of obs, or a number for each
+        selected cell, in the order of `obs`. docs/sampling.md has more.
+    balance : str or Balance, optional
+        Draw cells so that the values of a column of obs come equally often, or as often as the
+        `Balance` says.
+    replacement : bool, optional
+        Whether a cell may be drawn several times in an epoch. True by default with `weights` or
+        `balance`.
+    num_samples : int, optional
+        Cells to draw for an epoch, over all ranks. By default as many as are selected, or, without
+        replacement, as have a weight above 0.
+    chunk_size, chunks_per_block : int, optional
+        For ``shuffle="chunks"``: cells in a chunk (64) and chunks in a block (1,024). Two blocks must
+        fit in `memory_budget`.
+
+    uneven : {"drop", "pad", "exact"}, default "drop"
+        What to do when the cells do not divide among the ranks. "drop" leaves out fewer than
+        world_size cells, and "pad" repeats as few. "exact" gives every cell once, for validation,
+        test and prediction: ranks differ by one cell, so with `batch_size` 1 some ranks have a
+        batch of two cells. Every rank has the same number of batches.
     shard : bool, default True
-        Divide the cells among the ranks of a distributed run, found in torch.distributed or the
-        environment (torchrun, Slurm). False when somebody else does.
+        Divide the cells among the ranks of a distributed run. Ranks are found in torch.distributed
+        or the environment (torchrun, Slurm). False when somebody else divides them.
     rank, world_size : int, optional
         Set the rank by hand.
     compare_ranks : bool, default True
-        Let the ranks of torch.distributed compare what they are about to read, at the first batch of
-        each epoch: another seed, selection or the like on one of them is an error on all.
-    weights : str or array of float, optional
-        Draw cells at random, each in proportion to its weight: a column of obs, or a number for each
-        selected cell in the order of `obs`, of any scale. docs/sampling.md says how.
-    balance : str or Balance, optional
-        Draw cells so that the values of this column of obs come equally often; a `Balance` says
-        otherwise how often.
-    replacement : bool, optional
-        Whether a cell may come several times in an epoch; True by default with `weights` or
-        `balance`.
-    num_samples : int, optional
-        Cells drawn for an epoch, over all ranks; as many as are selected by default (without
-        replacement: as have a weight above 0).
-    chunk_size, chunks_per_block : int, optional
-        Of ``shuffle="chunks"``: cells in a chunk, 64 by default, and chunks in a block, 1,024. Two
-        blocks must fit in `memory_budget`.
+        Compare, at the first batch of each epoch, what the ranks of torch.distributed are about to
+        read. Another seed or selection on one rank is an error on all.
+
+    memory_budget : int or str, default "2GiB"
+        Memory for cells, reading and finished batches. More memory mixes better. Where all cells
+        fit, they are mixed as a whole, and the first batch comes when all are read. DataLoader
+        workers of a process share it.
+    threads : int, optional
+        Threads that read and decode. As many as cores by default.
     cache_dir : str or path, optional
-        A folder on a local disk, outside of the source, where cells are kept as they are read, all
-        genes of them, for epochs, ranks and runs to come: docs/pack.md. Any number of them may share
-        it.
+        A folder on a local disk, outside of the source. Cells that are read are kept there with all
+        their genes, for later epochs, other ranks and later runs, which may share it: docs/pack.md.
     cache_bytes : int or str, optional
-        Most that everything in `cache_dir` may take; cells that were used longest ago make place.
-        Less than a fetch unit takes is a warning that says what is of use. By default a twentieth of
-        the disk stays free, 4 GiB at most.
-    storage_options : dict, optional
-        How a URI is reached that is given as source, or URIs in a list or dict of them, as for
-        `penstock.open`.
+        Most that everything in `cache_dir` may take. The least recently used cells are evicted
+        first. Less than one fetch unit is a warning. By default a twentieth of the disk stays free,
+        at most 4 GiB.
 
     Raises
     ------
     NotFound
         No such experiment, measurement, layer or column; the message lists what there is.
     InvalidArgument
-        An argument out of range, a filter that does not parse, a source that is no experiment.
+        An argument is out of range, a filter does not parse, a source is no experiment.
     Unsupported
-        Something stored that this version does not read.
+        Something stored is not read by this version.
 
     Notes
     -----
-    A plain DataLoader gives its iterator a number when its first worker starts, that of
-    `penstock.dataloader` at once: with a plain one, call `set_epoch` before ``iter``, not after, and
-    before each epoch in a rank that was forked after the dataset was made.
+    X has the shape (cells, genes): C-contiguous, or CSR with indices ascending in each row. Arrays
+    share the loader's memory until the last of them is gone, so keeping many batches keeps their
+    memory.
 
-    X is float32 of shape (cells, genes), C-contiguous, or CSR with indices ascending in each row.
-    Arrays share the loader's memory and give it back when the last of them is gone: keeping many
-    batches keeps their memory.
+    A plain DataLoader numbers its epoch when its first worker starts; `penstock.dataloader` does so
+    at once. With a plain one, call `set_epoch` before ``iter``, and before each epoch in a rank that
+    was forked after the dataset was made.
     """
 
     def __init__(
         self,
         source: str | os.PathLike[str] | Experiment | Any,
         *,
+        # What is read
         measurement: str | None = None,
         layer: str = "raw",
         obs_query: str | AxisQuery | Any | None = None,
         var_query: str | AxisQuery | Any | None = None,
-        obs_columns: Sequence[str] | None = None,
-        encoders: Iterable[Encoder] = (),
-        transforms: Iterable[Transform | Callable[[Any], Any]] = (),
         var_names: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        # What a batch is
         batch_size: int = 128,
-        shuffle: bool | str = True,
-        seed: int = 0,
-        memory_budget: int | str = "2GiB",
-        threads: int | None = None,
+        transforms: Iterable[Transform | Callable[[Any], Any]] = (),
         sparse: bool | str = False,
         dtype: npt.DTypeLike = "float32",
-        obs_format: str = "arrays",
         format: str | None = None,
         device: Any = None,
+        obs_columns: Sequence[str] | None = None,
+        encoders: Iterable[Encoder] = (),
+        obs_format: str = "arrays",
         pad_column: str | None = None,
         drop_last: bool = False,
         min_batch: int = 1,
-        uneven: str = "drop",
-        shard: bool = True,
-        rank: int | None = None,
-        world_size: int | None = None,
-        compare_ranks: bool = True,
+        # The order
+        shuffle: bool | str = True,
+        seed: int = 0,
         weights: str | npt.ArrayLike | None = None,
         balance: str | Balance | None = None,
         replacement: bool | None = None,
         num_samples: int | None = None,
         chunk_size: int | None = None,
         chunks_per_block: int | None = None,
+        # The ranks
+        uneven: str = "drop",
+        shard: bool = True,
+        rank: int | None = None,
+        world_size: int | None = None,
+        compare_ranks: bool = True,
+        # Memory and cache
+        memory_budget: int | str = "2GiB",
+        threads: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int | str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         register_with_torch(type(self))
         settings = LoaderSettings.checked(
@@ -556,9 +567,10 @@ class Dataset:
         Parameters
         ----------
         **changes
-            Arguments of `Dataset` from `batch_size` on, `obs_columns` and `transforms`. The encoders
-            stay, fitted as they are; the first epoch is 0. ``shuffle=False`` ends weights and the like:
-            every cell comes. Defaults follow, as in `Dataset`: ``dtype="bfloat16"`` makes tensors.
+            Any argument of `Dataset` but those that say what is read, `encoders` and the cache. The
+            encoders stay, fitted as they are. The first epoch is 0. ``shuffle=False`` ends `weights`
+            and the like: every cell comes. Defaults follow, as in `Dataset`: ``dtype="bfloat16"``
+            makes tensors.
 
         Raises
         ------
