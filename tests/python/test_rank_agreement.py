@@ -13,7 +13,8 @@ import pytest
 from conftest import write_small_tiles
 from penstock.base.call_site import call_site
 from penstock.epochs import rank_check
-from penstock.epochs.rank_check import RankCheck, differences
+from penstock.epochs.rank_check import RankCheck
+from penstock.epochs.rank_summary import differences
 from torchrun import finish, torchrun
 
 SCRIPT = Path(__file__).with_name("rank_agreement_script.py")

@@ -1,0 +1,154 @@
+"""What ranks tell one another of an epoch, and what is said where they differ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from .epoch import EpochRun
+from .resume import OrderSettings
+
+#: What is compared, and its name in a message.
+_FIELDS = {
+    "world_size": "world_size",
+    "epoch": "epoch",
+    "batches": "batches of it that were taken before",
+    "seed": "seed",
+    "cells": "selected cells",
+    "rows": "fingerprint of the selected cells",
+    "batch_size": "batch_size",
+    "shuffle": "shuffle",
+    "uneven": "uneven",
+    "drop_last": "drop_last",
+    "min_batch": "min_batch",
+    "sampling": "fingerprint of weights, balance, replacement and num_samples",
+    "plan": "fingerprint of the stored data",
+}
+
+
+#: What may differ among ranks, but for those that go on from a state: the order of a rank's own
+#: cells depends on it. A rank for which it is what it was goes on in that order; another plans what
+#: is left, after the first batches of the order that the state says all ranks had.
+_OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
+
+
+def summary(run: EpochRun) -> dict[str, Any]:
+    """What all ranks must have in common, and the rank."""
+    order = run.order
+    shuffle: Any = order.shuffle
+    if order.global_shuffle:
+        shuffle = "global"
+    if order.chunk_size:
+        shuffle = f"chunks of {order.chunk_size}, {order.chunks_per_block} to a block"
+    return {
+        "rank": run.shard.rank,
+        "world_size": order.world_size,
+        "epoch": run.epoch,
+        "batches": sum(each.batches for each in run.earlier) + run.first,
+        "seed": order.seed,
+        "cells": run.selected[0],
+        "rows": run.selected[1],
+        "batch_size": order.batch_size,
+        "shuffle": shuffle,
+        "uneven": order.uneven,
+        "drop_last": order.drop_last,
+        "min_batch": order.min_batch,
+        "sampling": order.sampling,
+        "plan": run.rank_plan,
+        "left_before": run.left_before,
+        "own": _own(order),
+        "earlier": [{**_own(each.order), "batches": each.batches} for each in run.earlier],
+    }
+
+
+def _own(order: OrderSettings) -> dict[str, Any]:
+    return {name: getattr(order, name) for name in _OWN_FIELDS}
+
+
+def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
+    """Message that names what differs; None where nothing does."""
+    named = [name for name in _FIELDS if first[name] != own[name]]
+    if named != ["plan"]:  # which depends on all others
+        named = [name for name in named if name != "plan"]
+    if "cells" in named:
+        named = [name for name in named if name != "rows"]
+    found = [(_FIELDS[name], first[name], own[name]) for name in named]
+    if named in ([], ["plan"]) and first["earlier"] != own["earlier"]:
+        found = _unlike_states(first, own)
+    if not found:
+        return None
+    here, there = f"rank {own['rank']}", f"rank {first['rank']}"
+    return (
+        "ranks do not read the same epoch: "
+        + "; ".join(
+            f"{name}: {left!r} on {there}, {right!r} on {here}" for name, left, right in found
+        )
+        + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
+        "and go on from the same state; one of a rank's own takes shard=False "
+        "(compare_ranks=False switches this comparison off)"
+    )
+
+
+def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What differs where one rank goes on in the order of its state and another in a new one."""
+    found = [
+        (f"{name} of a run that goes on", first["own"][name], own["own"][name])
+        for name in _OWN_FIELDS
+        if first["own"][name] != own["own"][name]
+    ]
+    if found:
+        return found
+    pairs = zip(*([*each["earlier"], each["own"]] for each in (first, own)), strict=False)
+    found = [
+        (f"{name} of the loaded state", left[name], right[name])
+        for left, right in pairs
+        for name in _OWN_FIELDS
+        if left[name] != right[name]
+    ]
+    return found or [("loaded state", first["earlier"], own["earlier"])]
+
+
+def warn_of_another_order(run: EpochRun) -> None:
+    """Warn where the order of a state is given up, and no rank can tell whether the others do so.
+
+    It is no error: the run may have been started with other memory or workers on all ranks.
+    """
+    if run.first or not run.earlier:
+        return  # it goes on where it was
+    then, now = run.earlier[-1].order, run.order
+    if replace(then, **_own(now)) != now:
+        return  # what all ranks must have in common has changed
+    changed = [
+        name for name in ("memory_budget", "num_workers") if _own(then)[name] != _own(now)[name]
+    ]
+    if changed:
+        named = "; ".join(
+            f"{name}: {getattr(then, name)} in the state, {getattr(now, name)} now"
+            for name in changed
+        )
+        warnings.warn(
+            f"rank {run.shard.rank} goes on from a state in another order than it had ({named}). "
+            "All ranks must have changed alike: otherwise cells are left out and repeated, which is "
+            "not noticed here, as the ranks could not be compared "
+            "(compare_ranks=False switches this warning off)",
+            stacklevel=2,
+        )
+
+
+def warn_of_an_epoch_too_many(first: dict[str, Any], own: dict[str, Any]) -> None:
+    """Warn where ranks took unlike numbers of batches of the epoch before, and none was told this one.
+
+    It is no error: ranks that take no steps together may leave an epoch where they like.
+    """
+    there, here = first["left_before"], own["left_before"]
+    if there is None or here is None or there == here:
+        return
+    warnings.warn(
+        f"ranks begin epoch {own['epoch']} after unlike numbers of batches of the epoch before: {there} "
+        f"on rank {first['rank']}, {here} on rank {own['rank']}. Each iterator begins another epoch: a "
+        "rank that alone looks at a batch by next(iter(…)) reads other epochs than the rest from then "
+        "on, so that cells are left out and repeated. Look by head(), or call set_epoch before each "
+        "epoch on every rank",
+        stacklevel=2,
+    )
