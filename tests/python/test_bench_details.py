@@ -238,7 +238,7 @@ def test_hovering_tells_every_setting(census_like: Oracle, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("option", "kept"),
-    [(["-h", "one"], 1), (["-h", "one|two"], 2), (["-i", "large"], 1), (["-n", "5"], 1)],
+    [(["--host", "one"], 1), (["--host", "one|two"], 2), (["-i", "large"], 1), (["-n", "5"], 1)],
 )
 def test_plot_filters_of_the_command_line(
     option: list[str], kept: int, tmp_path: Path, census_like: Oracle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,17 +47,9 @@ def _shares(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(shares / shares.sum())
 
 
-def _log_binomial(n: Any, k: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _log_binomial(n: int, k: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Log of n choose k, 0 <= k <= n."""
-    return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
+    return np.asarray(math.lgamma(n + 1) - _log_gamma(k + 1) - _log_gamma(n - k + 1))
 
 
-def _log_factorial(n: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Stirling's series (Abramowitz and Stegun 6.1.41) of n!, by (n + 10)! below 10 terms of it."""
-    n = np.asarray(n, np.float64)
-    z = n + 11.0
-    series = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi)
-    series += 1 / (12 * z) - 1 / (360 * z**3) + 1 / (1260 * z**5)
-    for step in range(1, 11):
-        series -= np.log(n + step)
-    return series
+_log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])

@@ -39,6 +39,14 @@ class Work:
             return None
         return self.chunk_size * self.chunks_per_block
 
+    def chosen_genes(self) -> Any:
+        """What picks the genes out of a batch: an array of joinids, a slice; None for all genes."""
+        if self.genes_path is not None:
+            import numpy as np
+
+            return np.load(self.genes_path)
+        return None if self.n_vars is None else slice(0, self.n_vars)
+
 
 @dataclass(frozen=True)
 class Request:

@@ -17,9 +17,7 @@ def add_arguments(commands: Any) -> None:
         help="draw speed against memory",
         description="Draws measurements of several files, also of other machines and of alb, as an "
         "interactive page that opens offline, PNG, SVG and JSON.",
-        add_help=False,
     )
-    parser.add_argument("--help", action="help", help="show this text")  # -h is alb's host
     parser.add_argument("files", nargs="*", default=["epochs.parquet"], metavar="FILE",
                         help="(epochs.parquet)")  # fmt: skip
     parser.add_argument("-o", "--output", default="speed_vs_mem", metavar="PATH",
@@ -27,7 +25,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
                         help="of html, json, png, svg (html,json,png)")  # fmt: skip
     parser.add_argument("-D", "--dataset-slice", metavar="SLICE", help="only these: ':138', 's2:7'")
-    parser.add_argument("-h", "--host", metavar="REGEX", help="only of hosts of such a name")
+    parser.add_argument("--host", metavar="REGEX", help="only of hosts of such a name")
     parser.add_argument(
         "-i", "--instance-type", metavar="NAME", help="only of this kind of machine"
     )

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.request import Work
+from ..opened import Batch, Opened
+from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:
@@ -37,11 +37,7 @@ def open(variant: str, work: Work) -> Opened:
         settings["chunk_size"] = work.chunk_size
     if work.chunks_per_block is not None:
         settings["preload_nchunks"] = work.chunks_per_block
-    genes = None
-    if work.genes_path is not None:
-        genes = np.load(work.genes_path)
-    elif work.n_vars is not None:
-        genes = slice(0, work.n_vars)
+    genes = work.chosen_genes()
     collection = annbatch.DatasetCollection(work.source, mode="r")
     loader = annbatch.Loader(
         shuffle=True,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.request import Work
+from ..opened import Batch, Opened
+from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:
@@ -30,11 +30,7 @@ def open(variant: str, work: Work) -> Opened:
     # Its own converter gives torch a Series, of which torch makes no tensor with pandas 3.
     arrays = {"obs": {"soma_joinid": np.asarray}}
     loader = AnnLoader(adata, batch_size=work.batch_size, shuffle=True, convert=arrays)
-    genes: Any = None
-    if work.genes_path is not None:
-        genes = np.load(work.genes_path)
-    elif work.n_vars is not None:
-        genes = slice(0, work.n_vars)
+    genes = work.chosen_genes()
 
     def epoch(number: int) -> Iterator[Batch]:
         for batch in loader:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.request import Work
-
+from ..opened import Batch, Opened
+from ..request import Work
 from .soma import axis_queries, open_experiment
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.reach import storage_options
-from penstock.bench.worker.request import Work
+from ..opened import Batch, Opened
+from ..reach import storage_options
+from ..request import Work
 
 _SHUFFLES: dict[str, bool | str] = {
     "scatter": True, "chunks": "chunks", "global": "global", "pack": True,

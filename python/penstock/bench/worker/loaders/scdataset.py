@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.request import Work
+from ..opened import Batch, Opened
+from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:

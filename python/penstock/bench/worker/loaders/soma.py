@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.reach import is_remote, tiledb_config
-from penstock.bench.worker.request import Work
+from ..reach import is_remote, tiledb_config
+from ..request import Work
 
 
 def open_experiment(work: Work) -> Any:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.bench.worker.opened import Batch, Opened
-from penstock.bench.worker.request import Work
-
+from ..opened import Batch, Opened
+from ..request import Work
 from .soma import axis_queries, open_experiment
 
 
