@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 #include <penstock/error.h>
 #include <penstock/loader.h>
@@ -46,6 +47,11 @@ void register_loader(nb::module_& module) {
       .value("pad", UnevenRows::kPad)
       .value("exact", UnevenRows::kExact);
 
+  nb::class_<StoredOrder>(module, "StoredOrder", "Rows ascend by joinid.").def(nb::init<>());
+  nb::class_<ScatterShuffle>(module, "ScatterShuffle", "Units are read once, and mixed.")
+      .def(nb::init<>());
+  nb::class_<GlobalShuffle>(module, "GlobalShuffle", "One permutation of all rows.")
+      .def(nb::init<>());
   nb::class_<ChunkShuffle>(module, "ChunkShuffle", "The shuffle of the Census's loaders.")
       .def(
           "__init__",
@@ -59,10 +65,7 @@ void register_loader(nb::module_& module) {
       .def_rw("rows", &LoaderOptions::rows, nb::arg("value").none())
       .def_rw("columns", &LoaderOptions::columns, nb::arg("value").none())
       .def_rw("batch_size", &LoaderOptions::batch_size)
-      .def_rw("shuffle", &LoaderOptions::shuffle)
-      .def_rw("chunks", &LoaderOptions::chunks, nb::arg("value").none())
-      .def_rw("sampling", &LoaderOptions::sampling, nb::arg("value").none())
-      .def_rw("global_shuffle", &LoaderOptions::global_shuffle)
+      .def_rw("order", &LoaderOptions::order)
       .def_rw("seed", &LoaderOptions::seed)
       .def_rw("epoch", &LoaderOptions::epoch)
       .def_rw("first_batch", &LoaderOptions::first_batch)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 namespace penstock {
@@ -24,6 +25,17 @@ constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
 enum class BatchLayout : uint8_t { kCsr, kDense };
 enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
 
+/// Rows ascend by joinid.
+struct StoredOrder {};
+
+/// Reads every fetch unit once and mixes as many rows at a time as memory_budget holds.
+struct ScatterShuffle {};
+
+/// One uniform permutation of all selected rows, of every rank and worker, whatever the memory and
+/// the store. Rows are read one by one where the store can (Matrix::addresses_rows); elsewhere
+/// units are read again for every block of rows that fits in memory.
+struct GlobalShuffle {};
+
 /// The shuffle of the Census's loaders: rows in stored order are cut into chunks, the chunks put in
 /// random order, as many of them as a block has are read, and the rows of a block shuffled. Units
 /// are decoded again for each block that has rows of them.
@@ -32,6 +44,11 @@ struct ChunkShuffle {
   uint32_t chunks_per_block = 1024;
 };
 
+/// How the rows of an epoch follow one another. RowSampling draws them instead of giving each one
+/// once; what is drawn is mixed as ScatterShuffle does.
+using RowOrder =
+    std::variant<ScatterShuffle, StoredOrder, GlobalShuffle, ChunkShuffle, RowSampling>;
+
 struct LoaderOptions {
   std::optional<RowSelection> rows;  ///< joinids; every row of the domain when absent
   /// joinids that the matrix has at all, for estimates of memory where there are gaps; absent:
@@ -39,14 +56,7 @@ struct LoaderOptions {
   std::optional<RowSelection> stored_rows;
   std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
   uint32_t batch_size = 128;
-  bool shuffle = true;
-  std::optional<RowSampling> sampling;  ///< only with shuffle, not with chunks
-  std::optional<ChunkShuffle> chunks;   ///< only with shuffle; absent: the scatter shuffle
-  /// One uniform permutation of all selected rows, of every rank and worker, whatever the memory
-  /// and the store; only with shuffle, without chunks and sampling. Rows are read one by one where
-  /// the store can (Matrix::addresses_rows); elsewhere units are read again for every block of rows
-  /// that fits in memory.
-  bool global_shuffle = false;
+  RowOrder order;
   uint64_t seed = 0;
   uint64_t epoch = 0;
   /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows

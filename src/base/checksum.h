@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// CRC-32C of the bytes; `seed` goes on from the checksum of what came before.
+/// CRC-32C of the bytes; `seed` is the checksum of what came before.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed = 0,
                 VectorPath path = best_vector_path()) noexcept;
 

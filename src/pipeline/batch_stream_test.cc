@@ -41,16 +41,14 @@ class AnyStream : public ::testing::TestWithParam<Reads> {
   /// Of a store that can address rows and an order that wants it, or neither.
   Case made(MemoryMatrixOptions matrix, LoaderOptions options = {}) const {
     matrix.addresses_rows = by_rows();
-    options.global_shuffle = by_rows();
+    if (by_rows()) options.order = GlobalShuffle{};
     return {std::make_shared<MemoryMatrix>(matrix), options};
   }
 
   /// The case of a seed, shuffled where rows are read one by one.
   Case random(uint64_t seed) const {
     const Case found = by_rows() ? tiny_case(seed) : random_case(seed);
-    LoaderOptions options = found.options;
-    options.shuffle |= by_rows();
-    return made(found.matrix->options(), options);
+    return made(found.matrix->options(), found.options);
   }
 
   static std::unique_ptr<BatchStream> stream_of(const Case& test) {

@@ -131,14 +131,14 @@ TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
       for (const uint32_t world_size : {1U, 3U, 8U}) {
         Fixture fixture(1000);
         fixture.epoch.batch_size = batch_size;
-        fixture.epoch.shape.world_size = world_size;
+        fixture.epoch.shard.world_size = world_size;
         fixture.epoch.uneven = uneven;
         std::string text;
         const uint64_t least = least_named(fixture, 1, &text);
         uint64_t most_needed = 0;
         for (uint64_t seed = 0; seed < 40; ++seed) {
           fixture.epoch.seed = seed;
-          fixture.epoch.shape.rank = static_cast<uint32_t>(seed % world_size);
+          fixture.epoch.shard.rank = static_cast<uint32_t>(seed % world_size);
           const BudgetSplit split = fixture.split(least);
           const plan::EpochPlan plan(fixture.units, fixture.epoch, split.spread);
           const uint64_t peak = plan.occupancy(split.units_in_flight, split.page_bytes).peak_bytes;

@@ -23,10 +23,9 @@ using testing::tiny_case;
 Case chunked_case(uint64_t seed) {
   std::mt19937_64 random(seed);
   Case test = tiny_case(seed * 11);
-  test.options.shuffle = true;
   test.options.drop_last = false;
-  test.options.chunks = ChunkShuffle{static_cast<uint32_t>(1 + random() % 20),
-                                     static_cast<uint32_t>(1 + random() % 6)};
+  test.options.order = ChunkShuffle{static_cast<uint32_t>(1 + random() % 20),
+                                    static_cast<uint32_t>(1 + random() % 6)};
   return test;
 }
 

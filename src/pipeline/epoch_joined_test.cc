@@ -14,7 +14,7 @@
 #include "pipeline/testing/memory_matrix.h"
 
 // Epochs over several matrices as one: every row once with its columns in their joined places,
-// within the budget, for random shapes, ranks and places to go on from.
+// within the budget, for random shapes, ranks and places to resume from.
 
 namespace penstock::pipeline {
 namespace {
@@ -215,7 +215,7 @@ TEST(EpochJoined, RowsOneByOneComeInTheOrderOfUnits) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Joined by_rows = random_join(seed, true), by_units = random_join(seed, false);
     LoaderOptions options = random_options(by_rows, seed);
-    options.global_shuffle = true;
+    options.order = GlobalShuffle{};
     EXPECT_NO_THROW(RowStream(by_rows.source(), options));
     EXPECT_THROW(RowStream(by_units.source(), options), InvalidArgument);
     LoaderStats stats;

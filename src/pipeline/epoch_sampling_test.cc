@@ -38,8 +38,7 @@ void draw(Case& test, std::mt19937_64& random) {
   sampling.samples = rows == 0              ? 0
                      : sampling.replacement ? random() % (4 * rows)
                                             : random() % (positive + 1);
-  test.options.shuffle = true;
-  test.options.sampling = sampling;
+  test.options.order = sampling;
 }
 
 std::vector<int64_t> sorted(std::vector<int64_t> joinids) {
@@ -90,8 +89,9 @@ TEST(EpochSampling, GivesWhatWasDrawnForRandomShapes) {
     EXPECT_EQ(stats.spilled_bytes, 0U);
     test.options.threads = 8;
     ASSERT_EQ(read_epoch(test.matrix, test.options), order);
-    if (test.options.sampling->replacement && test.options.sampling->samples > 30 &&
-        test.options.rows->size() > 3 && test.options.batch_size < 10) {
+    const auto& drawn = std::get<RowSampling>(test.options.order);
+    if (drawn.replacement && drawn.samples > 30 && test.options.rows->size() > 3 &&
+        test.options.batch_size < 10) {
       ++test.options.epoch;
       test.options.memory_budget = kAmple;  // what is drawn, and so the least, is another
       EXPECT_NE(read_epoch(test.matrix, test.options), order);
@@ -136,7 +136,7 @@ TEST(EpochSampling, RepeatsInABucketAreReferences) {
   RowSampling sampling;
   sampling.weights = RowWeights::from_values(weights);
   sampling.samples = 2000;
-  test.options.sampling = sampling;
+  test.options.order = sampling;
   LoaderStats stats;
   const auto order = read_epoch(test.matrix, test.options, &stats);
   EXPECT_EQ(order, std::vector<int64_t>(2000, 3));

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "pipeline/selected_units.h"
 #include "pipeline/transformed_rows.h"
@@ -28,18 +29,12 @@ void check(const LoaderOptions& options) {
                           std::to_string(options.worker) + ", num_workers " +
                           std::to_string(options.num_workers));
   }
-  if (options.chunks &&
-      (options.chunks->chunk_rows == 0 || options.chunks->chunks_per_block == 0)) {
+  const auto* chunks = std::get_if<ChunkShuffle>(&options.order);
+  if (chunks != nullptr && (chunks->chunk_rows == 0 || chunks->chunks_per_block == 0)) {
     throw InvalidArgument(
         "chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows " +
-        std::to_string(options.chunks->chunk_rows) + ", chunks_per_block " +
-        std::to_string(options.chunks->chunks_per_block));
-  }
-  if (options.chunks && (!options.shuffle || options.sampling)) {
-    throw InvalidArgument("shuffled chunks need shuffle, and no rows that are drawn");
-  }
-  if (options.global_shuffle && (!options.shuffle || options.chunks || options.sampling)) {
-    throw InvalidArgument("a global shuffle needs shuffle, no chunks, and no rows that are drawn");
+        std::to_string(chunks->chunk_rows) + ", chunks_per_block " +
+        std::to_string(chunks->chunks_per_block));
   }
   if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
     throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
@@ -82,17 +77,17 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
   plan::EpochOptions epoch;
   epoch.seed = options.seed;
   epoch.epoch = options.epoch;
-  epoch.shuffle = options.shuffle;
-  epoch.shape = {options.world_size, options.rank, options.num_workers, options.worker};
+  epoch.shuffle = !std::holds_alternative<StoredOrder>(options.order);
+  epoch.shard = {options.world_size, options.rank, options.num_workers, options.worker};
   epoch.uneven = plan_uneven(options.uneven);
   epoch.batch_size = options.batch_size;
   epoch.drop_last = options.drop_last;
   epoch.min_batch = options.min_batch;
-  if (options.chunks) {
-    epoch.chunk_rows = options.chunks->chunk_rows;
-    epoch.chunks_per_block = options.chunks->chunks_per_block;
+  if (const auto* chunks = std::get_if<ChunkShuffle>(&options.order)) {
+    epoch.chunk_rows = chunks->chunk_rows;
+    epoch.chunks_per_block = chunks->chunks_per_block;
   }
-  epoch.global_order = options.global_shuffle;
+  epoch.global_order = std::holds_alternative<GlobalShuffle>(options.order);
   return epoch;
 }
 
@@ -100,7 +95,7 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
 /// the fewest rows.
 void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
   if (epoch.uneven != plan::Uneven::kExact || epoch.min_batch <= 1 || rows == 0) return;
-  const uint32_t ranks = epoch.shape.world_size;
+  const uint32_t ranks = epoch.shard.world_size;
   const uint64_t smallest = rows / ranks / plan::exact_batches(rows, epoch);
   if (smallest >= epoch.min_batch) return;
   throw InvalidArgument(
@@ -130,8 +125,8 @@ StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOp
   }
   setup.epoch = epoch_options(options);
   setup.first_batch = options.first_batch;
-  check_exact_batches(options.sampling ? options.sampling->samples : setup.rows.size(),
-                      setup.epoch);
+  const auto* drawn = std::get_if<RowSampling>(&options.order);
+  check_exact_batches(drawn != nullptr ? drawn->samples : setup.rows.size(), setup.epoch);
   check_totals(options, setup.rows.size());
 
   setup.request.memory_budget = options.memory_budget;
@@ -150,9 +145,9 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
   static_cast<StreamSetup&>(setup) = std::move(chosen);
   setup.units = selected_units(source, *setup.reader, setup.rows,
                                options.stored_rows ? &*options.stored_rows : nullptr);
-  if (options.sampling) {
-    setup.sampler = std::make_shared<const plan::RowSampler>(setup.units, *options.sampling,
-                                                             options.seed, options.epoch);
+  if (const auto* drawn = std::get_if<RowSampling>(&options.order)) {
+    setup.sampler =
+        std::make_shared<const plan::RowSampler>(setup.units, *drawn, options.seed, options.epoch);
     setup.units = setup.sampler->units();
   }
   setup.request.sharers = plan::lanes_of(setup.units.size(), setup.epoch);

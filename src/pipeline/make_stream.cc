@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <utility>
+#include <variant>
 
 #include "pipeline/epoch_stream.h"
 #include "pipeline/row_stream.h"
@@ -37,7 +38,7 @@ std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format:
 std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
                                          const LoaderOptions& options) {
   StreamSetup setup = make_stream_setup(*source, options);
-  if (options.global_shuffle) {
+  if (std::holds_alternative<GlobalShuffle>(options.order)) {
     if (auto rows = setup.reader->row_reader(setup.rows)) {
       if (rows->request_bytes() != 0) return cheaper(*source, std::move(rows), setup, options);
       return std::make_unique<RowStream>(*source, std::move(rows), setup, options);

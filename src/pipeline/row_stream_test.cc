@@ -27,8 +27,7 @@ Case global_case(Case test, bool by_rows) {
   MemoryMatrixOptions matrix = test.matrix->options();
   matrix.addresses_rows = by_rows;
   test.matrix = std::make_shared<MemoryMatrix>(matrix);
-  test.options.shuffle = true;
-  test.options.global_shuffle = true;
+  test.options.order = GlobalShuffle{};
   return test;
 }
 
@@ -154,7 +153,7 @@ TEST(RowStream, KeepsToItsBudget) {
     matrix.max_nnz = 200;
     matrix.addresses_rows = true;
     Case test{std::make_shared<MemoryMatrix>(matrix), {}};
-    test.options.global_shuffle = true;
+    test.options.order = GlobalShuffle{};
     test.options.batch_size = std::array{32U, 100U, 333U}[seed % 3];
     test.options.layout = seed % 2 == 0 ? BatchLayout::kCsr : BatchLayout::kDense;
     const uint64_t least = least_budget(test);
@@ -171,19 +170,9 @@ TEST(RowStream, KeepsToItsBudget) {
   }
 }
 
-TEST(RowStream, AGlobalOrderIsShuffledAndNotOfChunks) {
-  MemoryMatrixOptions rows;
-  rows.addresses_rows = true;
-  auto matrix = std::make_shared<MemoryMatrix>(rows);
-  LoaderOptions options;
-  options.global_shuffle = true;
-  options.shuffle = false;
-  EXPECT_THROW(make_stream(matrix, options), InvalidArgument);
-  options.shuffle = true;
-  options.chunks = ChunkShuffle{};
-  EXPECT_THROW(make_stream(matrix, options), InvalidArgument);
+TEST(RowStream, RefusesAStoreWhoseRowsCannotBeAddressed) {
   EXPECT_THROW(RowStream(std::make_shared<MemoryMatrix>(MemoryMatrixOptions{}), LoaderOptions{}),
-               InvalidArgument);  // rows cannot be addressed
+               InvalidArgument);
 }
 
 // Of units, an epoch reads the store once for every block that memory has room for.
@@ -194,7 +183,7 @@ TEST(GlobalShuffleOfUnits, ReadsLessWithMoreMemory) {
   matrix.max_nnz = 200;
   matrix.max_unit_rows = 200;
   Case test{std::make_shared<MemoryMatrix>(matrix), {}};
-  test.options.global_shuffle = true;
+  test.options.order = GlobalShuffle{};
   LoaderStats all;
   test.options.memory_budget = kAmple;
   read_epoch(test.matrix, test.options, &all);

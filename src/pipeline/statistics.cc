@@ -36,7 +36,7 @@ LoaderOptions loader_options(const StatisticsOptions& options) {
   loader.memory_budget = options.memory_budget;
   loader.threads = options.threads;
   loader.batch_size = kBatchRows;
-  loader.shuffle = false;
+  loader.order = StoredOrder{};
   loader.layout = BatchLayout::kCsr;
   return loader;
 }

@@ -68,7 +68,7 @@ void UnitScheduler::charge(UnitFlight& flight, uint64_t bytes) {
 }
 
 // Fetched units go on to their tasks, in order, as far as they may. A unit without tasks is done at
-// once, so the list is looked at anew.
+// once, so the list is looked at again.
 bool UnitScheduler::open_fetched() {
   bool opened = false;
   for (bool again = true; again;) {

@@ -101,10 +101,10 @@ class Visits {
 
 ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& options) {
   const uint64_t rows = row_count(units);
-  const Shape& shape = options.shape;
-  const Share share = share_of(rows, options, shape.rank, shape.worker);
+  const Shard& shard = options.shard;
+  const Share share = share_of(rows, options, shard.rank, shard.worker);
   RandomStream random(hash_combine(random_key(options.seed, options.epoch, Purpose::kPadding),
-                                   uint64_t{shape.rank} * shape.num_workers + shape.worker));
+                                   uint64_t{shard.rank} * shard.num_workers + shard.worker));
   auto pieces = pieces_of(rows, share, options);
   const bool is_empty = pieces.empty();
   if (is_empty && share.repeats_row) pieces.push_back({random.below(rows), 1});

@@ -28,7 +28,7 @@ struct ChunkVisits {
   std::vector<size_t> block_begin = {0};  ///< first visit of each block, and the end
 };
 
-/// The visits of the share that options.shape names; options.chunk_rows is not 0. `units` ascend by
+/// The visits of the share that options.shard names; options.chunk_rows is not 0. `units` ascend by
 /// position and hold every row from 0 on.
 ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& options);
 

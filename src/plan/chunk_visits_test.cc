@@ -25,8 +25,8 @@ EpochOptions random_options(Rng& rng) {
   options.chunks_per_block = static_cast<uint32_t>(1 + rng() % 12);
   options.batch_size = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 8 : 300));
   options.uneven = static_cast<Uneven>(rng() % 3);
-  options.shape.world_size = static_cast<uint32_t>(1 + rng() % 4);
-  options.shape.num_workers = static_cast<uint32_t>(1 + rng() % 3);
+  options.shard.world_size = static_cast<uint32_t>(1 + rng() % 4);
+  options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 3);
   return options;
 }
 
@@ -57,7 +57,7 @@ TEST(ChunkVisits, BlocksAreWholeChunksOfRandomPlaces) {
   for (int round = 0; round < 200; ++round) {
     const auto units = random_units(rng, 1 + rng() % 30, 60);
     EpochOptions options = random_options(rng);
-    options.shape = {};
+    options.shard = {};
     const EpochPlan plan(units, options, 1);
     const auto sequence = sequence_of(plan);
     const uint64_t rows = units.back().first_position + units.back().row_count;
@@ -111,11 +111,11 @@ TEST(ChunkVisits, SharesAreEqualAndCompleteForRandomShapes) {
     EpochOptions options = random_options(rng);
     std::vector<uint64_t> all, batches;
     uint64_t repeated = 0, fingerprint = 0;
-    for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
+    for (uint32_t rank = 0; rank < options.shard.world_size; ++rank) {
       batches.push_back(0);
-      for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
-        options.shape.rank = rank;
-        options.shape.worker = worker;
+      for (uint32_t worker = 0; worker < options.shard.num_workers; ++worker) {
+        options.shard.rank = rank;
+        options.shard.worker = worker;
         const EpochPlan plan(units, options, 1);
         const auto part = sequence_of(plan);
         all.insert(all.end(), part.begin(), part.end());
@@ -131,7 +131,7 @@ TEST(ChunkVisits, SharesAreEqualAndCompleteForRandomShapes) {
         static_cast<uint64_t>(std::unique(all.begin(), all.end()) - all.begin());
     if (options.uneven == Uneven::kDrop) {
       EXPECT_EQ(distinct, all.size());
-      EXPECT_EQ(distinct, rows / options.shape.world_size * options.shape.world_size);
+      EXPECT_EQ(distinct, rows / options.shard.world_size * options.shard.world_size);
     } else {
       EXPECT_EQ(distinct, rows);
       EXPECT_EQ(all.size() - distinct, options.uneven == Uneven::kPad ? repeated : 0);
@@ -145,8 +145,8 @@ TEST(ChunkVisits, TheLeastIsEnough) {
   for (int round = 0; round < 400; ++round) {
     const auto units = random_units(rng, 1 + rng() % 30, 40);
     EpochOptions options = random_options(rng);
-    options.shape.rank = static_cast<uint32_t>(rng() % options.shape.world_size);
-    options.shape.worker = static_cast<uint32_t>(rng() % options.shape.num_workers);
+    options.shard.rank = static_cast<uint32_t>(rng() % options.shard.world_size);
+    options.shard.worker = static_cast<uint32_t>(rng() % options.shard.num_workers);
     const uint64_t page = 1 + rng() % 200;
     const auto ahead = static_cast<uint32_t>(rng() % 4);
     uint64_t needed = 0;

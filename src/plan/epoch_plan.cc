@@ -44,7 +44,7 @@ bool reads_blocks(const EpochOptions& options) {
 EpochOptions checked_options(std::span<const UnitRows> units, const EpochOptions& options) {
   check_units(units, options);
   EpochOptions checked = options;
-  checked.shape.num_workers = lanes_of(units.size(), options);
+  checked.shard.num_workers = lanes_of(units.size(), options);
   return checked;
 }
 
@@ -86,7 +86,7 @@ size_t head_of(std::span<const Visit> visits, uint32_t spread, const EpochOption
 // Keys of what happens within one rank and worker.
 uint64_t share_key(const EpochOptions& options, Purpose purpose) {
   return hash_combine(random_key(options.seed, options.epoch, purpose),
-                      (uint64_t{options.shape.rank} << 32) | options.shape.worker);
+                      (uint64_t{options.shard.rank} << 32) | options.shard.worker);
 }
 
 std::vector<uint64_t> row_counts(std::span<const Visit> visits) {
@@ -131,7 +131,7 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
                    const EpochOptions& options) {
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
-  const Share share = share_of(rows, options, options.shape.rank, options.shape.worker);
+  const Share share = share_of(rows, options, options.shard.rank, options.shard.worker);
   return {own_rows, share.batches, options.batch_size, options.uneven == Uneven::kExact};
 }
 
@@ -139,8 +139,8 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
                         const RowSampler* sampler) {
   uint64_t hash = 5;  // version of the plan: change it with anything that changes an order
   for (const uint64_t value :
-       {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shape.world_size},
-        uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
+       {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shard.world_size},
+        uint64_t{options.shard.num_workers}, static_cast<uint64_t>(options.uneven),
         uint64_t{options.batch_size}, uint64_t{options.drop_last}, uint64_t{options.min_batch},
         uint64_t{units.size()}}) {
     hash = hash_combine(hash, value);

@@ -44,7 +44,7 @@ struct UnitRows {
 /// What happens to the remainder when rows do not divide among ranks (design, "Distribution").
 enum class Uneven : uint8_t { kDrop, kPad, kExact };
 
-struct Shape {
+struct Shard {
   uint32_t world_size = 1;
   uint32_t rank = 0;
   uint32_t num_workers = 1;  ///< loaders that share a rank's quota; 1 without DataLoader workers
@@ -55,7 +55,7 @@ struct EpochOptions {
   uint64_t seed = 0;
   uint64_t epoch = 0;
   bool shuffle = true;
-  Shape shape;
+  Shard shard;
   Uneven uneven = Uneven::kDrop;
   uint32_t batch_size = 128;
   bool drop_last = false;
@@ -111,7 +111,7 @@ struct ChunkVisits;
 class EpochPlan {
  public:
   /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1. K = visits means that all
-  /// rows are one bucket. Throws InvalidArgument for a shape that makes no sense.
+  /// rows are one bucket. Throws InvalidArgument for a shard that makes no sense.
   /// With a sampler (which outlives the plan) the units are its own.
   EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
             const RowSampler* sampler = nullptr);
@@ -172,7 +172,7 @@ class EpochPlan {
 
   /// Workers of each rank that may have rows: of few units fewer than num_workers (rank_cut.h),
   /// those from there on have none.
-  uint32_t lanes() const noexcept { return options_.shape.num_workers; }
+  uint32_t lanes() const noexcept { return options_.shard.num_workers; }
 
  private:
   /// Calls `row(index, slot)` for each row of a visit's part, in any order.

@@ -36,11 +36,11 @@ struct World {
 World play(const std::vector<UnitRows>& units, EpochOptions options, Rng& rng) {
   World world;
   uint64_t fingerprint = 0;
-  for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
+  for (uint32_t rank = 0; rank < options.shard.world_size; ++rank) {
     world.rank_batches.push_back(0);
-    for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
-      options.shape.rank = rank;
-      options.shape.worker = worker;
+    for (uint32_t worker = 0; worker < options.shard.num_workers; ++worker) {
+      options.shard.rank = rank;
+      options.shard.worker = worker;
       const EpochPlan plan(units, options, static_cast<uint32_t>(1 + rng() % 40));
       if (rank + worker == 0) fingerprint = plan.fingerprint();
       EXPECT_EQ(plan.fingerprint(), fingerprint);
@@ -57,10 +57,10 @@ World play(const std::vector<UnitRows>& units, EpochOptions options, Rng& rng) {
   return world;
 }
 
-// Every promise of the cut, for one shape.
+// Every promise of the cut, for one shard.
 void check_world(const std::vector<UnitRows>& units, const EpochOptions& options, Rng& rng) {
   const uint64_t rows = total_rows(units);
-  const uint64_t ranks = options.shape.world_size, batch = options.batch_size;
+  const uint64_t ranks = options.shard.world_size, batch = options.batch_size;
   const World world = play(units, options, rng);
 
   for (const uint64_t batches : world.rank_batches) EXPECT_EQ(batches, world.rank_batches[0]);
@@ -158,7 +158,7 @@ TEST(EpochPlanCut, EveryRowOnceForAllSmallShapes) {
             }
             EpochOptions options;
             options.seed = rng();
-            options.shape = {world, 0, workers, 0};
+            options.shard = {world, 0, workers, 0};
             options.batch_size = batch;
             options.uneven = static_cast<Uneven>(variant % 3);
             options.drop_last = variant / 3 % 2 != 0;
@@ -185,7 +185,7 @@ TEST(EpochPlanCut, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
   for (uint64_t epoch = 0; epoch < 10; ++epoch) {
     EpochOptions options;
     options.epoch = epoch;
-    options.shape.world_size = 7;
+    options.shard.world_size = 7;
     for (const Uneven uneven : {Uneven::kDrop, Uneven::kPad}) {
       options.uneven = uneven;
       const World world = play(units, options, rng);
@@ -228,7 +228,7 @@ TEST(EpochPlanCut, AnyRowMayBeLeftOutOrRepeated) {
           std::vector<uint32_t> taken(320);
           for (uint32_t rank = 0; rank < world; ++rank) {
             for (uint32_t worker = 0; worker < workers; ++worker) {
-              options.shape = {world, rank, workers, worker};
+              options.shard = {world, rank, workers, worker};
               const EpochPlan plan(units, options, 5);
               const auto sequence = sequence_of(plan);
               const uint64_t repeated = plan.repeated_slot().value_or(UINT64_MAX);

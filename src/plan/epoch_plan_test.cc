@@ -55,7 +55,7 @@ TEST(EpochPlan, TheOrderIsFixed) {
   EpochOptions options;
   options.seed = 42;
   options.epoch = 3;
-  options.shape = {2, 1, 2, 0};
+  options.shard = {2, 1, 2, 0};
   const EpochPlan plan(units, options, 20);
   uint64_t hash = 0;
   for (const uint64_t position : sequence_of(plan)) hash = hash_combine(hash, position);
@@ -64,7 +64,7 @@ TEST(EpochPlan, TheOrderIsFixed) {
 
   // Ranks that share units, workers that do not.
   units.resize(100);
-  options.shape = {4, 2, 3, 1};
+  options.shard = {4, 2, 3, 1};
   hash = 0;
   for (const uint64_t position : sequence_of(EpochPlan(units, options, 20))) {
     hash = hash_combine(hash, position);
@@ -77,8 +77,8 @@ TEST(EpochPlan, OrderAndCutDoNotDependOnSpreadOrBudget) {
   for (int round = 0; round < 200; ++round) {
     auto units = random_units(rng, 1 + rng() % 300, 50);
     auto options = random_options(rng);
-    options.shape.rank = static_cast<uint32_t>(rng()) % options.shape.world_size;
-    options.shape.worker = static_cast<uint32_t>(rng()) % options.shape.num_workers;
+    options.shard.rank = static_cast<uint32_t>(rng()) % options.shard.world_size;
+    options.shard.worker = static_cast<uint32_t>(rng()) % options.shard.num_workers;
     const EpochPlan narrow(units, options, 1);
     for (UnitRows& unit : units) unit.packed_bytes *= 3;
     options.prefill_rows += 1000;
@@ -118,7 +118,7 @@ TEST(EpochPlan, OccupancyIsThatOfAReplay) {
   for (int round = 0; round < 300; ++round) {
     const auto units = random_units(rng, 1 + rng() % 150, round % 2 == 0 ? 400 : 5);
     auto options = random_options(rng);
-    options.shape.rank = options.shape.worker = 0;
+    options.shard.rank = options.shard.worker = 0;
     const auto ahead = static_cast<uint32_t>(rng() % 6);
     const EpochPlan plan(units, options, static_cast<uint32_t>(1 + rng() % 60));
     std::vector<uint64_t> bucket_rows(plan.bucket_count());
@@ -256,8 +256,8 @@ TEST(EpochPlan, FingerprintTellsGlobalPlansApart) {
   other.seed = 1, add(other), other = base;
   other.epoch = 1, add(other), other = base;
   other.shuffle = false, add(other), other = base;
-  other.shape.world_size = 2, add(other), other = base;
-  other.shape.num_workers = 2, add(other), other = base;
+  other.shard.world_size = 2, add(other), other = base;
+  other.shard.num_workers = 2, add(other), other = base;
   other.uneven = Uneven::kPad, add(other), other = base;
   other.batch_size = 64, add(other), other = base;
   other.drop_last = true, add(other), other = base;

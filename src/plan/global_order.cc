@@ -11,8 +11,8 @@ constexpr uint64_t kVersion = 0x676c6f62616c01;  // change it with anything that
 uint64_t fingerprint_of(uint64_t rows, const EpochOptions& options) {
   uint64_t hash = kVersion;
   for (const uint64_t value :
-       {rows, options.seed, options.epoch, uint64_t{options.shape.world_size},
-        uint64_t{options.shape.num_workers}, static_cast<uint64_t>(options.uneven),
+       {rows, options.seed, options.epoch, uint64_t{options.shard.world_size},
+        uint64_t{options.shard.num_workers}, static_cast<uint64_t>(options.uneven),
         uint64_t{options.batch_size}, uint64_t{options.drop_last}, uint64_t{options.min_batch}}) {
     hash = hash_combine(hash, value);
   }
@@ -23,15 +23,15 @@ uint64_t fingerprint_of(uint64_t rows, const EpochOptions& options) {
 
 GlobalOrder::GlobalOrder(uint64_t rows, const EpochOptions& options) {
   check_options(options);
-  const Shape& shape = options.shape;
-  const Share share = share_of(rows, options, shape.rank, shape.worker);
+  const Shard& shard = options.shard;
+  const Share share = share_of(rows, options, shard.rank, shard.worker);
   order_ = RowPermutation(random_key(options.seed, options.epoch, Purpose::kGlobalOrder), rows);
   begin_ = share.begin;
   own_rows_ = share.end - share.begin;
   if (share.repeats_row) {
     // Any row at all, so that none comes more often than others.
     RandomStream random(hash_combine(random_key(options.seed, options.epoch, Purpose::kPadding),
-                                     uint64_t{shape.rank} * shape.num_workers + shape.worker));
+                                     uint64_t{shard.rank} * shard.num_workers + shard.worker));
     repeated_slot_ = own_rows_;
     repeated_position_ = random.below(rows);
   }

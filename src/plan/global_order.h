@@ -15,14 +15,14 @@
 //   batch b has the slots [order.batch_begin(b), order.batch_begin(b + 1))
 //   order.position(slot)     the row that comes there, by position in the selection
 //
-// A function of the number of rows and of options' seed, epoch, shape and batches alone: not of
+// A function of the number of rows and of options' seed, epoch, shard and batches alone: not of
 // memory, units, or of how rows are read. Immutable, any threads.
 
 namespace penstock::plan {
 
 class GlobalOrder {
  public:
-  /// Throws InvalidArgument for a shape or batch size that makes no sense.
+  /// Throws InvalidArgument for a shard or batch size that makes no sense.
   GlobalOrder(uint64_t rows, const EpochOptions& options);
 
   uint64_t row_count() const noexcept { return batches_.rows; }  ///< of this rank and worker

@@ -26,8 +26,8 @@ EpochOptions random_options(Rng& rng) {
   options.min_batch = 1 + static_cast<uint32_t>(rng() % options.batch_size) * (rng() % 3 == 0);
   options.uneven = static_cast<Uneven>(rng() % 3);
   options.drop_last = rng() % 4 == 0;
-  options.shape.world_size = static_cast<uint32_t>(1 + rng() % 5);
-  options.shape.num_workers = static_cast<uint32_t>(1 + rng() % 4);
+  options.shard.world_size = static_cast<uint32_t>(1 + rng() % 5);
+  options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 4);
   options.global_order = true;
   return options;
 }
@@ -49,12 +49,12 @@ struct Epoch {
 Epoch play(uint64_t rows, EpochOptions options) {
   Epoch epoch;
   std::set<uint64_t> fingerprints;
-  for (options.shape.rank = 0; options.shape.rank < options.shape.world_size;
-       ++options.shape.rank) {
+  for (options.shard.rank = 0; options.shard.rank < options.shard.world_size;
+       ++options.shard.rank) {
     epoch.batches_of_rank.push_back(0);
     epoch.repeats_of_rank.push_back(0);
-    for (options.shape.worker = 0; options.shape.worker < options.shape.num_workers;
-         ++options.shape.worker) {
+    for (options.shard.worker = 0; options.shard.worker < options.shard.num_workers;
+         ++options.shard.worker) {
       const GlobalOrder order(rows, options);
       fingerprints.insert(order.fingerprint());
       epoch.batches_of_rank.back() += order.batch_count();
@@ -95,7 +95,7 @@ TEST(GlobalOrder, EveryRowOnceAndEqualBatchesForThousandsOfShapes) {
     for (const uint64_t batches : epoch.batches_of_rank) {
       ASSERT_EQ(batches, epoch.batches_of_rank[0]);
     }
-    const uint64_t world = options.shape.world_size;
+    const uint64_t world = options.shard.world_size;
     if (options.uneven == Uneven::kExact) {
       ASSERT_EQ(epoch.rows.size(), rows);
     } else if (!options.drop_last && options.min_batch == 1) {
@@ -115,11 +115,11 @@ TEST(GlobalOrder, WorldsCutTheSameSequence) {
   options.uneven = Uneven::kExact;
   const auto whole = sequence_of(GlobalOrder(70'001, options));
   std::vector<uint64_t> joined;
-  options.shape.world_size = 3;
-  options.shape.num_workers = 2;
+  options.shard.world_size = 3;
+  options.shard.num_workers = 2;
   for (uint32_t share = 0; share < 6; ++share) {
-    options.shape.rank = share / 2;
-    options.shape.worker = share % 2;
+    options.shard.rank = share / 2;
+    options.shard.worker = share % 2;
     const auto part = sequence_of(GlobalOrder(70'001, options));
     joined.insert(joined.end(), part.begin(), part.end());
   }
@@ -137,8 +137,8 @@ TEST(GlobalOrder, TheFingerprintIsOfAllThatTheOrderDependsOn) {
   add([](auto&) {}, 1001);
   add([](auto& o) { o.seed = 1; });
   add([](auto& o) { o.epoch = 1; });
-  add([](auto& o) { o.shape.world_size = 2; });
-  add([](auto& o) { o.shape.num_workers = 2; });
+  add([](auto& o) { o.shard.world_size = 2; });
+  add([](auto& o) { o.shard.num_workers = 2; });
   add([](auto& o) { o.uneven = Uneven::kPad; });
   add([](auto& o) { o.batch_size = 2; });
   add([](auto& o) { o.drop_last = true; });
@@ -171,8 +171,8 @@ TEST(GlobalOrder, EpochsAndSeedsHaveOrdersOfTheirOwn) {
 TEST(GlobalOrder, EveryRowIsRepeatedEquallyOften) {
   EpochOptions options;
   options.uneven = Uneven::kPad;
-  options.shape.world_size = 2;
-  options.shape.rank = 1;
+  options.shard.world_size = 2;
+  options.shard.rank = 1;
   std::vector<int> counts(5);
   for (options.seed = 0; options.seed < 5000; ++options.seed) {
     const GlobalOrder order(5, options);
@@ -201,8 +201,8 @@ TEST(GlobalVisits, KeepTheOrderWhateverTheBlock) {
     const auto units = random_units(rng, 1 + rng() % 20, 40);
     const uint64_t rows = units.back().first_position + units.back().row_count;
     EpochOptions options = random_options(rng);
-    options.shape.rank = static_cast<uint32_t>(rng() % options.shape.world_size);
-    options.shape.worker = static_cast<uint32_t>(rng() % options.shape.num_workers);
+    options.shard.rank = static_cast<uint32_t>(rng() % options.shard.world_size);
+    options.shard.worker = static_cast<uint32_t>(rng() % options.shard.num_workers);
     options.block_rows = 1 + rng() % (rows + 3);
     const GlobalOrder order(rows, options);
     const EpochPlan plan(units, options, 1);
@@ -245,7 +245,7 @@ TEST(GlobalVisits, BlocksFillTheBudget) {
   for (int round = 0; round < 300; ++round) {
     const auto units = random_units(rng, 1 + rng() % 30, 200);
     EpochOptions options = random_options(rng);
-    options.shape = {};
+    options.shard = {};
     uint64_t bytes = 0;
     for (const UnitRows& unit : units) bytes += unit.packed_bytes;
     options.block_rows = global_block_rows(units, bytes + 64, 2, 64);
@@ -272,7 +272,7 @@ TEST(GlobalOrder, OptionsThatMakeNoSense) {
   options.chunk_rows = options.chunks_per_block = 2;
   EXPECT_THROW(EpochPlan(units, options, 1), InvalidArgument);
   options = {};
-  options.shape.rank = 1;
+  options.shard.rank = 1;
   EXPECT_THROW(GlobalOrder(10, options), InvalidArgument);
 }
 

@@ -30,8 +30,8 @@ TEST(LeastMemory, IsEnoughForEveryOrderAndShare) {
       EpochOptions given = options;
       given.seed = rng();
       given.epoch = rng() % 9;
-      given.shape.rank = static_cast<uint32_t>(rng() % options.shape.world_size);
-      given.shape.worker = static_cast<uint32_t>(rng() % options.shape.num_workers);
+      given.shard.rank = static_cast<uint32_t>(rng() % options.shard.world_size);
+      given.shard.worker = static_cast<uint32_t>(rng() % options.shard.num_workers);
       uint64_t needed = 0;
       EpochPlan::choose_spread(units, given, least, ahead, page, &needed);
       ASSERT_LE(needed, least) << "round " << round << ", order " << order;

@@ -104,14 +104,14 @@ struct Group {
 
 // How many groups the ranks are in, of equally many but for one.
 uint64_t groups_of(uint64_t units, const EpochOptions& options) {
-  const uint64_t world = options.shape.world_size;
+  const uint64_t world = options.shard.world_size;
   if (!options.shuffle || units == 0 || units / world >= kLeastUnitsPerRank) return world;
   const uint64_t wanted = std::min(world, (kLeastUnitsPerRank * world + units - 1) / units);
   return std::max<uint64_t>(1, world / wanted);
 }
 
 Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
-  const uint64_t world = options.shape.world_size;
+  const uint64_t world = options.shard.world_size;
   const uint64_t groups = groups_of(units, options);
   uint64_t index = rank * groups / world;
   while (even_boundary(world, groups, index) > rank) --index;
@@ -121,7 +121,7 @@ Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
 
 // The ranks of a group, each of which keeps a part of every unit, in the order of the stream.
 std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions options) {
-  options.shape.num_workers = 1;
+  options.shard.num_workers = 1;
   std::vector<Share> takers;
   for (uint64_t rank = group.first_rank; rank < group.end_rank; ++rank) {
     takers.push_back(share_of(rows, options, static_cast<uint32_t>(rank), 0));
@@ -139,7 +139,7 @@ uint64_t rows_of(std::span<const Share> takers) {
 std::vector<Gap> gaps_of(uint64_t rows, uint64_t units, const EpochOptions& options) {
   std::vector<Gap> gaps;
   uint64_t position = 0;
-  for (uint64_t rank = 0; rank < options.shape.world_size;) {
+  for (uint64_t rank = 0; rank < options.shard.world_size;) {
     const Group group = group_of(rank, units, options);
     const auto takers = takers_of(group, rows, options);
     const uint64_t begin = takers.front().begin;
@@ -178,9 +178,9 @@ std::vector<Piece> dealt(std::span<const UnitRows> units, std::span<const Piece>
 // unit is read for it unless the share is otherwise empty.
 void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
                 std::vector<Visit>& visits) {
-  const Shape& shape = options.shape;
+  const Shard& shard = options.shard;
   RandomStream random(hash_combine(random_key(options.seed, options.epoch, Purpose::kPadding),
-                                   uint64_t{shape.rank} * shape.num_workers + shape.worker));
+                                   uint64_t{shard.rank} * shard.num_workers + shard.worker));
   if (visits.empty()) {
     const UnitRows& unit = options.shuffle ? units[random.below(units.size())] : units.back();
     const auto row =
@@ -201,17 +201,17 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
 }  // namespace
 
 uint32_t lanes_of(size_t units, const EpochOptions& options) {
-  if (options.chunk_rows != 0 || options.global_order) return options.shape.num_workers;
-  const uint64_t world = options.shape.world_size;
+  if (options.chunk_rows != 0 || options.global_order) return options.shard.num_workers;
+  const uint64_t world = options.shard.world_size;
   const uint64_t ranks = world / groups_of(units, options);  // of the smallest group
   const uint64_t units_of_rank = units * ranks / world;
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(units_of_rank / kLeastUnitsPerWorker, 1, options.shape.num_workers));
+      std::clamp<uint64_t>(units_of_rank / kLeastUnitsPerWorker, 1, options.shard.num_workers));
 }
 
 std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& options) {
   std::vector<double> parts;
-  for (uint64_t first = 0; first < options.shape.world_size;) {
+  for (uint64_t first = 0; first < options.shard.world_size;) {
     const Group group = group_of(first, units, options);
     const auto takers = takers_of(group, rows, options);
     uint64_t total = 0;
@@ -233,17 +233,17 @@ std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const u
                               const EpochOptions& options) {
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
-  const Shape& shape = options.shape;
-  const Group group = group_of(shape.rank, units.size(), options);
+  const Shard& shard = options.shard;
+  const Group group = group_of(shard.rank, units.size(), options);
   const auto takers = takers_of(group, rows, options);
-  const auto own = static_cast<size_t>(shape.rank - group.first_rank);
+  const auto own = static_cast<size_t>(shard.rank - group.first_rank);
   const auto gaps = options.shuffle ? gaps_of(rows, units.size(), options) : std::vector<Gap>();
   const uint64_t own_begin = takers[own].begin;
   const uint64_t group_begin = takers.front().begin;
   auto pieces =
       stretch_of(whole_units(units, order, gaps), group_begin, group_begin + rows_of(takers));
   if (takers.size() > 1) pieces = dealt(units, pieces, takers, own, options);
-  const Share share = share_of(rows, options, shape.rank, shape.worker);
+  const Share share = share_of(rows, options, shard.rank, shard.worker);
   std::vector<Visit> visits;
   for (const Piece& piece : stretch_of(pieces, share.begin - own_begin, share.end - own_begin)) {
     const uint32_t begin = begin_in_unit(piece, units, options);

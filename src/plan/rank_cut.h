@@ -41,7 +41,7 @@ std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& 
 /// order are read, as everybody reads all over the store then.
 uint32_t lanes_of(size_t units, const EpochOptions& options);
 
-/// The visits of the share that options.shape names, num_workers being the lanes. `order` lists
+/// The visits of the share that options.shard names, num_workers being the lanes. `order` lists
 /// `units` in the order of visits.
 std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
                               const EpochOptions& options);

@@ -56,7 +56,7 @@ std::vector<uint32_t> in_order(size_t count) {
 }
 
 EpochOptions with_lanes(EpochOptions options, size_t units) {
-  options.shape.num_workers = lanes_of(units, options);
+  options.shard.num_workers = lanes_of(units, options);
   return options;
 }
 
@@ -76,7 +76,7 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
           for (uint32_t worker = 0; worker < workers; ++worker) {
             EpochOptions options;
             options.batch_size = 16;
-            options.shape = {world, rank, workers, worker};
+            options.shard = {world, rank, workers, worker};
             const uint32_t lanes = lanes_of(count, options);
             const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
             EXPECT_EQ(visits.empty(), worker >= lanes);
@@ -147,17 +147,17 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
     auto order = in_order(units.size());
     std::shuffle(order.begin(), order.end(), rng);
     for (uint32_t rank = 0; rank < world; ++rank) {
-      options.shape = {world, rank, 1, 0};
+      options.shard = {world, rank, 1, 0};
       const auto alone = visited_by({cut_visits(units, order, options)});
       std::vector<std::vector<Visit>> shares;
       for (uint32_t worker = 0; worker < workers; ++worker) {
-        options.shape = {world, rank, workers, worker};
+        options.shard = {world, rank, workers, worker};
         const EpochOptions cut = with_lanes(options, units.size());
         shares.push_back(cut_visits(units, order, cut));
         uint64_t kept = 0;
         for (const Visit& visit : shares.back()) kept += visit.row_count();
         EXPECT_EQ(kept, share_of(rows, cut, rank, worker).row_count());
-        (worker < cut.shape.num_workers ? divided : idle) += worker != 0;
+        (worker < cut.shard.num_workers ? divided : idle) += worker != 0;
       }
       EXPECT_EQ(visited_by(shares), alone);
     }
@@ -179,7 +179,7 @@ TEST(RankCut, PartsAreNeighboursInTheStore) {
         options.batch_size = 7;
         options.uneven = Uneven::kExact;
         options.epoch = epoch;
-        options.shape = {world, 0, workers, 0};
+        options.shard = {world, 0, workers, 0};
         for (const Visit& visit : cut_visits(units, in_order(40), with_lanes(options, 40))) {
           EXPECT_LE(visit.part_end, visit.unit_rows);
           if (visit.row_count() < 100) firsts[visit.unit].insert(visit.part_begin);
@@ -199,17 +199,17 @@ TEST(RankCut, UnitPartsAreThoseOfTheVisits) {
     const auto count = static_cast<uint32_t>(1 + rng() % (round % 2 == 0 ? 20 : 300));
     const auto units = equal_units(count, static_cast<uint32_t>(1 + rng() % 500));
     EpochOptions options;
-    options.shape.world_size = static_cast<uint32_t>(1 + rng() % 6);
-    options.shape.num_workers = static_cast<uint32_t>(1 + rng() % 6);
+    options.shard.world_size = static_cast<uint32_t>(1 + rng() % 6);
+    options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 6);
     options.batch_size = static_cast<uint32_t>(1 + rng() % 40);
     options.uneven = static_cast<Uneven>(rng() % 3);
     const uint64_t rows = uint64_t{count} * units[0].row_count;
     const auto parts = unit_parts(rows, count, options);
     ASSERT_TRUE(std::is_sorted(parts.begin(), parts.end()));
-    for (options.shape.rank = 0; options.shape.rank < options.shape.world_size;
-         ++options.shape.rank) {
-      for (options.shape.worker = 0; options.shape.worker < options.shape.num_workers;
-           ++options.shape.worker) {
+    for (options.shard.rank = 0; options.shard.rank < options.shard.world_size;
+         ++options.shard.rank) {
+      for (options.shard.worker = 0; options.shard.worker < options.shard.num_workers;
+           ++options.shard.worker) {
         const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
         for (size_t i = 0; i < visits.size(); ++i) {
           const double kept = visits[i].row_count();
@@ -235,7 +235,7 @@ TEST(RankCut, WithoutShufflingSharesAreStretchesInStoredOrder) {
       options.shuffle = false;
       options.batch_size = 16;
       options.uneven = Uneven::kExact;
-      options.shape = {3, rank, 2, worker};
+      options.shard = {3, rank, 2, worker};
       for (const Visit& visit : cut_visits(units, order, with_lanes(options, 10))) {
         EXPECT_EQ(visit.first_position + visit.part_begin, expected);
         expected += visit.row_count();
@@ -254,7 +254,7 @@ TEST(RankCut, ExactBatchesAreNeverEmpty) {
         EpochOptions options;
         options.uneven = Uneven::kExact;
         options.batch_size = batch;
-        options.shape.world_size = world;
+        options.shard.world_size = world;
         const uint64_t batches = exact_batches(rows, options);
         const uint64_t short_quota = rows / world, long_quota = (rows + world - 1) / world;
         EXPECT_LE(long_quota, batches * most_batch_rows(options));
@@ -265,7 +265,7 @@ TEST(RankCut, ExactBatchesAreNeverEmpty) {
           EXPECT_LE(batches, short_quota);
         }
         for (const uint32_t workers : {1u, 2u, 3u, 7u}) {
-          options.shape.num_workers = workers;
+          options.shard.num_workers = workers;
           uint64_t position = 0;
           for (uint32_t rank = 0; rank < world; ++rank) {
             uint64_t rank_batches = 0;
@@ -292,15 +292,15 @@ TEST(RankCut, ExactBatchesAreNeverEmpty) {
 
 TEST(RankCut, BadShapes) {
   EpochOptions options;
-  options.shape.world_size = 0;
+  options.shard.world_size = 0;
   EXPECT_THROW(check_options(options), InvalidArgument);
-  options.shape = {2, 2, 1, 0};
+  options.shard = {2, 2, 1, 0};
   EXPECT_THROW(check_options(options), InvalidArgument);
-  options.shape = {2, 1, 0, 0};
+  options.shard = {2, 1, 0, 0};
   EXPECT_THROW(check_options(options), InvalidArgument);
-  options.shape = {2, 1, 3, 3};
+  options.shard = {2, 1, 3, 3};
   EXPECT_THROW(check_options(options), InvalidArgument);
-  options.shape = {2, 1, 3, 2};
+  options.shard = {2, 1, 3, 2};
   check_options(options);
   options.batch_size = 0;
   EXPECT_THROW(check_options(options), InvalidArgument);

@@ -281,12 +281,12 @@ TEST(RowSampler, RanksAndWorkersShareWhatWasDrawn) {
     options.uneven = Uneven::kExact;
     std::vector<uint64_t> alone(rows), together(rows);
     count_rows(EpochPlan(sampler.units(), options, 5, &sampler), alone);
-    options.shape.world_size = static_cast<uint32_t>(1 + rng() % 4);
-    options.shape.num_workers = static_cast<uint32_t>(1 + rng() % 3);
-    for (uint32_t rank = 0; rank < options.shape.world_size; ++rank) {
-      for (uint32_t worker = 0; worker < options.shape.num_workers; ++worker) {
-        options.shape.rank = rank;
-        options.shape.worker = worker;
+    options.shard.world_size = static_cast<uint32_t>(1 + rng() % 4);
+    options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 3);
+    for (uint32_t rank = 0; rank < options.shard.world_size; ++rank) {
+      for (uint32_t worker = 0; worker < options.shard.num_workers; ++worker) {
+        options.shard.rank = rank;
+        options.shard.worker = worker;
         const auto spread = static_cast<uint32_t>(1 + rng() % 40);
         count_rows(EpochPlan(sampler.units(), options, spread, &sampler), together);
       }
@@ -317,7 +317,7 @@ TEST(RowSampler, VisitsAUnitAsOftenAsItsDrawsNeed) {
   std::vector<uint64_t> times(9000);
   count_rows(EpochPlan(sampler.units(), epoch_of(0, 0), 4, &sampler), times);
   EXPECT_NEAR(static_cast<double>(times[3000]), 100000.0 * 30 / 3030, 5 * std::sqrt(1000.0));
-  // Its visits draw anew.
+  // Its visits draw again.
   const auto one = *std::max_element(times.begin(), times.begin() + 3000);
   EXPECT_LT(one, 80U);
 }

@@ -20,15 +20,15 @@ uint64_t even_boundary(uint64_t rows, uint64_t parts, uint64_t index) {
 }
 
 void check_options(const EpochOptions& options) {
-  const Shape& shape = options.shape;
-  if (shape.world_size == 0 || shape.rank >= shape.world_size) {
-    throw InvalidArgument("rank must be below world_size: rank " + std::to_string(shape.rank) +
-                          ", world_size " + std::to_string(shape.world_size));
+  const Shard& shard = options.shard;
+  if (shard.world_size == 0 || shard.rank >= shard.world_size) {
+    throw InvalidArgument("rank must be below world_size: rank " + std::to_string(shard.rank) +
+                          ", world_size " + std::to_string(shard.world_size));
   }
-  if (shape.num_workers == 0 || shape.worker >= shape.num_workers) {
+  if (shard.num_workers == 0 || shard.worker >= shard.num_workers) {
     throw InvalidArgument("worker must be below num_workers: worker " +
-                          std::to_string(shape.worker) + ", num_workers " +
-                          std::to_string(shape.num_workers));
+                          std::to_string(shard.worker) + ", num_workers " +
+                          std::to_string(shard.num_workers));
   }
   if (options.batch_size == 0) throw InvalidArgument("batch_size must be positive: 0");
   if (options.min_batch == 0 || options.min_batch > options.batch_size) {
@@ -39,8 +39,8 @@ void check_options(const EpochOptions& options) {
 }
 
 uint64_t exact_batches(uint64_t rows, const EpochOptions& options) {
-  const uint64_t short_quota = rows / options.shape.world_size;
-  const uint64_t long_quota = short_quota + (rows % options.shape.world_size != 0 ? 1 : 0);
+  const uint64_t short_quota = rows / options.shard.world_size;
+  const uint64_t long_quota = short_quota + (rows % options.shard.world_size != 0 ? 1 : 0);
   const uint64_t batches =
       long_quota / options.batch_size + (long_quota % options.batch_size != 0 ? 1 : 0);
   return short_quota == 0 ? batches : std::min(batches, short_quota);
@@ -48,12 +48,12 @@ uint64_t exact_batches(uint64_t rows, const EpochOptions& options) {
 
 uint64_t most_batch_rows(const EpochOptions& options) {
   const bool joins_rows =
-      options.uneven == Uneven::kExact && options.batch_size == 1 && options.shape.world_size > 1;
+      options.uneven == Uneven::kExact && options.batch_size == 1 && options.shard.world_size > 1;
   return uint64_t{options.batch_size} + options.min_batch - 1 + (joins_rows ? 1 : 0);
 }
 
 Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32_t worker) {
-  const uint64_t world = options.shape.world_size, workers = options.shape.num_workers;
+  const uint64_t world = options.shard.world_size, workers = options.shard.num_workers;
   const uint64_t batch = options.batch_size;
   const uint64_t short_quota = rows / world;
   const uint64_t long_quota = short_quota + (rows % world != 0 ? 1 : 0);

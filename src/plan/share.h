@@ -22,7 +22,7 @@ struct Share {
   uint64_t row_count() const noexcept { return end - begin + (repeats_row ? 1 : 0); }
 };
 
-/// Throws InvalidArgument for a shape or batch size that makes no sense.
+/// Throws InvalidArgument for a shard or batch size that makes no sense.
 void check_options(const EpochOptions& options);
 
 /// The share of a (rank, worker) when the stream has `rows` rows; nothing for a worker from

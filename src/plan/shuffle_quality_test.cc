@@ -124,7 +124,7 @@ TEST(ShuffleQuality, WorkersMixWhatTheyHave) {
       uint64_t batches = 0, visits = 0;
       for (uint32_t worker = 0; worker < workers; ++worker) {
         EpochOptions options;
-        options.shape = {1, 0, workers, worker};
+        options.shard = {1, 0, workers, worker};
         const EpochPlan plan(store.units, options, each.spread / workers);
         const auto entropy = batch_entropy(plan, store.dataset_of_row);
         sum = std::accumulate(entropy.bits.begin(), entropy.bits.end(), sum);

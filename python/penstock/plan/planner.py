@@ -170,7 +170,9 @@ class Planner:
         """
         options = self.options(shard, epoch)
         options.first_batch = first_batch
-        options.sampling = self.row_sampling()
+        drawn = self.row_sampling()
+        if drawn is not None:
+            options.order = drawn
         return _core.Loader(self.selection.matrix, options)
 
     def options(self, shard: Shard, epoch: int) -> _core.LoaderOptions:
@@ -178,15 +180,12 @@ class Planner:
 
         DataLoader workers divide the cores; the engine divides the memory.
         """
-        settings, shuffle = self.settings, self.shuffle
+        settings = self.settings
         options = _core.LoaderOptions()
         options.rows = self.selection.rows
         options.columns = self._columns()
         options.batch_size = settings.batch_size
-        options.shuffle = shuffle is not None
-        options.global_shuffle = shuffle == GLOBAL
-        if shuffle == CHUNKS:
-            options.chunks = _core.ChunkShuffle(settings.chunk_size, settings.chunks_per_block)
+        options.order = self._order()
         options.seed = settings.seed
         options.epoch = epoch
         options.memory_budget = settings.memory_budget
@@ -202,6 +201,16 @@ class Planner:
         options.worker, options.num_workers = shard.worker, shard.num_workers
         options.transforms = self._transform_plan()
         return options
+
+    def _order(
+        self,
+    ) -> _core.StoredOrder | _core.ScatterShuffle | _core.GlobalShuffle | _core.ChunkShuffle:
+        shuffle = self.shuffle
+        if shuffle is None:
+            return _core.StoredOrder()
+        if shuffle == CHUNKS:
+            return _core.ChunkShuffle(self.settings.chunk_size, self.settings.chunks_per_block)
+        return _core.GlobalShuffle() if shuffle == GLOBAL else _core.ScatterShuffle()
 
     def row_sampling(self) -> _core.RowSampling | None:
         """What is drawn, as the engine takes it; None where each cell comes once, or there are none."""

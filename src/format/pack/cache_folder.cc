@@ -254,7 +254,7 @@ CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   try {
     lock.write(room);
   } catch (const IoError&) {
-    // A full disk: what goes now makes place, and whoever keeps more writes again.
+    // A full disk: what is evicted now leaves room, and whoever keeps more writes again.
   }
   if (bytes == 0) return room;
   const uint64_t more = std::min(limit_bytes_, room.total_bytes) / kRoomShare;

@@ -9,7 +9,7 @@
 //   CacheRoomLock lock(folder);   one at a time, of all threads and processes
 //   if (lock.held()) lock.write({…});
 //
-// The lock goes with the process. A file that is missing, damaged or cut off is measured anew.
+// The lock goes with the process. A file that is missing, damaged or cut off is measured again.
 
 namespace penstock::format::pack {
 

@@ -311,7 +311,7 @@ TEST_F(CacheRoomTest, ADiskWithoutRoom) {
     capacity = size;
     fs::remove_all(cache_folder.file("cache"));
     used_by_others = 0;
-    // What no run uses makes place.
+    // What no run uses is evicted.
     const TemporaryFolder older;
     const auto made_now = std::exchange(made, make_packed_rows(older, {}, 21));
     read(*source(folder()));

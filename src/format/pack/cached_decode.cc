@@ -159,7 +159,7 @@ void CachedDecode::keep() {
   reader_->cache().keep(reader_->source().units()[unit_], std::move(all));
 }
 
-/// A record is damaged: the unit is fetched anew, by this task alone. It is rare.
+/// A record is damaged: the unit is fetched again, by this task alone. It is rare.
 void CachedDecode::mend() {
   reader_->cache().drop(reader_->source().units()[unit_], *file_.front());
   EncodedRows encoded = reader_->refill(unit_, rows_);

@@ -13,7 +13,7 @@
 // ListObjectsV2, ranges by GetObject, signed with our own canonical request.
 //
 // A bucket's region and host are what it answers itself, whatever was configured; the request is
-// then signed anew. Requests are signed when an attempt begins, with keys that were looked up by
+// then signed again. Requests are signed when an attempt begins, with keys that were looked up by
 // the caller.
 
 namespace penstock::io {

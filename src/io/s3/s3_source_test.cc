@@ -57,7 +57,7 @@ TEST(S3Source, Uris) {
   EXPECT_THROW(parse_s3_uri("/k"), InvalidArgument);
 }
 
-// The region is what the bucket answers, and the request is signed anew for it.
+// The region is what the bucket answers, and the request is signed again for it.
 TEST(S3Source, FollowsTheBucketsRegion) {
   const std::vector<std::pair<std::string, std::string>> answers = {
       {"301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>"},

@@ -6,6 +6,7 @@
 #include <array>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "pipeline/make_stream.h"
@@ -43,7 +44,8 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
     const bool is_exact = options.uneven == UnevenRows::kExact;
     EXPECT_LE(batch->rows(), options.batch_size + (is_exact && options.batch_size == 1 ? 1 : 0));
     // Where there are fewer rows than ranks, some of them have an empty batch.
-    const uint64_t cells = options.sampling ? options.sampling->samples : rows.size();
+    const auto* drawn = std::get_if<RowSampling>(&options.order);
+    const uint64_t cells = drawn != nullptr ? drawn->samples : rows.size();
     if (!is_exact || cells >= options.world_size) {
       EXPECT_GT(batch->rows(), 0U);
     }
@@ -126,6 +128,10 @@ struct Case {
   LoaderOptions options;
 };
 
+inline bool is_ordered(const Case& test) {
+  return std::holds_alternative<StoredOrder>(test.options.order);
+}
+
 inline Case random_case(uint64_t seed) {
   std::mt19937_64 random(seed);
   MemoryMatrixOptions matrix;
@@ -152,7 +158,7 @@ inline Case random_case(uint64_t seed) {
   options.batch_size = 1 + static_cast<uint32_t>(random() % (random() % 2 == 0 ? 20 : 300));
   options.seed = random();
   options.epoch = random() % 5;
-  options.shuffle = random() % 5 != 0;
+  if (random() % 5 == 0) options.order = StoredOrder{};
   options.layout = random() % 2 == 0 ? BatchLayout::kCsr : BatchLayout::kDense;
   options.dtype = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64;
   options.memory_budget = kAmple;

@@ -101,7 +101,7 @@ uint64_t XReader::unit_bytes(uint32_t unit) const {
   const bool repeating = sample().repeating;
   const auto merged = static_cast<double>(cells.merged(repeating)) * sample().kept_cells;
   const auto timed = static_cast<double>(cells.timed(repeating)) * sample().kept_cells;
-  // Merged rows are written anew, with room for every value to be a wide one; cells that a time or
+  // Merged rows are written again, with room for every value to be a wide one; cells that a time or
   // a delete decides about carry it.
   const double bytes = static_cast<double>(cells.all()) * sample().staged_bytes +
                        merged * (layout_.index_bytes + 1.0 + layout_.value_bytes) +
