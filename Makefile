@@ -166,6 +166,7 @@ PYTHON_FOLDERS = python tests tools benchmarks
 check: install
 	$(BIN)/python tools/check_layers.py
 	tools/check_package_layers.sh $(BIN)
+	$(BIN)/python tools/check_markdown.py
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)

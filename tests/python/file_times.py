@@ -1,6 +1,6 @@
 """Hooks of pytest: files that take long come first, and a table says what each took.
 
-`file_seconds.json` has the seconds of each file as they were measured; PENSTOCK_FILE_SECONDS=FILE writes them anew.
+`file_seconds.json` has the seconds of each file as they were measured; PENSTOCK_FILE_SECONDS=FILE writes them again.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_what_is_ready_is_left_as_it_is(
     assert note.exists()
     assert len(pip_asked.read_text().splitlines()) == 1
     assert main(["bench", "peers", "install", "tiny_peer", "--again"]) == 0
-    assert "anew (asked for again) into" in capsys.readouterr().out
+    assert "again (asked for again) into" in capsys.readouterr().out
     assert not note.exists()
     assert len(pip_asked.read_text().splitlines()) == 2
 
@@ -161,7 +161,7 @@ def test_reasons_to_install_anew(
 
     install(PEER)
     newer = peers.Peer("tiny_peer", ("tiny-peer>=2",), torch=False)
-    assert "anew (the environment that is there was made of other requirements)" in install(newer)
+    assert "again (the environment that is there was made of other requirements)" in install(newer)
     assert "made of other requirements" in install(with_torch)
     assert "ready already" in install(with_torch)
     monkeypatch.setenv("TORCH", "torch==2.13.0")

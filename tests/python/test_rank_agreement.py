@@ -43,8 +43,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
         ("batch_size", "batch_size: "),
         ("epoch", "epoch: "),
         ("state_of_rank_0_alone", "batches of it that were taken before: "),
-        ("state_and_other_memory", "memory_budget of a run that goes on: "),
-        ("state_and_other_workers", "num_workers of a run that goes on: "),
+        ("state_and_other_memory", "memory_budget of a resumed run: "),
+        ("state_and_other_workers", "num_workers of a resumed run: "),
         ("states_of_unlike_memory", "memory_budget of the loaded state: "),
     ],
 )
@@ -76,7 +76,7 @@ def test_the_values_are_those_of_the_ranks(results) -> None:
 
 
 def test_what_was_left_comes_once(results) -> None:
-    """All have changed alike, or each goes on in the order that it had."""
+    """All have changed alike, or each resumes in the order that it had."""
     for case in ("state_and_other_memory_on_all", "states_of_its_own"):
         before, after = ([each["got"][part] for each in results[case]] for part in (0, 1))
         assert len(sum(before, [])) == 80
@@ -134,7 +134,7 @@ def test_the_message_says_what_differs_and_no_more() -> None:
     for changed, message in [
         (
             {"own": {**own, "dtype": "int8"}},
-            "dtype of a run that goes on: 'float32' on rank 0, 'int8'",
+            "dtype of a resumed run: 'float32' on rank 0, 'int8'",
         ),
         ({"earlier": [{**earlier[0], "sparse": True}]}, "sparse of the loaded state: False on"),
         ({"earlier": [{**earlier[0], "batches": 4}] * 2}, "epoch: loaded state: [] on rank 0, [{"),

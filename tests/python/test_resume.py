@@ -222,7 +222,7 @@ def test_ranks_by_hand_that_go_on_in_another_order(
             assert texts == []
             continue
         (text,) = texts
-        assert f"rank {rank} goes on from a state in another order than it had ({named})" in text
+        assert f"rank {rank} resumes from a state in another order than it had ({named})" in text
         assert "All ranks must have changed alike" in text
     assert sorted(seen) == list(range(N_CELLS))
 

@@ -178,7 +178,7 @@ def _install_whole(
     if partial.exists():
         say(f"{peer.module}: an earlier installation was interrupted; what it left is removed")
         shutil.rmtree(partial)
-    why = f" anew ({reason})" if reason else ""
+    why = f" again ({reason})" if reason else ""
     say(f"{peer.module}: installing {', '.join(peer.requirements)}{why} into {folder}")
     try:
         for command in _commands(peer, python, partial):

@@ -56,7 +56,7 @@ def run(
 ) -> Outcome:
     """Start a worker under the interpreter `python` and wait for it; a failure is an outcome.
 
-    Having imported its loader it goes on when `on_imported` has returned.
+    Having imported its loader it continues when `on_imported` has returned.
     """
     outcome = Outcome()
     begin = time.monotonic()

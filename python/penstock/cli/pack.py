@@ -23,7 +23,7 @@ def add_arguments(commands: Any) -> None:
         help="copy an experiment into a store of which any cell can be read by itself",
         description="Copies obs, var and the layers of X of an experiment, exactly, into Penstock's "
         "own store, for an exactly uniform shuffle and the most speed. When it is stopped, the same "
-        "command goes on.",
+        "command resumes.",
     )
     parser.add_argument("source", metavar="SRC", help="a TileDB-SOMA experiment, or a pack")
     parser.add_argument("destination", metavar="DST", help="the folder that the pack will be")

@@ -160,7 +160,7 @@ def _tell_validation(history: Any, folder: Path) -> None:
 
 _SAYS = {
     "model": "for scvi.model's load",
-    "run": "the best model, and where to go on from",
+    "run": "the best model, and where to resume",
     "latent.npy": "latent variables of each cell, in stored order",
     "latent.joinids.npy": "soma_joinid of each",
     "latent.png": "the latent space",

@@ -120,7 +120,7 @@ class BlockDataset:
 
 
 class BlockEpochs:
-    """What both datasets of `compat` have of a `penstock.Dataset`: its epochs, saved and gone on from.
+    """What both datasets of `compat` have of a `penstock.Dataset`: its epochs, saved and resumed.
 
     Attributes
     ----------

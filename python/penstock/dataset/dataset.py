@@ -380,7 +380,7 @@ class Dataset:
         return self.reader.position().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state: the next iterator gives the batches that were left.
+        """Resume from a state: the next iterator gives the batches that were left.
 
         So does one that was made last and has given no batch yet.
 

@@ -41,7 +41,7 @@ class Reader:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew with what a copy does not share."""
+        """Reset what a copy does not share."""
         self.progress = EpochProgress()
         self._worker_total = WorkerTotal()
         self._lengths: dict[tuple[int, int], int] = {}

@@ -81,7 +81,7 @@ class EpochRun:
         Raises
         ------
         InvalidArgument
-            It goes on from a state, and the stored data are not what they were.
+            It resumes from a state, and the stored data are not what they were.
         """
         if self.batches:
             begun = ResumeSegment(self.order, self.plan, self.lanes, self.batches)
@@ -107,7 +107,7 @@ class EpochRun:
 
 
 def begin_run(position: ResumeState, planner: Planner, shard: Shard) -> EpochRun:
-    """Go on from a position; one without segments is the begin of an epoch."""
+    """Start the epoch at `position`; without segments that is its first batch."""
     order = OrderSettings.of(planner, shard)
     segments = position.segments
     here = segments[-1] if segments and segments[-1].order == order else None
@@ -115,7 +115,7 @@ def begin_run(position: ResumeState, planner: Planner, shard: Shard) -> EpochRun
     if here is None and position.worker is not None:
         # Its count is one worker's: which cells the others gave cannot be told from it.
         raise InvalidArgument(
-            "the state of a DataLoader worker goes on with the arguments that it was saved with; "
+            "the state of a DataLoader worker resumes with the arguments that it was saved with; "
             "save Dataset.state_dict of the main process, which fits others"
         )
     rows, sampling = None, planner.settings.sampling

@@ -135,7 +135,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         return self._source.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state that an iterator of such a dataset gave."""
+        """Resume from a state that an iterator of such a dataset gave."""
         if self._source is None:
             raise InvalidArgument("this iterator is of no epoch, so it takes no state")
         self._source.go_to(state, self)

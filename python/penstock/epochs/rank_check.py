@@ -68,7 +68,7 @@ class RankCheck:
             raise InvalidArgument(difference)
 
     def holds_for_all(self, epoch: int, world_size: int, holds: bool) -> bool:
-        """Whether what holds for this rank, at the begin of an epoch, does so for every rank.
+        """Whether what holds for this rank, at the start of an epoch, does so for every rank.
 
         The same on all of them, and the same again later: the first to know decides. A rank for
         which it does not hold knows at once; the others wait for the last one, as in `check`.

@@ -27,8 +27,8 @@ _FIELDS = {
 }
 
 
-#: What may differ among ranks, but for those that go on from a state: the order of a rank's own
-#: cells depends on it. A rank for which it is what it was goes on in that order; another plans what
+#: What may differ among ranks unless they resume from a state: the order of a rank's own cells
+#: depends on it. A rank whose settings are those of the state resumes in its order; another plans what
 #: is left, after the first batches of the order that the state says all ranks had.
 _OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
 
@@ -85,15 +85,15 @@ def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
             f"{name}: {left!r} on {there}, {right!r} on {here}" for name, left, right in found
         )
         + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
-        "and go on from the same state; one of a rank's own takes shard=False "
+        "and resume from the same state; one of a rank's own takes shard=False "
         "(compare_ranks=False switches this comparison off)"
     )
 
 
 def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs where one rank goes on in the order of its state and another in a new one."""
+    """What differs where one rank resumes in the order of its state and another in a new one."""
     found = [
-        (f"{name} of a run that goes on", first["own"][name], own["own"][name])
+        (f"{name} of a resumed run", first["own"][name], own["own"][name])
         for name in _OWN_FIELDS
         if first["own"][name] != own["own"][name]
     ]
@@ -115,7 +115,7 @@ def warn_of_another_order(run: EpochRun) -> None:
     It is no error: the run may have been started with other memory or workers on all ranks.
     """
     if run.first or not run.earlier:
-        return  # it goes on where it was
+        return  # it resumes where it was
     then, now = run.earlier[-1].order, run.order
     if replace(then, **_own(now)) != now:
         return  # what all ranks must have in common has changed
@@ -128,7 +128,7 @@ def warn_of_another_order(run: EpochRun) -> None:
             for name in changed
         )
         warnings.warn(
-            f"rank {run.shard.rank} goes on from a state in another order than it had ({named}). "
+            f"rank {run.shard.rank} resumes from a state in another order than it had ({named}). "
             "All ranks must have changed alike: otherwise cells are left out and repeated, which is "
             "not noticed here, as the ranks could not be compared "
             "(compare_ranks=False switches this warning off)",

@@ -1,4 +1,4 @@
-"""Where an epoch stands, to be saved and gone on from."""
+"""How far an epoch is, to be saved and resumed."""
 
 from __future__ import annotations
 

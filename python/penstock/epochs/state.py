@@ -35,10 +35,10 @@ class _Place:
 
 
 class EpochState:
-    """The number of the next epoch, the epoch that was begun last, and a state to go on from.
+    """The number of the next epoch, the epoch that was begun last, and a state to resume from.
 
     One for each dataset, which gives its selection and settings as they are at the moment. A copy
-    knows the number and what is to be gone on from, not the epoch that was begun.
+    knows the number and what is to be resumed, not the epoch that was begun.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class EpochState:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the next iterator goes on from a state."""
+        """Whether the next iterator resumes from a state."""
         return self._resumed is not None
 
     def set_next(self, epoch: int) -> None:
@@ -111,7 +111,7 @@ class EpochState:
             self._resumed = None
 
     def load(self, position: ResumeState, planner: Planner) -> None:
-        """Let the next iterator go on from a position.
+        """Let the next iterator resume at a position.
 
         An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
         makes one when it is asked for its state (Accelerate does, in `prepare`).

@@ -51,7 +51,7 @@ def pack(
         What is packed, as of its timestamp.
     destination : str or path
         A folder that is not there yet. It appears when the pack is whole; until then the work is in
-        ``destination.partial``, and goes on there when the same is packed again.
+        ``destination.partial``, and resumes when the same is packed again.
     obs_query : str or AxisQuery, optional
         Only these cells; joinids stay.
     measurements, layers : str or sequence of str, optional
@@ -81,7 +81,7 @@ def pack(
     NotFound
         No such experiment, measurement or layer.
     ResourceExhausted
-        The disk is full; what is packed stays, and packing again goes on from there.
+        The disk is full; what is packed stays, and packing again resumes there.
     """
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):

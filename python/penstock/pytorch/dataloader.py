@@ -35,7 +35,7 @@ def check_in_order(arguments: Mapping[str, Any]) -> None:
     if not arguments.get("in_order", True):
         raise InvalidArgument(
             "in_order=False gives batches in the order that workers happen to make them, so that no "
-            "seed gives the same order again and no state can go on from a batch: leave it out"
+            "seed gives the same order again and no state can resume at a batch: leave it out"
         )
 
 

@@ -48,7 +48,7 @@ class NumberedDataset(Protocol):
         """Where training is."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
 
 
 class EpochSampler:

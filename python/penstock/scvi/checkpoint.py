@@ -17,7 +17,7 @@ RUN = "penstock_run"
 
 
 class Checkpoints(Callback):
-    """Keeps the best model as scvi-tools saves it, and a Lightning checkpoint to go on from.
+    """Keeps the best model as scvi-tools saves it, and a Lightning checkpoint to resume from.
 
     ``best/`` is the model of the epoch with the lowest (or highest) monitored metric, ``best.json``
     says which epoch and score, ``last.ckpt`` is the end of the last epoch (or of the last so many
@@ -33,8 +33,8 @@ class Checkpoints(Callback):
         What is better.
     every_n_steps : int, optional
         Also write ``last.ckpt`` within an epoch.
-    anew : bool
-        The run goes on from nothing: what an earlier one left in the folder is removed.
+    fresh : bool
+        The run resumes nothing: what an earlier one left in the folder is removed.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Checkpoints(Callback):
         monitor: str | None,
         mode: str = "min",
         every_n_steps: int | None = None,
-        anew: bool = False,
+        fresh: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self.monitor = monitor
         self._sign = 1.0 if mode == "min" else -1.0
         self._every_n_steps = every_n_steps
-        self._anew = anew
+        self._fresh = fresh
         self.best_score: float | None = None
         self.best_epoch: int | None = None
         #: What the logger gets after the checkpoint of an epoch's end is written.
@@ -60,9 +60,9 @@ class Checkpoints(Callback):
         self._plateaus: dict[int, tuple[int, float]] = {}
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Remove what another run left, which this one would go on from, or take for its best."""
+        """Remove what another run left, which this one would resume, or take for its best."""
         if trainer.is_global_zero:
-            if self._anew:
+            if self._fresh:
                 for name in (LAST, SCORE):
                     (self.folder / name).unlink(missing_ok=True)
                 for folder in (self.folder / BEST, _old(self.folder / BEST)):
@@ -75,7 +75,7 @@ class Checkpoints(Callback):
         """Step plateau schedulers that Lightning has not.
 
         It steps them after the checkpoint of an epoch's end is written, and not at all in the epoch
-        in which a run goes on.
+        in which a run is resumed.
         """
         for i, (steps, metric) in self._plateaus.items():
             scheduler = trainer.lr_scheduler_configs[i].scheduler
@@ -99,7 +99,7 @@ class Checkpoints(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
         self._plateaus = state.get("plateaus", {})
 

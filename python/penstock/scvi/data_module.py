@@ -67,7 +67,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     num_workers : int, default 0
         DataLoader workers for training; the loader has threads of its own.
     n_samples_per_label : int, optional
-        Labelled cells of each label that an epoch trains SCANVI's classifier on, drawn anew for
+        Labelled cells of each label that an epoch trains SCANVI's classifier on, drawn again for
         each; all cells of rarer labels, and all labelled cells by default.
     dataset : mapping, optional
         Arguments of `Dataset` when `data` is none: ``{"obs_query": "…"}``.

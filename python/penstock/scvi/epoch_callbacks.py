@@ -78,7 +78,7 @@ class EarlyStop(EarlyStopping):
         return should_stop, reason
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Train no further epoch where the run that goes on had stopped."""
+        """Train no further epoch where the resumed run had stopped."""
         if self.wait_count >= max(1, self.patience):
             trainer.should_stop = True
 
@@ -92,8 +92,8 @@ class EarlyStop(EarlyStopping):
         return {**super().state_dict(), "warmup_epochs": self._warmup_epochs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         state = dict(state_dict)
         self._warmup_epochs = state.pop("warmup_epochs", 0)
-        # Not the patience of before: who gives more of it goes on.
+        # Not the patience of before: more patience lets the run continue.
         super().load_state_dict({**state, "patience": self.patience})

@@ -110,7 +110,7 @@ def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
     if run.checkpoint is None:
         return made, None
     checkpoints = Checkpoints(
-        run.checkpoint, run.monitor, run.mode, run.every_n_steps, anew=run.resume is None
+        run.checkpoint, run.monitor, run.mode, run.every_n_steps, fresh=run.resume is None
     )
     return [*made, checkpoints, LastCheckpoint(checkpoints)], checkpoints
 
@@ -174,6 +174,6 @@ def _summed_metrics(model: Any, world_size: int) -> Iterator[None]:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """Where to go on from, if there is something."""
+    """Where to resume, if there is something."""
     path = folder / LAST
     return path if path.exists() else None

@@ -158,7 +158,7 @@ class PairLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state.
+        """Resume from a state.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class PairLoader:
         if missing:
             raise InvalidArgument(
                 f"a state of a semi-supervised loader has {', '.join(sorted(missing))} too; this "
-                "one is of another loader or an older Penstock: go on from the end of an epoch"
+                "one is of another loader or an older Penstock: resume at the end of an epoch"
             )
         self._cells.load_state_dict(state["cells"])
         self._choose(int(state["labelled_epoch"]))

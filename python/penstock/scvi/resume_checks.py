@@ -1,4 +1,4 @@
-"""What a run goes on from, checked before it does. Imports torch."""
+"""Checks of what a run resumes from. Imports torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .data_module import DataModule
 def check_going_on(
     path: Path, model: Any, data: DataModule, world_size: int, max_epochs: int
 ) -> None:
-    """Refuse a checkpoint that this run cannot go on from.
+    """Refuse a checkpoint that this run cannot resume.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _check_weights(path: Path, saved: dict[str, Any], model: Any) -> None:
 
 
 def _check_cells(path: Path, saved: dict[str, Any], data: DataModule) -> None:
-    """An epoch's end is gone on from without the loader's state, which would tell."""
+    """At the end of an epoch a run resumes without the loader's state, which would tell."""
     states = saved["loops"].get("fit_loop", {}).get("state_dict", {}).get("combined_loader", [])
     for state in states:
         if "cells" not in state and "selection" not in state:

@@ -61,7 +61,7 @@ def train(
         ``patience`` (epochs, 45), ``min_delta``, ``mode`` (as of `checkpoint_monitor`) and
         ``warmup_epochs``.
     checkpoint : path, optional
-        A folder for the best model (``best/``, as scvi-tools saves it) and to go on from
+        A folder for the best model (``best/``, as scvi-tools saves it) and to resume from
         (``last.ckpt``), written at the end of each epoch, by rank 0. A run that does not go on
         from it removes what an earlier one left there.
     checkpoint_monitor : str
@@ -70,7 +70,7 @@ def train(
     checkpoint_every_n_steps : int, optional
         Write ``last.ckpt`` within epochs, too.
     resume : bool, default False
-        Go on from ``checkpoint`` where it has something; begin otherwise.
+        Resume from ``checkpoint`` where it has something; begin otherwise.
     load_best : bool, default False
         Leave the model with the weights of ``best/`` in place of the last ones.
     sync_batchnorm : bool, default False

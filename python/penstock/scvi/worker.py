@@ -89,7 +89,7 @@ def main(name: str, parent: int) -> None:
     """Call the function, and leave what it returned or raised in the folder.
 
     The rank ends when its parent is gone, a kernel that was killed say: nobody would take its
-    result, and it would write into the folder of the run that goes on.
+    result, and it would write into the folder of the run that continues.
     """
     threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
     folder, rank = Path(name), int(os.environ["RANK"])

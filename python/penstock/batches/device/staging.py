@@ -29,7 +29,7 @@ class Staging:
     Parameters
     ----------
     pin : bool
-        Lock the pages, which lets a GPU copy from them while the process goes on.
+        Lock the pages, which lets a GPU copy from them while the process continues.
     """
 
     def __init__(self, pin: bool) -> None:

@@ -17,7 +17,7 @@ class DeviceStream(Protocol):
     pins_memory : bool
         Whether copies want page-locked memory to run by themselves.
     runs_beside : bool
-        Whether what is queued here runs while the caller goes on, so that it pays to be ahead.
+        Whether what is queued here runs while the caller continues, so that it pays to be ahead.
     """
 
     pins_memory: bool

@@ -106,7 +106,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         Their product is how many cells are mixed at a time, at least: it sets the memory budget
         (docs/compat.md).
     use_eager_fetch : bool, default True
-        Without effect: reading goes on while batches are used.
+        Without effect: reading continues while batches are used.
     encoders : list of Encoder, optional
         In place of `obs_column_names`, each with a name of its own.
 

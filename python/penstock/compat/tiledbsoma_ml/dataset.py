@@ -56,7 +56,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         Of the shuffle; drawn when absent.
     return_sparse_X : bool, default False
     use_eager_fetch : bool, default True
-        Without effect: reading goes on while batches are used.
+        Without effect: reading continues while batches are used.
 
     Raises
     ------
