@@ -1,7 +1,7 @@
 """Penstock: ``scatter`` (its own shuffle), ``chunks`` (the Census loaders'), ``global``, ``pack``.
 
-``pack`` reads a pack with the scatter shuffle, ``pack-global`` one with the global shuffle, and
-``device`` has the batches made on the device.
+``pack`` reads a pack with ``shuffle=True``, which is global on a local disk; ``pack-global`` always
+reads it with the global shuffle; ``device`` has the batches made on the device.
 """
 
 from __future__ import annotations
