@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/handle_access.h"
 #include "format/matrix_source.h"
 #include "gil.h"
 #include "register.h"
@@ -103,15 +104,13 @@ void register_experiment(nb::module_& module) {
           "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },
           nb::sig("def __repr__(self) -> str"))
       .def(
-          "stored_cells", [](const Matrix& self) { return self.source()->info().stored_cells; },
-          Release())
+          "stored_cells", [](const Matrix& self) { return self.stored_cells(); }, Release())
       .def(
-          "tile_count", [](const Matrix& self) { return self.source()->info().tile_count; },
-          Release())
+          "tile_count", [](const Matrix& self) { return self.tile_count(); }, Release())
       .def(
           "units",
           [](const Matrix& self) {
-            const auto units = self.source()->units();
+            const auto units = HandleAccess::source(self)->units();
             return std::vector<plan::FetchUnit>(units.begin(), units.end());
           },
           Release());

@@ -16,10 +16,6 @@
 
 namespace penstock {
 
-namespace format {
-class MatrixSource;
-}
-
 struct OpenOptions {
   /// Reads what was visible at this time (milliseconds since the epoch); the newest when absent.
   std::optional<uint64_t> timestamp_ms;
@@ -53,10 +49,10 @@ class DataFrame {
   RowSelection select(std::string_view value_filter,
                       std::span<const ConstantColumn> constants = {}) const;
 
+ private:
+  friend struct HandleAccess;
   struct State;
   explicit DataFrame(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-
- private:
   std::shared_ptr<const State> state_;
 };
 
@@ -74,15 +70,13 @@ class Matrix {
   bool addresses_rows() const;
   /// Whether a cache that this is read through has each of these rows now.
   bool keeps(const RowSelection& rows) const;
-  const std::shared_ptr<const format::MatrixSource>& source() const;  ///< loads tile metadata, once
-  /// joinids of the experiment's obs, read once when there are gaps among them; null for a matrix
-  /// without an experiment.
-  const RowSelection* stored_rows() const;
-
-  struct State;
-  explicit Matrix(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  uint64_t stored_cells() const;  ///< most non-zeros that there can be: cells of the tiles
+  uint64_t tile_count() const;
 
  private:
+  friend struct HandleAccess;
+  struct State;
+  explicit Matrix(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "format/handle_access.h"
 #include "pipeline/make_stream.h"
 
 namespace penstock {
@@ -26,15 +27,15 @@ LoaderOptions with_stored_rows(const Matrix& matrix, LoaderOptions options) {
   const RowSelection& rows = *options.rows;
   const int64_t span = rows.at(rows.size() - 1) - rows.at(0) + 1;
   if (static_cast<uint64_t>(span) == rows.size()) return options;
-  if (const RowSelection* stored = matrix.stored_rows()) options.stored_rows = *stored;
+  if (const RowSelection* stored = HandleAccess::stored_rows(matrix)) options.stored_rows = *stored;
   return options;
 }
 
 }  // namespace
 
 Loader::Loader(const Matrix& matrix, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(
-          pipeline::make_stream(matrix.source(), with_stored_rows(matrix, std::move(options))))) {}
+    : impl_(std::make_unique<Impl>(pipeline::make_stream(
+          HandleAccess::source(matrix), with_stored_rows(matrix, std::move(options))))) {}
 
 Loader::~Loader() {
   // In a forked child the threads do not exist and their locks may be held: nothing can be freed.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "format/handle_access.h"
 #include "format/joined/source.h"
 #include "kernel/repack_row.h"
 
@@ -19,8 +20,8 @@ using Parts = std::shared_ptr<const std::vector<JoinPart>>;
 format::MatrixSourcePtr open_parts(const Parts& parts, int64_t column_count) {
   std::vector<format::JoinedPart> sources;
   for (const JoinPart& part : *parts) {
-    sources.push_back(
-        {part.matrix.source(), part.row_offset, part.row_end, part.columns, part.joined_columns});
+    sources.push_back({HandleAccess::source(part.matrix), part.row_offset, part.row_end,
+                       part.columns, part.joined_columns});
   }
   return format::join_sources(std::move(sources), column_count);
 }
@@ -28,7 +29,7 @@ format::MatrixSourcePtr open_parts(const Parts& parts, int64_t column_count) {
 std::optional<RowSelection> stored_rows(const Parts& parts) {
   RowSelection all;
   for (const JoinPart& part : *parts) {
-    const RowSelection* rows = part.matrix.stored_rows();
+    const RowSelection* rows = HandleAccess::stored_rows(part.matrix);
     if (rows == nullptr) return std::nullopt;
     all = all | (*rows & RowSelection::range(0, part.row_end)).shifted(part.row_offset);
   }
@@ -40,9 +41,9 @@ std::optional<RowSelection> stored_rows(const Parts& parts) {
 Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
   if (parts.empty()) throw InvalidArgument("a joined matrix needs one part or more");
   const auto held = std::make_shared<const std::vector<JoinPart>>(std::move(parts));
-  auto state = std::make_shared<Matrix::State>(
-      Matrix::State::Origin{[held, column_count] { return open_parts(held, column_count); },
-                            [held] { return stored_rows(held); }});
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
+      [held, column_count] { return open_parts(held, column_count); },
+      [held] { return stored_rows(held); }});
   state->value_type = held->front().matrix.value_type();
   state->addresses_rows = true;
   for (const JoinPart& part : *held) {
@@ -54,7 +55,7 @@ Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
     state->path += (state->path.empty() ? "" : " + ") + part.matrix.uri();
   }
   state->layout = std::to_string(held->size()) + " matrices joined";
-  return Matrix(std::move(state));
+  return HandleAccess::matrix(std::move(state));
 }
 
 }  // namespace penstock

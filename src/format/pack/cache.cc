@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "format/handle_access.h"
 #include "format/pack/cache_folder.h"
 #include "format/pack/cached_source.h"
 #include "format/soma/matrix.h"
@@ -27,12 +28,12 @@ Cache::~Cache() = default;
 
 Matrix Cache::through(const Matrix& matrix) {
   if (matrix.addresses_rows()) return matrix;  // it is what a cache would make of it
-  auto state = std::make_shared<Matrix::State>(Matrix::State::Origin{
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
       [matrix, folder = impl_->folder] {
-        return format::pack::cached_source(matrix.source(), folder);
+        return format::pack::cached_source(HandleAccess::source(matrix), folder);
       },
       [matrix] {
-        const RowSelection* rows = matrix.stored_rows();
+        const RowSelection* rows = HandleAccess::stored_rows(matrix);
         return rows == nullptr ? std::nullopt : std::optional<RowSelection>(*rows);
       }});
   state->path = matrix.uri();
@@ -41,7 +42,7 @@ Matrix Cache::through(const Matrix& matrix) {
   state->stored_bytes = matrix.stored_bytes();
   state->fragment_count = matrix.fragment_count();
   state->layout = matrix.layout();
-  return Matrix(std::move(state));
+  return HandleAccess::matrix(std::move(state));
 }
 
 std::string Cache::problem() const { return impl_->folder->problem(); }

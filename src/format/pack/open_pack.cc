@@ -8,6 +8,7 @@
 #include "base/hex.h"
 #include "base/lazy.h"
 #include "base/parallel.h"
+#include "format/handle_access.h"
 #include "format/pack/packed_layer.h"
 
 namespace penstock::format::pack {
@@ -102,16 +103,17 @@ std::string layer_path(std::string_view pack, std::string_view measurement,
   return io::join(io::join(io::join(io::join(pack, "ms"), measurement), "X"), layer);
 }
 
-std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
-                                                 const std::string& folder,
-                                                 const PackedLayerContents& layer,
-                                                 const DataFrame& obs, unsigned threads) {
+std::shared_ptr<const HandleAccess::MatrixState> open_matrix(const io::StorePtr& store,
+                                                             const std::string& folder,
+                                                             const PackedLayerContents& layer,
+                                                             const DataFrame& obs,
+                                                             unsigned threads) {
   const auto rows = [obs, read = std::make_shared<Lazy<RowSelection>>()]() -> const RowSelection& {
     return read->get([&] { return obs.select(""); });
   };
-  auto state = std::make_shared<Matrix::State>(
-      Matrix::State::Origin{[=] { return open_source(store, folder, layer, rows, threads); },
-                            [=] { return std::optional<RowSelection>(rows()); }});
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
+      [=] { return open_source(store, folder, layer, rows, threads); },
+      [=] { return std::optional<RowSelection>(rows()); }});
   state->addresses_rows = !store->traits().remote;
   state->store = store;
   state->path = folder;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/handle_access.h"
 #include "format/pack/pack_contents.h"
 #include "format/soma/matrix.h"
 #include "io/store.h"
@@ -28,9 +29,10 @@ std::string var_path(std::string_view pack, std::string_view measurement);
 std::string layer_path(std::string_view pack, std::string_view measurement, std::string_view layer);
 
 /// Row files are opened when the source is first asked for.
-std::shared_ptr<const Matrix::State> open_matrix(const io::StorePtr& store,
-                                                 const std::string& folder,
-                                                 const PackedLayerContents& layer,
-                                                 const DataFrame& obs, unsigned threads);
+std::shared_ptr<const HandleAccess::MatrixState> open_matrix(const io::StorePtr& store,
+                                                             const std::string& folder,
+                                                             const PackedLayerContents& layer,
+                                                             const DataFrame& obs,
+                                                             unsigned threads);
 
 }  // namespace penstock::format::pack

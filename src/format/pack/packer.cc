@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "format/handle_access.h"
 #include "format/pack/layer_writer.h"
 #include "format/pack/open_pack.h"
 #include "format/pack/pack_contents.h"
@@ -164,7 +165,7 @@ class Packer::Impl {
 
   /// The table that is copied: a pack may show fewer rows of it.
   DataFrame stored_obs() const {
-    return DataFrame(std::make_shared<const DataFrame::State>(
+    return HandleAccess::table(std::make_shared<const HandleAccess::TableState>(
         store_, source_.obs().uri(), time_range(), source_.options().threads));
   }
 
@@ -176,7 +177,8 @@ class Packer::Impl {
                        "\nobs " + source_.obs().content();
     for (const PlannedLayer& layer : layers_) {
       text += "layer " + layer.measurement + " " + layer.name + "\nvar " +
-              source_.var(layer.measurement).content() + layer.matrix.source()->content();
+              source_.var(layer.measurement).content() +
+              HandleAccess::source(layer.matrix)->content();
     }
     for (const auto& [name, value] : contents_.metadata) {
       text += "metadata " + std::to_string(name.size()) + " " + name + " " +
@@ -206,8 +208,9 @@ class Packer::Impl {
     const std::string folder = layer_path(folder_->path(), layer.measurement, layer.name);
     make_folder(folder);
     const auto key = content_key(contents_.key + " " + progress_.layer);
-    writer_ = std::make_unique<LayerWriter>(layer.matrix.source(), rows_, layer.stored_columns, key,
-                                            folder, options_.rows_per_file, options_.threads);
+    writer_ = std::make_unique<LayerWriter>(HandleAccess::source(layer.matrix), rows_,
+                                            layer.stored_columns, key, folder,
+                                            options_.rows_per_file, options_.threads);
   }
 
   PackedMeasurement& contents_of(const std::string& name) {

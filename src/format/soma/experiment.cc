@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "format/handle_access.h"
 #include "format/pack/open_pack.h"
 #include "format/soma/data_frame.h"
 #include "format/soma/matrix.h"
@@ -106,8 +107,8 @@ struct Experiment::State {
 
   mutable std::mutex mutex;
   mutable std::map<std::string, std::shared_ptr<const Group>> groups;  // by path
-  mutable std::map<std::string, std::shared_ptr<const DataFrame::State>> frames;
-  mutable std::map<std::string, std::shared_ptr<const Matrix::State>> matrices;
+  mutable std::map<std::string, std::shared_ptr<const HandleAccess::TableState>> frames;
+  mutable std::map<std::string, std::shared_ptr<const HandleAccess::MatrixState>> matrices;
 
   std::shared_ptr<const Group> group(const std::string& at) const {
     const std::lock_guard lock(mutex);
@@ -160,10 +161,10 @@ struct Experiment::State {
     const std::lock_guard lock(mutex);
     auto& held = frames[at];
     if (!held) {
-      held = std::make_shared<const DataFrame::State>(tables ? tables : store, at, range,
-                                                      options.threads, kept);
+      held = std::make_shared<const HandleAccess::TableState>(tables ? tables : store, at, range,
+                                                              options.threads, kept);
     }
-    return DataFrame(held);
+    return HandleAccess::table(held);
   }
 
   /// A matrix by path, opened once.
@@ -172,11 +173,11 @@ struct Experiment::State {
     {
       const std::lock_guard lock(mutex);
       const auto held = matrices.find(at);
-      if (held != matrices.end()) return Matrix(held->second);
+      if (held != matrices.end()) return HandleAccess::matrix(held->second);
     }
-    std::shared_ptr<const Matrix::State> made = open();
+    std::shared_ptr<const HandleAccess::MatrixState> made = open();
     const std::lock_guard lock(mutex);
-    return Matrix(matrices.try_emplace(at, std::move(made)).first->second);
+    return HandleAccess::matrix(matrices.try_emplace(at, std::move(made)).first->second);
   }
 };
 
@@ -281,8 +282,8 @@ Matrix Experiment::x(std::string_view measurement, std::string_view layer) const
     std::optional<DataFrame> rows;
     const GroupMember* obs_member = state_->group(state_->path)->find("obs");
     if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
-    return std::make_shared<const Matrix::State>(state_->store, path, state_->range,
-                                                 state_->options.threads, std::move(rows));
+    return std::make_shared<const HandleAccess::MatrixState>(
+        state_->store, path, state_->range, state_->options.threads, std::move(rows));
   });
 }
 

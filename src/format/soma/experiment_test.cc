@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "format/handle_access.h"
 #include "format/matrix_source.h"
 
 namespace penstock {
@@ -59,7 +60,7 @@ TEST(Experiment, RealCells) {
   EXPECT_EQ(x.shape(), (std::pair<int64_t, int64_t>(2638, 13714)));
   EXPECT_EQ(x.value_type(), DataType::kFloat32);
   EXPECT_GT(x.stored_bytes(), 1'000'000U);
-  EXPECT_EQ(x.source()->info().row_domain_end, 2638);
+  EXPECT_EQ(HandleAccess::source(x)->info().row_domain_end, 2638);
 
   // Every class by itself, and together all rows.
   const Table types = obs.read(wanted({"cell_type"}));
@@ -106,7 +107,7 @@ TEST(Experiment, EveryFormatFrom18) {
     EXPECT_EQ(experiment.var("RNA").read().row_count, 400U);
     const Matrix x = experiment.x("RNA", "raw");
     EXPECT_EQ(x.shape(), (std::pair<int64_t, int64_t>(300, 400)));
-    EXPECT_EQ(x.source()->info().row_domain_end, 300);
+    EXPECT_EQ(HandleAccess::source(x)->info().row_domain_end, 300);
   }
 }
 
@@ -119,7 +120,7 @@ TEST(Experiment, ManyThreadsShareOne) {
     threads.emplace_back([&, i] {
       const Table table = experiment.obs().read();
       experiment.var("RNA").columns();
-      experiment.x("RNA", "raw").source();
+      HandleAccess::source(experiment.x("RNA", "raw"));
       rows[i] = table.row_count;
     });
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "format/handle_access.h"
 #include "format/soma/x/source.h"
 #include "format/tiledb/array_reader.h"
 
@@ -96,9 +97,14 @@ uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
 const std::string& Matrix::layout() const { return state_->layout; }
 bool Matrix::addresses_rows() const { return state_->addresses_rows; }
 bool Matrix::keeps(const RowSelection& rows) const { return state_->source()->keeps(rows); }
-const RowSelection* Matrix::stored_rows() const { return state_->stored_rows(); }
-const std::shared_ptr<const format::MatrixSource>& Matrix::source() const {
-  return state_->source();
+uint64_t Matrix::stored_cells() const { return state_->source()->info().stored_cells; }
+uint64_t Matrix::tile_count() const { return state_->source()->info().tile_count; }
+
+const std::shared_ptr<const format::MatrixSource>& HandleAccess::source(const Matrix& matrix) {
+  return matrix.state_->source();
+}
+const RowSelection* HandleAccess::stored_rows(const Matrix& matrix) {
+  return matrix.state_->stored_rows();
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "format/handle_access.h"
 #include "format/soma/matrix.h"
 #include "pipeline/testing/memory_matrix.h"
 
@@ -12,12 +13,12 @@
 namespace penstock::pipeline::testing {
 
 inline Matrix as_matrix(const std::shared_ptr<MemoryMatrix>& source) {
-  auto state = std::make_shared<Matrix::State>(Matrix::State::Origin{
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
       [source]() -> format::MatrixSourcePtr { return source; }, [] { return std::nullopt; }});
   state->shape = {source->options().rows, source->options().columns};
   state->value_type = source->info().value_type;
   state->path = "memory";
-  return Matrix(std::move(state));
+  return HandleAccess::matrix(std::move(state));
 }
 
 }  // namespace penstock::pipeline::testing
