@@ -1,6 +1,8 @@
 # make demo    the main job: real cells, then a Census-like experiment, streamed and classified
 # make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    every test, as .ci/run does
+# make test-all  that, the checks, other loaders, scalar paths, other versions of Python and of packages, a minute of
+#              fuzzing a target: hours, before a release
 # make check   formatting, lint, types, layers
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (about 10 minutes)
 # make bench-picture   the pictures of that page again, from its measurements
@@ -21,6 +23,7 @@ MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 3600
+NEWER_PYTHONS ?= 3.12 3.13
 TESTS ?= tests/python
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -29,7 +32,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo demo-scvi test check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
+.PHONY: help demo demo-scvi test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
         test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers \
         format stubs clean
 
@@ -45,6 +48,11 @@ demo-scvi: install
 
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
+
+test-all: check test test-scalar test-peers
+	$(MAKE) test-oldest
+	for version in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=python$$version; done
+	$(MAKE) fuzz FUZZ_SECONDS=60
 
 # annbatch and scDataset get environments of their own; one that cannot be installed (annbatch needs
 # Python 3.12) is left out with a line.
