@@ -302,6 +302,21 @@ class UnevenRows(enum.Enum):
 
     exact = 2
 
+class StoredOrder:
+    """Rows ascend by joinid."""
+
+    def __init__(self) -> None: ...
+
+class ScatterShuffle:
+    """Units are read once, and mixed."""
+
+    def __init__(self) -> None: ...
+
+class GlobalShuffle:
+    """One permutation of all rows."""
+
+    def __init__(self) -> None: ...
+
 class ChunkShuffle:
     """The shuffle of the Census's loaders."""
 
@@ -322,21 +337,13 @@ class LoaderOptions:
     @batch_size.setter
     def batch_size(self, arg: int, /) -> None: ...
     @property
-    def shuffle(self) -> bool: ...
-    @shuffle.setter
-    def shuffle(self, arg: bool, /) -> None: ...
-    @property
-    def chunks(self) -> ChunkShuffle | None: ...
-    @chunks.setter
-    def chunks(self, value: ChunkShuffle | None) -> None: ...
-    @property
-    def sampling(self) -> RowSampling | None: ...
-    @sampling.setter
-    def sampling(self, value: RowSampling | None) -> None: ...
-    @property
-    def global_shuffle(self) -> bool: ...
-    @global_shuffle.setter
-    def global_shuffle(self, arg: bool, /) -> None: ...
+    def order(
+        self,
+    ) -> ScatterShuffle | StoredOrder | GlobalShuffle | ChunkShuffle | RowSampling: ...
+    @order.setter
+    def order(
+        self, arg: ScatterShuffle | StoredOrder | GlobalShuffle | ChunkShuffle | RowSampling, /
+    ) -> None: ...
     @property
     def seed(self) -> int: ...
     @seed.setter

@@ -66,10 +66,10 @@ size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
   return Parts(layout_, shape_, rows, nnz).total;
 }
 
-std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow> rows,
+std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const PackedRowRef> rows,
                                                       std::optional<uint32_t> repeated_row) const {
   uint64_t nnz = 0;
-  for (const StoredRow& row : rows) nnz += row.nnz;
+  for (const PackedRowRef& row : rows) nnz += row.nnz;
   Parts parts(layout_, shape_, rows.size(), nnz);
   auto block = pool_->take(batch_bytes(rows.size(), nnz));
   parts.base = block.data;
@@ -102,13 +102,13 @@ std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const StoredRow>
   return batch;
 }
 
-DataType BatchAssembler::fill_csr_values(std::span<const StoredRow> rows, const Parts& parts,
+DataType BatchAssembler::fill_csr_values(std::span<const PackedRowRef> rows, const Parts& parts,
                                          uint64_t& nnz) const {
   if (transformed_ != nullptr) {
     nnz = transformed_->fill_csr(
         rows, parts.at<int32_t>(parts.indptr), parts.at<int32_t>(parts.indices),
         parts.at<std::byte>(parts.values),
-        [this](const StoredRow& row, uint32_t entry) { fail_misfit(row, entry); });
+        [this](const PackedRowRef& row, uint32_t entry) { fail_misfit(row, entry); });
     return shape_.dtype;
   }
   if (narrow_ && fill_csr(rows, parts, *narrow_).entry == kernel::kNoMisfit) {
@@ -119,7 +119,8 @@ DataType BatchAssembler::fill_csr_values(std::span<const StoredRow> rows, const 
   return unpacker_.output_type();
 }
 
-BatchAssembler::Misfit BatchAssembler::fill_csr(std::span<const StoredRow> rows, const Parts& parts,
+BatchAssembler::Misfit BatchAssembler::fill_csr(std::span<const PackedRowRef> rows,
+                                                const Parts& parts,
                                                 const kernel::RowUnpacker& unpacker) const {
   const size_t value_bytes = size_of(unpacker.output_type());
   auto* const indptr = parts.at<int32_t>(parts.indptr);
@@ -138,12 +139,12 @@ BatchAssembler::Misfit BatchAssembler::fill_csr(std::span<const StoredRow> rows,
   return {};
 }
 
-void BatchAssembler::fill_dense(std::span<const StoredRow> rows, const Parts& parts) const {
+void BatchAssembler::fill_dense(std::span<const PackedRowRef> rows, const Parts& parts) const {
   auto* values = parts.at<std::byte>(parts.values);
   if (transformed_ != nullptr) {
     transformed_->fill_dense(
         rows, values, parts.at<int32_t>(parts.lengths),
-        [this](const StoredRow& row, uint32_t entry) { fail_misfit(row, entry); });
+        [this](const PackedRowRef& row, uint32_t entry) { fail_misfit(row, entry); });
     return;
   }
   const size_t row_bytes = size_t{shape_.columns} * value_bytes_;
@@ -156,7 +157,7 @@ void BatchAssembler::fill_dense(std::span<const StoredRow> rows, const Parts& pa
   kernel::finish_dense();
 }
 
-void BatchAssembler::fail_misfit(const StoredRow& row, uint32_t entry) const {
+void BatchAssembler::fail_misfit(const PackedRowRef& row, uint32_t entry) const {
   const auto& layout = unpacker_.layout();
   const auto view = kernel::PackedRowView::of(row.record, layout);
   const uint32_t column = kernel::entry_column(view, layout, entry);

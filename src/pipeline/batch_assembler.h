@@ -10,7 +10,7 @@
 
 #include "kernel/unpack_row.h"
 #include "pipeline/batch_pool.h"
-#include "pipeline/stored_row.h"
+#include "pipeline/packed_row_ref.h"
 #include "pipeline/transformed_rows.h"
 
 // Packed rows to one batch, CSR, dense or tokens. Immutable; batches are made by any threads at
@@ -31,7 +31,7 @@ class BatchAssembler {
   size_t batch_bytes(uint64_t rows, uint64_t nnz) const;
 
   /// Throws InvalidArgument, naming value, cell and gene, when a value does not fit the dtype.
-  std::shared_ptr<const Batch> assemble(std::span<const StoredRow> rows,
+  std::shared_ptr<const Batch> assemble(std::span<const PackedRowRef> rows,
                                         std::optional<uint32_t> repeated_row = {}) const;
 
  private:
@@ -41,13 +41,13 @@ class BatchAssembler {
     size_t row = SIZE_MAX;
     uint32_t entry = kernel::kNoMisfit;
   };
-  Misfit fill_csr(std::span<const StoredRow> rows, const Parts& parts,
+  Misfit fill_csr(std::span<const PackedRowRef> rows, const Parts& parts,
                   const kernel::RowUnpacker& unpacker) const;
   /// The dtype of the values that it wrote; `nnz` is how many.
-  DataType fill_csr_values(std::span<const StoredRow> rows, const Parts& parts,
+  DataType fill_csr_values(std::span<const PackedRowRef> rows, const Parts& parts,
                            uint64_t& nnz) const;
-  void fill_dense(std::span<const StoredRow> rows, const Parts& parts) const;
-  [[noreturn]] void fail_misfit(const StoredRow& row, uint32_t entry) const;
+  void fill_dense(std::span<const PackedRowRef> rows, const Parts& parts) const;
+  [[noreturn]] void fail_misfit(const PackedRowRef& row, uint32_t entry) const;
 
   kernel::RowUnpacker unpacker_;
   std::optional<kernel::RowUnpacker> narrow_;           ///< to uint16, tried first

@@ -16,8 +16,8 @@ namespace {
 
 class BatchAssemblerTest : public ::testing::Test {
  protected:
-  StoredRow add_row(const std::vector<uint32_t>& columns, const std::vector<float>& values,
-                    int64_t joinid) {
+  PackedRowRef add_row(const std::vector<uint32_t>& columns, const std::vector<float>& values,
+                       int64_t joinid) {
     const auto* raw = reinterpret_cast<const std::byte*>(values.data());
     const auto nnz = static_cast<uint32_t>(columns.size());
     const uint32_t wide = kernel::choose_wide_count(layout_, raw, nnz);
@@ -30,7 +30,7 @@ class BatchAssemblerTest : public ::testing::Test {
     return BatchAssembler(layout_, layout, type, 10, columns_, pool_);
   }
   std::shared_ptr<const Batch> assemble(const BatchAssembler& with,
-                                        const std::vector<StoredRow>& rows) {
+                                        const std::vector<PackedRowRef>& rows) {
     uint64_t nnz = 0;
     for (const auto& row : rows) nnz += row.nnz;
     pool_->reserve(with.batch_bytes(rows.size(), nnz), true);
@@ -64,8 +64,8 @@ TEST_F(BatchAssemblerTest, NarrowValuesWhereAllOfABatchFit) {
 }
 
 TEST_F(BatchAssemblerTest, CsrKeepsDuplicatesAndDenseSumsThem) {
-  const std::vector<StoredRow> rows{add_row({1, 1, 9}, {2, 3, 0.5F}, 7), add_row({}, {}, 8),
-                                    add_row({0}, {1000}, 3)};
+  const std::vector<PackedRowRef> rows{add_row({1, 1, 9}, {2, 3, 0.5F}, 7), add_row({}, {}, 8),
+                                       add_row({0}, {1000}, 3)};
   const auto csr = assemble(assembler(BatchLayout::kCsr, DataType::kFloat64), rows);
   EXPECT_EQ(csr->rows(), 3U);
   EXPECT_EQ(csr->nnz(), 4U);
@@ -89,7 +89,7 @@ TEST_F(BatchAssemblerTest, CsrKeepsDuplicatesAndDenseSumsThem) {
 }
 
 TEST_F(BatchAssemblerTest, AMisfitNamesValueCellAndGene) {
-  const std::vector<StoredRow> rows{add_row({1, 4}, {2, 300}, 7)};
+  const std::vector<PackedRowRef> rows{add_row({1, 4}, {2, 300}, 7)};
   for (const BatchLayout layout : {BatchLayout::kCsr, BatchLayout::kDense}) {
     try {
       assemble(assembler(layout, DataType::kUInt8), rows);
@@ -101,14 +101,14 @@ TEST_F(BatchAssemblerTest, AMisfitNamesValueCellAndGene) {
     }
   }
   // Two values that fit and whose sum does not.
-  const std::vector<StoredRow> twice{add_row({1, 1}, {100, 100}, 7)};
+  const std::vector<PackedRowRef> twice{add_row({1, 1}, {100, 100}, 7)};
   EXPECT_NO_THROW(assemble(assembler(BatchLayout::kCsr, DataType::kInt8), twice));
   EXPECT_THROW(assemble(assembler(BatchLayout::kDense, DataType::kInt8), twice), InvalidArgument);
 }
 
 TEST_F(BatchAssemblerTest, MemoryIsUsedAgainAndOutlivesThePool) {
   const auto with = assembler(BatchLayout::kDense, DataType::kFloat32);
-  const std::vector<StoredRow> rows{add_row({1}, {2}, 7)};
+  const std::vector<PackedRowRef> rows{add_row({1}, {2}, 7)};
   const std::byte* first = nullptr;
   for (int i = 0; i < 10; ++i) {
     const auto batch = assemble(with, rows);

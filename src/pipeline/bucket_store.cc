@@ -13,7 +13,7 @@ BucketStore::BucketStore(const plan::EpochPlan& plan, uint64_t capacity_bytes, u
 
 BucketStore::~BucketStore() {
   for (const auto& bucket : buckets_) {
-    if (bucket != nullptr) meter_.subtract(bucket->row_count * sizeof(StoredRow));
+    if (bucket != nullptr) meter_.subtract(bucket->row_count * sizeof(PackedRowRef));
   }
 }
 
@@ -21,8 +21,8 @@ BucketStore::Bucket& BucketStore::open(size_t index) {
   if (buckets_[index] == nullptr) {
     auto bucket = std::make_unique<Bucket>();
     bucket->row_count = plan_.bucket_begin(index + 1) - plan_.bucket_begin(index);
-    bucket->rows = std::make_unique_for_overwrite<StoredRow[]>(bucket->row_count);
-    meter_.add(bucket->row_count * sizeof(StoredRow));
+    bucket->rows = std::make_unique_for_overwrite<PackedRowRef[]>(bucket->row_count);
+    meter_.add(bucket->row_count * sizeof(PackedRowRef));
     buckets_[index] = std::move(bucket);
   }
   return *buckets_[index];
@@ -75,7 +75,7 @@ void BucketStore::for_each_run(uint64_t begin, uint64_t end, Visit&& visit) cons
     const uint64_t bucket_begin = plan_.bucket_begin(index);
     const uint64_t run_end = std::min(end, plan_.bucket_begin(index + 1));
     if (run_end > begin) {
-      const StoredRow* const rows = buckets_[index]->rows.get();
+      const PackedRowRef* const rows = buckets_[index]->rows.get();
       visit(std::span(rows + (begin - bucket_begin), rows + (run_end - bucket_begin)));
       begin = run_end;
     }
@@ -83,7 +83,7 @@ void BucketStore::for_each_run(uint64_t begin, uint64_t end, Visit&& visit) cons
   }
 }
 
-void BucketStore::rows(uint64_t begin, uint64_t end, std::vector<StoredRow>& out) const {
+void BucketStore::rows(uint64_t begin, uint64_t end, std::vector<PackedRowRef>& out) const {
   out.clear();
   out.reserve(end - begin);
   for_each_run(begin, end, [&](auto run) { out.insert(out.end(), run.begin(), run.end()); });
@@ -92,7 +92,7 @@ void BucketStore::rows(uint64_t begin, uint64_t end, std::vector<StoredRow>& out
 uint64_t BucketStore::nnz(uint64_t begin, uint64_t end) const {
   uint64_t total = 0;
   for_each_run(begin, end, [&](auto run) {
-    for (const StoredRow& row : run) total += row.nnz;
+    for (const PackedRowRef& row : run) total += row.nnz;
   });
   return total;
 }
@@ -103,7 +103,7 @@ void BucketStore::release_before(uint64_t slot) {
     if (const auto bucket = std::move(buckets_[first_bucket_])) {
       for (std::byte* const page : bucket->pages) pool_.give_back(page);
       for (PagePool::Large& large : bucket->large) pool_.give_back_large(std::move(large));
-      meter_.subtract(bucket->row_count * sizeof(StoredRow));
+      meter_.subtract(bucket->row_count * sizeof(PackedRowRef));
     }
     ++first_bucket_;
   }

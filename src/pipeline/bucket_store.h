@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pipeline/memory_meter.h"
+#include "pipeline/packed_row_ref.h"
 #include "pipeline/page_pool.h"
-#include "pipeline/stored_row.h"
 #include "plan/epoch_plan.h"
 
 // Where the rows of an epoch wait for their batch: by bucket, a table of slots and the pages that
@@ -46,7 +46,7 @@ class BucketStore {
   void reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled);
 
   /// The rows in slots [begin, end), which must all have come. Valid until release_before(end).
-  void rows(uint64_t begin, uint64_t end, std::vector<StoredRow>& out) const;
+  void rows(uint64_t begin, uint64_t end, std::vector<PackedRowRef>& out) const;
   uint64_t nnz(uint64_t begin, uint64_t end) const;
 
   /// Frees the buckets that end at or before `slot`.
@@ -56,7 +56,7 @@ class BucketStore {
 
  private:
   struct Bucket {
-    std::unique_ptr<StoredRow[]> rows;
+    std::unique_ptr<PackedRowRef[]> rows;
     uint64_t row_count = 0;
     std::vector<std::byte*> pages;
     std::vector<PagePool::Large> large;

@@ -33,7 +33,7 @@ void expect_no_spill(size_t row_bytes, uint64_t capacity_bytes) {
   {
     BucketStore store(plan, capacity_bytes, kPageBytes, meter);
     std::vector<std::span<std::byte>> spilled;
-    std::vector<StoredRow> rows;
+    std::vector<PackedRowRef> rows;
     for (uint64_t slot = 0; slot < plan.row_count(); slot += kRowsPerUnit) {
       std::vector<ArrivingRow> arriving(kRowsPerUnit);
       for (uint32_t i = 0; i < kRowsPerUnit; ++i) {
@@ -54,7 +54,7 @@ void expect_no_spill(size_t row_bytes, uint64_t capacity_bytes) {
     }
     EXPECT_TRUE(spilled.empty());
     EXPECT_EQ(store.spilled_bytes(), 0U);
-    EXPECT_LE(meter.peak(), capacity_bytes + plan.row_count() * sizeof(StoredRow));
+    EXPECT_LE(meter.peak(), capacity_bytes + plan.row_count() * sizeof(PackedRowRef));
   }
   EXPECT_EQ(meter.current(), 0U);
 }

@@ -17,7 +17,7 @@ uint32_t fetcher_count(const BudgetSplit& budget) {
 /// Pages get what the tables of rows leave of the rows' share.
 uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
-  const uint64_t tables = 2 * sizeof(StoredRow) * occupancy.peak_rows;
+  const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
   const uint64_t pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
   return std::max<uint64_t>(pages, budget.page_bytes);
 }
@@ -60,7 +60,7 @@ void EpochStream::wake_all() noexcept {
 // ---- workers ------------------------------------------------------------------------------------
 
 void EpochStream::work() {
-  std::vector<StoredRow> rows;
+  std::vector<PackedRowRef> rows;
   std::unique_lock lock(mutex_);
   while (!stop_ && !ring_.all_made()) {
     BatchJob job;
@@ -113,7 +113,7 @@ bool EpochStream::claim_batch(BatchJob& job) {
   return true;
 }
 
-void EpochStream::make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
+void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows,
                              std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   store_->rows(job.begin, job.end, rows);
@@ -201,7 +201,7 @@ uint64_t EpochStream::planned_bytes() const {
     largest_unit = std::max(largest_unit, setup_.reader->in_flight_bytes(unit.unit));
   }
   const auto occupancy = plan_.occupancy(setup_.budget.units_in_flight, setup_.budget.page_bytes);
-  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(StoredRow) * occupancy.peak_rows;
+  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
   const uint64_t in_flight = std::min<uint64_t>(setup_.budget.units_in_flight, plan_.visit_count());
   return std::min(rows, setup_.budget.row_bytes) + in_flight * largest_unit +
          setup_.budget.batch_bytes;

@@ -61,7 +61,7 @@ class EpochStream final : public BatchStream {
 
   void prepare_claim();
   bool claim_batch(BatchJob& job);
-  void make_batch(const BatchJob& job, std::vector<StoredRow>& rows,
+  void make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows,
                   std::unique_lock<std::mutex>& lock);
   void run_task(const UnitTask& task, std::unique_lock<std::mutex>& lock);
   void update_gate();

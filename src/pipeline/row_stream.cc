@@ -52,7 +52,7 @@ struct RowStream::Worker {
 
   void count_memory() {
     const uint64_t now =
-        buffer.memory_bytes() + rows.capacity() * sizeof(StoredRow) +
+        buffer.memory_bytes() + rows.capacity() * sizeof(PackedRowRef) +
         (positions.capacity() + joinids.capacity() + announced.capacity()) * sizeof(int64_t);
     if (now > counted_) meter_.add(now - counted_);
     if (now < counted_) meter_.subtract(counted_ - now);
@@ -61,7 +61,7 @@ struct RowStream::Worker {
 
   std::vector<int64_t> positions;
   std::vector<int64_t> joinids;
-  std::vector<StoredRow> rows;
+  std::vector<PackedRowRef> rows;
   format::RowBuffer buffer;
   std::vector<int64_t> announced;
   bool from_disk = false;  ///< the last read
@@ -123,7 +123,7 @@ void RowStream::make_batch(uint64_t batch, Worker& worker, std::unique_lock<std:
   lock.unlock();
   read_rows(batch, ahead, worker);
   uint64_t nnz = 0;
-  for (const StoredRow& row : worker.rows) nnz += row.nnz;
+  for (const PackedRowRef& row : worker.rows) nnz += row.nnz;
   const size_t bytes = assembler_.batch_bytes(worker.rows.size(), nnz);
   lock.lock();
   ahead_.after_read(worker.from_disk);

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <string>
 
-#include "pipeline/stored_row.h"
+#include "pipeline/packed_row_ref.h"
 
 namespace penstock::pipeline {
 namespace {
 
 /// A bucket's table is made for all its rows when the first comes: about twice the rows resident.
-constexpr double kRowOverhead = 2 * sizeof(StoredRow) + sizeof(kernel::PackedRowHeader) + 4;
+constexpr double kRowOverhead = 2 * sizeof(PackedRowRef) + sizeof(kernel::PackedRowHeader) + 4;
 /// Rows do not cross pages; a page is 16 mean rows or more, so half a row is lost of 16.
 constexpr double kPageEnds = 1.04;
 

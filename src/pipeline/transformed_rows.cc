@@ -23,7 +23,7 @@ class TypedRows : public TransformedRows {
     if (plan.tokens) ranking_.emplace(*plan.tokens);
   }
 
-  uint64_t fill_csr(std::span<const StoredRow> rows, int32_t* indptr, int32_t* indices,
+  uint64_t fill_csr(std::span<const PackedRowRef> rows, int32_t* indptr, int32_t* indices,
                     std::byte* values, const Misfit& misfit) const override {
     kernel::RowScratch scratch;
     T* const out = reinterpret_cast<T*>(values);
@@ -38,7 +38,7 @@ class TypedRows : public TransformedRows {
     return done;
   }
 
-  void fill_dense(std::span<const StoredRow> rows, std::byte* values, int32_t* lengths,
+  void fill_dense(std::span<const PackedRowRef> rows, std::byte* values, int32_t* lengths,
                   const Misfit& misfit) const override {
     kernel::RowScratch scratch;
     std::vector<int32_t> indices;
@@ -69,7 +69,7 @@ class TypedRows : public TransformedRows {
   }
 
  private:
-  void unpack(const StoredRow& row, int32_t* indices, T* values, const Misfit& misfit) const {
+  void unpack(const PackedRowRef& row, int32_t* indices, T* values, const Misfit& misfit) const {
     const uint32_t entry =
         unpacker_.append_csr(row.record, indices, reinterpret_cast<std::byte*>(values));
     if (entry != kernel::kNoMisfit) misfit(row, entry);

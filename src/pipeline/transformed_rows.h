@@ -9,7 +9,7 @@
 #include <span>
 
 #include "kernel/packed_row.h"
-#include "pipeline/stored_row.h"
+#include "pipeline/packed_row_ref.h"
 
 // Packed rows through a TransformPlan into the memory of a batch: what BatchAssembler does when
 // there are transforms. Immutable; any threads at once.
@@ -17,7 +17,7 @@
 namespace penstock::pipeline {
 
 /// Records lie anywhere in memory: the hardware follows a stream once it has begun, not before.
-inline void prefetch_record(const StoredRow& row) noexcept {
+inline void prefetch_record(const PackedRowRef& row) noexcept {
   for (size_t offset = 0; offset < 512; offset += 64) {
     __builtin_prefetch(row.record + offset);
   }
@@ -26,16 +26,16 @@ inline void prefetch_record(const StoredRow& row) noexcept {
 class TransformedRows {
  public:
   /// Told of a row and the entry whose value does not fit the dtype; throws.
-  using Misfit = std::function<void(const StoredRow&, uint32_t entry)>;
+  using Misfit = std::function<void(const PackedRowRef&, uint32_t entry)>;
 
   virtual ~TransformedRows() = default;
 
   /// Rows one after the other; returns the number of non-zeros, which may be fewer than were
   /// stored.
-  virtual uint64_t fill_csr(std::span<const StoredRow> rows, int32_t* indptr, int32_t* indices,
+  virtual uint64_t fill_csr(std::span<const PackedRowRef> rows, int32_t* indptr, int32_t* indices,
                             std::byte* values, const Misfit& misfit) const = 0;
   /// Row-major; for tokens `lengths` has one number a row.
-  virtual void fill_dense(std::span<const StoredRow> rows, std::byte* values, int32_t* lengths,
+  virtual void fill_dense(std::span<const PackedRowRef> rows, std::byte* values, int32_t* lengths,
                           const Misfit& misfit) const = 0;
 };
 

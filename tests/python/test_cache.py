@@ -301,6 +301,7 @@ def test_two_processes_at_once(census_like: Oracle, tmp_path: Path) -> None:
     assert any(all(firsts) for firsts in tries)
 
 
+@pytest.mark.filterwarnings("ignore:cache_bytes")
 def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     epoch(dataset(census_like.path, cache), census_like.X)

@@ -91,6 +91,7 @@ def test_of_some_cells_and_genes(census_like: Oracle, tmp_path: Path) -> None:
     assert more.shuffle == "scatter"
 
 
+@pytest.mark.filterwarnings("ignore:cache_bytes")
 def test_a_cache_that_is_too_small_never_does(tiled: Path, tmp_path: Path) -> None:
     ds = dataset(tiled, tmp_path / "cache", cache_bytes="20KB")
     for epoch in range(3):

@@ -286,6 +286,7 @@ def test_the_command_of_make_demo_scvi(
     assert "latent.npy is a file that holds something else" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_train_scvi_says_what_is_wrong_before_it_trains(
     pbmc3k: Oracle,
     tmp_path: Path,

@@ -142,6 +142,7 @@ def test_shuffled_cells_come_once_each(cells) -> None:
     assert joinids_of(pipe) != joinids  # the second epoch
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_nothing_selected(cells) -> None:
     query = tiledbsoma.AxisQuery(coords=([],))
     pipe = ExperimentDataPipe(cells, obs_query=query, obs_column_names=["label"], batch_size=3)

@@ -168,6 +168,7 @@ def test_joinids_may_be_large(ml: ModuleType, tmp_path) -> None:
     check_values(batches)
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_nothing_selected(ml: ModuleType, cells) -> None:
     query = tiledbsoma.AxisQuery(coords=([],))
     with cells.axis_query("RNA", obs_query=query) as selected:

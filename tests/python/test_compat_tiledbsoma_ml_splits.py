@@ -48,6 +48,7 @@ def test_ids_in_another_order_are_refused(cells) -> None:
 METHODS = ["deterministic", "multinomial", "stochastic_rounding"]
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("fracs", [(0.7, 0.3), (0.7, 0.2, 0.1), (1,), (0.25,) * 4, (0.0, 1.0)])
 def test_splits_are_theirs(cells, method: str, fracs: tuple[float, ...]) -> None:

@@ -93,6 +93,7 @@ def check(ds: ps.Dataset, state: Any) -> bool:
     return True
 
 
+@pytest.mark.filterwarnings("ignore:rank")
 def test_every_value_of_real_states_replaced_or_left_out(
     states: list[tuple[ps.Dataset, dict[str, Any]]],
 ) -> None:

@@ -140,6 +140,7 @@ def test_many_small_bombs(copy: Path) -> None:
     assert used < 256
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoGenesWarning")
 @pytest.mark.parametrize("pattern", KINDS)
 def test_any_byte_may_be_any_other(copy: Path, pattern: str) -> None:
     """Bytes that are in no text most of all: names become text, in Python and in messages."""

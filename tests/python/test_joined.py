@@ -260,6 +260,7 @@ def test_bad_joins(three, tmp_path) -> None:
             call()
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_joinids_beyond_32_bits_and_coords_that_only_some_have(tmp_path) -> None:
     joinids = {"far": 2**33 + 3 * np.arange(40), "near": np.arange(30), "last": np.arange(20)}
     for name, own in joinids.items():

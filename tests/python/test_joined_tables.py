@@ -129,6 +129,7 @@ def kept_by_pandas(frame: pd.DataFrame, text: str) -> np.ndarray:
     return walk(ast.parse(text, mode="eval").body, False)
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @settings(deadline=None, max_examples=25)
 @given(filters)
 def test_filters_are_those_of_the_joined_obs(three, text: str) -> None:

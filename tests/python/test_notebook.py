@@ -27,6 +27,7 @@ def test_anndata_is_that_of_tiledbsoma(pbmc3k: Oracle) -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_anndata_of_a_selection(census_like: Oracle) -> None:
     ds = ps.Dataset(
         census_like.path,

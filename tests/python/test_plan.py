@@ -29,6 +29,7 @@ def batches(dataset: ps.Dataset, shard: Shard, epoch: int = 0) -> list[list[int]
     return got
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_shape(tiled, data: st.DataObject) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 GOLDEN_SPLIT = [21, 29, 55, 97, 125, 195, 201, 243, 262, 280]
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -326,6 +326,7 @@ def test_settings_change_one_at_a_time(pbmc3k: Oracle) -> None:
     assert [obs[ID].tolist() for _, obs in [ds.head(3)]] == [[0, 1, 2]]
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_an_empty_selection_is_an_empty_epoch(pbmc3k: Oracle) -> None:
     ds = dataset(pbmc3k, obs_query="n_counts < 0", balance="cell_type")
     assert len(ds) == 0
@@ -335,6 +336,7 @@ def test_an_empty_selection_is_an_empty_epoch(pbmc3k: Oracle) -> None:
 # --- bad input
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

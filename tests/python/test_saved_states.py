@@ -32,6 +32,7 @@ def test_goes_on_bit_for_bit(sources: Any, record: dict[str, Any]) -> None:
     assert found == {"left": record["left"], "after": record["after"]}
 
 
+@pytest.mark.filterwarnings("ignore::penstock.ReadAgainWarning")
 @pytest.mark.parametrize("record", RECORDS[: len(saved_epochs.KINDS)], ids=name_of)
 def test_the_same_state_is_saved(sources: Any, record: dict[str, Any]) -> None:
     """So an earlier version may load it, too."""

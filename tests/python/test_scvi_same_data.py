@@ -137,6 +137,7 @@ def test_a_model_of_a_layer(cells: Oracle) -> None:
     assert pscvi.elbo(model, cells.path, dataset=SOME).values.shape == (90,)
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_one_cell_and_none(cells: Oracle) -> None:
     """One is inferred, and not trained on."""
     model = ready(module_of(cells, batch_key="donor"))

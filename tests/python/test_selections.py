@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -74,6 +75,7 @@ def test_var_of_the_chosen_genes(census_like: Oracle) -> None:
     assert obs["soma_joinid"].tolist() == list(range(10))
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_empty_selection(soma_small: Oracle) -> None:
     for sparse in (False, True):
         ds = ps.Dataset(soma_small.path, obs_query=ps.AxisQuery(coords=([],)), sparse=sparse)

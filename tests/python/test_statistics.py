@@ -187,6 +187,7 @@ def test_random_matrices(tmp_path_factory, rows: int, columns: int, kind: str, s
         assert (wrong <= 1e-13 + 1e-10 * want + lost).all(), (wrong / lost).max()
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_no_cells(pbmc3k: Oracle) -> None:
     ds = ps.Dataset(pbmc3k.path, obs_query="soma_joinid < 0")
     genes = ps.gene_statistics(ds)

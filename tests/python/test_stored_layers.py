@@ -97,6 +97,7 @@ def test_shuffled_from_hundreds_and_from_dense(
     assert sorted(came) == list(range(N_OBS)) != came
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoGenesWarning")
 @pytest.mark.parametrize("sparse", [False, True])
 def test_no_genes_are_batches_without_columns(many: str, sparse: bool) -> None:
     ds = ps.Dataset(
@@ -107,6 +108,7 @@ def test_no_genes_are_batches_without_columns(many: str, sparse: bool) -> None:
     assert (len(ds), ds.n_vars) == (N_OBS // 64, 0)
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_a_filter_that_keeps_nothing_with_workers(many: str) -> None:
     pytest.importorskip("torch")
     ds = ps.Dataset(many, obs_query="text == 'none of them'", batch_size=64)

@@ -88,6 +88,7 @@ def test_what_tiledbsoma_2_deleted_and_wrote_at_every_time(
         assert x.sum(axis=1).tolist() == [state["sums"][i] for i in rows]
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_filters_keep_what_tiledbsoma_2_keeps(unpacked: Callable[[str], Path]) -> None:
     path = unpacked("soma-2.3.0-small")
     obs = ps.open(path).obs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -587,6 +588,9 @@ class Dataset:
     def __class__(self) -> type:
         register_with_torch(type(self))
         return type(self)
+
+    def __getstate__(self) -> dict[str, Any]:  # a copy numbers its epochs by itself
+        return {**self.__dict__, "reader": copy.copy(self.reader)}
 
     def __repr__(self) -> str:
         return dataset_text(self)

@@ -61,7 +61,7 @@ bool CachedDecode::fetch_kept() {
     file_ = {file};
     stored_.clear();
     for (const int64_t row : rows_) {
-      StoredRow stored;
+      RowLocation stored;
       file->find(row, stored.place);
       stored_.push_back(stored);
     }

@@ -110,7 +110,7 @@ class CachedDecode final : public UnitDecode {
   uint64_t cached_bytes_ = 0;
 
   std::vector<std::shared_ptr<const RowFile>> file_;  // kKept: one
-  std::vector<StoredRow> stored_;
+  std::vector<RowLocation> stored_;
   RecordRows records_;
   std::atomic<bool> damaged_{false};
   bool mended_ = false;  // rows are those that were staged

@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,9 @@ void check_rows(const PackedLayer& layer, const RowSelection& rows, const std::s
   check_gap(layer.info.row_domain_end);
 }
 
-template <typename Rows>
 MatrixSourcePtr open_source(const io::StorePtr& store, const std::string& folder,
-                            const PackedLayerContents& layer, const Rows& rows, unsigned threads) {
+                            const PackedLayerContents& layer,
+                            const std::function<const RowSelection&()>& rows, unsigned threads) {
   std::vector<std::string> paths;
   for (const std::string& name : layer.files) paths.push_back(io::join(folder, name));
   RowFile::announce(*store, paths);

@@ -82,11 +82,11 @@ void add_units(const RowFile& file, std::vector<plan::FetchUnit>& units) {
 
 }  // namespace
 
-StoredRow PackedLayer::find(int64_t row) const {
+RowLocation PackedLayer::find(int64_t row) const {
   const auto found = std::upper_bound(
       files.begin(), files.end(), row,
       [](int64_t wanted, const auto& file) { return wanted < file->facts().row_end; });
-  StoredRow stored;
+  RowLocation stored;
   if (found == files.end()) return stored;
   stored.file = static_cast<uint32_t>(found - files.begin());
   if (!(*found)->find(row, stored.place)) stored.place = {};

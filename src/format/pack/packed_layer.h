@@ -16,7 +16,7 @@
 namespace penstock::format::pack {
 
 /// A record, and which file it is in.
-struct StoredRow {
+struct RowLocation {
   uint32_t file = 0;
   RecordPlace place;
 };
@@ -25,7 +25,7 @@ struct StoredRow {
 /// of a remote pack that is a round trip, which later plans must not need.
 struct SampledRows {
   std::vector<int64_t> ids;
-  std::vector<StoredRow> stored;
+  std::vector<RowLocation> stored;
   std::vector<std::span<const std::byte>> records;  ///< kRecordSlack bytes behind each are there
   Buffer bytes;
 };
@@ -38,7 +38,7 @@ struct PackedLayer {
   std::vector<plan::FetchUnit> units;
 
   /// Where the row is; one that is in no file is empty.
-  StoredRow find(int64_t row) const;
+  RowLocation find(int64_t row) const;
 
   /// Any thread.
   const SampledRows& sampled_rows() const;

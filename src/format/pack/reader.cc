@@ -21,7 +21,7 @@ constexpr uint64_t kRowBytes = 64;
 
 /// Memory of a reading thread, beside its rows.
 struct RowScratch final : RowBuffer::Scratch {
-  std::vector<StoredRow> sorted;
+  std::vector<RowLocation> sorted;
   std::vector<uint32_t> order;  ///< number of each of `sorted` among the rows asked for
   std::vector<const std::byte*> stored;
   std::vector<std::byte*> to;  ///< of the runs
@@ -48,7 +48,7 @@ void check_row(int64_t row, const MatrixInfo& info) {
 
 /// Rows in the order of their records.
 void locate(const PackedLayer& layer, std::span<const int64_t> rows, RowScratch& scratch) {
-  std::vector<StoredRow> places(rows.size());
+  std::vector<RowLocation> places(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     check_row(rows[i], layer.info);
     places[i] = layer.find(rows[i]);

@@ -16,12 +16,12 @@ constexpr uint64_t kUnitGap = uint64_t{64} << 10;
 
 }  // namespace
 
-std::string record_place(int64_t row, const StoredRow& stored, const RowFile& file) {
+std::string record_place(int64_t row, const RowLocation& stored, const RowFile& file) {
   return "row " + std::to_string(row) + " at offset " + std::to_string(stored.place.offset) +
          " of " + file.path();
 }
 
-void RecordRows::start(std::span<const int64_t> rows, std::span<const StoredRow> stored,
+void RecordRows::start(std::span<const int64_t> rows, std::span<const RowLocation> stored,
                        std::span<const std::shared_ptr<const RowFile>> files,
                        const RecordUnpacker& unpacker) {
   rows_ = rows;

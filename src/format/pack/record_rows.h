@@ -20,7 +20,7 @@ namespace penstock::format::pack {
 class RecordRows {
  public:
   /// Of `files`, `stored` are those of the rows, ascending; all must live until the last call.
-  void start(std::span<const int64_t> rows, std::span<const StoredRow> stored,
+  void start(std::span<const int64_t> rows, std::span<const RowLocation> stored,
              std::span<const std::shared_ptr<const RowFile>> files, const RecordUnpacker& unpacker);
 
   void fetch();
@@ -41,7 +41,7 @@ class RecordRows {
   std::string place(size_t row) const;
 
   std::span<const int64_t> rows_;
-  std::span<const StoredRow> stored_;
+  std::span<const RowLocation> stored_;
   std::span<const std::shared_ptr<const RowFile>> files_;
   const RecordUnpacker* unpacker_ = nullptr;
   std::vector<const std::byte*> records_;  // of the rows, once fetched
@@ -55,6 +55,6 @@ class RecordRows {
 };
 
 /// "row 7 at offset 120 of file …", for error messages.
-std::string record_place(int64_t row, const StoredRow& stored, const RowFile& file);
+std::string record_place(int64_t row, const RowLocation& stored, const RowFile& file);
 
 }  // namespace penstock::format::pack

@@ -7,10 +7,10 @@
 
 namespace penstock::format::pack {
 
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, uint64_t gap) {
+std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, uint64_t gap) {
   std::vector<RecordRun> runs;
   for (size_t i = 0; i < sorted.size(); ++i) {
-    const StoredRow& row = sorted[i];
+    const RowLocation& row = sorted[i];
     if (row.place.length == 0) continue;
     if (runs.empty() || runs.back().file != row.file ||
         row.place.offset > runs.back().offset + runs.back().length + gap) {
@@ -27,7 +27,7 @@ std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, uint64_t gap) 
 namespace {
 
 /// Runs of the records [begin, end), all of one file.
-void add_runs(std::span<const StoredRow> sorted, size_t begin, size_t end,
+void add_runs(std::span<const RowLocation> sorted, size_t begin, size_t end,
               const io::CoalescingOptions& options, std::vector<RecordRun>& runs) {
   std::vector<io::ByteRange> wanted;
   std::vector<size_t> places;
@@ -50,7 +50,7 @@ void add_runs(std::span<const StoredRow> sorted, size_t begin, size_t end,
 
 }  // namespace
 
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, RowFiles files,
+std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, RowFiles files,
                                uint64_t local_gap) {
   if (files.empty() || !files.front()->remote()) return runs_of(sorted, local_gap);
   const io::CoalescingOptions options = files.front()->store().traits().coalescing;

@@ -25,11 +25,11 @@ using RowFiles = std::span<const std::shared_ptr<const RowFile>>;
 
 /// Records in the order of files and offsets to reads; records that are at most `gap` bytes apart
 /// are read together. Empty ones belong to no run.
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, uint64_t gap);
+std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, uint64_t gap);
 
 /// The same with the gaps that the files' store is best read with: `local_gap` on a disk; over a
 /// network longer ones, as long as little is read for nothing.
-std::vector<RecordRun> runs_of(std::span<const StoredRow> sorted, RowFiles files,
+std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, RowFiles files,
                                uint64_t local_gap);
 
 /// Reads each run to its place, which has its length; all at once from a remote store.

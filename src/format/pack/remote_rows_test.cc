@@ -165,7 +165,7 @@ TEST(RemotePack, AUnitIsOneRound) {
 
 TEST(RemotePack, GapsAreThoseOfTheStore) {
   DistantPack pack;
-  std::vector<StoredRow> sorted;
+  std::vector<RowLocation> sorted;
   uint64_t wanted = 0;
   const auto& file = *pack.made.files.front();
   for (uint64_t i = 0; i < file.rows().size(); i += 60) {

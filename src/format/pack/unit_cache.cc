@@ -83,6 +83,11 @@ std::string UnitCache::unit_folder(const plan::FetchUnit& unit) const {
   return io::join(io::join(folder_->path(), hex(facts_.key)), std::to_string(unit.row_begin));
 }
 
+bool UnitCache::is_ours(const RowFileFacts& facts, const plan::FetchUnit& unit) const {
+  return facts.key == facts_.key && facts.column_count == facts_.column_count &&
+         facts.value_type == facts_.value_type && facts.row_begin == unit.row_begin;
+}
+
 /// Files of the unit that are there and ours; what is not is removed.
 std::vector<std::shared_ptr<const RowFile>> UnitCache::files_of(const plan::FetchUnit& unit) {
   std::vector<std::shared_ptr<const RowFile>> files;
@@ -92,12 +97,11 @@ std::vector<std::shared_ptr<const RowFile>> UnitCache::files_of(const plan::Fetc
     const std::string path = io::join(folder, entry.name);
     try {
       auto file = RowFile::open(io::file_store(), path);
-      const RowFileFacts& facts = file->facts();
-      if (facts.key != facts_.key || facts.column_count != facts_.column_count ||
-          facts.value_type != facts_.value_type || facts.row_begin != unit.row_begin) {
-        throw CorruptData("of something else");
+      if (is_ours(file->facts(), unit)) {
+        files.push_back(std::move(file));
+      } else {
+        folder_->remove(path);
       }
-      files.push_back(std::move(file));
     } catch (const NotFound&) {
     } catch (const CorruptData&) {
       folder_->remove(path);

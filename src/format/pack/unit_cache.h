@@ -36,6 +36,7 @@ class UnitCache {
 
  private:
   std::string unit_folder(const plan::FetchUnit& unit) const;
+  bool is_ours(const RowFileFacts& facts, const plan::FetchUnit& unit) const;
   std::vector<std::shared_ptr<const RowFile>> files_of(const plan::FetchUnit& unit);
   std::shared_ptr<const RowFile> merged(const plan::FetchUnit& unit, std::span<const int64_t> rows);
   void write(const plan::FetchUnit& unit, EncodedRows rows);

@@ -42,7 +42,7 @@ class PackUnitDecode final : public UnitDecode {
  private:
   std::shared_ptr<const PackReader> reader_;
   std::vector<int64_t> rows_;
-  std::vector<StoredRow> stored_;  // of the rows
+  std::vector<RowLocation> stored_;  // of the rows
   RecordRows records_;
 };
 

@@ -6,7 +6,7 @@
 namespace penstock::pipeline {
 
 /// A packed row that goes into a batch.
-struct StoredRow {
+struct PackedRowRef {
   const std::byte* record = nullptr;  ///< kernel/packed_row.h
   int64_t position = 0;               ///< in the selection
   int64_t joinid = 0;
