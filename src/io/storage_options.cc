@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -14,6 +15,13 @@ namespace penstock::io {
 namespace {
 
 constexpr std::string_view kHeaderPrefix = "header.";
+
+/// As short as can be: 1024, 0.1.
+std::string text_of(double number) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
 
 /// Takes options out one by one; what is left is not known. Errors do not show values: a secret may
 /// have been given under another option's name.
@@ -42,8 +50,8 @@ class OptionReader {
     const auto result = std::from_chars(value.data(), value.data() + value.size(), number);
     if (result.ec != std::errc() || result.ptr != value.data() + value.size() ||
         !(number >= least && number <= most)) {
-      throw InvalidArgument("storage option " + name + " must be a number from " +
-                            std::to_string(least) + " to " + std::to_string(most));
+      throw InvalidArgument("storage option " + name + " must be a number from " + text_of(least) +
+                            " to " + text_of(most));
     }
     return number;
   }

@@ -305,7 +305,7 @@ TEST(Paths, NoErrorShowsTheValueOfAnOption) {
     EXPECT_EQ(error.find("hidden"), std::string::npos) << error;
   }
   for (const char* option : {"anonymous", "requester_pays", "addressing_style", "max_attempts",
-                             "region", "stall_timeout"}) {
+                             "region", "stall_timeout", "endpoint"}) {
     const std::string error = said("s3://bucket/x", {{{option, "hid/den"}}});
     EXPECT_NE(error.find(std::string(option) + " must be"), std::string::npos) << error;
     EXPECT_EQ(error.find("hid"), std::string::npos) << error;

@@ -82,6 +82,7 @@ CALLS = [
 ]
 COMMANDS = [
     ("torch", ["demo", "--data", "PATH", "--label", "cell_type"], "[demo]"),
+    ("matplotlib", ["demo", "--data", "PATH", "--label", "cell_type"], "[demo]"),
     ("tiledbsoma", ["synth", "made", "--cells", "1000"], "[bench]"),
     ("torch", ["train", "scvi", "PATH"], "[scvi]"),
     ("scvi", ["train", "scvi", "PATH"], "[scvi]"),
@@ -166,5 +167,6 @@ def test_commands(
     code = f"from penstock.cli import main\nsys.exit(main({arguments!r}))"
     done = run(blocked, code, tmp_path)
     assert done.returncode == 1, done.stderr
+    assert done.stdout == "", "told before the work"
     assert "Traceback" not in done.stderr
     check_message(done.stderr, blocked, install)

@@ -48,6 +48,16 @@ def addresses(host: str) -> list[str]:
     ]
 
 
+def mistyped(host: str) -> list[str]:
+    """Addresses whose scheme is not one."""
+    return [
+        f"http:/user:{SECRET}@{host}/exp",
+        f"https;//user:{SECRET}@{host}/exp",
+        f"http//user:{SECRET}@{host}/exp",
+        f"https:/{host}/exp?sig={SECRET}",
+    ]
+
+
 def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path, monkeypatch):
     """And the error says how else, without showing it; nothing is asked and nothing written."""
     here = tmp_path / "here"
@@ -55,7 +65,8 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
     monkeypatch.chdir(here)
     with fault_proxy(folder=www) as server:
         plain = f"{server.url}/exp"
-        for given in addresses(server.url.removeprefix("http://")):
+        host = server.url.removeprefix("http://")
+        for given in addresses(host) + mistyped(host):
             for take in (
                 ps.open,
                 ps.Dataset,
@@ -100,7 +111,7 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
 )
 def test_commands_refuse_it_too(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for given in addresses("127.0.0.1:9"):
+    for given in addresses("127.0.0.1:9") + mistyped("127.0.0.1:9"):
         arguments = [given if each == "URL" else each for each in command]
         assert main(arguments) in (1, 2)
         shown = capsys.readouterr()

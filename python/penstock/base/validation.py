@@ -13,6 +13,8 @@ import numpy as np
 
 from penstock.errors import InvalidArgument
 
+#: Where an address begins in a text, with a mistyped scheme too.
+_SCHEME_END = r"://|(?i:https?)(?:[:;]|//)"
 _UNITS = {
     "": 1, "B": 1,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -97,10 +99,9 @@ def checked_path(name: str, value: Any) -> str:
 
 def check_no_secrets(name: str, address: str) -> None:
     """Refuse an address with a user, password, query or fragment: addresses are shown and written down."""
-    if "://" in address:
-        from penstock import _core  # here: other arguments are checked without the engine, too
+    from penstock import _core  # here: other arguments are checked without the engine, too
 
-        _core.check_no_secrets(name, address.encode(errors="replace"))
+    _core.check_no_secrets(name, address.encode(errors="replace"))
 
 
 def checked_items(name: str, values: Any, what: str) -> list[Any]:
@@ -130,8 +131,8 @@ def described(value: Any) -> str:
         text = repr(value)
     except Exception:  # of a class of the user's, or an int of thousands of digits
         text = "a value that cannot be shown"
-    text = re.sub(r"://[^\s'\"]*@", "://…@", text)
-    text = re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
+    text = re.sub(rf"({_SCHEME_END})[^\s'\"]*@", r"\1…@", text)
+    text = re.sub(rf"({_SCHEME_END}[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from penstock.base.missing_package import require
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.errors import InvalidArgument
 
@@ -51,6 +52,8 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("--epochs", parsed.epochs, least=1, most=1000)
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
     parse_memory_size("--memory", parsed.memory)
+    made = () if parsed.data is not None else ("tiledb", "tiledbsoma", "scipy")
+    require("torch", "matplotlib", "plotly", "rich", *made, extra="demo", what="this command")
     # Here and not above: `penstock info` must not wait for torch, nor need it.
     from penstock.demo.run import play
 

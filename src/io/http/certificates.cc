@@ -9,6 +9,8 @@
 #include <memory>
 #include <string_view>
 
+#include "io/file_error.h"
+
 namespace penstock::io {
 namespace {
 
@@ -57,6 +59,8 @@ Certificates find_certificates(const std::function<std::string(const char* name)
   for (const char* name : kBundleVariables) {
     found.file = variable(name);
     if (found.file.empty()) continue;
+    struct stat info;
+    if (::stat(found.file.c_str(), &info) == 0) expect_regular(found.file, info.st_mode);
     found.source = name;
     break;
   }

@@ -1,6 +1,8 @@
 #include "io/http/certificates.h"
 
 #include <gtest/gtest.h>
+#include <penstock/error.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -140,6 +142,17 @@ TEST(Certificates, AreThoseOfTheEnvironmentAlone) {
     const std::string both = first.empty() || folder.empty() ? "" : " and ";
     EXPECT_EQ(found.source, first + both + (folder.empty() ? "" : "SSL_CERT_DIR"));
   }
+}
+
+// OpenSSL would wait for somebody who writes.
+TEST(Certificates, OfAPipeAreAnError) {
+  const Machine machine;
+  machine.write("/here");
+  const std::string pipe = machine.root() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(machine.found({{"SSL_CERT_FILE", pipe}}), IoError);
+  EXPECT_EQ(machine.found({{"SSL_CERT_FILE", machine.root() + "/here"}}).file,
+            machine.root() + "/here");
 }
 
 TEST(Certificates, AreSaidWithTheWayToOthers) {

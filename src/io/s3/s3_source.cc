@@ -52,11 +52,14 @@ S3Options complete(S3Options options) {
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   check_no_secrets("endpoint", options.endpoint);
   if (!options.endpoint.empty() && origin_of(options.endpoint).empty()) {
-    throw InvalidArgument("endpoint must be a URL such as https://minio.example.org:9000, got " +
-                          shown_address(options.endpoint));
+    throw InvalidArgument(
+        "endpoint must be a URL such as https://minio.example.org:9000; it comes from "
+        "storage_options, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile");
   }
   if (!has_host_characters(options.region)) {
-    throw InvalidArgument("region must be a name such as eu-west-1");
+    throw InvalidArgument(
+        "region must be a name such as eu-west-1; it comes from storage_options, AWS_REGION, "
+        "AWS_DEFAULT_REGION or the profile");
   }
   if (options.addressing == S3Options::Addressing::kAuto) {
     const std::string style = setting("s3.addressing_style");
