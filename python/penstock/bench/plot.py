@@ -59,7 +59,7 @@ def filtered(
             pattern = re.compile(host)
         except re.error as error:
             raise InvalidArgument(
-                f"-h must be a regular expression: {error}, got {host!r}"
+                f"--host must be a regular expression: {error}, got {host!r}"
             ) from None
         names = left[["host", "hostname"]].fillna("").astype(str)
         matches = names.apply(lambda row: any(pattern.search(name) for name in row), axis=1)

@@ -21,11 +21,12 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="penstock",
-        description="Streams single-cell count matrices that do not fit in memory into PyTorch.",
+        description="Streams single-cell count matrices that do not fit in memory into PyTorch. "
+        "The options of a command: penstock COMMAND --help.",
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     parser.add_argument(
-        "--traceback", action="store_true", help="show where in the code an error came from"
+        "--traceback", action="store_true", help="Python traceback with each error message"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     info.add_arguments(commands)

@@ -13,12 +13,14 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "index",
-        help="list a folder's files for a web server, which cannot",
+        help="write the list of files that makes a folder readable from a web server",
         description="Writes .penstock-index.json, the names and sizes of all files below a folder, "
         "into it. Copied to a web server with the folder, it lets Penstock open the experiments "
         "there by https://. Run it again after every change.",
     )
-    parser.add_argument("path", metavar="DIR", help="an experiment, or a folder with some")
+    parser.add_argument(
+        "path", metavar="DIR", help="folder of an experiment, or of several experiments"
+    )
     parser.set_defaults(run=lambda parsed: run(parsed.path))
 
 

@@ -21,14 +21,16 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "info",
-        help="what an experiment holds, and what loading it takes",
+        help="contents of an experiment, and the memory that loading it takes",
         description="Shows the measurements, layers, obs columns and storage of an experiment, "
         "and the fetch units and memory of a loader with default settings.",
     )
-    parser.add_argument("path", metavar="PATH", help="a TileDB-SOMA experiment: a path or URI")
+    parser.add_argument(
+        "path", metavar="PATH", help="path or URI of a TileDB-SOMA experiment or a pack"
+    )
     parser.add_argument(
         "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
-        help="how a remote store is reached, such as anonymous=true or region=us-west-2",
+        help="setting of a remote store, such as anonymous=true or region=us-west-2; may be given several times",
     )  # fmt: skip
     parser.set_defaults(run=lambda parsed: run(parsed.path, options_of(parsed.storage_option)))
 

@@ -20,24 +20,33 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "pack",
-        help="copy an experiment into a store of which any cell can be read by itself",
+        help="copy an experiment into a pack, from which any single cell can be read",
         description="Copies obs, var and the layers of X of an experiment, exactly, into Penstock's "
         "own store, for an exactly uniform shuffle and the most speed. When it is stopped, the same "
         "command resumes.",
     )
-    parser.add_argument("source", metavar="SRC", help="a TileDB-SOMA experiment, or a pack")
-    parser.add_argument("destination", metavar="DST", help="the folder that the pack will be")
-    parser.add_argument("--obs-query", metavar="TEXT", help="only these cells")
+    parser.add_argument(
+        "source", metavar="SRC", help="path or URI of a TileDB-SOMA experiment or a pack"
+    )
+    parser.add_argument("destination", metavar="DST", help="folder of the new pack")
+    parser.add_argument(
+        "--obs-query", metavar="TEXT",
+        help="filter of obs that selects cells, such as \"sex == 'female'\" (default: all cells)",
+    )  # fmt: skip
     parser.add_argument(
         "--measurement", metavar="NAME", action="append",
-        help="only this measurement; may be given several times",
+        help="measurement to copy; may be given several times (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--layer", metavar="NAME", action="append",
-        help="only this layer of X; may be given several times",
+        help="layer of X to copy; may be given several times (default: all)",
     )  # fmt: skip
-    parser.add_argument("--threads", metavar="N", type=int, help="as many as cores by default")
-    parser.add_argument("--overwrite", action="store_true", help="replace the pack that is there")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="threads that read and pack (default: all cores)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replacement of a pack that is already at DST"
+    )
     parser.set_defaults(run=run)
 
 

@@ -23,21 +23,32 @@ def add_arguments(commands: Any) -> None:
         description="Writes invented cells in the CELLxGENE Census's own array settings, and the same "
         "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs penstock's extra [bench].",
     )
-    parser.add_argument("path", metavar="PATH", help="the folder of the experiment")
-    parser.add_argument("--cells", type=int, default=30_000, metavar="N", help="(30000)")
-    parser.add_argument("--genes", type=int, default=60_664, metavar="N", help="(60664)")
-    parser.add_argument("--datasets", type=int, metavar="N", help="of uneven sizes (by the cells)")
-    parser.add_argument("--fragments", type=int, metavar="N", help="of X (one for 16,384 cells)")
+    parser.add_argument("path", metavar="PATH", help="folder of the new experiment")
     parser.add_argument(
-        "--consolidated", action="store_true", help="X is one consolidated fragment"
+        "--cells", type=int, default=30_000, metavar="N", help="number of cells (30000)"
     )
-    parser.add_argument("--genes-per-cell", type=float, metavar="N", help="mean (1950)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
-    parser.add_argument("--processes", type=int, metavar="N", help="that draw cells (at most 4)")
+    parser.add_argument(
+        "--genes", type=int, default=60_664, metavar="N", help="number of genes (60664)"
+    )
+    parser.add_argument("--datasets", type=int, metavar="N",
+                        help="number of datasets, of unequal sizes (default: 12 to 120, by --cells)")  # fmt: skip
+    parser.add_argument("--fragments", type=int, metavar="N",
+                        help="number of fragments of X (one for 16,384 cells)")  # fmt: skip
+    parser.add_argument(
+        "--consolidated", action="store_true", help="X as a single consolidated fragment"
+    )
+    parser.add_argument("--genes-per-cell", type=float, metavar="N",
+                        help="mean number of non-zero genes in a cell (1950)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cells (0)")
+    parser.add_argument("--processes", type=int, metavar="N",
+                        help="processes that generate cells (default: one a core, up to 4)")  # fmt: skip
     parser.add_argument("--format", default="soma", metavar="NAMES",
-                        help=f"of {', '.join(FORMATS)}; the others lie beside PATH (soma)")  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+                        help=f"formats, separated by commas: {', '.join(FORMATS)}; the experiment is always "
+                        "made, and other formats are written beside PATH (soma)")  # fmt: skip
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replacement of files that are already there"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no display of progress")
     parser.set_defaults(run=run)
 
 

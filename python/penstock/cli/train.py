@@ -23,46 +23,95 @@ def add_arguments(commands: Any) -> None:
         "saves it, the latent representation of every cell, and the history. Needs "
         "penstock's extra [scvi].",
     )
-    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="scvi")
     parser.add_argument(
-        "uri", metavar="URI", help=f"a TileDB-SOMA experiment, or {BUNDLED}, cells to try it on"
+        "kind", metavar="scvi", choices=["scvi"], help="kind of model: the word scvi"
     )
-    parser.add_argument("--model", default="SCVI", help="SCVI, LinearSCVI or SCANVI (SCVI)")
-    parser.add_argument("--obs-query", metavar="TEXT", help="only these cells")
-    parser.add_argument("--var-query", metavar="TEXT", help="only these genes")
-    parser.add_argument("--measurement", metavar="NAME", help="RNA")
-    parser.add_argument("--layer", metavar="NAME", default="raw", help="counts (raw)")
+    parser.add_argument(
+        "uri",
+        metavar="URI",
+        help=f"path or URI of a TileDB-SOMA experiment, or {BUNDLED} for cells to try it on",
+    )
+    parser.add_argument(
+        "--model", default="SCVI", help="model class: SCVI, LinearSCVI or SCANVI (SCVI)"
+    )
+    parser.add_argument(
+        "--obs-query", metavar="TEXT",
+        help="filter of obs that selects cells, such as \"sex == 'female'\" (default: all cells)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--var-query", metavar="TEXT", help="filter of var that selects genes (default: all genes)"
+    )
+    parser.add_argument("--measurement", metavar="NAME", help="measurement (default: RNA)")
+    parser.add_argument(
+        "--layer", metavar="NAME", default="raw", help="layer of X with counts (raw)"
+    )
     parser.add_argument(
         "--batch-key", metavar="COLUMN", action="append",
-        help="obs column of the batch; several are joined",
+        help="obs column of the batch; if given several times, the columns are joined",
     )  # fmt: skip
-    parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the label")
-    parser.add_argument("--unlabeled", metavar="LABEL", help="label of cells without one (SCANVI)")
+    parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the cell labels")
+    parser.add_argument(
+        "--unlabeled", metavar="LABEL", help="value of --labels-key that means no label (SCANVI)"
+    )
     parser.add_argument(
         "--n-samples-per-label", metavar="N", type=int,
-        help="labelled cells of each label that an epoch draws (SCANVI; all of them)",
+        help="labelled cells of each label in a training epoch (SCANVI; all of them)",
     )  # fmt: skip
     parser.add_argument(
-        "--categorical", metavar="COLUMN", action="append", help="a categorical covariate"
+        "--categorical",
+        metavar="COLUMN",
+        action="append",
+        help="obs column of a categorical covariate; may be given several times",
     )
     parser.add_argument(
-        "--continuous", metavar="COLUMN", action="append", help="a continuous covariate"
+        "--continuous",
+        metavar="COLUMN",
+        action="append",
+        help="obs column of a continuous covariate; may be given several times",
     )
-    parser.add_argument("--latent", metavar="N", type=int, default=10, help="latent variables (10)")
-    parser.add_argument("--epochs", metavar="N", type=int, help="at most (as scvi-tools chooses)")
-    parser.add_argument("--batch-size", metavar="N", type=int, default=128, help="of a rank (128)")
-    parser.add_argument("--devices", metavar="N", default="auto", help="processes; -1 for all (1)")
-    parser.add_argument("--accelerator", default="auto", help="auto, gpu or cpu (auto)")
-    parser.add_argument("--memory", metavar="SIZE", default="2GiB", help="of a loader (2GiB)")
     parser.add_argument(
-        "--patience", metavar="EPOCHS", type=int, help="stop when it gets no better for so long"
+        "--latent", metavar="N", type=int, default=10, help="number of latent variables (10)"
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of weights and noise (0)")
-    parser.add_argument("--plot", metavar="COLUMN", help="draw the latent space by this obs column")
     parser.add_argument(
-        "--output", metavar="FOLDER", default="penstock_scvi", help="made if it is not there"
+        "--epochs", metavar="N", type=int, help="maximum number of epochs (as scvi-tools chooses)"
     )
-    parser.add_argument("--resume", action="store_true", help="go on where a run was ended")
+    parser.add_argument(
+        "--batch-size", metavar="N", type=int, default=128,
+        help="cells in a batch of one process (128)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--devices", metavar="N", default="auto",
+        help="number of processes, one for each GPU or on CPUs; -1: all GPUs, or all cores (1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--accelerator", default="auto", help="hardware to train on: auto, gpu or cpu (auto)"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", default="2GiB",
+        help="memory budget of the loader of each process (2GiB)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--patience",
+        metavar="EPOCHS",
+        type=int,
+        help="epochs without a better validation ELBO after which training stops "
+        "(default: no early stop)",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of weights and noise (0)"
+    )
+    parser.add_argument(
+        "--plot", metavar="COLUMN", help="obs column that colours a plot of the latent space"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        default="penstock_scvi",
+        help="folder of the results, made if needed (default: penstock_scvi)",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="resumption of an interrupted run in --output"
+    )
     parser.set_defaults(run=run)
 
 

@@ -22,7 +22,7 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "compare",
-        help="loaders side by side, taking turns",
+        help="speed and memory of loaders side by side, measured in turns",
         description="Measures methods round after round, each once a round, and prints a table in "
         "Markdown with ratios that are taken within each round. The first method is the reference.",
     )
@@ -37,33 +37,48 @@ def add_options(
     """What is compared and how; ``shuffle``, ``slicing`` and ``remote`` have the same."""
     shared_options.add_target(parser)
     group = parser.add_argument_group("the comparison")
-    group.add_argument("-m", "--method", default=methods, metavar="NAMES", help=f"({methods})")
+    group.add_argument("-m", "--method", default=methods, metavar="NAMES",
+                       help=f"methods by name or unique prefix, separated by commas ({methods})")  # fmt: skip
     group.add_argument("-R", "--rounds", type=int, default=rounds, metavar="N",
-                       help=f"({rounds})")  # fmt: skip
+                       help=f"number of rounds; each method is measured once a round ({rounds})")  # fmt: skip
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
-                       help="also for the peers; their own defaults without")  # fmt: skip
-    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
-    group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N", help="(0: all)")
+                       help="size of shuffle blocks, such as 64x2048 (64 chunks of 2,048 cells), for methods "
+                       "that have blocks; may be given several times (default: each method's own)")  # fmt: skip
+    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
+                       help="cells in a batch (128)")  # fmt: skip
+    group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
+                       help="number of batches after which an epoch is ended (0: all)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, metavar="N",
-                       help="end an epoch after the batch at which so much time has passed")  # fmt: skip
-    group.add_argument("--dense", action="store_true", help="dense batches; CSR without")
+                       help="seconds after which an epoch is ended, at the next batch")  # fmt: skip
+    group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
     group.add_argument("--genes", type=Path, metavar="FILE",
-                       help=".npy of the joinids of the genes to take")  # fmt: skip
-    group.add_argument("--torch", action="store_true", help="penstock gives tensors, too")
-    group.add_argument("--memory-budget", default="", metavar="SIZES",
-                       help="of penstock; several, parted by commas, are measured (2GiB)")  # fmt: skip
+                       help=".npy file with the joinids of the genes to load (default: all genes)")  # fmt: skip
     group.add_argument(
-        "--threads", type=int, metavar="N", help="of methods that can be told (all cores)"
+        "--torch", action="store_true", help="torch tensors from penstock, too (default: arrays)"
     )
-    group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N", help="(0: never)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    group.add_argument("--memory-budget", default="", metavar="SIZES",
+                       help="memory budgets of penstock, separated by commas; each is measured (2GiB)")  # fmt: skip
+    group.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of methods that have this setting (all cores)",
+    )
+    group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N",
+                       help="batches between two garbage collections (0: never)")  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the shuffle (0)")
     if report:
         group.add_argument("--report", type=Path, metavar="FOLDER",
-                           help="write a page with figures and plots")  # fmt: skip
+                           help="folder for a page with figures and plots")  # fmt: skip
         group.add_argument(
-            "--title", default="Loaders side by side", metavar="TEXT", help="of the page"
+            "--title",
+            default="Loaders side by side",
+            metavar="TEXT",
+            help="title of the page (default: Loaders side by side)",
         )
-        group.add_argument("--note", default="", metavar="TEXT", help="a paragraph of the page")
+        group.add_argument(
+            "--note", default="", metavar="TEXT", help="paragraph that is added to the page"
+        )
     shared_options.add_measuring(parser)
 
 

@@ -20,34 +20,39 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "data-loader",
-        help="the sweep: methods over sizes of blocks",
+        help="sweep of every method over every size of block",
         description="Measures epochs of shuffled batches, every method with every block, and appends "
-        "a row an epoch to a Parquet file. Options are those of alb data-loader.",
+        "a row an epoch to a Parquet file. Options are those of data-loader of "
+        "arrayloader-benchmarks (alb).",
     )
     shared_options.add_target(parser)
     group = parser.add_argument_group("the sweep")
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
-                       help="'131072 / [1,4096]', '131072 / 64', '64x2048'; several are all "
-                       "measured (2000x64)")  # fmt: skip
+                       help="sizes of shuffle blocks: '64x2048' is 64 chunks of 2,048 cells, '131072 / 64' "
+                       "131,072 cells in 64 chunks, '131072 / [1,4096]' in 1, 2, 4 ... 4,096 chunks; "
+                       "may be given several times (2000x64)")  # fmt: skip
     group.add_argument("-m", "--method", metavar="NAMES",
-                       help="loaders by name or unique prefix, or 'all' (penstock; with -b those of alb, "
+                       help="methods by name or unique prefix, separated by commas, or 'all' (penstock; with -b "
                        f"{_ALB_METHODS})")  # fmt: skip
-    group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N", help="(1024)")
+    group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N",
+                       help="cells in a batch (1024)")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
-                       help="end an epoch after so many (0: at its end)")  # fmt: skip
-    group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N", help="(1)")
+                       help="number of batches after which an epoch is ended (0: at its end)")  # fmt: skip
+    group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
+                       help="epochs of each process (1)")  # fmt: skip
     group.add_argument("-F", "--first-batch", action="store_true",
-                       help="count the first batch, and opening, as the others")  # fmt: skip
+                       help="measured times with the first batch and opening")  # fmt: skip
     group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
-                       help="collect garbage every N batches, its seconds apart; 0: never (10)")  # fmt: skip
+                       help="batches between two garbage collections, which are timed separately; 0: no "
+                       "collection (10)")  # fmt: skip
     group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
-                       help="copy each batch to the device, and time it")  # fmt: skip
+                       help="device that each batch is copied to, in the measured time (cuda, if no name follows)")  # fmt: skip
     shared_options.add_buffer_sizes(group)
-    group.add_argument("--sparse", action="store_true", help="CSR batches; dense without")
-    group.add_argument("--memory-budget", metavar="SIZE", help="of penstock (2GiB)")
+    group.add_argument("--sparse", action="store_true", help="CSR batches (default: dense batches)")
+    group.add_argument("--memory-budget", metavar="SIZE", help="memory budget of penstock (2GiB)")
     group.add_argument("--threads", type=int, metavar="N",
-                       help="of methods that can be told (all cores)")  # fmt: skip
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+                       help="threads of methods that have this setting (all cores)")  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the shuffle (0)")
     shared_options.add_measuring(parser)
     parser.set_defaults(run=run)
 

@@ -16,17 +16,20 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "download",
-        help="slice an experiment into a local one",
+        help="copy a slice of an experiment into a local experiment",
         description="Copies the selected cells and genes into a local experiment in the Census's "
         "array settings, to measure loading what was sliced in advance.",
     )
     shared_options.add_target(parser)
-    parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER", help="(data)")
+    parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER",
+                        help="folder that the copy is put into (data)")  # fmt: skip
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
-                        help="folder below it (census-benchmark_START:END, or download)")  # fmt: skip
-    parser.add_argument("-f", "--force", action="store_true", help="replace what is there")
+                        help="name of the copy's folder in --out-root (census-benchmark_START:END, or download)")  # fmt: skip
     parser.add_argument(
-        "--all", action="store_true", help="of a Census all cells, if nothing selects"
+        "-f", "--force", action="store_true", help="replacement of a copy that is already there"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="all cells of a Census, if no option selects cells"
     )
     parser.set_defaults(run=run)
 

@@ -16,15 +16,18 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "peers",
-        help="which other loaders are installed; install them",
+        help="list of the other loaders that are installed; installation of them",
         description="Without a word lists the methods and where their packages are. 'install' makes "
         "an environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE); it fails where "
         "one cannot be made, but for peers that were not named and for which no Python is here. "
         "One that is whole and holds what is asked for is left as it is.",
     )
-    parser.add_argument("what", nargs="?", choices=("list", "install"), default="list")
-    parser.add_argument("names", nargs="*", metavar="PEER", help="only these")
-    parser.add_argument("--again", action="store_true", help="install again what is ready, too")
+    parser.add_argument("what", nargs="?", choices=("list", "install"), default="list",
+                        help="list of the methods, or installation of the peers (default: list)")  # fmt: skip
+    parser.add_argument("names", nargs="*", metavar="PEER", help="names of peers (default: all)")
+    parser.add_argument(
+        "--again", action="store_true", help="new installation of peers that are ready, too"
+    )
     parser.set_defaults(run=run)
 
 

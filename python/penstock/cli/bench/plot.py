@@ -14,29 +14,41 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "plot",
-        help="draw speed against memory",
-        description="Draws measurements of several files, also of other machines and of alb, as an "
-        "interactive page that opens offline, PNG, SVG and JSON.",
+        help="plot of speed against memory",
+        description="Draws measurements of several files, also of other machines and of arrayloader-benchmarks (alb), "
+        "as an interactive page that opens offline, PNG, SVG and JSON.",
     )
     parser.add_argument("files", nargs="*", default=["epochs.parquet"], metavar="FILE",
-                        help="(epochs.parquet)")  # fmt: skip
+                        help="files of measurements (epochs.parquet)")  # fmt: skip
     parser.add_argument("-o", "--output", default="speed_vs_mem", metavar="PATH",
-                        help="of what is written, without an ending (speed_vs_mem)")  # fmt: skip
+                        help="path of the plots, without a file ending (speed_vs_mem)")  # fmt: skip
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
-                        help="of html, json, png, svg (html,json,png)")  # fmt: skip
-    parser.add_argument("-D", "--dataset-slice", metavar="SLICE", help="only these: ':138', 's2:7'")
-    parser.add_argument("--host", metavar="REGEX", help="only of hosts of such a name")
+                        help="formats, separated by commas: html, json, png, svg (html,json,png)")  # fmt: skip
+    parser.add_argument("-D", "--dataset-slice", metavar="SLICE",
+                        help="slice of datasets to draw, as START:END: ':138', or 's2:7' where the datasets "
+                        "were sorted by size")  # fmt: skip
+    parser.add_argument("--host", metavar="REGEX", help="regular expression for the hosts to draw")
+    parser.add_argument("-i", "--instance-type", metavar="NAME", help="kind of machine to draw")
     parser.add_argument(
-        "-i", "--instance-type", metavar="NAME", help="only of this kind of machine"
+        "-n",
+        "--max-batches",
+        type=int,
+        metavar="N",
+        help="value of --max-batches of the measurements to draw",
     )
     parser.add_argument(
-        "-n", "--max-batches", type=int, metavar="N", help="only of so many batches"
+        "-m",
+        "--method",
+        metavar="NAMES",
+        help="methods to draw, by name or unique prefix, separated by commas",
     )
     parser.add_argument(
-        "-m", "--method", metavar="NAMES", help="only these, by name or unique prefix"
+        "--since",
+        metavar="TIME",
+        help="earliest start of the measurements to draw, a date or time (UTC)",
     )
-    parser.add_argument("--since", metavar="TIME", help="only since then (UTC)")
-    parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT")
+    parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT",
+                        help="title of the plot (default: Speed against memory)")  # fmt: skip
     parser.set_defaults(run=run)
 
 

@@ -19,25 +19,31 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "read-chunks",
-        help="bare reads of chunks of rows by tiledbsoma",
+        help="speed of bare reads of chunks of rows by tiledbsoma",
         description="Reads every row once, chunk by chunk, as a table, a blockwise table, blockwise "
         "COO and blockwise CSR: in order, with -s in random order within a chunk, with -ss over all.",
     )
-    parser.add_argument("uri", metavar="URI", help="a TileDB-SOMA experiment")
+    parser.add_argument("uri", metavar="URI", help="path or URI of a TileDB-SOMA experiment")
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
                         help="rows in a chunk (10000)")  # fmt: skip
-    parser.add_argument("-s", "--shuffle", action="count", default=0, help="once or twice")
+    parser.add_argument("-s", "--shuffle", action="count", default=0,
+                        help="random order: of rows within a chunk with -s, of all rows with -ss")  # fmt: skip
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
-                        help="seed of the shuffle, as alb's -r (0)")  # fmt: skip
+                        help="seed of the shuffle; -r as in arrayloader-benchmarks (0)")  # fmt: skip
     parser.add_argument("-v", "-V", "--n-vars", type=int, metavar="N",
-                        help="the first N genes; alb's letter is -V")  # fmt: skip
+                        help="number of genes to read, the first ones (default: all); -V as in "
+                        "arrayloader-benchmarks")  # fmt: skip
     shared_options.add_buffer_sizes(parser)
     parser.add_argument("-S", dest="soma_buffer_size", default=argparse.SUPPRESS, metavar="SIZE",
-                        help="the same as -z: alb's letter")  # fmt: skip
-    parser.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
-    parser.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
-    parser.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
-    parser.add_argument("--region", metavar="NAME", help="region of S3; -r is the seed here")
+                        help="the same as -z, as in arrayloader-benchmarks")  # fmt: skip
+    parser.add_argument(
+        "--filter", metavar="TEXT", help="filter of obs that selects cells (default: all cells)"
+    )
+    parser.add_argument("--measurement", default="RNA", metavar="NAME", help="measurement (RNA)")
+    parser.add_argument("--layer", default="raw", metavar="NAME", help="layer of X (raw)")
+    parser.add_argument(
+        "--region", metavar="NAME", help="S3 region of the experiment; -r is the seed here"
+    )
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 

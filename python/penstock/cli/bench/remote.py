@@ -18,16 +18,16 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "remote",
-        help="S3 of a set latency and bandwidth against local disk",
+        help="speed from S3 of a set latency and bandwidth, against the local disk",
         description="Serves the experiment's folder as an S3 bucket on loopback, every request "
         "answered after the latency, all bodies at the bandwidth, and measures each method on the "
         "folder and on the bucket.",
     )
     compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
     parser.add_argument("--latency", type=float, default=50.0, metavar="MS",
-                        help="milliseconds to the first byte (50)")  # fmt: skip
+                        help="milliseconds until the first byte of an answer (50)")  # fmt: skip
     parser.add_argument("--bandwidth", type=float, default=1000.0, metavar="MBIT",
-                        help="megabits a second; 0: no bound (1000)")  # fmt: skip
+                        help="bandwidth in megabits a second; 0: no limit (1000)")  # fmt: skip
     parser.set_defaults(run=run)
 
 

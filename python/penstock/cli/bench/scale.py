@@ -30,25 +30,40 @@ def add_arguments(commands: Any) -> None:
         f"Axes by default: {' '.join(_DEFAULTS)}. The axis 'processes' lets so many load the same cells "
         "at the same time.",
     )
-    parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…")
-    group = parser.add_argument_group("where the axes cross")
-    group.add_argument("--cells", type=int, default=32_768, metavar="N", help="(32768)")
-    group.add_argument("--genes", type=int, default=60_664, metavar="N", help="(60664)")
-    group.add_argument("--density", type=float, default=1_950.0, metavar="N",
-                       help="mean genes of a cell (1950)")  # fmt: skip
-    group.add_argument("--fragments", type=int, default=2, metavar="N", help="(2)")
-    group.add_argument("--threads", type=int, default=2, metavar="N", help="of each process (2)")
-    parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
-    parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N", help="(3)")
-    parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE", help="(256MiB)")
-    parser.add_argument(
-        "--on", metavar="URI", help="of this experiment: axes threads and processes"
+    parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…",
+                        help="axis and its values: cells, genes, density, fragments, threads or processes")  # fmt: skip
+    group = parser.add_argument_group("values of the other axes while one axis varies")
+    group.add_argument(
+        "--cells", type=int, default=32_768, metavar="N", help="number of cells (32768)"
     )
-    parser.add_argument("--forget", action="store_true", help="remove the experiments afterwards")
+    group.add_argument(
+        "--genes", type=int, default=60_664, metavar="N", help="number of genes (60664)"
+    )
+    group.add_argument("--density", type=float, default=1_950.0, metavar="N",
+                       help="mean number of non-zero genes in a cell (1950)")  # fmt: skip
+    group.add_argument("--fragments", type=int, default=2, metavar="N",
+                       help="number of fragments of X (2)")  # fmt: skip
+    group.add_argument("--threads", type=int, default=2, metavar="N",
+                       help="threads of each process (2)")  # fmt: skip
+    parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
+                        help="cells in a batch (128)")  # fmt: skip
+    parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N",
+                        help="measurements of each point (3)")  # fmt: skip
+    parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE",
+                        help="memory budget of penstock (256MiB)")  # fmt: skip
+    parser.add_argument(
+        "--on",
+        metavar="URI",
+        help="experiment to measure in place of made ones, along the axes threads and processes",
+    )
+    parser.add_argument(
+        "--forget", action="store_true", help="removal of the made experiments afterwards"
+    )
     parser.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
-                        help="(epochs.parquet)")  # fmt: skip
-    parser.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("-q", "--quiet", action="count", default=0, help="say less")
+                        help="Parquet file that rows are appended to (epochs.parquet)")  # fmt: skip
+    parser.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
+                        help="further column of the rows; may be given several times")  # fmt: skip
+    parser.add_argument("-q", "--quiet", action="count", default=0, help="less output")
     parser.set_defaults(run=run)
 
 

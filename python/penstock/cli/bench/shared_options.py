@@ -23,22 +23,35 @@ _SOURCES = ("--pack", "--annbatch", "--h5ad")  # each for some methods only, as 
 def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
     """URI and what selects of it; ``alb``'s letters."""
     parser.add_argument("uri", metavar="URI", nargs=None if uri_required else "?",
-                        help="a TileDB-SOMA experiment")  # fmt: skip
+                        help="path or URI of a TileDB-SOMA experiment")  # fmt: skip
     group = parser.add_argument_group("what is loaded")
-    group.add_argument("-V", "--census", metavar="RELEASE", help="of the Census, in place of URI")
-    group.add_argument("--organism", metavar="NAME", help="of the Census (homo_sapiens)")
-    group.add_argument("-u", "--census-uri", metavar="URI", help="address of a Census's SOMA")
-    group.add_argument("--directory", metavar="URL", help="address of the Census's releases")
-    group.add_argument("-c", "--collection-id", metavar="ID", help="datasets of this collection")
-    group.add_argument("-s", "--start", metavar="N", type=int, help="datasets from this one on")
-    group.add_argument("-e", "--end", metavar="N", type=int, help="datasets before this one")
+    group.add_argument("-V", "--census", metavar="RELEASE",
+                       help="release of the Census to load, in place of URI")  # fmt: skip
+    group.add_argument("--organism", metavar="NAME",
+                       help="organism of the Census (homo_sapiens)")  # fmt: skip
+    group.add_argument(
+        "-u", "--census-uri", metavar="URI", help="address of a Census to load, in place of URI"
+    )
+    group.add_argument("--directory", metavar="URL", help="address of the list of Census releases")
+    group.add_argument(
+        "-c",
+        "--collection-id",
+        metavar="ID",
+        help="collection of the Census whose datasets are loaded",
+    )
+    group.add_argument("-s", "--start", metavar="N", type=int,
+                       help="number of the first dataset, from 0")  # fmt: skip
+    group.add_argument("-e", "--end", metavar="N", type=int,
+                       help="number of the dataset after the last one")  # fmt: skip
     group.add_argument("-S", "--sorted-datasets", action="store_true",
-                       help="datasets by size before they are sliced")  # fmt: skip
-    group.add_argument("-v", "--n-vars", metavar="N", type=int, help="the first N genes")
-    group.add_argument("--filter", metavar="TEXT", help="only cells that this filter of obs keeps")
-    group.add_argument("--measurement", default="RNA", metavar="NAME", help="(RNA)")
-    group.add_argument("--layer", default="raw", metavar="NAME", help="(raw)")
-    group.add_argument("-r", "--region", metavar="NAME", help="of S3")
+                       help="order of the datasets by size, before -s and -e count them")  # fmt: skip
+    group.add_argument("-v", "--n-vars", metavar="N", type=int,
+                       help="number of genes to load, the first ones (default: all)")  # fmt: skip
+    group.add_argument("--filter", metavar="TEXT",
+                       help="filter of obs that selects cells (default: all cells)")  # fmt: skip
+    group.add_argument("--measurement", default="RNA", metavar="NAME", help="measurement (RNA)")
+    group.add_argument("--layer", default="raw", metavar="NAME", help="layer of X (raw)")
+    group.add_argument("-r", "--region", metavar="NAME", help="S3 region of the experiment")
 
 
 def target(parsed: argparse.Namespace) -> Target:
@@ -85,31 +98,38 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
     """How measurements are made and where they go; `exports` of the experiment for other loaders."""
     group = parser.add_argument_group("how it is measured")
     group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
-                       help="page cache of the source: filled before each measurement, emptied, or "
-                       "left alone (warm)")  # fmt: skip
+                       help="state of the source's page cache before each measurement: filled (warm), "
+                       "emptied (cold) or left alone (as-is) (warm)")  # fmt: skip
     group.add_argument("--timeout", type=seconds, default=3600.0, metavar="SECONDS",
-                       help="of one measurement (3600)")  # fmt: skip
-    group.add_argument("--memory-limit", metavar="SIZE", help="of one measurement's address space")
+                       help="time limit of one measurement (3600)")  # fmt: skip
+    group.add_argument("--memory-limit", metavar="SIZE",
+                       help="limit of the address space of one measurement (default: none)")  # fmt: skip
     group.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
                        help="Parquet file that rows are appended to (epochs.parquet)")  # fmt: skip
     group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
-                       help="another column of the rows")  # fmt: skip
-    group.add_argument("-q", "--quiet", action="count", default=0, help="say less")
+                       help="further column of the rows; may be given several times")  # fmt: skip
+    group.add_argument("-q", "--quiet", action="count", default=0, help="less output")
     if not exports:
         return
-    for kind, what in (("h5ad", "file"), ("annbatch", "collection"), ("pack", "folder")):
+    for kind, what, of in (
+        ("h5ad", "h5ad file", "h5ad"),
+        ("annbatch", "collection of annbatch", "such a collection"),
+        ("pack", "folder of a pack", "packs"),
+    ):
         group.add_argument(
-            f"--{kind}", metavar="PATH", help=f"the {what} for methods that read one"
+            f"--{kind}",
+            metavar="PATH",
+            help=f"{what} for methods that read {of} (default: made if needed)",
         )
     group.add_argument("--no-export", action="store_true",
-                       help="do not make what methods read that read no SOMA")  # fmt: skip
+                       help="no making of such files: methods that read no SOMA need --h5ad, --annbatch or --pack")  # fmt: skip
 
 
 def add_buffer_sizes(group: Any) -> None:
     """``-P`` and ``-z``."""
     for letter, of in (("-P", "py"), ("-z", "soma")):
         group.add_argument(letter, f"--{of}-buffer-size", metavar="SIZE",
-                           help=f"{of}.init_buffer_bytes of tiledbsoma ({_BUFFER_SIZE})")  # fmt: skip
+                           help=f"buffer size of tiledbsoma, {of}.init_buffer_bytes ({_BUFFER_SIZE})")  # fmt: skip
 
 
 def buffer_sizes(parsed: argparse.Namespace, soma_option: str = "-z") -> tuple[int, int]:

@@ -19,13 +19,13 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "shuffle",
-        help="entropy of batches against speed, for each method",
+        help="shuffle quality (entropy of batches), speed and memory of each method",
         description="Measures each method as compare does and looks at which cells came in which "
         "batch: the entropy of a column of obs in the batches, over that of a uniform shuffle.",
     )
     compare.add_options(parser, rounds=1, report=False)
     parser.add_argument("--label", default="dataset_id", metavar="COLUMN",
-                        help="the column of obs (dataset_id)")  # fmt: skip
+                        help="obs column whose entropy in the batches is measured (dataset_id)")  # fmt: skip
     parser.set_defaults(run=run)
 
 

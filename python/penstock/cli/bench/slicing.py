@@ -12,7 +12,7 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "slicing",
-        help="sliced in advance against sliced while reading",
+        help="speed on cells and genes sliced in advance, against slicing while reading",
         description="Measures each method on the selected cells and genes of the experiment and on a "
         "copy that has only those, as 'download' makes it, which is kept in the cache folder.",
     )

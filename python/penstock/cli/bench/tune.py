@@ -15,22 +15,25 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "tune",
-        help="a short sweep on your own data that ends in the settings to use",
+        help="short sweep on your own data that ends in the settings to use",
         description="Measures the beginning of an epoch with several memory budgets and numbers of "
         "threads, looks at how well each budget mixes, and prints the call to use.",
     )
     shared_options.add_target(parser)
     group = parser.add_argument_group("the sweep")
-    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N", help="(128)")
-    group.add_argument("--dense", action="store_true", help="dense batches; CSR without")
+    group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
+                       help="cells in a batch (128)")  # fmt: skip
+    group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
     group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
-                       help="(256MiB,1GiB,2GiB)")  # fmt: skip
-    group.add_argument("--threads", metavar="NUMBERS", help="(half of the cores, and all)")
+                       help="memory budgets to measure, separated by commas (256MiB,1GiB,2GiB)")  # fmt: skip
+    group.add_argument("--threads", metavar="NUMBERS",
+                       help="numbers of threads to measure, separated by commas (half of the cores, and all)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, default=5.0, metavar="N",
-                       help="of each measurement (5)")  # fmt: skip
-    group.add_argument("--label", metavar="COLUMN", help="also mix this column of obs well")
+                       help="seconds after which each measurement is ended (5)")  # fmt: skip
+    group.add_argument("--label", metavar="COLUMN",
+                       help="obs column that the batches are to mix well (default: none)")  # fmt: skip
     group.add_argument("--share", type=float, default=0.98, metavar="N",
-                       help="of a uniform shuffle's entropy of --label (0.98)")  # fmt: skip
+                       help="least entropy of --label, as a share of a uniform shuffle's (0.98)")  # fmt: skip
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 
