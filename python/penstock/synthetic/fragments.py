@@ -111,6 +111,8 @@ def write_in_processes(
         for worker in workers:
             worker.kill()
             worker.wait()
+            assert worker.stdout is not None
+            worker.stdout.close()
     for mine in jobs:
         assert mine.gene_sums is not None
         statistics.gene_nnz += np.load(mine.gene_sums)
