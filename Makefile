@@ -172,6 +172,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h' '*.cpp')
 PYTHON_FOLDERS = python tests tools benchmarks
 
 check: install
+	[ "$${PENSTOCK_NO_TIDY:-}" = 1 ] || tools/install_system_packages.sh "command:clang-tidy clang-tidy"
 	$(BIN)/python tools/check_layers.py
 	tools/check_package_layers.sh $(BIN)
 	$(BIN)/python tools/check_markdown.py

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs by apt what building and testing need, where something is missing and the user may.
-# Otherwise names the packages and stops. Silent and quick when everything is there.
+# Otherwise names the packages and stops. Silent and quick when everything is there. Arguments are more that is needed,
+# in the form of the lines below.
 set -euo pipefail
 
 # What to look for, and the Debian or Ubuntu package that brings it.
@@ -22,6 +23,7 @@ needed=(
   "header:nlohmann/json.hpp nlohmann-json3-dev"
   "header:gtest/gtest.h libgtest-dev"
   "header:benchmark/benchmark.h libbenchmark-dev"
+  "$@"
 )
 
 has_header() {
@@ -72,4 +74,4 @@ apt-get update -qq
 # shellcheck disable=SC2086
 $command
 # What only shows once the rest is there (clang's runtimes); a second round finds nothing to do.
-[ "${PENSTOCK_APT_ROUND:-1}" = 2 ] || PENSTOCK_APT_ROUND=2 exec "$0"
+[ "${PENSTOCK_APT_ROUND:-1}" = 2 ] || PENSTOCK_APT_ROUND=2 exec "$0" "$@"
