@@ -92,7 +92,9 @@ def test_everything_but_extras_works_with_numpy_alone(tmp_path: Path, soma_small
 
 
 def test_stub_names_what_the_extension_has() -> None:
-    pytest.importorskip("nanobind")
+    nanobind = pytest.importorskip("nanobind")
+    if nanobind.__version__.split(".")[0] != "3":
+        pytest.skip(f"the stub is as nanobind 3 writes it, this is {nanobind.__version__}")
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "make_stubs.py", "--check"],
         capture_output=True,
