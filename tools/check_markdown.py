@@ -22,7 +22,16 @@ INSTEAD = {
     "makes place": "is evicted",
 }
 WORDS = re.compile(r"\b(" + "|".join(INSTEAD) + r")\b", re.IGNORECASE)
-CODE = ("python/*.py", "include/*.h", "bindings/*.h", "bindings/*.cc", "src/*.h", "src/*.cc", "examples/*", "tools/*")
+CODE = (
+    "python/*.py",
+    "include/*.h",
+    "bindings/*.h",
+    "bindings/*.cc",
+    "src/*.h",
+    "src/*.cc",
+    "examples/*",
+    "tools/*",
+)
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -48,7 +57,10 @@ def main() -> int:
     for path in tracked("*.md"):
         text = path.read_text()
         if not text.startswith("<!-- made by"):
-            found += [f"{path.relative_to(ROOT)}:{n}: more than {MOST} characters" for n in long_lines(text)]
+            found += [
+                f"{path.relative_to(ROOT)}:{n}: more than {MOST} characters"
+                for n in long_lines(text)
+            ]
     for path in [*tracked("*.md"), *tracked(*CODE)]:
         if path == Path(__file__).resolve():
             continue
