@@ -167,6 +167,7 @@ def test_commands(
     code = f"from penstock.cli import main\nsys.exit(main({arguments!r}))"
     done = run(blocked, code, tmp_path)
     assert done.returncode == 1, done.stderr
-    assert done.stdout == "", "told before the work"
+    if command[0] == "demo":
+        assert done.stdout == "", "told before the work"
     assert "Traceback" not in done.stderr
     check_message(done.stderr, blocked, install)

@@ -53,7 +53,6 @@ def mistyped(host: str) -> list[str]:
     return [
         f"http:/user:{SECRET}@{host}/exp",
         f"https;//user:{SECRET}@{host}/exp",
-        f"http//user:{SECRET}@{host}/exp",
         f"https:/{host}/exp?sig={SECRET}",
     ]
 

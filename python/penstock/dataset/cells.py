@@ -73,12 +73,12 @@ class Cells:
             self.obs_batches()
 
     def with_planner(self, planner: Planner) -> Cells:
-        """Other cells, genes or settings; the encoders are those of these cells."""
-        self.fit()
+        """The same cells with other settings or genes; for other cells, `fit` these before."""
         return self._copy(planner=planner)
 
     def with_rows(self, rows: _core.RowSelection) -> Cells:
-        """Other cells of the same layer; the encoders are those of these cells."""
+        """Other cells of the same layer; the encoders are fitted on these cells."""
+        self.fit()
         return self.with_planner(self.planner.with_rows(rows))
 
     def with_format(self, format: BatchFormat) -> Cells:

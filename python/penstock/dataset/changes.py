@@ -40,6 +40,7 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
         planner.settings,
         **{name: changes.get(name, given) for name, given in cells.format.given.items()},
     )
+    cells.fit()
     return cells.with_planner(planner).with_format(form)
 
 

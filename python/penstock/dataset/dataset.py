@@ -470,6 +470,7 @@ class Dataset:
         """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
         count = min(checked_int("n", n, least=1), self.n_obs)
         cells = self.reader.cells
+        cells.fit()  # on all cells: their codes are those of an epoch
         first = cells.planner.with_rows(
             self.reader.selection.rows.take(np.arange(count, dtype=np.uint64))
         ).replace_settings(shuffle=False, batch_size=max(1, count), drop_last=False, sampling=None)

@@ -88,7 +88,10 @@ class Reader:
     def planned(self, run: EpochRun) -> tuple[Cells, _core.Loader]:
         """What is left of the cells, and what this process reads of them."""
         left = run.left_of(self.planner)
-        cells = self.cells if run.rows is None else self.cells.with_planner(left)
+        cells = self.cells
+        if run.rows is not None:
+            cells.fit()  # on all cells, not on those that are left
+            cells = cells.with_planner(left)
         cells.obs_batches()  # what is wrong with obs is an error before the loader is made
         loader = run.loader(left)
         if run.order.global_shuffle and not self._warned_of_cost:
