@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import tiledbsoma_ml_cases as shared
 import torch
 from compat_experiments import as_process, counts, write_cells
 from conftest import Oracle
+from penstock.batches.obs import ObsBatches
 from tiledbsoma_ml_cases import check_values, flat, joinids_of, make, ours, theirs
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -297,3 +299,19 @@ def test_either_query_or_ids(ml: ModuleType, cells) -> None:
         ):
             with pytest.raises(ValueError, match="query_ids"):
                 ml.ExperimentDataset(**arguments)
+
+
+def test_obs_is_read_once_for_all_epochs(cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory budget is settled for each iterator, which is no reason to read again."""
+    made: list[int] = []
+    init = ObsBatches.__init__
+
+    def counted(self: ObsBatches, *arguments: Any, **more: Any) -> None:
+        made.append(1)
+        init(self, *arguments, **more)
+
+    monkeypatch.setattr(ObsBatches, "__init__", counted)
+    ds = make(ours, cells, shuffle=True, batch_size=16, obs_column_names=["kind"], seed=1)
+    for _ in range(3):
+        assert sum(len(obs) for _, obs in ds) == ds.penstock_dataset.n_obs
+    assert made == [1]

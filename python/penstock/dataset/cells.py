@@ -74,7 +74,8 @@ class Cells:
 
     def with_planner(self, planner: Planner) -> Cells:
         """The same cells with other settings or genes; for other cells, `fit` these before."""
-        return self._copy(planner=planner)
+        same = planner.selection is self.planner.selection  # then obs need not be read again
+        return self._copy(planner=planner, _obs=self._obs if same else None)
 
     def with_rows(self, rows: _core.RowSelection) -> Cells:
         """Other cells of the same layer; the encoders are fitted on these cells."""

@@ -73,8 +73,10 @@ class Reader:
 
     def change_settings(self, **changes: Any) -> None:
         """Read with other settings from the next epoch on; they are not checked."""
-        self.cells = self.cells.with_planner(self.planner.replace_settings(**changes))
-        self._lengths.clear()
+        planner = self.planner.replace_settings(**changes)
+        if planner.settings != self.settings:
+            self.cells = self.cells.with_planner(planner)
+            self._lengths.clear()
 
     # Iteration
 
