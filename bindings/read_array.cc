@@ -5,7 +5,7 @@
 #include <limits>
 #include <memory>
 
-#include "format/tiledb/array_reader.h"
+#include "format/tiledb/reader/array_reader.h"
 #include "gil.h"
 #include "register.h"
 #include "table.h"

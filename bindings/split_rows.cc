@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gil.h"
-#include "plan/row_deal.h"
+#include "plan/cut/row_deal.h"
 #include "register.h"
 
 namespace penstock::python {

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "codec/dictionary.h"
+#include "codec/compressors/dictionary.h"
+#include "codec/compressors/rle.h"
+#include "codec/compressors/zstd.h"
 #include "codec/expansion.h"
 #include "codec/filter_step.h"
-#include "codec/rle.h"
-#include "codec/zstd.h"
 
 namespace penstock::codec {
 namespace {

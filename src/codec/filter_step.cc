@@ -2,21 +2,21 @@
 
 #include <penstock/error.h>
 
-#include "codec/bit_width_reduction.h"
-#include "codec/bitshuffle.h"
-#include "codec/byteshuffle.h"
-#include "codec/bzip2.h"
-#include "codec/checksum.h"
-#include "codec/delta.h"
-#include "codec/double_delta.h"
-#include "codec/gzip.h"
-#include "codec/lz4.h"
-#include "codec/none.h"
-#include "codec/positive_delta.h"
-#include "codec/rle.h"
-#include "codec/scale_float.h"
-#include "codec/xor.h"
-#include "codec/zstd.h"
+#include "codec/compressors/bzip2.h"
+#include "codec/compressors/delta.h"
+#include "codec/compressors/double_delta.h"
+#include "codec/compressors/gzip.h"
+#include "codec/compressors/lz4.h"
+#include "codec/compressors/rle.h"
+#include "codec/compressors/zstd.h"
+#include "codec/filters/bit_width_reduction.h"
+#include "codec/filters/bitshuffle.h"
+#include "codec/filters/byteshuffle.h"
+#include "codec/filters/checksum.h"
+#include "codec/filters/none.h"
+#include "codec/filters/positive_delta.h"
+#include "codec/filters/scale_float.h"
+#include "codec/filters/xor.h"
 
 namespace penstock::codec {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernel/row_transform.h"
 #include "kernel/stream_out.h"
+#include "kernel/transform/row_transform.h"
 
 namespace penstock::kernel {
 

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/byte_size.h"
-#include "pipeline/batch_pool.h"
-#include "plan/densest_rows.h"
-#include "plan/global_visits.h"
-#include "plan/least_memory.h"
-#include "plan/rank_cut.h"
+#include "pipeline/memory/batch_pool.h"
+#include "plan/cut/rank_cut.h"
+#include "plan/memory/densest_rows.h"
+#include "plan/memory/least_memory.h"
+#include "plan/order/global_visits.h"
 
 namespace penstock::pipeline {
 namespace {

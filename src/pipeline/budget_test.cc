@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-#include "pipeline/selected_units.h"
+#include "pipeline/stream/selected_units.h"
 #include "pipeline/testing/memory_matrix.h"
 
 namespace penstock::pipeline {

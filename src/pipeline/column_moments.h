@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/moments.h"
+#include "kernel/transform/moments.h"
 
 // Moments of columns, from CSR batches that come in the order of rows.
 //

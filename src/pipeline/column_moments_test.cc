@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/batch_access.h"
+#include "pipeline/batch/batch_access.h"
 #include "pipeline/testing/exact_moments.h"
 
 // Sums of columns from CSR batches made here, against the definition: groups, clipping, several

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "format/handle_access.h"
-#include "pipeline/make_stream.h"
+#include "pipeline/stream/make_stream.h"
 
 namespace penstock {
 

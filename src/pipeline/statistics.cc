@@ -9,9 +9,9 @@
 
 #include "base/cancellation.h"
 #include "base/parallel.h"
-#include "kernel/moments.h"
+#include "kernel/transform/moments.h"
+#include "pipeline/batch/transformed_rows.h"
 #include "pipeline/column_moments.h"
-#include "pipeline/transformed_rows.h"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/epoch_plan.h"
-#include "plan/global_order.h"
+#include "plan/order/global_order.h"
 
 // How well an epoch is mixed, told from its plan without reading anything: the entropy of a label
 // (the dataset of a row, say) in each batch.

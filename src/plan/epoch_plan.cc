@@ -6,14 +6,14 @@
 #include <numeric>
 #include <string>
 
-#include "plan/chunk_visits.h"
-#include "plan/global_order.h"
-#include "plan/global_visits.h"
-#include "plan/occupancy.h"
+#include "plan/cut/rank_cut.h"
+#include "plan/memory/occupancy.h"
+#include "plan/order/chunk_visits.h"
+#include "plan/order/global_order.h"
+#include "plan/order/global_visits.h"
+#include "plan/order/row_sampler.h"
+#include "plan/order/unit_order.h"
 #include "plan/random.h"
-#include "plan/rank_cut.h"
-#include "plan/row_sampler.h"
-#include "plan/unit_order.h"
 
 namespace penstock::plan {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/batch_cut.h"
-#include "plan/bucket_layout.h"
+#include "plan/cut/batch_cut.h"
+#include "plan/cut/bucket_layout.h"
 
 // The order of one epoch, known before anything is read (design, section 5, "Shuffle").
 //

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "plan/unit_order.h"
+#include "plan/order/unit_order.h"
 
 namespace penstock::plan {
 namespace {

@@ -4,7 +4,7 @@
 
 and of tests/data/table_stores, which it makes where they are missing.
 
-Every array at several times, as tiledb-py reads it; src/format/tiledb/array_reader_test.cc prints
+Every array at several times, as tiledb-py reads it; src/format/tiledb/reader/array_reader_test.cc prints
 the same lines from what Penstock reads. Numbers in decimal, reals as the bits, text as
 hexadecimal, "-" for null; cells of a sparse array are sorted lines.
 """

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "format/matrix_source.h"
-#include "format/pack/encode_unit.h"
 #include "format/pack/pack_contents.h"
-#include "format/pack/row_file.h"
+#include "format/row_file/encode_unit.h"
+#include "format/row_file/row_file.h"
 
 // Writes the row files of one layer, a few units at a time, with threads that decode and encode.
 //

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/hex.h"
-#include "format/pack/row_file.h"
+#include "format/row_file/row_file.h"
 
 namespace penstock::format::pack {
 namespace {

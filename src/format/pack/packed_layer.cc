@@ -9,7 +9,7 @@
 #include "base/hex.h"
 #include "format/pack/reader.h"
 #include "format/pack/record_runs.h"
-#include "format/pack/row_record.h"
+#include "format/row_file/row_record.h"
 
 namespace penstock::format::pack {
 namespace {

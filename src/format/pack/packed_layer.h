@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "base/lazy.h"
 #include "format/matrix_source.h"
-#include "format/pack/row_file.h"
+#include "format/row_file/row_file.h"
 
 // A matrix in row files: what its source and all of its readers share.
 

@@ -17,7 +17,7 @@
 #include "format/pack/pack_folder.h"
 #include "format/soma/data_frame.h"
 #include "format/soma/matrix.h"
-#include "format/tiledb/array_content.h"
+#include "format/tiledb/directory/array_content.h"
 #include "io/file_store.h"
 #include "io/storage_options.h"
 #include "io/store.h"

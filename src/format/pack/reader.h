@@ -10,7 +10,7 @@
 #include "format/matrix_source.h"
 #include "format/pack/packed_layer.h"
 #include "format/pack/record_runs.h"
-#include "format/pack/record_unpacker.h"
+#include "format/row_file/record_unpacker.h"
 
 // A packed layer under a choice of columns, as units and row by row.
 

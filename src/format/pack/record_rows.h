@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "format/pack/packed_layer.h"
-#include "format/pack/record_unpacker.h"
+#include "format/row_file/record_unpacker.h"
 
 // Some rows of row files on their way to packed rows: located, read, checked and unpacked. What the
 // units of packs and of caches share; driven as a UnitDecode is, with one phase.

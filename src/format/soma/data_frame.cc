@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/tiledb/array_content.h"
+#include "format/tiledb/directory/array_content.h"
 #include "table/column_operations.h"
 #include "table/filter_expression.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/lazy.h"
-#include "format/tiledb/array_reader.h"
+#include "format/tiledb/reader/array_reader.h"
 #include "io/store.h"
 
 // What a DataFrame handle shares: where the array lies, and its reader once something was asked.

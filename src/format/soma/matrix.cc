@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "format/handle_access.h"
 #include "format/soma/x/source.h"
-#include "format/tiledb/array_reader.h"
+#include "format/tiledb/reader/array_reader.h"
 
 namespace penstock {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/lazy.h"
 #include "format/matrix_source.h"
-#include "format/tiledb/array_schema.h"
-#include "format/tiledb/timestamped_name.h"
+#include "format/tiledb/directory/timestamped_name.h"
+#include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
 // What a Matrix handle shares: facts from schema and footers, read when it is made, and the source

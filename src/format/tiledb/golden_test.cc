@@ -10,13 +10,13 @@
 #include <sstream>
 
 #include "base/hex.h"
-#include "format/tiledb/array_directory.h"
-#include "format/tiledb/delete_condition.h"
-#include "format/tiledb/enumeration.h"
-#include "format/tiledb/fragment_metadata.h"
+#include "format/tiledb/condition/delete_condition.h"
+#include "format/tiledb/directory/array_directory.h"
+#include "format/tiledb/fragment/fragment_metadata.h"
 #include "format/tiledb/group.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/metadata.h"
+#include "format/tiledb/schema/enumeration.h"
 
 namespace penstock::format::tiledb {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/tiledb/timestamped_name.h"
+#include "format/tiledb/directory/timestamped_name.h"
 #include "io/store.h"
 
 // A TileDB group: named members that are arrays or groups (a SOMA experiment, collection or

@@ -3,10 +3,10 @@
 
 #include <penstock/error.h>
 
-#include "format/tiledb/consolidated_commits.h"
+#include "format/tiledb/directory/consolidated_commits.h"
+#include "format/tiledb/directory/timestamped_name.h"
 #include "format/tiledb/group.h"
 #include "format/tiledb/metadata.h"
-#include "format/tiledb/timestamped_name.h"
 
 using namespace penstock;
 using namespace penstock::format::tiledb;

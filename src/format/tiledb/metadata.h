@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/tiledb/timestamped_name.h"
+#include "format/tiledb/directory/timestamped_name.h"
 #include "io/store.h"
 
 // Key-value metadata of an array or a group (the folder __meta): soma_object_type,

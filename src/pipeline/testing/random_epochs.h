@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "pipeline/make_stream.h"
+#include "pipeline/stream/make_stream.h"
 #include "pipeline/testing/memory_matrix.h"
 
 // Random epochs over a MemoryMatrix, and a reader that checks every value of them.

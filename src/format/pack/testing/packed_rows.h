@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "format/pack/packed_layer.h"
-#include "format/pack/row_file.h"
-#include "format/pack/row_record.h"
-#include "format/pack/testing/random_row.h"
+#include "format/row_file/row_file.h"
+#include "format/row_file/row_record.h"
+#include "format/row_file/testing/random_row.h"
 #include "kernel/unpack_row.h"
 
 // Row files in a folder of their own, and what is in them.

@@ -7,10 +7,10 @@
 
 #include "format/matrix_source.h"
 #include "format/soma/x/tile_tree.h"
-#include "format/tiledb/array_directory.h"
-#include "format/tiledb/array_schema.h"
-#include "format/tiledb/condition_evaluation.h"
-#include "format/tiledb/fragment_metadata.h"
+#include "format/tiledb/condition/condition_evaluation.h"
+#include "format/tiledb/directory/array_directory.h"
+#include "format/tiledb/fragment/fragment_metadata.h"
+#include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
 // A 2-D sparse array as the X reader knows it: its fragments with the place and the bounds of every

@@ -2,8 +2,8 @@
 
 #include "format/soma/x/golden_case.h"
 #include "format/soma/x/source.h"
-#include "format/tiledb/array_reader.h"
-#include "format/tiledb/prefetch.h"
+#include "format/tiledb/directory/prefetch.h"
+#include "format/tiledb/reader/array_reader.h"
 #include "io/file_store.h"
 #include "io/remote/remote_store.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "format/tiledb/array_schema.h"
+#include "format/tiledb/schema/array_schema.h"
 #include "plan/fetch_unit.h"
 
 // What sparse and dense X arrays share: which schemas are matrices, their shape, and the units of

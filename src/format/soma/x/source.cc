@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "format/soma/x/array.h"
-#include "format/soma/x/dense_array.h"
-#include "format/soma/x/dense_reader.h"
+#include "format/soma/x/dense/dense_array.h"
+#include "format/soma/x/dense/dense_reader.h"
 #include "format/soma/x/reader.h"
-#include "format/tiledb/array_content.h"
+#include "format/tiledb/directory/array_content.h"
 
 namespace penstock::format::soma {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "format/matrix_source.h"
-#include "format/tiledb/timestamped_name.h"
+#include "format/tiledb/directory/timestamped_name.h"
 #include "io/store.h"
 
 // The MatrixSource of a 2-D TileDB array with int64 dimensions and one number a cell: an X layer of

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/checked.h"
-#include "format/soma/x/row_copy.h"
-#include "format/soma/x/row_merge.h"
+#include "format/soma/x/decode/row_copy.h"
+#include "format/soma/x/decode/row_merge.h"
 #include "io/range_coalescing.h"
 
 namespace penstock::format::soma {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "format/matrix_source.h"
-#include "format/soma/x/row_index.h"
-#include "format/soma/x/tile_decode.h"
+#include "format/soma/x/decode/row_index.h"
+#include "format/soma/x/decode/tile_decode.h"
 #include "io/store.h"
 
 // One fetch unit of a 2-D sparse array in flight (format/matrix_source.h says how it is driven).

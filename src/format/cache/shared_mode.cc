@@ -1,0 +1,81 @@
+#include "format/cache/shared_mode.h"
+
+#include <fcntl.h>
+#include <penstock/error.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "format/pack/pack_folder.h"
+
+namespace penstock::format::pack {
+namespace {
+
+constexpr mode_t kFolderBits = 03777;  // with set-group-ID and the sticky bit
+constexpr mode_t kFileBits = 0666;
+constexpr mode_t kOwnersBits = 0644;
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw IoError("cannot make the folder: " + std::generic_category().message(error) + ": " + path);
+}
+
+/// A place such as /tmp is not made for sharing what lies in it: there the umask holds.
+bool shares(const struct stat& root) noexcept {
+  constexpr mode_t kEverybodys = S_ISVTX | S_IWOTH;
+  return (root.st_mode & kEverybodys) != kEverybodys || root.st_uid == ::geteuid();
+}
+
+/// Of what this user has just made, looked at by what is open: the path may lead elsewhere by now.
+/// A file system without owners and modes is as it is.
+void share(const std::string& path, mode_t kind, const struct stat& like, mode_t mode) noexcept {
+  const int made = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (made < 0) return;
+  struct stat found {};
+  if (::fstat(made, &found) == 0 && (found.st_mode & S_IFMT) == kind &&
+      found.st_uid == ::geteuid() && (kind == S_IFDIR || found.st_nlink == 1)) {
+    static_cast<void>(::fchown(made, static_cast<uid_t>(-1), like.st_gid));
+    static_cast<void>(::fchmod(made, mode));
+  }
+  ::close(made);
+}
+
+/// Under another name first: others may need it as soon as it is there.
+void make_one(const struct stat& like, const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0) return;
+  if (!shares(like)) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail(path, errno);
+    return;
+  }
+  std::string made = path + ".new-XXXXXX";
+  if (::mkdtemp(made.data()) == nullptr) fail(path, errno);
+  share(made, S_IFDIR, like, like.st_mode & kFolderBits);
+  if (::rename(made.c_str(), path.c_str()) == 0) return;  // also over one that is empty
+  const int error = errno;
+  ::rmdir(made.c_str());
+  if (::stat(path.c_str(), &found) != 0) fail(path, error);  // else another has made it
+}
+
+}  // namespace
+
+void make_shared_folder(const std::string& root, const std::string& folder) {
+  make_folder(root);
+  struct stat like {};
+  if (::stat(root.c_str(), &like) != 0) fail(folder, errno);
+  for (size_t at = root.size(); at < folder.size();) {
+    at = std::min(folder.find('/', at + 1), folder.size());
+    make_one(like, folder.substr(0, at));
+  }
+}
+
+void share_file(const std::string& root, const std::string& file) noexcept {
+  struct stat like {};
+  if (::stat(root.c_str(), &like) != 0 || !shares(like)) return;
+  const mode_t bits = (like.st_mode & S_ISVTX) != 0 ? kOwnersBits : kFileBits;
+  share(file, S_IFREG, like, like.st_mode & bits);
+}
+
+}  // namespace penstock::format::pack

@@ -1,0 +1,75 @@
+#include "format/cache/shared_mode.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "format/pack/testing/packed_rows.h"
+
+namespace penstock::format::pack {
+namespace {
+
+mode_t mode_of(const std::string& path) {
+  struct stat found {};
+  EXPECT_EQ(::lstat(path.c_str(), &found), 0) << path;
+  return found.st_mode & 07777;
+}
+
+class SharedMode : public ::testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return folder_.file(name); }
+
+  std::string file(const std::string& name) const {
+    std::ofstream(at(name)) << "x";
+    ::chmod(at(name).c_str(), 0600);
+    return at(name);
+  }
+
+  std::string root(mode_t mode) const {
+    ::mkdir(at("root").c_str(), 0700);
+    ::chmod(at("root").c_str(), mode);
+    return at("root");
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(SharedMode, FilesAndFoldersHaveThatOfTheirRoot) {
+  const std::string place = root(02770);
+  make_shared_folder(place, place + "/a/b");
+  EXPECT_EQ(mode_of(place + "/a"), 02770U);
+  EXPECT_EQ(mode_of(place + "/a/b"), 02770U);
+  const std::string row = file("root/a/b/rows");
+  share_file(place, row);
+  EXPECT_EQ(mode_of(row), 0660U);
+}
+
+TEST_F(SharedMode, WhatLeadsElsewhereIsLeft) {
+  const std::string place = root(0777), precious = file("precious");
+  std::filesystem::create_symlink(precious, place + "/link");
+  share_file(place, place + "/link");
+  EXPECT_EQ(mode_of(precious), 0600U);
+  std::filesystem::create_hard_link(precious, place + "/same");
+  share_file(place, place + "/same");
+  EXPECT_EQ(mode_of(precious), 0600U);
+}
+
+TEST_F(SharedMode, InAPlaceLikeTmpTheUmaskHolds) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a folder of another user";
+  const std::string place = root(01777);
+  ASSERT_EQ(::chown(place.c_str(), 1, static_cast<gid_t>(-1)), 0);
+  const mode_t before = ::umask(077);
+  make_shared_folder(place, place + "/a/b");
+  ::umask(before);
+  EXPECT_EQ(mode_of(place + "/a"), 0700U);
+  EXPECT_EQ(mode_of(place + "/a/b"), 0700U);
+  const std::string row = file("root/a/b/rows");
+  share_file(place, row);
+  EXPECT_EQ(mode_of(row), 0600U);
+}
+
+}  // namespace
+}  // namespace penstock::format::pack

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/lazy.h"
+#include "format/matrix_source.h"
+#include "format/soma/x/column_map.h"
+#include "format/soma/x/decode/tile_cells.h"
+#include "format/soma/x/dense/dense_array.h"
+
+// A dense X array under a choice of columns: rows are packed without their zeros (all bits 0; -0.0
+// is a value).
+//
+// A unit in flight holds the chosen rows and columns as a dense block of the stored type.
+//   phase 0   a task for each tile of the grid: the fragments' tiles there, oldest first
+//   phase 1   rows are counted, some hundred a task
+
+namespace penstock::format::soma {
+
+class XDenseReader final : public MatrixReader, public std::enable_shared_from_this<XDenseReader> {
+ public:
+  XDenseReader(std::shared_ptr<const XDenseArray> array, std::span<const int64_t> columns);
+
+  const kernel::PackedRowLayout& row_layout() const override { return layout_; }
+  std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
+                                    std::unique_ptr<UnitDecode> recycled) const override;
+  uint64_t in_flight_bytes(uint32_t unit) const override;
+  bool remote() const override { return array_->store().traits().remote; }
+  double packed_bytes_per_cell() const override;
+  uint64_t bytes_needed(const RowSelection& rows) const override;
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
+
+  const XDenseArray& array() const noexcept { return *array_; }
+  std::span<const int64_t> columns() const noexcept { return columns_; }
+
+ private:
+  uint64_t bytes_of(const RowSelection& rows, const XBox& within) const;
+  double sample_packed_bytes() const;
+
+  std::shared_ptr<const XDenseArray> array_;
+  std::vector<int64_t> columns_;
+  XColumnMap map_;
+  kernel::PackedRowLayout layout_;
+  Lazy<double> packed_bytes_;
+};
+
+class XDenseDecode final : public UnitDecode {
+ public:
+  explicit XDenseDecode(std::shared_ptr<const XDenseReader> reader);
+
+  void start(std::vector<int64_t> rows);
+  const XDenseReader* reader() const noexcept { return reader_.get(); }
+
+  void fetch() override;
+  size_t phase_count() const override { return 2; }
+  size_t task_count(size_t phase) const override;
+  void run(size_t phase, size_t task) override;
+
+  uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
+  uint32_t nnz(uint32_t row) const override { return nnz_[row]; }
+  size_t packed_bytes(uint32_t row) const override;
+  uint32_t wide_count(uint32_t row) const override { return wide_[row]; }
+  void pack(uint32_t row, std::byte* destination) const override;
+  uint64_t bytes_read() const override { return bytes_read_; }
+  uint64_t read_count() const override { return requests_.size(); }
+
+ private:
+  /// A tile of the grid with chosen rows and columns: ranges of rows_ and columns().
+  struct Part {
+    int64_t grid_row = 0, grid_column = 0;
+    size_t row_begin = 0, row_end = 0;
+    size_t column_begin = 0, column_end = 0;
+  };
+  /// A fragment's tile of a part.
+  struct Stored {
+    size_t part = 0;
+    size_t fragment = 0;
+    uint64_t tile = 0;
+    std::span<const std::byte> bytes;
+  };
+
+  void find_parts();
+  void plan_fragment(size_t fragment);
+  void fill(const Part& part);
+  void decode(const Part& part, const Stored& stored);
+  std::byte* cell(size_t row, size_t column) noexcept {
+    return block_.data() + (row * reader_->columns().size() + column) * value_bytes_;
+  }
+  void nonzeros(size_t row, std::vector<uint32_t>& indices, std::vector<std::byte>& values) const;
+
+  std::shared_ptr<const XDenseReader> reader_;
+  const size_t value_bytes_;
+  std::vector<int64_t> rows_;
+  std::vector<Part> parts_;
+  std::vector<Stored> stored_;  // by part, then fragment
+  std::vector<Buffer> reads_;
+  std::vector<io::ReadRequest> requests_;
+  Buffer block_;
+  std::vector<uint32_t> nnz_;
+  std::vector<uint32_t> wide_;
+  uint64_t bytes_read_ = 0;
+};
+
+}  // namespace penstock::format::soma

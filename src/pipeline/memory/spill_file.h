@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/memory/mapped_region.h"
+
+// Memory of last resort: an unlinked temporary file, mapped. Used when rows turn out larger than
+// the plan's estimate. Space is allocated on the disk before it is mapped, so that a full disk is
+// an error here and not a signal later. One thread at a time; made on first use.
+
+namespace penstock::pipeline {
+
+class SpillFile {
+ public:
+  SpillFile() = default;
+  ~SpillFile();
+  SpillFile(const SpillFile&) = delete;
+  SpillFile& operator=(const SpillFile&) = delete;
+
+  /// `bytes` (a multiple of 4 KiB) more of the file. Throws ResourceExhausted naming the directory.
+  std::byte* extend(size_t bytes);
+
+  uint64_t size() const noexcept { return size_; }
+  bool contains(const std::byte* address) const noexcept;
+
+ private:
+  void open();
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+  std::string directory_;
+  std::vector<MappedRegion> regions_;
+};
+
+}  // namespace penstock::pipeline

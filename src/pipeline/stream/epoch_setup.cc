@@ -1,0 +1,263 @@
+#include "pipeline/stream/epoch_setup.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "pipeline/batch/transformed_rows.h"
+#include "pipeline/stream/selected_units.h"
+#include "plan/cut/rank_cut.h"
+
+namespace penstock::pipeline {
+namespace {
+
+void check(const LoaderOptions& options) {
+  if (options.batch_size == 0) throw InvalidArgument("batch_size must be 1 or more: 0");
+  if (options.world_size == 0 || options.rank >= options.world_size) {
+    throw InvalidArgument("rank must be less than world_size: rank " +
+                          std::to_string(options.rank) + ", world_size " +
+                          std::to_string(options.world_size));
+  }
+  if (options.num_workers == 0 || options.worker >= options.num_workers) {
+    throw InvalidArgument("worker must be less than num_workers: worker " +
+                          std::to_string(options.worker) + ", num_workers " +
+                          std::to_string(options.num_workers));
+  }
+  const auto* chunks = std::get_if<ChunkShuffle>(&options.order);
+  if (chunks != nullptr && (chunks->chunk_rows == 0 || chunks->chunks_per_block == 0)) {
+    throw InvalidArgument(
+        "chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows " +
+        std::to_string(chunks->chunk_rows) + ", chunks_per_block " +
+        std::to_string(chunks->chunks_per_block));
+  }
+  if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
+    throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
+                          std::string(name_of(options.dtype)));
+  }
+}
+
+std::vector<int64_t> every_column(int64_t end) {
+  if (end < 0 || end > std::numeric_limits<int32_t>::max()) {
+    throw InvalidArgument("too many columns for a batch, choose some: " + std::to_string(end));
+  }
+  std::vector<int64_t> columns(static_cast<size_t>(end));
+  std::iota(columns.begin(), columns.end(), int64_t{0});
+  return columns;
+}
+
+void check_totals(const LoaderOptions& options, uint64_t rows) {
+  if (options.transforms == nullptr) return;
+  const auto check_one = [&](const TransformStep::Numbers& totals) {
+    if (totals == nullptr || totals->size() == rows) return;
+    throw InvalidArgument("transforms: row_totals must have one number for each selected row: " +
+                          std::to_string(totals->size()) + " for " + std::to_string(rows));
+  };
+  for (const TransformStep& step : options.transforms->steps) check_one(step.row_totals);
+  if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
+}
+
+plan::Uneven plan_uneven(UnevenRows uneven) {
+  switch (uneven) {
+    case UnevenRows::kPad:
+      return plan::Uneven::kPad;
+    case UnevenRows::kExact:
+      return plan::Uneven::kExact;
+    default:
+      return plan::Uneven::kDrop;
+  }
+}
+
+plan::EpochOptions epoch_options(const LoaderOptions& options) {
+  plan::EpochOptions epoch;
+  epoch.seed = options.seed;
+  epoch.epoch = options.epoch;
+  epoch.shuffle = !std::holds_alternative<StoredOrder>(options.order);
+  epoch.shard = {options.world_size, options.rank, options.num_workers, options.worker};
+  epoch.uneven = plan_uneven(options.uneven);
+  epoch.batch_size = options.batch_size;
+  epoch.drop_last = options.drop_last;
+  epoch.min_batch = options.min_batch;
+  if (const auto* chunks = std::get_if<ChunkShuffle>(&options.order)) {
+    epoch.chunk_rows = chunks->chunk_rows;
+    epoch.chunks_per_block = chunks->chunks_per_block;
+  }
+  epoch.global_order = std::holds_alternative<GlobalShuffle>(options.order);
+  return epoch;
+}
+
+/// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
+/// the fewest rows.
+void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
+  if (epoch.uneven != plan::Uneven::kExact || epoch.min_batch <= 1 || rows == 0) return;
+  const uint32_t ranks = epoch.shard.world_size;
+  const uint64_t smallest = rows / ranks / plan::exact_batches(rows, epoch);
+  if (smallest >= epoch.min_batch) return;
+  throw InvalidArgument(
+      "min_batch=" + std::to_string(epoch.min_batch) +
+      " cannot be kept with uneven=\"exact\", which divides " + std::to_string(rows) +
+      " rows among " + std::to_string(ranks) + " ranks, each in equally many batches of at most " +
+      std::to_string(epoch.batch_size) + ": use " +
+      (smallest == 0 ? std::string("fewer ranks")
+                     : "min_batch=" + std::to_string(smallest) + ", another batch_size") +
+      ", or uneven=\"drop\" or \"pad\"");
+}
+
+}  // namespace
+
+StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options) {
+  check(options);
+  StreamSetup setup;
+  const format::MatrixInfo& info = source.info();
+  setup.rows = options.rows ? *options.rows : RowSelection::range(0, info.row_domain_end);
+  if (options.columns) {
+    setup.column_ids = std::make_shared<const std::vector<int64_t>>(*options.columns);
+    setup.reader = source.reader(*options.columns);
+    setup.columns = static_cast<uint32_t>(options.columns->size());
+  } else {
+    setup.reader = source.reader(every_column(info.column_domain_end));
+    setup.columns = static_cast<uint32_t>(info.column_domain_end);
+  }
+  setup.epoch = epoch_options(options);
+  setup.first_batch = options.first_batch;
+  const auto* drawn = std::get_if<RowSampling>(&options.order);
+  check_exact_batches(drawn != nullptr ? drawn->samples : setup.rows.size(), setup.epoch);
+  check_totals(options, setup.rows.size());
+
+  setup.request.memory_budget = options.memory_budget;
+  setup.request.sharers = options.num_workers;
+  setup.request.layout = options.layout;
+  const BatchShape shape = batch_shape(options.transforms.get(), setup.columns, options.dtype);
+  setup.request.value_bytes = size_of(shape.dtype);
+  setup.request.columns = shape.columns;
+  setup.request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
+  return setup;
+}
+
+EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chosen,
+                            const LoaderOptions& options) {
+  EpochSetup setup;
+  static_cast<StreamSetup&>(setup) = std::move(chosen);
+  setup.units = selected_units(source, *setup.reader, setup.rows,
+                               options.stored_rows ? &*options.stored_rows : nullptr);
+  if (const auto* drawn = std::get_if<RowSampling>(&options.order)) {
+    setup.sampler =
+        std::make_shared<const plan::RowSampler>(setup.units, *drawn, options.seed, options.epoch);
+    setup.units = setup.sampler->units();
+  }
+  setup.request.sharers = plan::lanes_of(setup.units.size(), setup.epoch);
+  setup.budget = split_budget(setup.request, *setup.reader, setup.units, setup.epoch);
+  setup.epoch.block_rows = setup.budget.block_rows;
+  return setup;
+}
+
+namespace {
+
+constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before they are packed
+/// Of a unit with fewer draws than a row in so many, some tiles may hold none.
+constexpr uint64_t kFewDraws = 16;
+
+/// Whether a visit may leave out tiles of its unit.
+bool keeps_few_rows(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index) {
+  const plan::Visit& visit = plan.visit(index);
+  return plan.keeps_stored_part(index) ||
+         (setup.sampler != nullptr && visit.unit_rows * kFewDraws < visit.selected_rows);
+}
+
+/// joinids of the rows that a visit keeps, ascending, once each.
+void append_kept(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index,
+                 std::vector<int64_t>& ids) {
+  std::vector<plan::Placement> placements;
+  plan.place(index, placements);
+  const uint64_t first = plan.visit(index).first_position;
+  for (size_t i = 0; i < placements.size(); ++i) {
+    if (i != 0 && placements[i].row == placements[i - 1].row) continue;
+    ids.push_back(setup.rows.at(first + placements[i].row));
+  }
+}
+
+RowSelection selection_of(std::vector<int64_t>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return RowSelection::from_sorted(ids);
+}
+
+}  // namespace
+
+uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  if (setup.sampler == nullptr && setup.first_batch == 0 && plan.row_count() == setup.rows.size())
+    return setup.reader->bytes_needed(setup.rows);
+  // Rows of a unit in no order touch all its tiles, near enough: count those units as whole.
+  std::vector<std::pair<uint64_t, uint32_t>> units;
+  std::vector<int64_t> ids;
+  for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
+    if (keeps_few_rows(setup, plan, i)) {
+      append_kept(setup, plan, i, ids);
+    } else {
+      units.emplace_back(plan.visit(i).first_position, plan.visit(i).selected_rows);
+    }
+  }
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  RowSelection touched = selection_of(ids);
+  ids.clear();
+  for (size_t i = 0; i < units.size(); ++i) {
+    setup.rows.copy_positions(units[i].first, units[i].second, ids);
+    if (ids.size() < kIdsAtOnce && i + 1 < units.size()) continue;
+    touched = touched | RowSelection::from_sorted(ids);
+    ids.clear();
+  }
+  return setup.reader->bytes_needed(touched);
+}
+
+uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  uint64_t bytes = 0;
+  std::vector<int64_t> ids;
+  std::unordered_map<uint32_t, uint64_t>
+      whole;  // bytes of units that are visited for all their rows
+  for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {
+    const plan::Visit& visit = plan.visit(i);
+    const uint32_t unit = visit.unit;
+    const bool few = uint64_t{visit.row_count()} * kFewDraws < visit.selected_rows;
+    if (few || setup.epoch.chunk_rows != 0 || keeps_few_rows(setup, plan, i)) {
+      ids.clear();
+      append_kept(setup, plan, i, ids);
+      bytes += setup.reader->visit_bytes(unit, selection_of(ids));
+      continue;
+    }
+    const auto [known, is_new] = whole.try_emplace(unit);
+    if (is_new) known->second = setup.reader->visit_bytes(unit, setup.rows);
+    bytes += known->second;
+  }
+  return bytes;
+}
+
+RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan) {
+  const uint64_t slot = plan.batch_begin(setup.first_batch);
+  RowSelection before;
+  if (slot == 0) return before;
+  std::vector<uint64_t> positions;
+  std::vector<plan::Placement> placements;
+  const uint64_t repeated = plan.repeated_slot().value_or(UINT64_MAX);
+  const size_t visits = plan.last_visit_of_bucket(plan.bucket_of(slot - 1)) + 1;
+  for (size_t visit = 0; visit < visits; ++visit) {
+    plan.place(visit, placements);
+    for (const plan::Placement& each : placements) {
+      if (each.slot < slot && each.slot != repeated)
+        positions.push_back(plan.visit(visit).first_position + each.row);
+    }
+    if (positions.size() < kIdsAtOnce && visit + 1 < visits) continue;
+    std::sort(positions.begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());  // draws
+    before = before | setup.rows.take(positions);
+    positions.clear();
+  }
+  return before;
+}
+
+}  // namespace penstock::pipeline

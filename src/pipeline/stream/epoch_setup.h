@@ -1,0 +1,59 @@
+#pragma once
+
+#include <penstock/loader.h>
+#include <penstock/row_selection.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "format/matrix_source.h"
+#include "pipeline/budget.h"
+#include "plan/epoch_plan.h"
+#include "plan/order/row_sampler.h"
+
+namespace penstock::pipeline {
+
+/// What every epoch is made from: options checked, columns and rows chosen.
+struct StreamSetup {
+  std::shared_ptr<const format::MatrixReader> reader;
+  std::shared_ptr<const std::vector<int64_t>> column_ids;  ///< null: every column
+  uint32_t columns = 0;
+  RowSelection rows;
+  plan::EpochOptions epoch;
+  uint64_t first_batch = 0;
+  BudgetRequest request;
+};
+
+/// What the plan of an epoch is made from that is read unit by unit: units selected, memory split.
+struct EpochSetup : StreamSetup {
+  std::vector<plan::UnitRows>
+      units;  ///< what the plan is made of: the sampler's where there is one
+  std::shared_ptr<const plan::RowSampler> sampler;
+  BudgetSplit budget;
+};
+
+/// Throws InvalidArgument for options that make no sense.
+StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options);
+
+/// Throws as split_budget does.
+EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup setup,
+                            const LoaderOptions& options);
+inline EpochSetup make_epoch_setup(const format::MatrixSource& source,
+                                   const LoaderOptions& options) {
+  return make_epoch_setup(source, make_stream_setup(source, options), options);
+}
+
+/// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
+uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
+
+/// Stored bytes that the plan's visits from first_batch on read: tiles with chosen columns and
+/// selected rows, counted for each visit that reads them. Takes long for many visits.
+uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan);
+
+/// joinids in the batches before first_batch, but for the row that kPad repeats: its own turn
+/// comes.
+RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan);
+
+}  // namespace penstock::pipeline

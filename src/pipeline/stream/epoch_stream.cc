@@ -1,0 +1,221 @@
+#include "pipeline/stream/epoch_stream.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace penstock::pipeline {
+namespace {
+
+/// Threads that wait for reads: half the units in flight are read while the others are decoded.
+/// Over a network every unit that may be ahead waits at the same time.
+uint32_t fetcher_count(const BudgetSplit& budget) {
+  if (budget.units_ahead != 0) return budget.units_ahead + budget.units_decoding;
+  return (budget.units_decoding + 1) / 2;
+}
+
+/// Pages get what the tables of rows leave of the rows' share.
+uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
+  const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
+  const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
+  const uint64_t pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
+  return std::max<uint64_t>(pages, budget.page_bytes);
+}
+
+}  // namespace
+
+EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
+    : EpochStream(make_epoch_setup(*source, options), options) {}
+
+EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
+    : BatchStream({setup.budget.batch_bytes, setup.budget.batches_ahead, setup.first_batch}),
+      setup_(std::move(setup)),
+      threads_(thread_count(options.threads)),
+      plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
+      assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
+                 setup_.column_ids, batches_, options.narrow_values, options.transforms),
+      first_unmade_(setup_.first_batch),
+      released_batch_(setup_.first_batch) {
+  set_batch_count(plan_.batch_count());
+}
+
+EpochStream::~EpochStream() { end(); }
+
+void EpochStream::start() {
+  store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
+                                         setup_.budget.page_bytes, *meter_);
+  units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
+                                           setup_.budget.units_decoding, setup_.budget.units_ahead,
+                                           setup_.first_batch, *meter_);
+  update_gate();
+  start_threads(fetcher_count(setup_.budget), [this] { fetch(); });
+  start_threads(threads_, [this] { work(); });
+}
+
+void EpochStream::wake_all() noexcept {
+  BatchStream::wake_all();
+  fetch_.notify_all();
+}
+
+// ---- workers ------------------------------------------------------------------------------------
+
+void EpochStream::work() {
+  std::vector<PackedRowRef> rows;
+  std::unique_lock lock(mutex_);
+  while (!stop_ && !ring_.all_made()) {
+    BatchJob job;
+    if (claim_batch(job)) {
+      make_batch(job, rows, lock);
+    } else if (const auto task = units_->take_task()) {
+      run_task(*task, lock);
+    } else {
+      work_.wait(lock);
+    }
+  }
+}
+
+void EpochStream::run_task(const UnitTask& task, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  units_->run(task);
+  lock.lock();
+  const uint64_t finished = units_->units_finished();
+  if (units_->finish_task(task)) work_.notify_all();
+  if (units_->units_finished() != finished) fetch_.notify_one();
+}
+
+void EpochStream::prepare_claim() {
+  next_job_.index = ring_.next_to_claim();
+  next_job_.begin = plan_.batch_begin(next_job_.index);
+  next_job_.end = plan_.batch_begin(next_job_.index + 1);
+  // Where ranks must make equally many batches, one may be empty and need nothing.
+  if (next_job_.begin < next_job_.end) {
+    while (plan_.bucket_begin(next_job_bucket_ + 1) < next_job_.end) ++next_job_bucket_;
+    next_job_visits_ = std::max(next_job_visits_, plan_.last_visit_of_bucket(next_job_bucket_) + 1);
+  }
+  next_job_bytes_ = 0;
+  next_job_known_ = true;
+}
+
+bool EpochStream::claim_batch(BatchJob& job) {
+  if (!ring_.can_claim()) return false;
+  if (!next_job_known_) prepare_claim();
+  if (units_->visits_done() < next_job_visits_) return false;
+  if (next_job_bytes_ == 0) {
+    const uint64_t nnz = store_->nnz(next_job_.begin, next_job_.end);
+    next_job_bytes_ = assembler_.batch_bytes(next_job_.end - next_job_.begin, nnz);
+  }
+  // A consumer that keeps its batches may hold the whole share; one at a time it still gets more.
+  const bool force = ring_.idle() && consumer_waits_;
+  if (!batches_->reserve(next_job_bytes_, force)) return false;
+  ring_.claim();
+  job = next_job_;
+  next_job_known_ = false;
+  return true;
+}
+
+void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows,
+                             std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  store_->rows(job.begin, job.end, rows);
+  std::optional<uint32_t> repeated;
+  const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
+  if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
+  auto batch = assembler_.assemble(rows, repeated);
+  lock.lock();
+  if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
+  const size_t at = job.index - first_unmade_;
+  if (made_.size() <= at) made_.resize(at + 1, false);
+  made_[at] = true;
+  if (at == 0) {
+    while (!made_.empty() && made_.front()) {
+      made_.pop_front();
+      ++first_unmade_;
+    }
+    const uint64_t done = first_unmade_;
+    lock.unlock();
+    store_->release_before(plan_.batch_begin(done));
+    lock.lock();
+    released_batch_ = std::max(released_batch_, done);
+    update_gate();
+  }
+  if (ring_.all_made()) {
+    work_.notify_all();
+    fetch_.notify_all();
+  }
+}
+
+// The first bucket that still holds rows decides how far reading may go. What the batches need that
+// begin in it is always allowed, so that what is waited for can always come.
+void EpochStream::update_gate() {
+  if (released_batch_ >= plan_.batch_count()) return;
+  const uint64_t slot = plan_.batch_begin(released_batch_);
+  if (slot >= plan_.row_count()) return;
+  while (plan_.bucket_begin(gate_bucket_ + 1) <= slot) ++gate_bucket_;
+  const size_t limit = plan_.visit_before_release(gate_bucket_) + setup_.budget.units_in_flight + 1;
+  if (limit <= visit_limit_) return;
+  visit_limit_ = limit;
+  if (units_->set_visit_limit(limit)) work_.notify_all();
+  fetch_.notify_all();
+}
+
+// ---- fetchers -----------------------------------------------------------------------------------
+
+void EpochStream::fetch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_ && !ring_.all_made()) {
+    UnitFlight* const flight = units_->begin_fetch();
+    if (flight == nullptr) {
+      fetch_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    units_->fetch(*flight);
+    lock.lock();
+    const uint64_t finished = units_->units_finished();
+    if (units_->end_fetch(flight)) work_.notify_all();
+    if (units_->units_finished() != finished) fetch_.notify_all();
+  }
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+void EpochStream::free_parts() noexcept {
+  if (store_ == nullptr || units_ == nullptr) return;
+  stats_at_end_ = {units_->units_finished(), units_->bytes_read(),   units_->read_count(),
+                   store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes()};
+  units_.reset();
+  store_.reset();
+}
+
+uint64_t EpochStream::row_count_before() const {
+  const uint64_t slot = plan_.batch_begin(setup_.first_batch);
+  return slot - (plan_.repeated_slot().value_or(slot) < slot ? 1 : 0);
+}
+
+RowSelection EpochStream::rows_before() const { return pipeline::rows_before(setup_, plan_); }
+
+/// Rows, units in flight and batches at their most.
+uint64_t EpochStream::planned_bytes() const {
+  uint64_t largest_unit = 0;
+  for (const auto& unit : setup_.units) {
+    largest_unit = std::max(largest_unit, setup_.reader->in_flight_bytes(unit.unit));
+  }
+  const auto occupancy = plan_.occupancy(setup_.budget.units_in_flight, setup_.budget.page_bytes);
+  const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
+  const uint64_t in_flight = std::min<uint64_t>(setup_.budget.units_in_flight, plan_.visit_count());
+  return std::min(rows, setup_.budget.row_bytes) + in_flight * largest_unit +
+         setup_.budget.batch_bytes;
+}
+
+void EpochStream::add_counts(LoaderStats& stats) const {
+  stats.units = units_ != nullptr ? units_->units_finished() : stats_at_end_.units;
+  stats.bytes_read = units_ != nullptr ? units_->bytes_read() : stats_at_end_.bytes_read;
+  stats.requests = units_ != nullptr ? units_->read_count() : stats_at_end_.requests;
+  stats.cached_units = units_ != nullptr ? units_->cached_units() : stats_at_end_.cached_units;
+  stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
+  stats.units_in_shuffle = plan_.spread();
+  stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
+  stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;
+}
+
+}  // namespace penstock::pipeline

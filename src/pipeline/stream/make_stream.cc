@@ -1,0 +1,50 @@
+#include "pipeline/stream/make_stream.h"
+
+#include <penstock/error.h>
+
+#include <utility>
+#include <variant>
+
+#include "pipeline/stream/epoch_stream.h"
+#include "pipeline/stream/row_stream.h"
+
+namespace penstock::pipeline {
+namespace {
+
+std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, StreamSetup setup,
+                                      const LoaderOptions& options) {
+  return std::make_unique<EpochStream>(make_epoch_setup(source, std::move(setup), options),
+                                       options);
+}
+
+/// A global order of a remote pack, where each row is a request and units can be read as well: what
+/// takes less of the network. The order is the same.
+std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format::RowReaderPtr rows,
+                                     const StreamSetup& setup, const LoaderOptions& options) {
+  const uint64_t row_bytes = rows->request_bytes();
+  auto stream = std::make_unique<RowStream>(source, std::move(rows), setup, options);
+  try {
+    auto units = by_units(source, setup, options);
+    const uint64_t row_count = stream->row_count() - stream->row_count_before();
+    if (units->planned_bytes_read() <= row_count * row_bytes) return units;
+  } catch (const ResourceExhausted&) {
+    // Too little memory for units.
+  }
+  return stream;
+}
+
+}  // namespace
+
+std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
+                                         const LoaderOptions& options) {
+  StreamSetup setup = make_stream_setup(*source, options);
+  if (std::holds_alternative<GlobalShuffle>(options.order)) {
+    if (auto rows = setup.reader->row_reader(setup.rows)) {
+      if (rows->request_bytes() != 0) return cheaper(*source, std::move(rows), setup, options);
+      return std::make_unique<RowStream>(*source, std::move(rows), setup, options);
+    }
+  }
+  return by_units(*source, std::move(setup), options);
+}
+
+}  // namespace penstock::pipeline
