@@ -1,6 +1,7 @@
 """The figures of results/asked-for.md: Penstock beside annbatch, threads, processes, the decode bound.
 
     penstock bench peers install annbatch       # needs Python 3.12 or newer
+    make benchmarks/.data/census-{65k,262k,524k-32f}
     python benchmarks/asked_for.py [EXPERIMENT] [--rounds 7]
 
 Each case is a command of ``penstock bench``, which it prints. A row a run is kept in
@@ -21,13 +22,14 @@ from statistics import median
 from typing import Any
 
 import penstock
-from machine import machine_facts, most_detected_genes
-from make_data import data_folder
+from detected_genes import most_detected_genes
 from penstock.bench import decode_bound as bound
 from penstock.bench.comparison import Spread, best_of, contestants, good, ratio_line
+from penstock.bench.machine import described
 from penstock.bench.results_file import read
 
 HERE = Path(__file__).resolve().parent
+DATA = HERE / ".data"
 PEER_BLOCKS = ("-b", "16x1024", "-b", "32x512", "-b", "64x512", "-b", "64x256", "-b", "128x256")
 COMPARE = ("compare", "-m", "penstock,annbatch", *PEER_BLOCKS, "--memory-budget", "256MiB")
 #: name: arguments of `penstock bench`; EXPERIMENT, LARGER, LARGEST and GENES stand for paths.
@@ -47,17 +49,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "threads": ("scale", "threads=1,2", "--on", "EXPERIMENT"),
     "processes": ("scale", "processes=1,2", "--threads", "1", "--on", "EXPERIMENT"),
 }
-SYNTH = (
-    "synth",
-    "--cells",
-    "262144",
-    "--datasets",
-    "160",
-    "--fragments",
-    "16",
-    "--seed",
-    "20250101",
-)
 DECODE = "decode bound"
 KEPT = (
     "contestant", "method", "round", "epoch", "process", "processes", "status", "start_dt", "sha", "sparse", "n_cols",
@@ -153,7 +144,7 @@ def _scaling(case: str, rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Measure the cases, keep the rows, print what they come to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("experiment", nargs="?", default=data_folder() / "census-65k", type=Path)
+    parser.add_argument("experiment", nargs="?", default=DATA / "census-65k", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     names = (*CASES, DECODE)
     parser.add_argument("--cases", nargs="+", choices=names, default=names)
@@ -161,16 +152,12 @@ def main() -> None:
     parsed = parser.parse_args()
     kept = json.loads(parsed.output.read_text()) if parsed.output.exists() else {}
     path = parsed.experiment.resolve()
-    genes = most_detected_genes(path, 8_000, path.with_name(f"{path.name}.8000-genes.npy"))
     paths = {
         "EXPERIMENT": str(path),
-        "GENES": str(genes),
-        "LARGER": str(data_folder() / "bench-262k"),
-        "LARGEST": str(data_folder() / "census-524k-32f"),
+        "GENES": str(most_detected_genes(path)),
+        "LARGER": str(DATA / "census-262k"),
+        "LARGEST": str(DATA / "census-524k-32f"),
     }
-    if "csr, 262,144 cells" in parsed.cases and not Path(paths["LARGER"]).exists():
-        synth = [*SYNTH, paths["LARGER"]]
-        subprocess.run([sys.executable, "-m", "penstock", *synth], check=True)
     for case in parsed.cases:
         if case == DECODE:
             found: dict[str, Any] = {"lines": decode_bound(str(path))}
@@ -178,7 +165,7 @@ def main() -> None:
             measured = measure(CASES[case], paths, parsed.rounds)
             found = {"command": shlex.join(("penstock", "bench", *CASES[case])),
                      "lines": conclusions(case, measured["rows"], paths), **measured}  # fmt: skip
-        kept[case] = {"machine": machine_facts(), **found}
+        kept[case] = {"machine": described(), **found}
         parsed.output.write_text(json.dumps(kept, indent=1, default=str) + "\n")
     for case in parsed.cases:
         print(case, *(f"  {line}" for line in kept[case]["lines"]), sep="\n")

@@ -23,7 +23,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from machine import machine_facts, warm_page_cache
+from markdown_table import markdown_table, spread
+from penstock.bench import page_cache
+from penstock.bench.machine import described
 
 BATCH = 128
 SEED = 3
@@ -141,8 +143,8 @@ def run(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
         for name in names:
             if name == FILLING:
                 shutil.rmtree(options.work / "filling", ignore_errors=True)
-            warm_page_cache(options.peers if name in ANNBATCH else options.data)
-            warm_page_cache(options.work)
+            page_cache.prepare("warm", options.peers if name in ANNBATCH else options.data)
+            page_cache.prepare("warm", options.work)
             answer = in_a_process(command_of(name, options))
             whole = [answer[each] for each in ("cells", "nonzeros")]
             expected = (
@@ -155,9 +157,9 @@ def run(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     return runs
 
 
-def table(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
+def table(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Median (least to most) of each method, and within each round over the source."""
-    lines = ["| | shuffle | cells/s | times the source | CPU µs a cell |", "|---|---|---|---|---|"]
+    rows = []
     for name, answers in runs.items():
         speeds = [each["cells"] / each["seconds"] for each in answers]
         ratios = [
@@ -165,12 +167,9 @@ def table(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
             for source, each in zip(runs[SOURCE], answers, strict=True)
         ]
         cpu = median(each["cpu_seconds"] / each["cells"] * 1e6 for each in answers)
-        lines.append(
-            f"| {name} | {answers[0].get('shuffle', 'its own')} | {median(speeds):,.0f} "
-            f"({min(speeds):,.0f} to {max(speeds):,.0f}) | {median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f}) | {cpu:.1f} |"
-        )
-    return lines
+        shuffle = answers[0].get("shuffle", "its own")
+        rows.append((name, shuffle, spread(speeds), spread(ratios, 2), f"{cpu:.1f}"))
+    return markdown_table(("", "shuffle", "cells/s", "times the source", "CPU µs a cell"), rows)
 
 
 def sizes(options: argparse.Namespace, nonzeros: int) -> list[str]:
@@ -201,9 +200,9 @@ def main() -> None:
         return
     prepare(options)
     runs = run(options)
-    lines = [*table(runs), "", *sizes(options, runs[SOURCE][0]["nonzeros"])]
+    lines = [*table(runs).splitlines(), "", *sizes(options, runs[SOURCE][0]["nonzeros"])]
     kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept[options.data.name] = {"machine": machine_facts(), "runs": runs, "lines": lines}
+    kept[options.data.name] = {"machine": described(), "runs": runs, "lines": lines}
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
     print(*lines, sep="\n")
     if not options.keep:

@@ -6,7 +6,7 @@ Batches of 128 with three columns of obs (joinids, strings, numbers), as arrays 
 indices. The loop sleeps before it asks for a batch, so that one is ready, and only the asking is
 timed: what is seen is Python's part, whatever the machine decodes meanwhile. Without --path an
 experiment is made in a temporary folder. Each run makes its datasets anew; a figure is the median of
-its batches. --save puts the table into RESULTS.md.
+its batches. --save keeps the table in results/consumer_time.md.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import os
 import pstats
 import statistics
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import penstock as ps
+from markdown_table import markdown_table, spread
 from penstock.synthetic import make_experiment
 
 TARGET_US = 50
-HEADING = "## Python's part of a batch"
 CASES: dict[str, dict[str, Any]] = {
     "dense arrays": {},
     "CSR, int32 indices": {"sparse": True},
@@ -92,34 +93,26 @@ def measure(path: Path, batches: int, profile: bool) -> dict[str, tuple[float, f
 
 
 def section(runs: list[dict[str, tuple[float, float]]], batches: int) -> str:
-    """The table of RESULTS.md."""
-    lines = [
-        HEADING,
-        "",
-        f"`python benchmarks/consumer_time.py --runs {len(runs)} --save`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} "
-        f"UTC, load average {os.getloadavg()[0]:.1f}. Microseconds of the training loop's own thread for a "
-        f"batch of 128 cells with three columns of obs that is ready when it is asked for; {batches} "
-        f"batches a run, the median of each run: median of {len(runs)} runs (min to max). Asked for: "
-        f"{TARGET_US} or less.",
-        "",
-        "| batches | wall us | CPU us |",
-        "| --- | --- | --- |",
+    """The heading, how it was measured, the table."""
+    rows = [
+        (name, *(spread([run[name][which] for run in runs], 1) for which in range(2)))
+        for name in CASES
     ]
-    for name in CASES:
-        cells = []
-        for which in range(2):
-            each = [run[name][which] for run in runs]
-            cells.append(f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines = [
+        "## Python's part of a batch",
+        "",
+        textwrap.fill(
+            f"`python benchmarks/consumer_time.py --runs {len(runs)} --save`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} "
+            f"UTC, load average {os.getloadavg()[0]:.1f}. Microseconds of the training loop's own thread for a "
+            f"batch of 128 cells with three columns of obs that is ready when it is asked for; {batches} "
+            f"batches a run, the median of each run: median of {len(runs)} runs (min to max). Asked for: "
+            f"{TARGET_US} or less.",
+            120,
+        ),
+        "",
+        markdown_table(("batches", "wall us", "CPU us"), rows),
+    ]
     return "\n".join(lines) + "\n"
-
-
-def save(text: str) -> None:
-    """Keep it for benchmarks/run.py, and put it at the end of RESULTS.md."""
-    here = Path(__file__).parent
-    (here / "results" / "consumer_time.md").write_text(text)
-    results = here / "RESULTS.md"
-    results.write_text(results.read_text().partition(HEADING)[0].rstrip() + "\n\n" + text)
 
 
 def quartile(values: list[float], which: int) -> float:
@@ -132,7 +125,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="also where the time goes")
-    parser.add_argument("--save", action="store_true", help="into RESULTS.md")
+    parser.add_argument("--save", action="store_true", help="in results/consumer_time.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.path
@@ -143,7 +136,7 @@ def main() -> None:
     text = section(runs, options.batches)
     print(text)
     if options.save:
-        save(text)
+        (Path(__file__).parent / "results" / "consumer_time.md").write_text(text)
 
 
 if __name__ == "__main__":

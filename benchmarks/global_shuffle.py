@@ -249,26 +249,27 @@ def run(names: list[str], folder: Path, repeats: int, pythons: dict[str, str]) -
 
 def table(runs: dict[str, Any]) -> str:
     """Median (least to most) of each method."""
-    lines = [
-        "| method | cells/s | CPU µs a cell | first batch s | opening s | from disk MB | peak MiB |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    from markdown_table import markdown_table, spread  # annbatch's interpreter has no penstock
+
+    rows = []
     for name, answers in runs.items():
-        speeds = [a["cells"] / a["seconds"] for a in answers]
         cpu = statistics.median(a["cpu_seconds"] / a["cells"] * 1e6 for a in answers)
-        lines.append(
-            f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"
-            f" | {cpu:.1f} | {statistics.median(a['first_batch_seconds'] for a in answers):.3f}"
-            f" | {statistics.median(a['open_seconds'] for a in answers):.2f}"
-            f" | {statistics.median(a['disk_bytes'] for a in answers) / 1e6:,.0f}"
-            f" | {max(a['peak_bytes'] for a in answers) / 2**20:,.0f} |"
+        first, opening, disk = (
+            statistics.median(a[each] for a in answers)
+            for each in ("first_batch_seconds", "open_seconds", "disk_bytes")
         )
-    return "\n".join(lines)
+        peak = max(a["peak_bytes"] for a in answers)
+        rows.append(
+            (name, spread([a["cells"] / a["seconds"] for a in answers]), f"{cpu:.1f}", f"{first:.3f}",
+             f"{opening:.2f}", f"{disk / 1e6:,.0f}", f"{peak / 2**20:,.0f}")
+        )  # fmt: skip
+    head = ("method", "cells/s", "CPU µs a cell", "first batch s", "opening s", "from disk MB", "peak MiB")  # fmt: skip
+    return markdown_table(head, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    data = Path(os.environ.get("PENSTOCK_BENCH_DATA", HERE / ".data"))
+    data = HERE / ".data"
     parser.add_argument("--folder", type=Path, default=data / "global-shuffle")
     parser.add_argument("--experiment", type=Path, default=data / "census-65k")
     parser.add_argument("--repeats", type=int, default=5)

@@ -2,8 +2,8 @@
 
 python benchmarks/pack.py [--path EXPERIMENT] [--keep PACK] [--repeats 3]
 
-EXPERIMENT defaults to census-65k below PENSTOCK_BENCH_DATA. It is packed beside a temporary name
-(unless --keep names a pack, which is then made once), and read with its default settings: CSR,
+EXPERIMENT defaults to benchmarks/.data/census-65k. It is packed under a temporary name beside it, unless
+--keep names a pack, which is then made once. Both are read with the default settings: CSR,
 batches of 128, shuffled; the page cache warm, and cold as far as a process without privileges can
 make it (posix_fadvise DONTNEED on the row files, after a sync). Every figure is of a process of its
 own; cells/s are the median and the range, from opening to the last batch.
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from markdown_table import markdown_table, spread
+from penstock.bench import page_cache
 
 READ = """
 import json, sys, time
@@ -36,34 +37,18 @@ print(json.dumps([cells, nonzeros, seconds]))
 """
 
 
-def folder_bytes(path: Path) -> int:
-    """Size of all files below a folder."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def drop_from_page_cache(path: Path) -> None:
-    """Ask the system to forget the pages of all files below a folder."""
-    os.sync()
-    for file in path.rglob("*"):
-        if file.is_file():
-            descriptor = os.open(file, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-
-
 def read(path: Path, repeats: int, cold: bool = False, **settings: object) -> str:
     """Cells/s of epochs, each in a process of its own."""
     speeds = []
     for _ in range(repeats):
-        if cold:
-            drop_from_page_cache(path)
+        page_cache.prepare("cold" if cold else "warm", path)
         done = subprocess.run(
             [sys.executable, "-c", READ, str(path), json.dumps(settings)],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         cells, _, seconds = json.loads(done.stdout)
         speeds.append(cells / seconds)
-    return f"{statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"
+    return spread(speeds)
 
 
 def write(source: Path, destination: Path) -> None:
@@ -81,7 +66,7 @@ def write(source: Path, destination: Path) -> None:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    data = Path(os.environ.get("PENSTOCK_BENCH_DATA", "bench-data"))
+    data = Path(__file__).resolve().parent / ".data"
     parser.add_argument("--path", type=Path, default=data / "census-65k")
     parser.add_argument("--keep", type=Path, help="a pack to make once and use again")
     parser.add_argument("--repeats", type=int, default=3)
@@ -102,8 +87,6 @@ def main() -> None:
             f"{matrix.stored_bytes / nonzeros:.3f} in its source "
             f"({packed.stored_bytes / matrix.stored_bytes:.1%})"
         )
-        print("| read | cells/s, warm | cold |")
-        print("| --- | --- | --- |")
         cases: list[tuple[str, Path, dict[str, object]]] = [
             ("source, scatter shuffle", parsed.path, {"shuffle": True}),
             ("pack, scatter shuffle", pack, {"shuffle": True}),
@@ -111,9 +94,11 @@ def main() -> None:
         ]
         if not parsed.no_global:
             cases.append(("pack, shuffle='global'", pack, {"shuffle": "global"}))
+        rows = []
         for name, path, settings in cases:
-            warm = read(path, parsed.repeats, **settings)
-            print(f"| {name} | {warm} | {read(path, parsed.repeats, cold=True, **settings)} |")
+            speeds = (read(path, parsed.repeats, cold, **settings) for cold in (False, True))
+            rows.append((name, *speeds))
+        print(markdown_table(("read", "cells/s, warm", "cold"), rows))
 
 
 if __name__ == "__main__":

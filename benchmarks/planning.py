@@ -15,8 +15,10 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
+
+from markdown_table import markdown_table
+from penstock.bench.worker.process_facts import peak_rss
 
 FILTER = "is_primary_data == True and dataset_id not in ['dataset-0003', 'dataset-0700']"
 #: name: (filter, rank, world size, resumed)
@@ -26,13 +28,6 @@ CASES: dict[str, tuple[str | None, int, int, bool]] = {
     "filtered, rank 17 of 64": (FILTER, 17, 64, False),
     "filtered, rank 17 of 64, resumed in the middle": (FILTER, 17, 64, True),
 }
-
-
-def _status(field: str) -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def measure(path: str, name: str) -> dict[str, Any]:
@@ -48,7 +43,7 @@ def measure(path: str, name: str) -> dict[str, Any]:
         return result
 
     value_filter, rank, world, resumed = CASES[name]
-    imports = _status("VmHWM")
+    imports = peak_rss()
     experiment = timed("open", lambda: ps.open(path))
     dataset = timed("select cells", lambda: ps.Dataset(
         experiment, obs_query=value_filter, sparse=True, rank=rank, world_size=world,
@@ -68,8 +63,8 @@ def measure(path: str, name: str) -> dict[str, Any]:
         "units": plan.planned_units,
         "units_in_shuffle": plan.units_in_shuffle,
         "steps": steps,
-        "imports_mib": imports,
-        "peak_mib": _status("VmHWM"),
+        "imports_mib": imports / 2**20,
+        "peak_mib": peak_rss() / 2**20,
     }
 
 
@@ -95,8 +90,7 @@ def main() -> None:
     if options.case:
         print(json.dumps(measure(options.folder, options.case)))
         return
-    print("| case | cells | units | step | seconds | CPU seconds | peak MiB |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    rows: list[tuple[str, ...]] = []
     for name in CASES:
         command = [sys.executable, __file__, options.folder]
         given = ""
@@ -108,14 +102,14 @@ def main() -> None:
             [*command, "--case", name], input=given, capture_output=True, text=True
         )
         if done.returncode != 0:
-            print(f"| {name} | failed: {done.stderr.strip().splitlines()[-1]} | | | | | |")
+            rows.append((name, f"failed: {done.stderr.strip().splitlines()[-1]}", *[""] * 5))
             continue
         answer = json.loads(done.stdout.splitlines()[-1])
+        cells, units, peak = (f"{answer[each]:,.0f}" for each in ("cells", "units", "peak_mib"))
         for step, (wall, cpu) in answer["steps"].items():
-            print(
-                f"| {name} | {answer['cells']:,} | {answer['units']:,} | {step} | {wall:.2f} | {cpu:.2f} | "
-                f"{answer['peak_mib']:,.0f} |"
-            )
+            rows.append((name, cells, units, step, f"{wall:.2f}", f"{cpu:.2f}", peak))
+    head = ("case", "cells", "units", "step", "seconds", "CPU seconds", "peak MiB")
+    print(markdown_table(head, rows))
 
 
 if __name__ == "__main__":

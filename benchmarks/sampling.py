@@ -10,13 +10,15 @@ that does other work, too.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import penstock as ps
-from make_data import data_folder
+from markdown_table import markdown_table, spread
+
+DATA = Path(__file__).resolve().parent / ".data"
 
 
 def measure(path: str, **arguments: Any) -> tuple[float, float, float, int]:
@@ -30,9 +32,9 @@ def measure(path: str, **arguments: Any) -> tuple[float, float, float, int]:
 
 
 def main() -> None:
-    """Print a table."""
+    """Print tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("experiment", nargs="?", default=str(data_folder() / "census-65k"))
+    parser.add_argument("experiment", nargs="?", default=str(DATA / "census-65k"))
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     cells = ps.open(options.experiment).n_obs
@@ -54,21 +56,18 @@ def main() -> None:
         for name, arguments in cases.items():
             seen[name].append(measure(options.experiment, **arguments))
     plain = seen["every cell once"]
-    for which, clock in enumerate(("a second", "a second of the processor")):
-        print(f"cells {clock}: min, median, max; of plain in the same round: min, median, max")
+    for which, clock in enumerate(("cells/s", "cells a second of the processor")):
+        rows = []
         for name, runs in seen.items():
             speeds = [run[which] for run in runs]
             ratios = [run[which] / other[which] for run, other in zip(runs, plain, strict=True)]
-            print(f"{name:42s}  {spread(speeds, '9,.0f')}  {spread(ratios, '5.2f')}")
-    for name, runs in seen.items():
-        print(f"{name:42s}  read/needed {runs[0][2]:.2f}  units {runs[0][3]}")
-
-
-def spread(values: list[float], form: str) -> str:
-    """Least, median and most."""
-    return " ".join(
-        f"{each:{form}}" for each in (min(values), statistics.median(values), max(values))
-    )
+            rows.append((name, spread(speeds), spread(ratios, 2)))
+        print(
+            markdown_table(("cells", clock, "of every cell once, in the same round"), rows),
+            end="\n\n",
+        )
+    rows = [(name, f"{runs[0][2]:.2f}", str(runs[0][3])) for name, runs in seen.items()]
+    print(markdown_table(("cells", "read / needed", "units"), rows))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ python benchmarks/training.py wait        # an epoch beside batches that are in 
 python benchmarks/training.py layouts     # dense and sparse output, time and memory (figure 4)
 python benchmarks/training.py processes   # time over processes x cells
 
-Data: that of make_data.py (65,536 cells), with 8,000 genes. Each measurement is a process of its
+Data: `make benchmarks/.data/census-65k` (65,536 cells), with 8,000 genes. Each measurement is a process of its
 own. What is compared takes turns, `--rounds` times, and medians are over the rounds.
 """
 
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from make_data import experiment_path
-from measure import _status
+from detected_genes import most_detected_genes
+from penstock.bench.worker.process_facts import peak_rss
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -32,13 +32,7 @@ SLEEP = 0.001
 
 
 def genes_of(path: Path) -> np.ndarray:
-    kept = path.parent / f"{path.name}.8000-genes.npy"
-    if kept.exists():
-        return np.load(kept)
-    import penstock as ps
-
-    count = len(ps.open(str(path)).var("RNA"))
-    return np.sort(np.random.default_rng(0).permutation(count)[:GENES])
+    return np.load(most_detected_genes(path, GENES))
 
 
 # What makes batches
@@ -73,9 +67,6 @@ def packed_loader(path: Path, cells: int, batch_size: int) -> Any:
     pack = path.with_name(f"{path.name}.pack")
     if not pack.exists():
         ps.pack(path, pack, layers="raw")
-    genes = path.with_name(f"{pack.name}.8000-genes.npy")
-    if not genes.exists():
-        np.save(genes, genes_of(path))
     return penstock_loader(pack, cells, batch_size, sparse=True)
 
 
@@ -204,7 +195,7 @@ def measure_layout(sparse: bool, path: Path, cells: int, epochs: int) -> dict:
     begun = time.perf_counter()
     model.train(datamodule=data, max_epochs=epochs, accelerator="cpu", enable_progress_bar=False)
     seconds = time.perf_counter() - begun
-    return {"seconds": [seconds], "peak_mib": _status("VmHWM") / 2**20}
+    return {"seconds": [seconds], "peak_mib": peak_rss() / 2**20}
 
 
 def measure_processes(processes: int, path: Path, cells: int, epochs: int) -> dict:
@@ -329,7 +320,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=[*CASES, "one"])
     parser.add_argument("rest", nargs="*")
-    parser.add_argument("--data", default=str(experiment_path("census-65k")))
+    parser.add_argument("--data", default=str(HERE / ".data" / "census-65k"))
     parser.add_argument("--cells", type=int, nargs="+")
     parser.add_argument("--sleep-cells", type=int, default=65_536)
     parser.add_argument("--epochs", type=int, default=2)
@@ -341,7 +332,7 @@ def main() -> None:
     if parsed.part == "one":
         one(parsed.rest[0])
         return
-    from machine import machine_facts
+    from penstock.bench.machine import described
 
     parsed.cells = parsed.cells or CELLS[parsed.part]
     cases = CASES[parsed.part](parsed, str(Path(parsed.data).absolute()))
@@ -350,7 +341,7 @@ def main() -> None:
             for case in group:
                 case.got.append(in_its_own_process(*case.call))
                 print(f"round {number + 1},", case.key, case.got[-1], flush=True)
-    results: dict[str, Any] = {"machine": machine_facts()}
+    results: dict[str, Any] = {"machine": described()}
     results.update({case.key: case.result() for group in cases for case in group})
     add_ratios(parsed.part, results, cases)
     parsed.results.mkdir(exist_ok=True)

@@ -12,11 +12,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import penstock as ps
-from make_data import data_folder
+from markdown_table import markdown_table, spread
+
+DATA = Path(__file__).resolve().parent / ".data"
 
 
 def chains(path: str) -> dict[str, list[Any]]:
@@ -61,9 +64,9 @@ def measure(path: str, transforms: list[Any], dense: bool) -> tuple[float, float
 
 
 def main() -> None:
-    """Print a table."""
+    """Print tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("experiment", nargs="?", default=str(data_folder() / "census-65k"))
+    parser.add_argument("experiment", nargs="?", default=str(DATA / "census-65k"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dense", action="store_true")
     options = parser.parse_args()
@@ -73,17 +76,15 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, transforms in cases.items():
             seen[name].append(measure(path, transforms, options.dense))
-    for which, clock in enumerate(("a second", "a second of the processor")):
-        print(f"cells {clock}: min, median, max; median, of plain")
+    for which, clock in enumerate(("cells/s", "cells a second of the processor")):
         plain = statistics.median(each[which] for each in seen["plain"])
+        rows = []
         for name, both in seen.items():
             speeds = [each[which] for each in both]
-            middle = statistics.median(speeds)
-            print(
-                f"{name:34s} {min(speeds):9,.0f} {middle:9,.0f} {max(speeds):9,.0f}"
-                f"  {middle / plain:5.2f}"
-            )
+            rows.append((name, spread(speeds), f"{statistics.median(speeds) / plain:.2f}"))
+        print(markdown_table(("transforms", clock, "of plain"), rows), end="\n\n")
     ds = ps.Dataset(path, memory_budget="1GiB")
+    rows = []
     for name, run in (
         ("gene_statistics", lambda: ps.gene_statistics(ds)),
         ("cell_statistics", lambda: ps.cell_statistics(ds)),
@@ -92,9 +93,8 @@ def main() -> None:
         begin, begin_cpu = time.perf_counter(), time.process_time()
         run()
         wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
-        print(
-            f"{name:34s} {ds.n_obs / wall:9,.0f} cells/s, {ds.n_obs / cpu:9,.0f} a second of the processor"
-        )
+        rows.append((name, f"{ds.n_obs / wall:,.0f}", f"{ds.n_obs / cpu:,.0f}"))
+    print(markdown_table(("statistics", "cells/s", "cells a second of the processor"), rows))
 
 
 if __name__ == "__main__":
