@@ -9,7 +9,7 @@ namespace penstock::python {
 namespace nb = nanobind;
 namespace {
 
-/// (indptr, indices, data) over the batch's own memory.
+/// (indptr, indices, data) as views of the batch's memory.
 nb::tuple csr(const BatchHandle& self) {
   const Batch& batch = *self.batch;
   const Batch::Csr csr = batch.csr();

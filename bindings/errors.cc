@@ -7,8 +7,8 @@
 #include "gil.h"
 #include "register.h"
 
-// C++ classes of <penstock/error.h> to the classes of the same name in penstock.errors. Those are
-// written in Python, where they can have two bases and be pickled without help.
+// Maps the C++ classes of <penstock/error.h> to the classes of the same name in penstock.errors.
+// These are written in Python, so they can have two bases and be pickled.
 
 namespace penstock::python {
 namespace {
@@ -34,7 +34,7 @@ const char* class_name(ErrorCode code) {
 }
 
 void raise(ErrorCode code, const char* message) {
-  // Stored names may hold any bytes; an error about them must not fail to decode.
+  // Stored names may have any bytes; decoding an error about them must not fail.
   PyObject* text = PyUnicode_DecodeUTF8(
       message, static_cast<Py_ssize_t>(std::char_traits<char>::length(message)),
       "backslashreplace");

@@ -28,7 +28,7 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-/// Called by whichever thread needs credentials; the function lives as long as the store, which may
+/// Called by any thread that needs credentials. The function lives as long as the store, which may
 /// outlive the interpreter.
 std::function<Texts(const std::string&)> credentials_of(nb::object function) {
   if (function.is_none()) return nullptr;
@@ -98,7 +98,7 @@ void register_experiment(nb::module_& module) {
       .def_prop_ro("layout", &Matrix::layout)
       .def_prop_ro("addresses_rows", &Matrix::addresses_rows,
                    "Whether any row can be read by itself at little cost, as in a pack on a disk.")
-      .def("keeps", &Matrix::keeps, nb::arg("rows"), Release(),
+      .def("is_cached", &Matrix::is_cached, nb::arg("rows"), Release(),
            "Whether a cache that it is read through has each of these rows now.")
       .def(
           "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },

@@ -20,25 +20,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What reads looks for the end every 50 ms; what computes ends by itself.
+/// Longest wait for threads in the engine: readers check for the end every 50 ms, and computations
+/// end by themselves.
 constexpr auto kPatience = std::chrono::seconds(5);
-/// For threads that are between two calls, which may as well wait for something else.
+/// Longest wait for threads between two calls, which may be waiting for something else.
 constexpr auto kPatienceOutside = std::chrono::milliseconds(250);
 constexpr auto kPause = std::chrono::milliseconds(2);
 
 std::atomic<bool> ending{false};
-std::atomic<bool> closed{false};  ///< nobody takes the lock any more
+std::atomic<bool> closed{false};  ///< other threads must not take the lock any more
 std::atomic<unsigned long> ending_thread{0};
 
-/// Threads in the engine: with a GilRelease.
+/// Number of threads in the engine: those with a GilRelease.
 std::atomic<int> inside{0};
 
-/// Threads between their decision to take the lock and having it; of GilAcquire, until it is given
-/// back, as the Python code under it takes the lock again by itself.
+/// Number of threads that are about to take the lock. A GilAcquire counts until it releases the
+/// lock, because the Python code under it takes the lock again by itself.
 std::atomic<int> taking{0};
 
-/// Threads that have called the engine, and those of them that were given SystemExit, until they
-/// end. What they hold may be tensors, and torch takes the lock to let go of them.
+/// Number of threads that have called the engine, and of those that got SystemExit, until they end.
+/// They may hold tensors, and torch takes the lock to free tensors.
 std::atomic<int> callers{0};
 std::atomic<int> leaving{0};
 
@@ -60,7 +61,7 @@ class Caller {
 };
 thread_local Caller this_caller;
 
-/// Counts the calling thread as taking the lock, unless `forbidden` by then.
+/// Counts the calling thread as taking the lock, unless `forbidden` is set.
 bool may_take(const std::atomic<bool>& forbidden) noexcept {
   ++taking;
   if (!forbidden || PyThread_get_thread_ident() == ending_thread) return true;
@@ -68,7 +69,7 @@ bool may_take(const std::atomic<bool>& forbidden) noexcept {
   return false;
 }
 
-/// Runs in `atexit`, with the lock. Finalization begins after it.
+/// Runs in `atexit`, with the lock, before finalization starts.
 void end_threads() {
   ending_thread = PyThread_get_thread_ident();
   ending = true;
@@ -82,7 +83,7 @@ void end_threads() {
     std::this_thread::sleep_for(kPause);
   }
   closed = true;
-  // A callback, which counts as taking until it is over, may run a program that asks its user.
+  // A callback counts as taking until it returns. It may run a program that asks its user.
   const auto end = std::max(begin + kPatience, Clock::now() + kPatienceOutside);
   while (taking > 0 && Clock::now() < end) std::this_thread::sleep_for(kPause);
 }
@@ -127,7 +128,7 @@ GilAcquire::~GilAcquire() {
 }
 
 void register_gil(nb::module_& /*module*/) {
-  // A child has only the thread that forked, which has the lock.
+  // A child has only the thread that forked, which holds the lock.
   ::pthread_atfork(nullptr, nullptr, [] {
     this_caller.forget();
     taking = inside = callers = leaving = 0;

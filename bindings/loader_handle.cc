@@ -4,9 +4,9 @@
 #include <penstock/error.h>
 
 #include <set>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "gil.h"
 
 namespace penstock::python {
@@ -36,8 +36,9 @@ LoaderHandle::~LoaderHandle() {
 
 Loader& LoaderHandle::loader() const {
   if (process_ != getpid()) {
-    throw InvalidArgument("an iterator cannot be used in a process forked from its own, made in " +
-                          std::to_string(process_) + ", used in " + std::to_string(getpid()));
+    throw InvalidArgument(
+        concat("an iterator cannot be used in a process forked from its own, made in ", process_,
+               ", used in ", getpid()));
   }
   return *loader_;
 }
@@ -49,7 +50,7 @@ std::shared_ptr<const Batch> LoaderHandle::next() {
     Loader::NextBatch next;
     {
       const GilRelease release;
-      const std::lock_guard lock(consumer_);
+      const MutexLock lock(consumer_);
       next = engine.next_for(kSignalPollSeconds);
     }
     exit_at_end();  // which is what ended the epoch then

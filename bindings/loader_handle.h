@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <memory>
-#include <mutex>
 
-// The engine's objects that own threads or locks, made safe for processes that fork: a child that
-// inherits one has neither the threads nor a consistent lock, so it leaks the object.
+#include "base/mutex.h"
+
+// Handles of engine objects that own threads or locks, safe for processes that fork. A child has
+// neither the threads nor a consistent lock of an inherited object, so it leaks the object.
 
 namespace penstock::python {
 
@@ -30,20 +31,22 @@ class LoaderHandle {
   LoaderHandle(const LoaderHandle&) = delete;
   LoaderHandle& operator=(const LoaderHandle&) = delete;
 
-  /// The next batch, null at the end. Called with the GIL held; waits without it, and looks for
+  /// The next batch, null at the end. Called with the GIL held; waits without it. Checks for
   /// signals often enough for Ctrl-C to feel immediate.
   std::shared_ptr<const Batch> next();
 
   /// Throws InvalidArgument in a process other than the one that made it.
   Loader& loader() const;
   void cancel() noexcept;
-  /// Cancels every epoch of this process, when the interpreter ends. Called with the GIL held.
+  /// Cancels every epoch of this process, at the end of the interpreter. Called with the GIL held.
   static void cancel_all() noexcept;
   bool is_usable() const noexcept { return process_ == getpid(); }
 
  private:
   std::unique_ptr<Loader> loader_;
-  std::mutex consumer_;  ///< the engine has one at a time; never waited for with the GIL
+  /// Orders the calls of Loader::next_for, which has one consumer at a time; guards no member.
+  /// Never waited for with the GIL.
+  Mutex consumer_;
   pid_t process_ = getpid();
 };
 

@@ -11,11 +11,10 @@
 #include <utility>
 #include <vector>
 
-// Memory of the engine as numpy arrays, and of numpy's as arguments, without a copy.
+// Passes the engine's memory as numpy arrays, and numpy arrays as arguments, without copies.
 //
-// An array keeps a shared pointer to whatever owns its bytes. A process that was forked inherits
-// arrays whose owner has locks and threads that do not exist there: owners are then leaked, not
-// destroyed.
+// An array keeps a shared pointer to the owner of its bytes. A forked process inherits arrays whose
+// owners need locks and threads that do not exist there, so it leaks these owners.
 
 namespace penstock::python {
 
@@ -42,7 +41,7 @@ inline nanobind::object numpy_array(const void* data, std::initializer_list<size
   return nanobind::cast(array);
 }
 
-/// A contiguous array of one dimension that Python gave, alive for the call.
+/// A contiguous one-dimensional array passed from Python, alive for the call.
 template <typename T>
 using Vector =
     nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;

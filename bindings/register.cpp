@@ -3,7 +3,7 @@
 NB_MODULE(_core, module) {
   module.doc() = "The engine of Penstock; use it through the package `penstock`.";
   module.attr("version") = PENSTOCK_VERSION;
-  // A worker process ends without clearing what it holds; that is no leak worth a user's screen.
+  // Worker processes end without freeing their objects, so do not report leaks to the user.
   nanobind::set_leak_warnings(false);
   penstock::python::register_gil(module);
   penstock::python::register_errors(module);
@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   penstock::python::register_batch(module);
   penstock::python::register_transform(module);
   penstock::python::register_loader(module);
+  penstock::python::register_resume(module);
   penstock::python::register_statistics(module);
   penstock::python::register_pack(module);
   penstock::python::register_cache(module);

@@ -2,9 +2,10 @@
 
 #include <nanobind/nanobind.h>
 
-// What the extension module offers, one function for each concept; register.cpp calls them in the
-// order in which they need one another. Bodies hold no algorithm: they convert, release the GIL
-// (gil.h) around whatever can block or take long, and call the public API of include/penstock.
+// Registers the contents of the extension module, with one function for each concept. register.cpp
+// calls the functions in the order of their dependencies. Bodies have no algorithms: they convert,
+// release the GIL (gil.h) around long or blocking calls, and call the public API of
+// include/penstock.
 
 namespace penstock::python {
 
@@ -17,6 +18,7 @@ void register_experiment(nanobind::module_& module);
 void register_batch(nanobind::module_& module);
 void register_transform(nanobind::module_& module);
 void register_loader(nanobind::module_& module);
+void register_resume(nanobind::module_& module);
 void register_statistics(nanobind::module_& module);
 void register_pack(nanobind::module_& module);
 void register_cache(nanobind::module_& module);

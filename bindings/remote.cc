@@ -16,8 +16,8 @@
 #include "io/url_secrets.h"
 #include "register.h"
 
-// What stores need of Python: Ctrl-C while they wait or read long; and the parts of remote ones
-// that tests compare with botocore.
+// Bindings for stores: Ctrl-C during long waits and reads, and the parts of remote stores that
+// tests compare with botocore.
 
 namespace penstock::python {
 namespace nb = nanobind;
@@ -25,14 +25,14 @@ namespace {
 
 std::atomic<unsigned long> main_thread{0};
 
-/// Python handles signals in its main thread alone. The others are not asked: they would wait for
-/// the interpreter's lock, and for ever while it ends.
+/// Python handles signals only in its main thread. Other threads must not check: they would wait
+/// for the interpreter's lock, for ever if the interpreter ends.
 bool handles_signals() { return PyThread_get_thread_ident() == main_thread.load(); }
 
 void find_main_thread() {
   const nb::object thread = nb::module_::import_("threading").attr("main_thread")();
   main_thread = nb::cast<unsigned long>(thread.attr("ident"));
-  // In a child it is the thread that forked.
+  // In a child, the main thread is the one that forked.
   ::pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// How an object of the engine looks at a prompt: penstock/experiment/reprs.py says.
+// The repr of an engine object, as made by penstock/experiment/reprs.py.
 
 #include <nanobind/nanobind.h>
 
 namespace penstock::python {
 
-/// What `function` of penstock.experiment.reprs makes of an object.
+/// Result of `function` of penstock.experiment.reprs for an object.
 inline nanobind::object repr_by(const char* function, nanobind::handle object) {
   return nanobind::module_::import_("penstock.experiment.reprs").attr(function)(object);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSignalPollSeconds = 0.1;
 
-/// Reads to the end; the GIL is held between the polls for signals alone.
+/// Reads to the end. The GIL is held only to check for signals between polls.
 void run(StatisticsPass& pass) {
   for (bool more = true; more;) {
     {

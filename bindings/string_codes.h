@@ -9,7 +9,7 @@
 namespace penstock::python {
 
 /// A string column as codes into its distinct values, so that Python makes one object for each
-/// distinct string and not one for each row.
+/// distinct string instead of one for each row.
 struct StringCodes {
   std::vector<int32_t> codes;              ///< -1 for null
   std::vector<std::string_view> distinct;  ///< in order of first appearance; views of the column

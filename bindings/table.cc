@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace {
 
 nb::object bytes_or_text(DataType type, std::string_view value) {
-  // tiledbsoma reads char as large_binary too.
+  // tiledbsoma also reads char as large_binary.
   if (type == DataType::kBlob || type == DataType::kChar || type == DataType::kGeomWkb) {
     return nb::bytes(value.data(), value.size());
   }

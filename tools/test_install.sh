@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --component cpp --prefix "$work/prefix" >/dev/null
-if find "$work/prefix" -name '*.h' | xargs grep -l 'Python.h' ; then
+if find "$work/prefix" -name '*.h' | xargs grep -l '[<"]Python\.h' ; then
   echo "an installed header needs Python" >&2
   exit 1
 fi
@@ -65,8 +65,10 @@ tar -xzf "$root/tests/data/pbmc3k-soma.tar.gz" -C "$work"
 experiment=$(dirname "$(find "$work" -maxdepth 2 -name __tiledb_group.tdb | head -n 1)")
 "$work/build/stream_cells" "$experiment" raw | tee "$work/out.txt"
 grep -q '2638 cells' "$work/out.txt"
+tools=$(dirname "$(realpath "$0")")
+"$tools/test_resume_example.sh" "$work/build/resume_cells" "$experiment" raw 2638
 if ldd "$work/build/stream_cells" | grep -i python; then
   echo "the example is linked with Python" >&2
   exit 1
 fi
-echo "installed library: the example builds against it and streams"
+echo "installed library: the examples build against it, stream and resume"

@@ -1,4 +1,4 @@
-// Streams one shuffled epoch of an experiment and prints what came.
+// Streams one shuffled epoch of an experiment and prints its totals.
 //
 //   stream_cells EXPERIMENT [LAYER [FILTER]]
 //   stream_cells census_data/homo_sapiens raw "tissue_general == 'tongue'"

@@ -9,29 +9,29 @@
 namespace penstock {
 
 struct CacheOptions {
-  std::string folder;  ///< of any number of experiments, shared by processes
-  /// Of everything in the folder. Where none is given a twentieth of the disk stays free, 4 GiB at
-  /// most.
+  std::string folder;  ///< may be shared by any number of experiments and processes
+  /// Limit of everything in the folder. Without a limit, 4 GiB of the disk stay free, or a
+  /// twentieth of the disk if that is less.
   uint64_t limit_bytes = ~uint64_t{0};
 };
 
-/// Rows of slow stores kept on a local disk, as they were read: every fetch unit that is decoded is
-/// written there with all of its columns, and read from there from then on. Units that were not
-/// used for longest make place for others; those that this process has used stay. A folder that
-/// cannot be written, or a full disk, ends the keeping, not the reading.
+/// Keeps rows of slow stores on a local disk. Each decoded fetch unit is written there with all its
+/// columns, and later epochs read it from there. The least recently used units are evicted first,
+/// but never units that this process has used. If the folder cannot be written or the disk is full,
+/// the cache stops keeping rows, but reading continues.
 ///
-/// Any threads and processes at once, killed at any moment. What is kept is told apart by the
-/// content of the source, so that nothing is served that was written over.
+/// Safe from any threads and processes at once, which may be killed at any moment. Entries are
+/// identified by the content of the source, so rows of an overwritten source are never served.
 class Cache {
  public:
   explicit Cache(CacheOptions options);
   ~Cache();
 
-  /// The same matrix, read through the cache; itself where it addresses rows already. Unsupported
-  /// where the content is not known.
+  /// The same matrix, read through the cache. Returns `matrix` itself if it addresses rows already.
+  /// The first use throws Unsupported if the source has no known content.
   Matrix through(const Matrix& matrix);
 
-  /// Why nothing is kept any more; empty while it is.
+  /// Why the cache stopped keeping rows; empty while it keeps them.
   std::string problem() const;
 
  private:

@@ -62,7 +62,7 @@ inline constexpr uint8_t kLastDataType = static_cast<uint8_t>(DataType::kGeomWkt
 /// that is not a DataType.
 size_t size_of(DataType type);
 
-/// "float32", "int64", "datetime64[ns]", "string", … as numpy and arrow users write them.
+/// Name as numpy and arrow users write it: "float32", "int64", "datetime64[ns]", "string", …
 std::string_view name_of(DataType type);
 
 bool is_integer(DataType type) noexcept;  ///< signed or unsigned, without bool, date and time

@@ -3,16 +3,16 @@
 #include <stdexcept>
 #include <string>
 
-// The one hierarchy of errors that Penstock throws, in C++ and (class for class) in Python.
+// All errors that Penstock throws. Python has a class of the same name for each.
 //
-// A message says what was wrong with which value, then where: the offending values and the place
-// (file, fragment, tile, offset) stand at its end. Layers that know more of the place than the
-// thrower add it with `with_place`, which keeps the class.
+// A message says what was wrong with which value. It ends with the offending values and the place
+// (file, fragment, tile, offset). A caller that knows more of the place than the thrower adds it
+// with `with_place`, which keeps the class.
 
 namespace penstock {
 
 enum class ErrorCode {
-  kInvalidArgument,    ///< the caller's fault: a bad value, an unknown name
+  kInvalidArgument,    ///< an error of the caller: a bad value, an unknown name
   kNotFound,           ///< no such path, layer, column
   kUnsupported,        ///< well-formed, but not read by this version; the message says what to do
   kCorruptData,        ///< stored bytes contradict the format
@@ -47,8 +47,8 @@ using Internal = CodedError<ErrorCode::kInternal>;
 /// Throws an error of the class that `code` names.
 [[noreturn]] void throw_error(ErrorCode code, const std::string& message);
 
-/// Runs `body`; an `Error` that leaves it is thrown again, same class, with ", in <place>" at its
-/// end unless it names that place already. `place` is only called when something was thrown.
+/// Runs `body`. If `body` throws an `Error` that does not name the place yet, rethrows it as the
+/// same class with ", in <place>" appended. `place` is called only after a throw.
 template <typename Body, typename Place>
 auto with_place(Body&& body, Place&& place) -> decltype(body()) {
   try {

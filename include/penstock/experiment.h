@@ -17,7 +17,7 @@
 namespace penstock {
 
 struct OpenOptions {
-  /// Reads what was visible at this time (milliseconds since the epoch); the newest when absent.
+  /// Reads the state at this time, in milliseconds since 1970; absent: the newest.
   std::optional<uint64_t> timestamp_ms;
   unsigned threads = 0;  ///< for metadata and tables; 0: as many as cores
   StorageOptions storage{};
@@ -25,7 +25,7 @@ struct OpenOptions {
 
 struct ReadOptions {
   std::vector<std::string> columns;     ///< empty: all
-  std::string value_filter;             ///< tiledbsoma's language; empty: every row
+  std::string value_filter;             ///< in tiledbsoma's syntax; empty: every row
   std::optional<RowSelection> joinids;  ///< only these rows
 };
 
@@ -36,16 +36,17 @@ class DataFrame {
   uint64_t row_count()
       const;  ///< exact; reads the joinid column when deletes or overlaps make it necessary
   const std::string& uri() const;
-  /// A text of what this shows of the array: another after each write to it, the same for copies.
+  /// Identifier of the visible content. It changes with each write to the array; copies of the
+  /// array have the same one.
   std::string content() const;
 
-  /// Only the columns that are asked for or named by the filter are read.
-  /// Throws NotFound for an unknown column (the message lists what there is), InvalidArgument for a
-  /// filter that does not parse (pointing at the place).
+  /// Reads only columns that `options` asks for or the filter names.
+  /// Throws NotFound for an unknown column (the message lists the columns). Throws InvalidArgument
+  /// for a filter that does not parse (the message points at the place).
   Table read(const ReadOptions& options = {}) const;
 
-  /// joinids of the rows that a filter keeps; all rows for an empty one. The filter may name
-  /// `constants` beside the stored columns.
+  /// joinids of the rows that match the filter; all rows if it is empty. The filter may name
+  /// `constants` in addition to the stored columns.
   RowSelection select(std::string_view value_filter,
                       std::span<const ConstantColumn> constants = {}) const;
 
@@ -62,15 +63,18 @@ class Matrix {
   std::pair<int64_t, int64_t> shape() const;
   DataType value_type() const;
   const std::string& uri() const;
+  /// The names passed to Experiment::x; empty for a joined matrix.
+  const std::string& measurement() const noexcept { return measurement_; }
+  const std::string& layer() const noexcept { return layer_; }
   uint64_t stored_bytes() const;
   uint32_t fragment_count() const;
-  const std::string& layout() const;  ///< for people
-  /// Whether any row can be read by itself, always and at little cost: of a pack on a disk. Not of
-  /// a cache, which comes to it, nor where a row is a request.
+  const std::string& layout() const;  ///< a description for people
+  /// Whether any single row can always be read at little cost. True for a pack on a local disk.
+  /// False for a cache, which may lack rows, and for remote stores, where each row is a request.
   bool addresses_rows() const;
-  /// Whether a cache that this is read through has each of these rows now.
-  bool keeps(const RowSelection& rows) const;
-  uint64_t stored_cells() const;  ///< most non-zeros that there can be: cells of the tiles
+  /// Whether this is read through a cache that has all of these rows now.
+  bool is_cached(const RowSelection& rows) const;
+  uint64_t stored_cells() const;  ///< upper bound of the non-zeros: cells of the tiles
   uint64_t tile_count() const;
 
  private:
@@ -78,14 +82,16 @@ class Matrix {
   struct State;
   explicit Matrix(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
+  std::string measurement_, layer_;
+  uint64_t joined_ = 0;
 };
 
-/// A SOMA experiment. Immutable, safe from many threads, cheap to copy; holds no thread and no
-/// descriptor.
+/// A SOMA experiment. Immutable, safe from many threads, cheap to copy. Holds no threads and no
+/// file descriptors.
 class Experiment {
  public:
-  /// Throws NotFound when nothing is there, InvalidArgument when it is not a SOMA experiment,
-  /// Unsupported for a URI scheme that this build does not read.
+  /// Throws NotFound if nothing is at `uri`, InvalidArgument if it is not a SOMA experiment, and
+  /// Unsupported for a URI scheme that this build cannot read.
   static Experiment open(const std::string& uri, const OpenOptions& options = {});
 
   const std::string& uri() const;

@@ -28,63 +28,62 @@ enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
 /// Rows ascend by joinid.
 struct StoredOrder {};
 
-/// Reads every fetch unit once and mixes as many rows at a time as memory_budget holds.
+/// Reads each fetch unit once and mixes as many rows at a time as fit in memory_budget.
 struct ScatterShuffle {};
 
-/// One uniform permutation of all selected rows, of every rank and worker, whatever the memory and
-/// the store. Rows are read one by one where the store can (Matrix::addresses_rows); elsewhere
-/// units are read again for every block of rows that fits in memory.
+/// One uniform permutation of all selected rows across ranks and workers. It does not depend on
+/// the memory or the store. If the store can read single rows (Matrix::addresses_rows), rows are
+/// read one by one. Otherwise units are read again for each block of rows that fits in memory.
 struct GlobalShuffle {};
 
-/// The shuffle of the Census's loaders: rows in stored order are cut into chunks, the chunks put in
-/// random order, as many of them as a block has are read, and the rows of a block shuffled. Units
-/// are decoded again for each block that has rows of them.
+/// The shuffle of the Census's loaders. Rows in stored order are cut into chunks, and the chunks
+/// are put in random order. Each `chunks_per_block` chunks form a block, whose rows are shuffled. A
+/// unit is decoded again for each block that has rows of it.
 struct ChunkShuffle {
   uint32_t chunk_rows = 64;
   uint32_t chunks_per_block = 1024;
 };
 
-/// How the rows of an epoch follow one another. RowSampling draws them instead of giving each one
-/// once; what is drawn is mixed as ScatterShuffle does.
+/// Order of the rows of an epoch. RowSampling draws rows instead of returning each row once; the
+/// drawn rows are mixed as ScatterShuffle does.
 using RowOrder =
     std::variant<ScatterShuffle, StoredOrder, GlobalShuffle, ChunkShuffle, RowSampling>;
 
 struct LoaderOptions {
-  std::optional<RowSelection> rows;  ///< joinids; every row of the domain when absent
-  /// joinids that the matrix has at all, for estimates of memory where there are gaps; absent:
-  /// those of the experiment's obs
+  std::optional<RowSelection> rows;  ///< joinids; absent: every row of the domain
+  /// All joinids that the matrix has, to estimate memory if the ids have gaps; absent: those of the
+  /// experiment's obs
   std::optional<RowSelection> stored_rows;
-  std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; all when absent
+  std::optional<std::vector<int64_t>> columns;  ///< ascending column joinids; absent: all
   uint32_t batch_size = 128;
   RowOrder order;
   uint64_t seed = 0;
   uint64_t epoch = 0;
-  /// Batches at the start of the epoch to leave out, as if they had been handed over: what follows
-  /// is, bit for bit, what would have followed. Units that only they needed are not read.
+  /// Number of batches to skip at the start of the epoch. The batches after them are bit for bit
+  /// the same as without skipping. Units that only skipped batches need are not read.
   uint64_t first_batch = 0;
-  uint64_t memory_budget = 2_GiB;  ///< bytes for everything: rows, tiles in flight, finished
-                                   ///< batches, of all workers of a rank together
+  uint64_t memory_budget = 2_GiB;  ///< bytes for rows, tiles in flight and finished batches, of
+                                   ///< all workers of a rank together
   unsigned threads = 0;            ///< 0: as many as cores
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype =
       DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type
-  /// CSR values are uint16 in each batch where all of them are such numbers, to be sent on in less
-  /// time; memory is planned for `dtype` all the same, and the order is the same.
+  /// Makes a CSR batch uint16 if all its values fit, so that it transfers faster. Memory
+  /// is still planned for `dtype`, and the order does not change. Ignored with transforms.
   bool narrow_values = false;
-  /// What is done to each cell's values while batches are made; null: nothing.
+  /// Applied to each cell's values while batches are made; null: none.
   std::shared_ptr<const TransformPlan> transforms;
   bool drop_last = false;
-  /// A last batch with fewer rows joins the one before it (which then has more than batch_size), or
-  /// is left out when it is the only one. With kExact every batch must have as many:
-  /// InvalidArgument where that cannot be.
+  /// A last batch with fewer rows is merged into the batch before, which then exceeds batch_size.
+  /// If there is no batch before, its rows are dropped. With kExact every batch must have at least
+  /// this many rows; otherwise InvalidArgument.
   uint32_t min_batch = 1;
   UnevenRows uneven = UnevenRows::kDrop;
   uint32_t world_size = 1, rank = 0;
   uint32_t num_workers = 1, worker = 0;  ///< loaders that share a rank's batches (Loader::lanes)
 };
 
-/// One mini-batch. Owns its memory, which goes back to the loader's pool when the last reference
-/// goes.
+/// One mini-batch. Owns its memory, which returns to the loader's pool with the last reference.
 class Batch {
  public:
   struct Csr {
@@ -104,9 +103,9 @@ class Batch {
   std::span<const int64_t> joinids() const noexcept { return joinids_; }
   /// Position of each row in the selection, to gather obs columns with.
   std::span<const int64_t> positions() const noexcept { return positions_; }
-  /// The row that is here a second time so that ranks make equally many batches (kPad).
+  /// The row that kPad repeats, so that all ranks have equally many batches.
   std::optional<uint32_t> repeated_row() const noexcept { return repeated_row_; }
-  /// How many tokens each row has before the padding; empty for a batch that is none of tokens.
+  /// Number of tokens of each row, without padding; empty for a batch without tokens.
   std::span<const int32_t> lengths() const noexcept { return lengths_; }
 
   ~Batch();
@@ -133,54 +132,55 @@ struct LoaderStats {
   uint64_t nonzeros = 0;  ///< of those rows
   uint64_t batches = 0;
   uint64_t bytes_read = 0;
-  uint64_t requests = 0;      ///< reads that the store was asked for; of a remote one, ranges
+  uint64_t requests = 0;      ///< reads of the store; for a remote one, ranges
   uint64_t bytes_needed = 0;  ///< stored size of the distinct tiles that this loader's rows touch
   uint64_t units = 0;         ///< unit visits done
-  uint64_t units_in_shuffle = 0;  ///< K
+  uint64_t units_in_shuffle = 0;  ///< K: units that are mixed at a time
   double consumer_wait_seconds = 0;
-  /// Most that rows, tiles in flight and finished batches took, those the consumer holds included.
+  /// Peak of rows, tiles in flight and finished batches, those that the consumer holds included.
   uint64_t peak_buffered_bytes = 0;
   uint64_t spilled_bytes = 0;
-  uint64_t planned_bytes = 0;  ///< memory that the plan sets aside, known before anything is read
+  uint64_t planned_bytes = 0;  ///< memory that the plan reserves, known before anything is read
   uint64_t planned_units = 0;  ///< unit visits of the plan
   uint64_t planned_bytes_read =
       0;                      ///< stored bytes that it will read: tiles of its rows and columns
-  uint64_t cached_units = 0;  ///< of `units`, those that a cache had
-  uint64_t cached_bytes = 0;  ///< read from it
+  uint64_t cached_units = 0;  ///< unit visits (of `units`) that were cache hits
+  uint64_t cached_bytes = 0;  ///< bytes read from the cache
 };
 
-/// Streams one epoch. Threads start with the first next() and end with the loader; one consumer
-/// thread.
+/// Streams one epoch to one consumer thread. Its threads start with the first next() and end with
+/// the loader.
 class Loader {
  public:
-  /// Checks the options and plans the epoch; reads no cell but a few tiles to estimate sizes.
-  /// Throws InvalidArgument, and ResourceExhausted with the least budget that works.
+  /// Checks the options and plans the epoch. Reads only a few tiles, to estimate sizes. Throws
+  /// InvalidArgument for bad options. If memory_budget is too small, throws ResourceExhausted with
+  /// the least budget that works.
   Loader(const Matrix& matrix, LoaderOptions options);
   ~Loader();
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
   uint64_t size() const;       ///< batches in the epoch, those before first_batch included
-  uint64_t row_count() const;  ///< in all of them
+  uint64_t row_count() const;  ///< rows of those batches
 
-  /// Of the plan of all ranks and workers: the same on each of them, another where anything differs
-  /// that the order depends on but memory_budget.
+  /// Hash of the plan of all ranks and workers, the same on each of them. It changes with anything
+  /// that the order depends on, except memory_budget.
   uint64_t fingerprint() const;
-  /// Workers of each rank that share its batches and memory_budget; those from there on have no
-  /// batches. Fewer than num_workers where a worker would get fewer than eight fetch units, of
-  /// which it reads parts of its neighbours' in vain.
+  /// Number of workers of each rank that share its batches and memory_budget; the others have no
+  /// batches. A worker also reads parts of its neighbours' fetch units. So if workers would get
+  /// fewer than eight units each, fewer than num_workers are used.
   uint32_t lanes() const;
-  /// joinids in the batches before first_batch, from the plan alone: nothing is read. The row that
-  /// kPad repeats is not among them, as its own turn comes elsewhere. What the
-  /// other ranks and workers have handed over, loaders with their numbers tell.
+  /// joinids in the batches before first_batch, computed from the plan without reading. Leaves out
+  /// the row that kPad repeats, because the row itself belongs to another batch. For the rows of
+  /// another rank or worker, make a loader with its numbers.
   RowSelection rows_before() const;
-  /// How many rows those batches have: one that was drawn again is counted each time, the one that
-  /// UnevenRows::kPad repeats is not.
+  /// Number of rows in those batches. A row that was drawn several times counts each time; the row
+  /// that kPad repeats does not count.
   uint64_t row_count_before() const;
 
-  /// How well the epoch is mixed, from the plan alone: the entropy of a label in each batch, in
-  /// bits, and the rows of this loader with each label. `labels` has a small number for each
-  /// selected row, by position. Takes 4 bytes a row.
+  /// Measures how well the epoch is mixed, from the plan alone: the entropy of a label in each
+  /// batch, in bits, and the number of this loader's rows with each label. `labels` has a small
+  /// number for each selected row, by position. Takes 4 bytes a row.
   struct LabelEntropy {
     std::vector<double> batches;
     std::vector<uint64_t> label_rows;
@@ -191,21 +191,21 @@ class Loader {
   std::shared_ptr<const Batch> next();
   /// As next(), but gives up after `timeout_seconds`.
   struct NextBatch {
-    std::shared_ptr<const Batch> batch;  ///< null at the end and where the time is over
+    std::shared_ptr<const Batch> batch;  ///< null at the end and after a timeout
     bool timed_out = false;
   };
   NextBatch next_for(double timeout_seconds);
 
-  /// Whether next() would return or throw at once. False before the first next(), which starts it.
+  /// Whether next() would return or throw at once. False before the first next(), which starts the
+  /// threads.
   bool ready() const;
 
-  /// Stops all threads; next() then returns null. Safe at any moment, from any thread, more than
-  /// once.
+  /// Stops all threads; next() then returns null. May be called at any time, from any thread, more
+  /// than once.
   void cancel() noexcept;
 
   LoaderStats stats() const;
-  /// stats() at the cost of a lock: bytes_needed, planned_bytes and
-  /// planned_bytes_read are 0.
+  /// stats() at the cost of one lock: bytes_needed, planned_bytes and planned_bytes_read are 0.
   LoaderStats counts() const;
 
   class Impl;

@@ -12,43 +12,43 @@
 namespace penstock {
 
 struct PackOptions {
-  std::optional<RowSelection> rows;       ///< cells that are packed; all when absent
+  std::optional<RowSelection> rows;       ///< cells to pack; absent: all
   std::vector<std::string> measurements;  ///< empty: all
-  std::vector<std::string> layers;        ///< of each measurement, those that it has; empty: all
-  bool overwrite = false;                 ///< replace the pack that is there
+  std::vector<std::string> layers;        ///< in each measurement that has them; empty: all
+  bool overwrite = false;                 ///< replace an existing pack
   unsigned threads = 0;                   ///< 0: as many as cores
   uint64_t rows_per_file = uint64_t{1} << 18;
 };
 
 struct PackProgress {
-  uint64_t rows_done = 0;   ///< of all layers, those that were there already included
+  uint64_t rows_done = 0;   ///< rows packed in all layers, rows_kept included
   uint64_t rows_total = 0;  ///< cells times layers
-  uint64_t rows_kept = 0;   ///< that an attempt before had packed
+  uint64_t rows_kept = 0;   ///< rows that an earlier attempt had packed
   uint64_t bytes_written = 0;
-  std::string layer;  ///< that is being packed: "RNA/X/raw"
+  std::string layer;  ///< the layer being packed: "RNA/X/raw"
 };
 
-/// Packs an experiment: Penstock's own store, whose rows can be read one by one
-/// (docs/pack-format.md). Experiment::open opens the result like any other.
+/// Copies an experiment into a pack, Penstock's own store, whose rows can be read one by one
+/// (docs/pack-format.md). Experiment::open opens a pack like any experiment.
 ///
 ///   Packer packer(experiment, "atlas.pack");
 ///   while (packer.advance(0.1)) show(packer.progress());
 ///
-/// The pack appears at `destination` when it is whole. Until then it is built in
-/// destination + ".partial", where the next Packer of the same content goes on, however this one
-/// ended. For one thread; reads and writes with several.
+/// The pack appears at `destination` when it is complete. Until then it is built in
+/// destination + ".partial". However a Packer ends, the next one of the same content resumes there.
+/// Use from one thread; it reads and writes with several.
 class Packer {
  public:
-  /// Throws InvalidArgument when there is something at `destination` that is no pack, or one of
-  /// other content (and not `overwrite`), when there is nothing to pack, or while another process
-  /// packs there; NotFound for unknown measurements and layers.
+  /// Throws InvalidArgument if `destination` is something else than a pack, if it is a pack of
+  /// other content and `overwrite` is false, if there is nothing to pack, or while another process
+  /// packs there. Throws NotFound for unknown measurements and layers.
   Packer(const Experiment& source, std::string destination, PackOptions options = {});
   ~Packer();
   Packer(const Packer&) = delete;
   Packer& operator=(const Packer&) = delete;
 
-  /// Works on for about this long; false when the pack is there. ResourceExhausted when the disk is
-  /// full: what is packed stays.
+  /// Packs for about this long; false when the pack is complete. Throws ResourceExhausted if the
+  /// disk is full; rows packed so far are kept.
   bool advance(double seconds);
 
   PackProgress progress() const;

@@ -7,6 +7,7 @@
 #include <penstock/join.h>           // IWYU pragma: export
 #include <penstock/loader.h>         // IWYU pragma: export
 #include <penstock/pack.h>           // IWYU pragma: export
+#include <penstock/resume.h>         // IWYU pragma: export
 #include <penstock/row_sampling.h>   // IWYU pragma: export
 #include <penstock/row_selection.h>  // IWYU pragma: export
 #include <penstock/statistics.h>     // IWYU pragma: export

@@ -12,25 +12,25 @@ namespace penstock {
 /// A set of row identities (SOMA joinids, int64 >= 0), ordered ascending; immutable and cheap to
 /// copy.
 ///
-/// Kept as a compressed bitmap, never as a list: a range of 10^8 rows costs 60 kB, a random half of
-/// them 2 bits a row. The position of a row is its rank in the ascending order.
+/// Stored as a compressed bitmap: a range of 10^8 rows takes 60 kB, a random half of them 2 bits a
+/// row. The position of a row is its rank in ascending order.
 class RowSelection {
  public:
   RowSelection();  ///< empty
 
-  /// Rows begin, …, end - 1. Throws InvalidArgument when begin is negative or end < begin.
+  /// Rows begin, …, end - 1. Throws InvalidArgument if begin is negative or end < begin.
   static RowSelection range(int64_t begin, int64_t end);
-  /// Strictly ascending ids, else InvalidArgument.
+  /// Throws InvalidArgument unless ids ascend strictly.
   static RowSelection from_sorted(std::span<const int64_t> joinids);
-  /// Ids in any order; duplicates are InvalidArgument.
+  /// Takes ids in any order. Throws InvalidArgument for duplicates.
   static RowSelection from_unsorted(std::span<const int64_t> joinids);
 
   uint64_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   bool contains(int64_t joinid) const;
-  /// Whether any row of [begin, end) is selected; several times as fast as two ranks.
+  /// Whether any row of [begin, end) is selected; several times as fast as two calls of rank.
   bool intersects(int64_t begin, int64_t end) const;
-  uint64_t rank(int64_t joinid) const;  ///< selected ids smaller than `joinid`
+  uint64_t rank(int64_t joinid) const;  ///< number of selected ids smaller than `joinid`
   int64_t at(uint64_t position) const;  ///< throws InvalidArgument at or past size()
 
   /// Appends the selected ids in [begin, end), ascending.
@@ -39,7 +39,7 @@ class RowSelection {
   void copy_positions(uint64_t first, uint64_t count, std::vector<int64_t>& out) const;
   std::vector<int64_t> to_vector() const;
 
-  /// Sets of positions (ascending, unique) of this selection -> the selection of those rows.
+  /// The selection of the rows at these positions, which must be ascending and unique.
   RowSelection take(std::span<const uint64_t> positions) const;
 
   RowSelection operator&(const RowSelection& other) const;
@@ -47,13 +47,14 @@ class RowSelection {
   RowSelection operator-(const RowSelection& other) const;
   bool operator==(const RowSelection& other) const;
 
-  /// The rows moved by a multiple of 2^32, which copies no bitmap. Throws InvalidArgument for
-  /// another offset, and where a row would leave [0, 2^63).
+  /// The rows shifted by a multiple of 2^32, without copying bitmaps. Throws InvalidArgument for
+  /// any other offset, or if a row would leave [0, 2^63).
   RowSelection shifted(int64_t offset) const;
 
-  /// Bytes for pickles and checkpoints: CRoaring's portable 32-bit bitmaps in a frame of our own.
-  /// The same for equal sets made alike, not for all equal sets (`fingerprint` is).
-  /// deserialize accepts hostile bytes; what serialize could not have written is CorruptData.
+  /// Bytes for pickles and checkpoints: CRoaring's portable 32-bit bitmaps in our own frame. Equal
+  /// sets may have different bytes if they were made in different ways; `fingerprint` is the same.
+  /// deserialize is safe for hostile bytes. It throws CorruptData for bytes that serialize cannot
+  /// write.
   std::string serialize() const;
   static RowSelection deserialize(std::span<const std::byte> bytes);
 

@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// How to reach a remote store. All values are texts; numbers in decimal, switches "true" or
+/// How to reach a remote store. All values are strings: numbers in decimal, switches "true" or
 /// "false".
 ///
 /// For http(s) and s3: max_requests (64), connect_timeout (10 seconds), stall_timeout (20 seconds
@@ -16,9 +16,9 @@ namespace penstock {
 /// requester_pays, profile, access_key_id, secret_access_key, session_token.
 struct StorageOptions {
   std::map<std::string, std::string> values;
-  /// S3 credentials that only somebody else can find (SSO, roles), by the name of a profile:
+  /// Returns S3 credentials that Penstock cannot find itself (SSO, roles) for a named profile:
   /// access_key_id, secret_access_key, session_token, expiration (RFC 3339, UTC). Called from any
-  /// thread when there are none yet or they end within five minutes; may be null.
+  /// thread if there are none yet or they expire within five minutes. May be null.
   std::function<std::map<std::string, std::string>(const std::string& profile)> credentials{};
 };
 

@@ -13,42 +13,41 @@
 
 namespace penstock {
 
-/// Values of an enumerated (dictionary) column, shared by all that use the column.
+/// Values of an enumerated (dictionary) column, shared by all copies of the column.
 struct Categories {
   DataType type = DataType::kStringUtf8;
   bool ordered = false;
-  /// No stored enumeration: distinct values of plain strings, which got codes when they were read.
+  /// True if there is no stored enumeration: plain strings that got codes when they were read.
   bool from_strings = false;
   std::vector<std::string> strings;  ///< when `type` is a string or bytes type
   std::vector<std::byte> values;     ///< fixed-size values otherwise, size_of(type) each
   size_t size() const;
 };
 
-/// What a column is, without its values.
+/// Description of a column, without its values.
 struct ColumnInfo {
   std::string name;
-  DataType type = DataType::kInt64;  ///< of the values; for enumerated columns of the categories
+  DataType type = DataType::kInt64;  ///< of the values; of the categories if enumerated
   bool is_index = false;             ///< a dimension of the SOMA DataFrame
   bool nullable = false;
   bool enumerated = false;
-  bool ordered = false;  ///< of the enumeration
+  bool ordered = false;  ///< whether the enumeration is ordered
   uint64_t stored_bytes = 0;
 };
 
-/// A column that is not stored and has the same value in every row, for filters to name.
+/// A column that is not stored, for filters. Every row has the same value.
 struct ConstantColumn {
   ColumnInfo info;
-  std::optional<std::string> text;  ///< of a string column; null where absent
+  std::optional<std::string> text;  ///< the value of a string column; absent: null
 };
 
 /// One column in memory: fixed-size values, strings, or codes into categories.
 ///
 ///   fixed    `data` holds size() values of `type`
 ///   strings  `offsets` (size() + 1 of them) cut `data`; `type` is a string or bytes type
-///   codes    `categories` is set; `data` holds size() codes of `code_type` (int8 … int64, uint8 …
-///   uint64 as stored, or
-///            narrowed); `type` is the categories' type. A null has code -1 (or the type's largest
-///            for unsigned) and validity 0
+///   codes    `categories` is set; `data` holds size() codes of `code_type`, an integer type, as
+///            stored or narrowed; `type` is the categories' type. A null has code -1 (if unsigned,
+///            the largest of the type) and validity 0
 ///   validity one byte a row, 1 = present; empty when nothing is null
 struct Column {
   std::string name;
@@ -75,13 +74,13 @@ struct Column {
   int64_t code_at(uint64_t row) const;  ///< -1 for null
 };
 
-/// Columns of equal length, in the order asked for.
+/// Columns of equal length, in the requested order.
 struct Table {
   std::vector<Column> columns;
   uint64_t row_count = 0;
 
   const Column* find(std::string_view name) const noexcept;
-  const Column& at(std::string_view name) const;  ///< NotFound that lists what there is
+  const Column& at(std::string_view name) const;  ///< throws NotFound, which lists the columns
 };
 
 }  // namespace penstock

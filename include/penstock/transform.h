@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-// What is done to the values of each cell while batches are made (docs/design/0006). A plan is a
-// list of steps, in the order in which they are applied; each sees the columns and values that the
-// one before left. Plain data: LoaderOptions takes it, and the loader checks it.
+// Transforms of each cell's values while batches are made (docs/design/0006). A plan is a list of
+// steps that are applied in order. Each step gets the columns and values that the previous one
+// returned. A plan is plain data: pass it in LoaderOptions, and the loader checks it.
 
 namespace penstock {
 
@@ -22,7 +22,7 @@ struct TransformStep {
     kClip,            ///< to [low, high]
     kBinarize,        ///< 1 where value > low, else 0
     kScale,           ///< (value - mean) / scale, by column
-    kColumns,         ///< other columns, in another order
+    kColumns,         ///< choose and reorder columns
   };
   using Numbers = std::shared_ptr<const std::vector<double>>;
 
@@ -31,33 +31,34 @@ struct TransformStep {
   double divisor = 1;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  /// kNormalizeTotal: totals by position in the row selection; null: the sum of the values that
-  /// the cell has at this step.
+  /// kNormalizeTotal: totals by position in the row selection; null: the sum of the cell's values
+  /// at this step.
   Numbers row_totals;
   Numbers scale;  ///< kScale: one a column, not 0
   Numbers mean;   ///< kScale: one a column, or null for no centring; dense batches only
-  /// kColumns: for each column its place among the new ones, or -1 when it is left out. A new
-  /// column that no old one goes to is zero.
+  /// kColumns: for each column the number of its new column, or -1 to leave it out. A new column
+  /// without an old one is zero.
   std::shared_ptr<const std::vector<int32_t>> places;
-  uint32_t columns = 0;  ///< kColumns: how many new ones
+  uint32_t columns = 0;  ///< kColumns: number of new columns
 };
 
-/// The columns with a value above zero, by value / (total / 1 x target) / median from high to low,
-/// equal ones by ascending column; as Geneformer's tokenizer ranks them.
+/// Ranks the columns with a value above zero by value / total x target / median, descending, as
+/// Geneformer's tokenizer does. Ties are ordered by ascending column.
 struct RankTokens {
   double target = 1e4;
-  std::vector<double> medians;  ///< by column; 0 or less: the column has no token
+  std::vector<double> medians;  ///< by column; a column with 0 or less has no token
   std::vector<int64_t> tokens;  ///< by column
-  uint32_t max_tokens = 2048;   ///< columns of the batch; first and last token included
+  uint32_t max_tokens = 2048;   ///< columns of the batch, first and last token included
   int64_t pad = 0;
-  std::optional<int64_t> first, last;  ///< tokens put at both ends
+  std::optional<int64_t> first, last;  ///< tokens added at the two ends
   TransformStep::Numbers row_totals;   ///< as in TransformStep
   DataType dtype = DataType::kInt64;   ///< of the batch: int32 or int64
 };
 
 struct TransformPlan {
   std::vector<TransformStep> steps;
-  /// Batches are dense matrices of tokens, one row a cell, and Batch::lengths() says how many.
+  /// If set, batches are dense matrices of tokens, one row a cell. Batch::lengths() has the number
+  /// of tokens of each.
   std::optional<RankTokens> tokens;
 
   bool empty() const noexcept { return steps.empty() && !tokens; }

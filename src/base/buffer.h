@@ -6,8 +6,8 @@
 #include <new>
 #include <span>
 
-// Bytes that are allocated without being cleared, 64-byte aligned, grown without keeping the
-// contents. What decode scratch wants; std::vector would zero it on every resize.
+// Uninitialized, 64-byte aligned bytes for decode scratch. Growing does not keep the contents.
+// std::vector would zero new bytes on every resize.
 
 namespace penstock {
 
@@ -16,8 +16,8 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(size_t size) { resize_discard(size); }
 
-  /// Makes the buffer `size` bytes; contents are undefined afterwards. Memory is kept when it
-  /// shrinks. std::bad_alloc for sizes that no memory has, which alignment would wrap round.
+  /// Makes the buffer `size` bytes; contents are undefined afterwards. Shrinking keeps the memory.
+  /// Throws std::bad_alloc for impossible sizes, which would wrap round in the alignment.
   void resize_discard(size_t size) {
     if (size > capacity_) {
       if (size > PTRDIFF_MAX) throw std::bad_alloc();

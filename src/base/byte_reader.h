@@ -10,10 +10,11 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/concat.h"
 #include "base/utf8.h"
 
-// A cursor over untrusted little-endian bytes. Every read is checked against the end; running over
-// it is `CorruptData` that names what was wanted, at which offset. Copies nothing, owns nothing.
+// A cursor over untrusted little-endian bytes. A read past the end throws `CorruptData`, which
+// names the field and the offset. Copies nothing, owns nothing.
 
 namespace penstock {
 
@@ -48,7 +49,7 @@ class ByteReader {
     return {reinterpret_cast<const char*>(view.data()), view.size()};
   }
 
-  /// A name: bytes that are no UTF-8 are `CorruptData`.
+  /// Reads a name. Throws `CorruptData` unless it is UTF-8.
   std::string_view take_name(uint64_t length, std::string_view what) {
     const std::string_view name = take_string(length, what);
     if (!is_utf8(name))
@@ -58,17 +59,16 @@ class ByteReader {
 
   void skip(uint64_t length, std::string_view what) { take(length, what); }
 
-  /// Checks that `count` items of at least `item_bytes` each can still follow, so that a count from
-  /// the bytes is safe to reserve memory for.
+  /// Throws unless `count` items of at least `item_bytes` each fit in the remaining bytes. Then it
+  /// is safe to reserve memory for a count from the bytes.
   void expect_items(uint64_t count, uint64_t item_bytes, std::string_view what) const {
     if (item_bytes != 0 && count > remaining() / item_bytes) fail(count * item_bytes, what);
   }
 
  private:
   [[noreturn]] void fail(uint64_t length, std::string_view what) const {
-    throw CorruptData("truncated: " + std::string(what) + " needs " + std::to_string(length) +
-                      " bytes, " + std::to_string(remaining()) + " left at offset " +
-                      std::to_string(offset_));
+    throw CorruptData(concat("truncated: ", what, " needs ", length, " bytes, ", remaining(),
+                             " left at offset ", offset_));
   }
 
   std::span<const std::byte> bytes_;

@@ -3,15 +3,16 @@
 #include <atomic>
 #include <functional>
 
-// How a thread that waits for the network, or reads many files, learns that nobody wants the answer
-// any more.
+// Cancels threads that wait for the network or read many files.
 //
-// A loader gives its fetching threads a flag for as long as they live (CancelScope); whoever waits
-// long asks cancel_requested() every now and then. A thread without a scope belongs to the caller,
-// who may press Ctrl-C: the wait hook then asks the interpreter, where there is one, and may throw.
-// parallel_for (base/parallel.h) lets it look between items, so that opening and reading tables can
-// be interrupted. The hook may wait for the interpreter's lock: no lock that a thread of the
-// interpreter takes while it holds that one may be held here.
+// A loader gives its fetching threads a flag for their lifetime (CancelScope). Code that waits long
+// checks cancel_requested() now and then. A thread without a scope belongs to the caller, who may
+// press Ctrl-C. There the wait hook asks the interpreter, if there is one, and may throw.
+// parallel_for (base/parallel.h) calls the hook between items, so opening and reading tables can be
+// interrupted.
+//
+// The hook may wait for the interpreter's lock. Do not call it while holding a lock that another
+// thread takes while it holds the interpreter's lock.
 
 namespace penstock {
 
@@ -27,16 +28,16 @@ class CancelScope {
   const std::atomic<bool>* before_;
 };
 
-/// The calling thread's flag is set.
+/// Whether the calling thread's flag is set.
 bool cancel_requested() noexcept;
 
 /// Calls the hook, if there is one and the thread has no scope. May throw what the hook throws.
 void run_wait_hook();
 
-/// The same, but for calls within 50 ms of the thread's last one.
+/// As run_wait_hook(), but does nothing within 50 ms of the thread's last call.
 void poll_wait_hook();
 
-/// Set once, before other threads run; by the bindings.
+/// Sets the hook. Called once by the bindings, before other threads run.
 void set_wait_hook(std::function<void()> hook);
 
 }  // namespace penstock

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
-// Arithmetic on sizes that come from a store: overflow is `CorruptData`, never a wrap.
+#include "base/concat.h"
+
+// Arithmetic on sizes from a store: overflow throws `CorruptData`.
 
 namespace penstock {
 
@@ -15,8 +17,7 @@ template <typename T>
 T checked_add(T a, T b, std::string_view what) {
   T result;
   if (__builtin_add_overflow(a, b, &result)) {
-    throw CorruptData(std::string(what) + " overflows: " + std::to_string(a) + " + " +
-                      std::to_string(b));
+    throw CorruptData(concat(what, " overflows: ", a, " + ", b));
   }
   return result;
 }
@@ -25,17 +26,16 @@ template <typename T>
 T checked_mul(T a, T b, std::string_view what) {
   T result;
   if (__builtin_mul_overflow(a, b, &result)) {
-    throw CorruptData(std::string(what) + " overflows: " + std::to_string(a) + " * " +
-                      std::to_string(b));
+    throw CorruptData(concat(what, " overflows: ", a, " * ", b));
   }
   return result;
 }
 
-/// Narrows an integer from a store; a value that does not fit is `CorruptData`.
+/// Narrows an integer from a store. Throws `CorruptData` if the value does not fit.
 template <typename To, typename From>
 To checked_cast(From value, std::string_view what) {
   if (!std::in_range<To>(value)) {
-    throw CorruptData(std::string(what) + " is out of range: " + std::to_string(value));
+    throw CorruptData(concat(what, " is out of range: ", value));
   }
   return static_cast<To>(value);
 }

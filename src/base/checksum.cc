@@ -17,7 +17,7 @@ constexpr size_t kLaneBytes = 8;
 using Lanes = std::array<uint32_t, kLanes>;
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-/// Table k moves a byte past k others: eight bytes are taken at once.
+/// Table k has the effect of a byte that k others follow, so eight bytes are processed at once.
 constexpr Tables make_tables() {
   constexpr uint32_t kPolynomial = 0x82F63B78U;  // reflected
   Tables tables{};
@@ -72,8 +72,8 @@ struct Instruction {
 };
 #endif
 
-// The loops stand here twice: a function that is compiled for an instruction set is not inlined
-// into one that is not.
+// The loops are repeated here: a function compiled for an instruction set is not inlined into one
+// that is not.
 
 uint32_t run_scalar(std::span<const std::byte> bytes, uint32_t crc) noexcept {
   size_t i = 0;

@@ -6,21 +6,21 @@
 
 #include "base/vector_path.h"
 
-// Checksums of Penstock's own files: CRC-32C (Castagnoli, RFC 3720 appendix B.4) by the processor's
-// instruction where it has one, else by tables.
+// Checksums of Penstock's own files: CRC-32C (Castagnoli, RFC 3720 appendix B.4), by the
+// processor's instruction if it has one, else by tables.
 //
-// The instruction takes three cycles and begins one every cycle, so a long run of bytes is divided
-// among four lanes: `lane_checksum` is 0.1 us for a row of 2.3 kB, a third of the plain CRC.
+// The instruction takes three cycles but can start every cycle, so `lane_checksum` divides bytes
+// among four lanes. It takes 0.1 us for a row of 2.3 kB, a third of the plain CRC.
 
 namespace penstock {
 
-/// CRC-32C of the bytes; `seed` is the checksum of what came before.
+/// CRC-32C of the bytes; `seed` is the checksum of the bytes before.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed = 0,
                 VectorPath path = best_vector_path()) noexcept;
 
-/// Of the bytes in words of 8 up to the last whole 32, lane k takes words k, k + 4, k + 8, …; the
-/// result is the CRC-32C of the four lanes' CRC-32Cs (little-endian, 16 bytes), then of the bytes
-/// that are left, fewer than 32.
+/// The whole blocks of 32 bytes are cut into words of 8; lane k has words k, k + 4, k + 8, … The
+/// result is the CRC-32C of the four lanes' CRC-32Cs (little-endian, 16 bytes) followed by the
+/// remaining bytes, fewer than 32.
 uint32_t lane_checksum(std::span<const std::byte> bytes,
                        VectorPath path = best_vector_path()) noexcept;
 

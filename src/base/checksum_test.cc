@@ -51,7 +51,7 @@ TEST(Checksum, GoesOnFromASeed) {
   }
 }
 
-// As the header describes it, a lane at a time.
+// The header's definition, one lane at a time.
 TEST(Checksum, LanesAreWhatTheHeaderSays) {
   for (const size_t length : std::initializer_list<size_t>{0, 5, 31, 32, 33, 64, 100, 256, 1000}) {
     const auto bytes = random_bytes(length, length);

@@ -1,6 +1,8 @@
 #include <penstock/data_type.h>
 #include <penstock/error.h>
 
+#include "base/concat.h"
+
 namespace penstock {
 
 size_t size_of(DataType type) {
@@ -35,7 +37,7 @@ size_t size_of(DataType type) {
       break;
   }
   if (is_datetime(type) || is_time(type)) return 8;
-  throw CorruptData("unknown data type code " + std::to_string(static_cast<int>(type)));
+  throw CorruptData(concat("unknown data type code ", static_cast<int>(type)));
 }
 
 std::string_view name_of(DataType type) {

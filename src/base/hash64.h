@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-// The one 64-bit mixer behind fingerprints and random streams: a bijection of 64 bits in which
-// every input bit reaches every output bit. Two xor-shift-multiply rounds with the constants of
-// David Stafford's "variant 13" (found by search over the MurmurHash3 finaliser's family, 2011;
-// public). Integer arithmetic only, so the same on every machine.
+// The 64-bit mixer of fingerprints and random streams: a bijection in which every input bit affects
+// every output bit. Two xor-shift-multiply rounds with the constants of David Stafford's "variant
+// 13" (found by search over the MurmurHash3 finaliser's family, 2011; public). Integer arithmetic
+// only, so the same on every machine.
 
 namespace penstock {
 

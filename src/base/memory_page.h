@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-// Pages of the system's memory: 4 KiB on x86-64, 4, 16 or 64 KiB on arm64. munmap and madvise
-// refuse addresses within one.
+// Pages of the system's memory: 4 KiB on x86-64; 4, 16 or 64 KiB on arm64. munmap and madvise
+// refuse addresses inside a page.
 
 namespace penstock {
 
@@ -14,7 +14,7 @@ inline size_t memory_page_bytes() noexcept {
   return bytes;
 }
 
-/// Bytes of the pages that hold so many.
+/// `bytes` rounded up to whole pages.
 inline size_t whole_memory_pages(size_t bytes) noexcept {
   const size_t last = memory_page_bytes() - 1;
   return (bytes + last) & ~last;

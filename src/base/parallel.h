@@ -4,27 +4,45 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/mutex.h"
 
 // Loops over independent items on threads that live for one call (about 20 us each), for opening
-// and for tables; the pipeline that streams cells has its own.
+// and for tables. The pipeline that streams cells has its own threads.
 //
-// Items are taken one at a time, so that uneven ones balance. After the first error no further item
-// is begun; it is thrown again by parallel_for when all threads have ended. Between items the
-// calling thread lets the wait hook look (base/cancellation.h), whose error counts as an item's.
+// Threads take one item at a time, so uneven items balance. After the first error no further item
+// starts; parallel_for rethrows the error when all threads have ended. Between items the calling
+// thread calls the wait hook (base/cancellation.h); its error counts as an item's.
 
 namespace penstock {
 
-/// Threads that `asked` means: 0 is as many as cores.
+/// Number of threads for `asked`; 0: as many as cores.
 inline unsigned thread_count(unsigned asked) {
   return asked != 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
 }
 
-/// Calls body(i) for i in [0, count), on up to `threads` threads, the caller's among them.
+/// The first error of several threads.
+class FirstError {
+ public:
+  void keep(std::exception_ptr error) {
+    const MutexLock lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  void rethrow() {
+    const MutexLock lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  Mutex mutex_;
+  std::exception_ptr error_ PENSTOCK_GUARDED_BY(mutex_);
+};
+
+/// Calls body(i) for i in [0, count) on up to `threads` threads, including the caller's.
 template <typename Body>
 void parallel_for(size_t count, unsigned threads, Body&& body) {
   const size_t workers = std::min<size_t>(thread_count(threads), count);
@@ -36,8 +54,7 @@ void parallel_for(size_t count, unsigned threads, Body&& body) {
     return;
   }
   std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr error;  // guarded by mutex
+  FirstError error;
   const auto work = [&](bool of_caller) noexcept {
     while (true) {
       const size_t i = next.fetch_add(1, std::memory_order_relaxed);
@@ -46,8 +63,7 @@ void parallel_for(size_t count, unsigned threads, Body&& body) {
         if (of_caller) poll_wait_hook();
         body(i);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
+        error.keep(std::current_exception());
         next.store(count, std::memory_order_relaxed);
       }
     }
@@ -57,11 +73,11 @@ void parallel_for(size_t count, unsigned threads, Body&& body) {
   try {
     for (size_t i = 0; i + 1 < workers; ++i) others.emplace_back(work, false);
   } catch (...) {
-    // No more threads to be had: those that there are do the work.
+    // No more threads can start: the existing ones do the work.
   }
   work(true);
   for (std::thread& thread : others) thread.join();
-  if (error) std::rethrow_exception(error);
+  error.rethrow();
 }
 
 }  // namespace penstock

@@ -27,8 +27,8 @@ TEST(ParallelFor, EachItemOnce) {
 TEST(ParallelFor, TheErrorComesBackAndStopsTheRest) {
   for (const unsigned threads : {1U, 4U}) {
     std::atomic<size_t> begun{0};
-    // Items behind the one that fails take a millisecond, so that the rest cannot be done before
-    // the error is seen, however late its thread is scheduled.
+    // Items after the failing one take a millisecond, so that the rest cannot finish before the
+    // error is seen, however late its thread is scheduled.
     const auto run = [&] {
       parallel_for(1'000'000, threads, [&](size_t i) {
         ++begun;
@@ -41,7 +41,7 @@ TEST(ParallelFor, TheErrorComesBackAndStopsTheRest) {
   }
 }
 
-/// A wait hook for as long as a test lasts.
+/// Sets a wait hook for the duration of a test.
 class WaitHook {
  public:
   explicit WaitHook(std::function<void()> hook) { set_wait_hook(std::move(hook)); }

@@ -10,7 +10,7 @@ bool between(uint8_t byte, uint8_t low, uint8_t high) noexcept {
   return low <= byte && byte <= high;
 }
 
-/// Bytes of the character that `first` begins, and what its second byte may be; 0: none begins so.
+/// Length of a character with this first byte, and the range of its second byte. Length 0: invalid.
 struct Form {
   size_t length = 0;
   uint8_t low = 0x80;

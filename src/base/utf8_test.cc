@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// What nlohmann's reader of JSON takes for UTF-8, which is checked there by a table of states.
+/// Whether nlohmann's JSON reader accepts the text as UTF-8; it checks by a state table.
 bool json_takes(const std::string& text) {
   return !nlohmann::json::parse("\"" + text + "\"", nullptr, false).is_discarded();
 }

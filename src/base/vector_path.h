@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// The one place where an instruction set is chosen, at run time. Every kernel (codec/, kernel/,
-// format/soma) has a scalar path that is its reference and the only one off x86-64; tests run each
-// path against it. A kernel without a path of some level takes the next lower one.
+// Chooses the instruction set at run time, for all kernels (codec/, kernel/, format/soma). Every
+// kernel has a scalar path, which is its reference and the only one on other machines than x86-64;
+// tests compare each path with it. A kernel without a path of some level uses the next lower one.
 
 namespace penstock {
 
@@ -15,7 +15,7 @@ VectorPath best_vector_path() noexcept;
 
 }  // namespace penstock
 
-// The CMake option PENSTOCK_SCALAR_ONLY leaves the vector paths out, as on machines that have none.
+// The CMake option PENSTOCK_SCALAR_ONLY leaves out the vector paths, as on other machines.
 #if defined(__x86_64__) && !defined(PENSTOCK_SCALAR_ONLY)
 #define PENSTOCK_X86_PATHS 1
 #define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2")))

@@ -2,6 +2,8 @@
 
 #include <penstock/error.h>
 
+#include "base/concat.h"
+
 namespace penstock::codec {
 namespace {
 
@@ -17,8 +19,8 @@ ChunkReader::ChunkReader(std::span<const std::byte> stored) : reader_(stored) {
 bool ChunkReader::next(Chunk& chunk) {
   if (done_ == count_) {
     if (!reader_.empty()) {
-      throw CorruptData("stored tile has " + std::to_string(reader_.remaining()) +
-                        " bytes after its " + std::to_string(count_) + " chunks");
+      throw CorruptData(
+          concat("stored tile has ", reader_.remaining(), " bytes after its ", count_, " chunks"));
     }
     return false;
   }

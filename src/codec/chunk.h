@@ -7,8 +7,8 @@
 
 #include "base/byte_reader.h"
 
-// A stored tile is a count of chunks and the chunks; each went through the filters on its own.
-// Source: format_spec/tile.md.
+// A stored tile is a count of chunks and the chunks. Each chunk is filtered separately. Source:
+// format_spec/tile.md.
 
 namespace penstock::codec {
 
@@ -21,7 +21,7 @@ struct Chunk {
 
 /// Walks the chunks of one stored tile without allocating:
 ///   for (ChunkReader chunks(stored); chunks.next(chunk);) …
-/// Throws `CorruptData` when the chunks do not fill `stored` exactly.
+/// Throws `CorruptData` unless the chunks fill `stored` exactly.
 class ChunkReader {
  public:
   explicit ChunkReader(std::span<const std::byte> stored);
@@ -35,7 +35,7 @@ class ChunkReader {
   uint64_t done_ = 0;
 };
 
-/// All chunks at once; for readers that fuse decoding with what comes after.
+/// All chunks at once, for readers that fuse decoding with the next step.
 std::vector<Chunk> split_chunks(std::span<const std::byte> stored);
 
 }  // namespace penstock::codec

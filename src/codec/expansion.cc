@@ -34,7 +34,7 @@ uint64_t most_decoded_bytes(FilterType type, uint64_t stored) noexcept {
     case FilterType::kScaleFloat:  // a double from an integer of a byte
       return times(stored, 8);
     case FilterType::kDictionary:
-    case FilterType::kAes256Gcm:  // refused with a reason when they are run
+    case FilterType::kAes256Gcm:  // refused with a reason when run
     case FilterType::kWebp:
       return kNoBound;
     default:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
 
-// The bounds of expansion.h hold for what compresses best.
+// The bounds of expansion.h hold for the most compressible data.
 TEST(Expansion, NothingCompressesBetterThanItsBound) {
   std::vector<char> zeros(size_t{64} << 20);
   std::vector<char> out(size_t{1} << 20);

@@ -2,7 +2,7 @@
 
 #include <penstock/error.h>
 
-#include <string>
+#include "base/concat.h"
 
 namespace penstock::codec {
 
@@ -46,8 +46,7 @@ DataType integer_of(uint64_t bytes, FilterType filter) {
       return DataType::kInt64;
     default:
       throw CorruptData(
-          std::string(name_of(filter)) +
-          " filter with an impossible integer width of bytes: " + std::to_string(bytes));
+          concat(name_of(filter), " filter with an impossible integer width of bytes: ", bytes));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-// What a schema says of one filter: its type and the options that decoding needs.
+// A filter as the schema has it: its type and the options that decoding needs.
 // Source: format_spec/filter_pipeline.md, Filter Options.
 
 namespace penstock::codec {
@@ -46,8 +46,9 @@ struct FilterConfig {
   uint64_t byte_width = 0;                     ///< float scale: bytes of the stored integer
 };
 
-/// The type that the filter after `config` saw when the tile was written: reinterpreting deltas,
-/// float scale and XOR change it, all others keep it. Throws `CorruptData` for impossible options.
+/// The input type of the filter after `config` when the tile was written. Reinterpreting deltas,
+/// float scale and XOR change the type; all others keep it. Throws `CorruptData` for impossible
+/// options.
 DataType output_type(const FilterConfig& config, DataType input);
 
 }  // namespace penstock::codec

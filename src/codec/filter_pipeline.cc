@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "codec/compressors/dictionary.h"
 #include "codec/compressors/rle.h"
 #include "codec/compressors/zstd.h"
@@ -14,8 +15,8 @@
 namespace penstock::codec {
 namespace {
 
-/// Bytes that any filter may leave between two steps, for a chunk of `original` bytes. Real filters
-/// grow data by 3 at most (RLE of single bytes); without a bound a few stored bytes could claim
+/// Most bytes between two filters, for a chunk of `original` bytes. Real filters make data at most
+/// 3 times as large (RLE of single bytes). Without a bound, a few stored bytes could claim
 /// gigabytes.
 uint64_t plausible_bytes(uint64_t original) {
   return checked_add(checked_mul<uint64_t>(64, original, "chunk length"), uint64_t{1} << 20,
@@ -37,7 +38,7 @@ class ChunkDecode {
         data_(chunk.data),
         scratch_(scratch) {}
 
-  /// Undoes filter `index`, into `fixed` where that is given. The first filter leaves no metadata.
+  /// Undoes filter `index`, into `fixed` if given. The first filter leaves no metadata.
   void undo(size_t index, std::optional<std::span<std::byte>> fixed) {
     const auto none = index == 0 ? std::optional(std::span<std::byte>()) : std::nullopt;
     StepTarget data_target{&scratch_.data[data_slot_], fixed, limit_};
@@ -53,7 +54,7 @@ class ChunkDecode {
     metadata_ = step.metadata_result();
   }
 
-  /// Undoes the first filter, which must be one that swallows offsets.
+  /// Undoes the first filter, which must be one that encodes offsets.
   void undo_strings(StringTarget& target) {
     if (filters_.empty() ||
         (filters_[0].type != FilterType::kRle && filters_[0].type != FilterType::kDictionary)) {
@@ -73,8 +74,8 @@ class ChunkDecode {
 
   void expect_no_metadata() const {
     if (!metadata_.empty()) {
-      throw CorruptData("chunk has " + std::to_string(metadata_.size()) +
-                        " bytes of metadata that no filter reads");
+      throw CorruptData(
+          concat("chunk has ", metadata_.size(), " bytes of metadata that no filter reads"));
     }
   }
 
@@ -91,13 +92,13 @@ class ChunkDecode {
   size_t metadata_slot_ = 0;
 };
 
-/// From this format on (TileDB 2.17) a filter goes by what the filter before it gives; before,
-/// every filter went by the type of the cells, so that a byte shuffle after a float scale to int16
-/// was one of 4 bytes. TileDB 2.17 and later misread such tiles (format18.bin.gz of the tests has
-/// some); they are read here as they were written.
+/// From this format on (TileDB 2.17), a filter uses the output type of the filter before it. Older
+/// formats used the type of the cells for every filter: a byte shuffle after a float scale to int16
+/// had 4 bytes. TileDB 2.17 and later misread such tiles (format18.bin.gz of the tests has some);
+/// Penstock reads them as they were written.
 constexpr uint32_t kFirstFormatWithOutputTypes = 20;
 
-/// What each filter took its input for when the tile was written.
+/// Input type of each filter when the tile was written.
 void find_types(std::span<const FilterConfig> filters, DataType type, uint32_t format_version,
                 std::vector<DataType>& types) {
   types.clear();
@@ -110,15 +111,13 @@ void find_types(std::span<const FilterConfig> filters, DataType type, uint32_t f
 
 void check_count(std::string_view what, uint64_t got, uint64_t expected) {
   if (got != expected) {
-    throw CorruptData("number of " + std::string(what) + " is " + std::to_string(got) +
-                      ", expected " + std::to_string(expected));
+    throw CorruptData(concat("number of ", what, " is ", got, ", expected ", expected));
   }
 }
 
 void check_size(std::string_view what, uint64_t got, uint64_t expected) {
   if (got != expected) {
-    throw CorruptData(std::string(what) + " has " + std::to_string(got) + " bytes, expected " +
-                      std::to_string(expected));
+    throw CorruptData(concat(what, " has ", got, " bytes, expected ", expected));
   }
 }
 
@@ -137,9 +136,9 @@ uint64_t FilterPipeline::decoded_bytes(std::span<const std::byte> stored) const 
   for (ChunkReader chunks(stored); chunks.next(chunk);) {
     const uint64_t most = most_decoded_bytes(filters_, chunk.data.size());
     if (chunk.original_bytes > most) {
-      throw CorruptData("a chunk of " + std::to_string(chunk.data.size()) +
-                        " stored bytes claims to hold " + std::to_string(chunk.original_bytes) +
-                        ", its filters can make " + std::to_string(most) + " of them at most");
+      throw CorruptData(concat("a chunk of ", chunk.data.size(), " stored bytes claims to hold ",
+                               chunk.original_bytes, ", its filters can make ", most,
+                               " of them at most"));
     }
     total += chunk.original_bytes;
   }
@@ -155,8 +154,7 @@ void FilterPipeline::decode(std::span<const std::byte> stored, DataType type,
   size_t done = 0;
   for (ChunkReader chunks(stored); chunks.next(chunk);) {
     if (chunk.original_bytes > out.size() - done) {
-      throw CorruptData("stored tile is longer than the " + std::to_string(out.size()) +
-                        " bytes expected");
+      throw CorruptData(concat("stored tile is longer than the ", out.size(), " bytes expected"));
     }
     const auto target = out.subspan(done, chunk.original_bytes);
     ChunkDecode decode(filters_, scratch.types, cell_bytes, format_version,
@@ -182,7 +180,7 @@ CellBytes FilterPipeline::decode_chunk_planes(const Chunk& chunk, DataType type,
                      plausible_bytes(chunk.original_bytes), chunk, scratch);
   for (size_t index = filters_.size(); index-- > 0;) {
     if (index == 0 && filters_[0].type == FilterType::kByteShuffle) {
-      // One part in practice; several, or a part that is not whole, take the ordinary way.
+      // One part in practice; several parts, or a part that is not whole, are decoded as usual.
       ByteReader metadata(decode.metadata());
       if (metadata.remaining() == 2 * sizeof(uint32_t) &&
           metadata.read<uint32_t>("number of parts") == 1 &&

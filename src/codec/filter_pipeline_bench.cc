@@ -14,7 +14,7 @@
 //   rows    int64, zstd                    columns  int64, byteshuffle + zstd
 //   values  float32, byteshuffle + zstd
 //
-// about 2,000 columns a row of 60,664. bytes/s are decoded bytes; "stored" is bytes a cell.
+// A row has about 2,000 of 60,664 columns. bytes/s are decoded bytes; "stored" is bytes a cell.
 
 namespace penstock::codec {
 namespace {
@@ -78,7 +78,7 @@ const Columns& stored() {
     std::mt19937 random(1);
     std::vector<int64_t> rows, columns;
     std::vector<float> values;
-    // Genes differ in how often they are seen, roughly as in nature: few common, many rare.
+    // Gene frequencies differ roughly as in nature: few common, many rare.
     std::lognormal_distribution<double> common(8.5, 1.2);
     std::geometric_distribution<int> count(0.45);
     for (int64_t row = 100000; rows.size() < kCells; ++row) {

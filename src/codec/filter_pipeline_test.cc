@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-// What the golden tiles cannot show: options, refusals, hostile sizes. Tiles here are written by
+// Cases that the golden tiles do not have: options, refusals, hostile sizes. Tiles are written by
 // hand.
 
 namespace penstock::codec {
@@ -106,7 +106,7 @@ TEST(ParsePipeline, Refusals) {
   const auto bad_type = Writer().put<uint8_t>(19).put<int32_t>(-1).put<uint8_t>(99).bytes();
   EXPECT_THROW(parse(one_filter(19, bad_type)), CorruptData);
   EXPECT_THROW(parse(Writer().put<uint32_t>(65536).put<uint32_t>(~0U).bytes()), CorruptData);
-  // A WebP attribute does not keep the other columns from being read.
+  // A WebP attribute does not prevent reading the other columns.
   EXPECT_EQ(parse(one_filter(18, Bytes(15))).filters().at(0).type, FilterType::kWebp);
 }
 
@@ -198,7 +198,7 @@ TEST(FilterPipeline, ClaimedSizesAreNotAllocated) {
   EXPECT_THROW(split_chunks(chunks), CorruptData);
 }
 
-// What a random search found: strings behind gzip, whose part table claims 2 GiB in 4 bytes.
+// Found by fuzzing: strings behind gzip, whose part table claims 2 GiB in 4 bytes.
 TEST(FilterPipeline, PartsOfStringsAreNotAllocatedOnTheirWord) {
   for (const FilterType type : {FilterType::kGzip, FilterType::kZstd, FilterType::kLz4}) {
     FilterConfig strings, compressor;
@@ -221,7 +221,7 @@ TEST(FilterPipeline, PartsOfStringsAreNotAllocatedOnTheirWord) {
       pipeline.decode_strings(tile_of_one_chunk(claimed, metadata, Bytes(8)), DataType::kStringUtf8,
                               18, characters, offsets, scratch, expected);
     };
-    // The fragment promises less than the chunk claims, or as much as it.
+    // The fragment claims less than the chunk, or as much.
     EXPECT_THROW(decode({5, 100}), CorruptData);
     EXPECT_NE(message_of([&] { decode({5, claimed}); }).find("implausible"), std::string::npos);
     for (const Buffer& buffer : {std::cref(scratch.data[0]), std::cref(scratch.data[1]),
@@ -231,7 +231,7 @@ TEST(FilterPipeline, PartsOfStringsAreNotAllocatedOnTheirWord) {
   }
 }
 
-// A caller allocates decoded_bytes(): it believes no chunk that its filters cannot have made.
+// A caller allocates decoded_bytes(), so it must refuse chunks that the filters cannot have made.
 TEST(FilterPipeline, ChunksClaimNoMoreThanTheirFiltersCanMake) {
   const auto claim = [](const FilterPipeline& pipeline, uint32_t original, size_t stored) {
     return pipeline.decoded_bytes(tile_of_one_chunk(original, {}, Bytes(stored)));
@@ -242,7 +242,7 @@ TEST(FilterPipeline, ChunksClaimNoMoreThanTheirFiltersCanMake) {
   EXPECT_THROW(claim(pipeline_of(FilterType::kGzip), 103201, 100), CorruptData);
   EXPECT_THROW(claim(pipeline_of(FilterType::kZstd), ~0U, 64), CorruptData);
   EXPECT_THROW(claim(pipeline_of(FilterType::kByteShuffle), 2, 1), CorruptData);
-  // Those without a bound are refused before their size is asked for.
+  // Filters without a bound are refused before their size is computed.
   EXPECT_THROW(pipeline_of(FilterType::kDictionary).expect_readable(), CorruptData);
   EXPECT_THROW(pipeline_of(FilterType::kWebp).expect_readable(), Unsupported);
   EXPECT_THROW(pipeline_of(FilterType::kAes256Gcm).expect_readable(), Unsupported);
@@ -284,7 +284,7 @@ TEST(FilterPipeline, StringRunsAreCountedBeforeTheyAreWritten) {
 }
 
 TEST(FilterPipeline, RunsOfNothingAreBounded) {
-  // Empty strings cost no characters: only the fragment's count stands against 2^64 of them.
+  // Empty strings have no characters: only the fragment's count limits their number.
   const Bytes runs = Writer().put<uint8_t>(255).put<uint8_t>(0).bytes();
   DecodeScratch scratch;
   Buffer characters;

@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include "base/concat.h"
 #include "codec/compressors/bzip2.h"
 #include "codec/compressors/delta.h"
 #include "codec/compressors/double_delta.h"
@@ -24,16 +25,14 @@ std::span<std::byte> FilterStep::make(StepTarget& target, uint64_t size,
                                       std::string_view what) const {
   if (target.fixed) {
     if (size != target.fixed->size()) {
-      throw CorruptData(std::string(name_of(config.type)) + " filter gives " +
-                        std::to_string(size) + " bytes where the chunk has " +
-                        std::to_string(target.fixed->size()));
+      throw CorruptData(concat(name_of(config.type), " filter gives ", size,
+                               " bytes where the chunk has ", target.fixed->size()));
     }
     return *target.fixed;
   }
   if (size > target.limit) {
-    throw CorruptData(std::string(name_of(config.type)) + " filter claims an implausible size of " +
-                      std::string(what) + ": " + std::to_string(size) + " bytes, limit " +
-                      std::to_string(target.limit));
+    throw CorruptData(concat(name_of(config.type), " filter claims an implausible size of ", what,
+                             ": ", size, " bytes, limit ", target.limit));
   }
   target.buffer->resize_discard(static_cast<size_t>(size));
   return target.buffer->span();
@@ -53,8 +52,8 @@ void expect_readable(FilterType type) {
           "the WebP filter is not read; write a copy of the array with another filter, such as "
           "zstd");
     case FilterType::kDeprecated:
-      throw Unsupported("filter " + std::string(name_of(type)) + " (code " +
-                        std::to_string(static_cast<int>(type)) + ") is not read");
+      throw Unsupported(
+          concat("filter ", name_of(type), " (code ", static_cast<int>(type), ") is not read"));
     default:
       break;
   }

@@ -11,27 +11,27 @@
 #include "base/byte_reader.h"
 #include "codec/filter_config.h"
 
-// One filter run in reverse over one chunk: the interface that every filter of this folder has,
+// One filter in reverse over one chunk. Every filter of this folder has the interface
 //
 //   void decode_<filter>(FilterStep& step);
 //
-// A chunk is a pair (metadata, data). A writer's filter puts its own metadata before what it was
-// given, so in reverse it reads its own from the front of `step.metadata`, and then either passes
-// the rest on (pass_metadata) or, where it had swallowed earlier metadata into its data
-// (compressors), makes new ones (make_metadata). The same for data: pass_data or make_data.
+// A chunk is a pair (metadata, data). When writing, a filter puts its own metadata before the
+// metadata that it gets. In reverse it reads its own from the front of `step.metadata`. Then it
+// passes the rest on (pass_metadata). Compressors make new metadata instead (make_metadata),
+// because they had put earlier metadata into their data. The same for data: pass_data or make_data.
 //
-// make_data and make_metadata hand out memory of the thread's scratch, or, for the first filter of
-// a pipeline, the caller's own output, whose size is then a check: a filter that would make another
-// number of bytes is `CorruptData` before anything is written.
+// make_data and make_metadata return memory of the thread's scratch. For the first filter of a
+// pipeline they return the caller's output, whose size is checked: if the filter would make another
+// number of bytes, CorruptData is thrown before anything is written.
 //
 // Used by one thread, for one call.
 
 namespace penstock::codec {
 
-/// Where a step's bytes go.
+/// Destination of a step's bytes.
 struct StepTarget {
   Buffer* buffer = nullptr;
-  std::optional<std::span<std::byte>> fixed;  ///< used instead of `buffer` when there
+  std::optional<std::span<std::byte>> fixed;  ///< used instead of `buffer` if set
   uint64_t limit = 0;                         ///< more bytes than this are implausible
 };
 
@@ -51,8 +51,8 @@ class FilterStep {
         metadata_target_(metadata_target) {}
 
   const FilterConfig& config;
-  const DataType type;        ///< of the elements that the filter was given when it wrote
-  const uint64_t cell_bytes;  ///< of a whole cell of the tile, which RLE goes by
+  const DataType type;        ///< of the elements that the filter got when it wrote
+  const uint64_t cell_bytes;  ///< of a whole cell of the tile; for RLE
   const uint32_t format_version;
 
   ByteReader metadata;
@@ -83,8 +83,8 @@ class FilterStep {
   std::span<const std::byte> metadata_result_;
 };
 
-/// Throws Unsupported, with what to do, for filters that are never undone, and CorruptData for
-/// those that have no place over cells of fixed length.
+/// Throws Unsupported, with what to do, for filters that Penstock cannot undo. Throws CorruptData
+/// for filters that are invalid for cells of fixed length.
 void expect_readable(FilterType type);
 
 /// Runs the filter that `step.config` names.

@@ -13,8 +13,8 @@
 //
 //   uint8 data type | uint8 flags | uint16 strings | stored tile
 //
-// decoded by a pipeline of the one filter that the target is for. Only penstock::Error may leave a
-// decode. tests/golden/make_fuzz_corpus.py makes inputs to start from out of the golden tiles.
+// decoded by a pipeline of the target's one filter. A decode may throw only penstock::Error.
+// tests/golden/make_fuzz_corpus.py makes the first inputs from the golden tiles.
 
 namespace penstock::codec {
 

@@ -13,8 +13,8 @@
 
 #include "base/byte_reader.h"
 
-// Tests only. Reads tests/data/codec_golden/*.bin.gz: tiles that TileDB stored and what it read
-// back from them. tests/golden/make_codec_golden.py writes the files and describes their layout.
+// Tests only. Reads tests/data/codec_golden/*.bin.gz: tiles that TileDB stored, and the cells that
+// it read from them. tests/golden/make_codec_golden.py writes the files and describes their layout.
 
 namespace penstock::codec {
 

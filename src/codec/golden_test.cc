@@ -7,7 +7,7 @@
 #include "codec/filter_pipeline.h"
 #include "codec/golden_file.h"
 
-// Every filter and many chains against tiles that TileDB itself wrote, and the same tiles damaged.
+// Tests every filter and many chains with tiles that TileDB wrote, and with the same tiles damaged.
 
 namespace penstock::codec {
 namespace {
@@ -32,7 +32,7 @@ void decode(const FilterPipeline& pipeline, const GoldenTile& tile,
     return;
   }
   const uint64_t bytes = pipeline.decoded_bytes(stored);
-  // As readers do: the fragment says how many cells there are.
+  // As in readers, the fragment gives the number of cells.
   if (bytes != tile.cells.size()) throw CorruptData("another size");
   decoded.cells.resize_discard(bytes);
   pipeline.decode(stored, tile.type, tile.format_version, decoded.cells.span(), scratch,
@@ -91,7 +91,7 @@ TEST_F(Golden, CoversEveryFilter) {
 }
 
 TEST_F(Golden, CoversTheFormatsAroundEveryChange) {
-  // At format 20 dates came through windowed filters and types behind a float scale.
+  // New in format 20: windowed filters for dates, and types after a float scale.
   for (const uint32_t version : {18U, 19U, 20U, 22U}) {
     int dates = 0;
     int scaled = 0;
@@ -139,7 +139,7 @@ TEST_F(Golden, TruncatedAnywhereIsCorruptData) {
   Decoded decoded;
   for (const GoldenTile& tile : tiles()) {
     const auto pipeline = parse(tile);
-    // The longest tiles are the short ones' filters again: fewer lengths.
+    // The longest tiles have the same filters as short ones, so test fewer lengths.
     const size_t step = tile.stored.size() > 2000 ? 97 : 1;
     for (size_t length = 0; length < tile.stored.size(); length += step) {
       EXPECT_THROW(decode(pipeline, tile, std::span(tile.stored).first(length), scratch, decoded),
@@ -159,7 +159,7 @@ TEST_F(Golden, FlippedBytesNeverCrash) {
   std::array<int, 2> chains{};  // that end with a checksum: of one filter, of several
   for (const GoldenTile& tile : tiles()) {
     const auto pipeline = parse(tile);
-    // A checksum that was written last covers all that is stored.
+    // A checksum that was written last covers all stored bytes.
     const bool checksummed =
         !pipeline.filters().empty() && is_checksum(pipeline.filters().back().type);
     if (checksummed) ++chains[pipeline.filters().size() == 1 ? 0 : 1];

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/concat.h"
 #include "codec/filter_pipeline.h"
 
 // Serialized pipelines. Source: format_spec/filter_pipeline.md; filter_create.cc.
@@ -9,13 +10,13 @@
 namespace penstock::codec {
 namespace {
 
-/// Far above any pipeline that a person writes; keeps the work for a hostile schema bounded.
+/// Far above any real pipeline; bounds the work for a hostile schema.
 constexpr uint32_t kMaxFilters = 256;
 
 DataType read_data_type(ByteReader& options) {
   const auto code = options.read<uint8_t>("reinterpret type");
   if (code > kLastDataType) {
-    throw CorruptData("filter reinterprets as unknown data type code " + std::to_string(code));
+    throw CorruptData(concat("filter reinterprets as unknown data type code ", code));
   }
   return static_cast<DataType>(code);
 }
@@ -33,8 +34,8 @@ FilterConfig read_filter(ByteReader& reader) {
   const auto option_bytes = reader.read<uint32_t>("filter options size");
   ByteReader options(reader.take(option_bytes, "filter options"));
   if (code > static_cast<uint8_t>(FilterType::kDelta)) {
-    throw Unsupported("filter code " + std::to_string(code) +
-                      " is unknown to this version of penstock; a newer one may read it");
+    throw Unsupported(concat("filter code ", code,
+                             " is unknown to this version of penstock; a newer one may read it"));
   }
   filter.type = static_cast<FilterType>(code);
   switch (filter.type) {
@@ -63,7 +64,7 @@ FilterConfig read_filter(ByteReader& reader) {
       break;
     case FilterType::kNone:
     case FilterType::kDeprecated:
-    case FilterType::kWebp:  // opens, so that other columns can be read
+    case FilterType::kWebp:  // accepted here, so that other columns can be read
       options.skip(options.remaining(), "filter options");
       break;
     case FilterType::kBitShuffle:
@@ -75,8 +76,8 @@ FilterConfig read_filter(ByteReader& reader) {
       break;
   }
   if (!options.empty()) {
-    throw CorruptData(std::string(name_of(filter.type)) + " filter has " +
-                      std::to_string(options.remaining()) + " bytes of options too many");
+    throw CorruptData(concat(name_of(filter.type), " filter has ", options.remaining(),
+                             " bytes of options too many"));
   }
   return filter;
 }
@@ -88,7 +89,7 @@ FilterPipeline FilterPipeline::parse(ByteReader& reader, uint32_t /*format_versi
   const auto count = reader.read<uint32_t>("number of filters");
   reader.expect_items(count, sizeof(uint8_t) + sizeof(uint32_t), "filters");
   if (count > kMaxFilters) {
-    throw CorruptData("pipeline has an implausible number of filters: " + std::to_string(count));
+    throw CorruptData(concat("pipeline has an implausible number of filters: ", count));
   }
   std::vector<FilterConfig> filters;
   filters.reserve(count);

@@ -7,8 +7,8 @@
 #include "codec/filter_pipeline.h"
 #include "codec/filter_step.h"
 
-// What the RLE and dictionary filters share where they encode strings of variable length: they come
-// first in the pipeline, swallow the offsets, and make one part of the whole tile. Metadata:
+// Shared by the RLE and dictionary filters for strings of variable length. There they come first in
+// the pipeline, encode the offsets too, and make the whole tile one part. Metadata:
 //
 //   uint32 0 | uint32 1 | uint32 characters | uint32 stored bytes | uint32 bytes of offsets | own
 //
@@ -17,18 +17,18 @@
 
 namespace penstock::codec {
 
-/// The tile as the caller wants it. Sizes are known from a first pass over the encoded strings, so
-/// nothing is allocated on the word of a header alone.
+/// The decoded tile. A first pass over the encoded strings counts sizes, so allocation does not
+/// rely on a header alone.
 struct StringTarget {
   Buffer& characters;
   std::vector<uint64_t>& offsets;
   StringTileSize expected;
 };
 
-/// Reads and checks the shared metadata; what is left in `step.metadata` is the filter's own.
+/// Reads and checks the shared metadata. The filter's own metadata is left in `step.metadata`.
 void read_string_header(FilterStep& step, const StringTarget& target);
 
-/// Checks what the first pass counted, then sizes `target`.
+/// Checks the counts of the first pass, then sizes `target`.
 void size_target(const FilterStep& step, StringTarget& target, uint64_t strings,
                  uint64_t characters);
 

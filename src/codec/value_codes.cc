@@ -14,7 +14,7 @@ bool use_avx2(VectorPath level) noexcept {
   return PENSTOCK_X86_PATHS != 0 && level == VectorPath::kAvx2;
 }
 
-/// One bit pattern a value, cells one after the other.
+/// Reads bit patterns of values from cells.
 template <typename Bits>
 struct Plain {
   const std::byte* cells;
@@ -25,7 +25,7 @@ struct Plain {
   }
 };
 
-/// The same from planes.
+/// Reads bit patterns of values from byte planes.
 template <typename Bits>
 struct Shuffled {
   const std::byte* planes;

@@ -10,14 +10,14 @@
 #include "base/escape_code.h"
 #include "base/vector_path.h"
 
-// Values straight from a decoded chunk to the narrow form that row blocks keep: one byte each, with
-// exact escapes. Fused with un-shuffling, so that the wide cells are never written. The X reader
-// calls FilterPipeline::decode_chunk_planes and then one of these on what it gets; a chunk of 64
+// Converts values of a decoded chunk to the narrow form of row blocks: one byte each, with exact
+// escapes. Un-shuffling is fused, so the wide cells are never written. The X reader calls
+// FilterPipeline::decode_chunk_planes and then one of these functions on the result. A chunk of 64
 // KiB stays in the caches nearest to the core.
 //
-// Inputs are little-endian cells or their byte planes (low byte first, the whole span one part); no
-// alignment is asked for. input.size() must be the cell's width times output.size(). Pure, any
-// thread. `level` is for tests; it must not exceed best_vector_path().
+// Inputs are little-endian cells or their byte planes (low byte first, the whole span one part), of
+// any alignment. input.size() must be the cell's width times output.size(). Pure, any thread.
+// `level` is for tests; it must not exceed best_vector_path().
 
 namespace penstock::codec {
 
@@ -26,7 +26,7 @@ inline constexpr size_t kAnyNumber = ~size_t{0};
 /// A value that has no one-byte code, bit for bit.
 template <typename Bits>
 struct Escape {
-  uint32_t position = 0;  ///< in the span given
+  uint32_t position = 0;  ///< in the given span
   Bits bits = 0;
 
   friend bool operator==(const Escape&, const Escape&) = default;
@@ -35,9 +35,10 @@ struct Escape {
 template <typename Bits>
 using Escapes = std::vector<Escape<Bits>>;
 
-/// Values to codes: an integer 0 … 254 (+0.0 among floats, not -0.0) is itself, anything else is
-/// kEscapeCode and appended to `escapes`, in order. False as soon as `escapes` holds more than
-/// `max_escapes`, for readers that then keep the values raw; `codes` is undefined from there on.
+/// Converts values to codes. An integer 0 … 254 is its own code (for floats +0.0, but not -0.0).
+/// Any other value gets kEscapeCode and is appended to `escapes`, in order. Returns false once
+/// `escapes` has more than `max_escapes`; later `codes` are then undefined, and readers keep raw
+/// values.
 bool float32_to_codes(std::span<const std::byte> cells, std::span<uint8_t> codes,
                       Escapes<uint32_t>& escapes, size_t max_escapes = kAnyNumber,
                       VectorPath level = best_vector_path());
@@ -61,7 +62,7 @@ bool shuffled_int64_to_codes(std::span<const std::byte> planes, std::span<uint8_
 template <typename T>
 uint8_t code_of(T value) noexcept {
   if constexpr (std::is_floating_point_v<T>) {
-    // The comparison also turns NaN away. Only -0.0 passes it with another bit pattern.
+    // The comparison also refuses NaN. Only -0.0 passes it with another bit pattern.
     if (!(value >= 0 && value <= 254)) return kEscapeCode;
     const auto code = static_cast<uint8_t>(value);
     return static_cast<T>(code) == value && !std::signbit(value) ? code : kEscapeCode;

@@ -4,9 +4,9 @@
 
 #include <immintrin.h>
 
-// Packing instructions work in each 16-byte half on its own and so leave their results in the order
-// (lower halves of all inputs | upper halves of all inputs); one permutation at the end mends that.
-// The shuffled paths interleave in halves first, and the two effects cancel.
+// Packing instructions work in each 16-byte half separately. So results come in the order (lower
+// halves of all inputs | upper halves of all inputs), and one permutation at the end restores it.
+// The shuffled paths interleave in halves first, so the two effects cancel.
 
 namespace penstock::codec::avx2 {
 namespace {
@@ -43,19 +43,19 @@ PENSTOCK_INLINE uint32_t finish_block(__m256i codes, uint8_t* out) noexcept {
   return static_cast<uint32_t>(_mm256_movemask_epi8(escapes));
 }
 
-/// 8 floats to 8 integers: the value itself where it is one and not negative, else the largest
-/// int32. Saturating packs turn that, and 255 and more, into the escape code.
+/// Converts 8 floats to 8 integers: non-negative integers keep their value, others become the
+/// largest int32. Saturating packs turn these, and 255 and more, into the escape code.
 PENSTOCK_INLINE __m256i integers_of(__m256i bits) noexcept {
   const __m256i integers = _mm256_cvttps_epi32(_mm256_castsi256_ps(bits));
   const __m256i back = _mm256_castps_si256(_mm256_cvtepi32_ps(integers));
-  // Bits are compared, so -0.0 differs from the +0.0 that comes back; NaN never comes back.
+  // Compares bits: -0.0 comes back as +0.0, which differs, and NaN never comes back.
   const __m256i same = _mm256_cmpeq_epi32(back, bits);
   const __m256i largest = _mm256_set1_epi32(0x7FFFFFFF);
   const __m256i kept = _mm256_andnot_si256(_mm256_srai_epi32(bits, 31), same);
   return _mm256_blendv_epi8(largest, integers, kept);
 }
 
-/// 4 x 8 non-negative int32 to 32 bytes, each half on its own.
+/// Packs 4 x 8 non-negative int32 to 32 bytes, each half separately.
 PENSTOCK_INLINE __m256i pack_bytes(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
   return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
 }
@@ -86,7 +86,7 @@ struct Int32 {
 };
 
 struct Int64 {
-  /// 8 cells to 8 int32, lower and upper halves apart.
+  /// Converts 8 cells to 8 int32; values outside 0 … 254 become the escape code.
   PENSTOCK_INLINE static __m256i eight(const std::byte* from) noexcept {
     const __m256i a = load(from);
     const __m256i b = load(from + 32);
@@ -105,8 +105,8 @@ struct Int64 {
 };
 
 struct ShuffledFloat32 {
-  // An integer below 256 has 8 significant bits, all in the upper two bytes of a float32: the lower
-  // two planes need only be zero.
+  // An integer below 256 has 8 significant bits, all in the upper two bytes of a float32. So the
+  // lower two planes must be zero.
   PENSTOCK_INLINE static uint32_t block(const std::byte* planes, size_t begin, size_t stride,
                                         uint8_t* codes) noexcept {
     const std::byte* from = planes + begin;

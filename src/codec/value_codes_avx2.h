@@ -2,16 +2,16 @@
 
 #include "codec/value_codes.h"
 
-// The AVX2 paths behind narrow.h; only for x86-64 with AVX2. Each works on whole vectors and leaves
-// the last values to the scalar path.
+// AVX2 paths of value_codes.h, for x86-64 with AVX2 only. Each converts whole vectors; the scalar
+// path converts the last values.
 
 namespace penstock::codec::avx2 {
 
 inline constexpr size_t kBlockValues = 32;
 
-/// Codes from value `begin` on, in blocks of 32, up to and with the first block in which values
-/// escape. Returns the first value not done; `escaped` gets a bit for each escape of the last block
-/// done, 0 when there is none and no whole block is left.
+/// Converts blocks of 32 values from `begin` on, through the first block with escapes. Returns the
+/// first value that was not converted. `escaped` gets a bit for each escape of the last block, or 0
+/// if there were none and no whole block is left.
 using CodeRun = size_t (*)(const std::byte* in, size_t begin, size_t count, uint8_t* codes,
                            uint32_t& escaped) noexcept;
 

@@ -9,7 +9,7 @@
 
 #include "codec/testing/shuffled_cells.h"
 
-// Every path of every kernel against definitions written out here, over odd lengths and unaligned
+// Compares every path of every kernel with definitions written here, for odd lengths and unaligned
 // buffers.
 
 namespace penstock::codec {
@@ -19,7 +19,7 @@ template <typename Bits>
 using CodeFunction = bool (*)(std::span<const std::byte>, std::span<uint8_t>, Escapes<Bits>&,
                               size_t, VectorPath);
 
-/// A value is its own code when a code's value has exactly its bits.
+/// A value has a code if the code's value has exactly its bits.
 template <typename T, typename Bits>
 void expected_codes(const std::vector<T>& values, std::vector<uint8_t>& codes,
                     Escapes<Bits>& escapes) {
@@ -116,7 +116,7 @@ TEST(Codes, Int64) {
 }
 
 TEST(Codes, EveryFloat32OfTheUpperHalf) {
-  // All 65,536 patterns that the shuffled path decides by, with the lower bytes zero and not.
+  // All 65,536 patterns that decide in the shuffled path, with zero and non-zero lower bytes.
   for (const uint32_t low : {0U, 1U, 0x0100U}) {
     std::vector<float> values;
     for (uint32_t high = 0; high < 65536; ++high) {

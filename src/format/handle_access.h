@@ -2,12 +2,14 @@
 
 #include <penstock/experiment.h>
 
+#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "format/matrix_source.h"
 
-// What the files of the library see of public handles, and how they make them.
+// How the library's own files look into public handles and make them.
 
 namespace penstock {
 
@@ -18,14 +20,30 @@ struct HandleAccess {
   static Matrix matrix(std::shared_ptr<const MatrixState> state) {
     return Matrix(std::move(state));
   }
+  static Matrix named(Matrix matrix, std::string_view measurement, std::string_view layer) {
+    matrix.measurement_ = measurement;
+    matrix.layer_ = layer;
+    return matrix;
+  }
+  /// `made`, with what says which cells it has taken from `of`.
+  static Matrix same_cells(Matrix made, const Matrix& of) {
+    made.joined_ = of.joined_;
+    return named(std::move(made), of.measurement_, of.layer_);
+  }
+  static Matrix with_joined(Matrix matrix, uint64_t joined) {
+    matrix.joined_ = joined;
+    return matrix;
+  }
+  /// A hash of what was joined; 0 for a stored matrix.
+  static uint64_t joined(const Matrix& matrix) noexcept { return matrix.joined_; }
   static DataFrame table(std::shared_ptr<const TableState> state) {
     return DataFrame(std::move(state));
   }
 
-  /// Where the pipeline reads cells; loads tile metadata, once.
+  /// The source that the pipeline reads. Loads tile metadata, once.
   static const std::shared_ptr<const format::MatrixSource>& source(const Matrix& matrix);
-  /// joinids of the experiment's obs, read once when there are gaps among them; null for a matrix
-  /// without an experiment.
+  /// joinids of the experiment's obs, read once if they have gaps. Null for a matrix without an
+  /// experiment.
   static const RowSelection* stored_rows(const Matrix& matrix);
 };
 

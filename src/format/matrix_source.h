@@ -14,9 +14,9 @@
 #include "kernel/packed_row.h"
 #include "plan/fetch_unit.h"
 
-// A stored cells x genes matrix, as the pipeline sees it: fetch units that are fetched, decoded in
-// parallel tasks and handed over as packed rows. Each format implements these three classes;
-// nothing above knows which.
+// A stored cells x genes matrix, as the pipeline sees it. Its fetch units are fetched, decoded in
+// parallel tasks and passed on as packed rows. Each format implements these three classes; no code
+// above knows which format it is.
 //
 //   MatrixSource   what is stored: shape, type, units. Immutable, shared by threads and epochs.
 //   MatrixReader   a source under a choice of columns. Immutable, shared by threads.
@@ -28,8 +28,8 @@
 //       tasks 0 … decode->task_count(phase) run concurrently: decode->run(phase, task)
 //     then rows can be packed, concurrently:       packed_bytes(row), pack(row, destination)
 //
-// Any call may throw a penstock::Error; the pipeline then drops the unit and ends the epoch with
-// it.
+// Any call may throw a penstock::Error. The pipeline then drops the unit and ends the epoch with
+// that error.
 
 namespace penstock::format {
 
@@ -50,22 +50,22 @@ class UnitDecode {
 
   virtual void fetch() = 0;
   virtual size_t phase_count() const = 0;
-  virtual size_t task_count(size_t phase) const = 0;  ///< known once the phases before are done
+  virtual size_t task_count(size_t phase) const = 0;  ///< known once the earlier phases are done
   virtual void run(size_t phase, size_t task) = 0;
 
   virtual uint32_t row_count() const = 0;  ///< the rows given to start(), empty ones included
   virtual uint32_t nnz(uint32_t row) const = 0;
   virtual size_t packed_bytes(uint32_t row) const = 0;  ///< kernel::PackedRowLayout::record_bytes
-  virtual uint32_t wide_count(uint32_t row) const = 0;  ///< of its record; kernel::kRawRow
+  virtual uint32_t wide_count(uint32_t row) const = 0;  ///< of the row's record; or kernel::kRawRow
   virtual void pack(uint32_t row, std::byte* destination) const = 0;
 
   virtual uint64_t bytes_read() const = 0;           ///< from the store, after fetch()
-  virtual uint64_t read_count() const { return 0; }  ///< reads that the store was asked for
+  virtual uint64_t read_count() const { return 0; }  ///< number of reads from the store
 
-  /// From a cache in the store's stead, after fetch(); 0 where the store was read.
+  /// Bytes read from a cache instead of the store, after fetch(). 0 if the store was read.
   virtual uint64_t cached_bytes() const { return 0; }
 
-  /// After fetch(), before phase 0: the buffers of a finished one of the same reader may be used.
+  /// Takes the buffers of a finished decode of the same reader. After fetch(), before phase 0.
   virtual void take_buffers(UnitDecode& /*finished*/) {}
 };
 
@@ -75,39 +75,38 @@ class MatrixReader {
 
   virtual const kernel::PackedRowLayout& row_layout() const = 0;
 
-  /// Rows are joinids within the unit, ascending. `recycled` may pass in a finished UnitDecode of
-  /// this reader, whose buffers are then used again.
+  /// Rows are joinids within the unit, ascending. `recycled` may be a finished UnitDecode of this
+  /// reader, whose buffers are reused.
   virtual std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                             std::unique_ptr<UnitDecode> recycled) const = 0;
 
   /// Memory that one unit takes in flight: stored bytes, decode buffers, staged rows.
   virtual uint64_t in_flight_bytes(uint32_t unit) const = 0;
 
-  /// The part of it that a unit takes from fetch() to its first phase.
+  /// The part of in_flight_bytes() that is held from fetch() to the first phase.
   virtual uint64_t fetched_bytes(uint32_t unit) const { return in_flight_bytes(unit); }
 
-  /// fetch() waits for a network: more units should be on their way than are being decoded.
+  /// True if fetch() waits for a network. More units should then be fetched than decoded at a time.
   virtual bool remote() const { return false; }
 
-  /// Expected packed bytes of a stored cell after the choice of columns (about 3 for counts),
-  /// measured on a few tiles spread over the store, the same for every call.
+  /// Expected packed bytes of a stored cell after the choice of columns (about 3 for counts).
+  /// Measured on a few tiles spread over the store; every call returns the same value.
   virtual double packed_bytes_per_cell() const = 0;
 
-  /// The same for the cells of one unit, where they are not all alike.
+  /// The same for one unit, if units differ.
   virtual double packed_bytes_per_cell_of(uint32_t /*unit*/) const {
     return packed_bytes_per_cell();
   }
 
-  /// Stored bytes of the distinct tiles that hold rows of `rows` (all columns of them that are
-  /// read).
+  /// Stored bytes of the distinct tiles that hold rows of `rows`, in all columns that are read.
   virtual uint64_t bytes_needed(const RowSelection& rows) const = 0;
 
-  /// Stored bytes that a visit of the unit reads for its rows in `rows`: its tiles with such
-  /// rows and columns that are read, and, of a sparse layer, gaps that are read over. A cache
-  /// counts as empty.
+  /// Stored bytes that a visit of the unit reads for its rows in `rows`: their tiles in the columns
+  /// that are read and, for a sparse layer, the gaps that are read over. A cache counts as empty.
   virtual uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const = 0;
 
-  /// Reads any of `rows` one by one, where the store can address each of them now; else null.
+  /// Returns a reader of any of `rows` one by one, or null if the store cannot address them all
+  /// now.
   virtual RowReaderPtr row_reader(const RowSelection& /*rows*/) const { return nullptr; }
 };
 
@@ -117,13 +116,13 @@ class MatrixSource {
   virtual const MatrixInfo& info() const = 0;
   virtual std::span<const plan::FetchUnit> units() const = 0;
 
-  /// A text that tells what is stored from any other content, wherever it lies; empty where that is
-  /// not known. What is written later changes it.
+  /// A text that identifies the content, wherever it is stored. It changes with every write. Empty
+  /// if the content is not known.
   virtual std::string content() const { return {}; }
 
-  /// Whether each of these rows lies where it can be read by itself at this moment, of a source
-  /// that cannot address rows by nature: a cache that has them. Asks no network.
-  virtual bool keeps(const RowSelection& /*rows*/) const { return false; }
+  /// For a source that cannot address single rows by nature: whether a cache holds each of these
+  /// rows now, so that they can be read one by one. Asks no network.
+  virtual bool is_cached(const RowSelection& /*rows*/) const { return false; }
 
   /// `columns`: strictly ascending column ids; output column i is columns[i]. Ids outside the
   /// domain are InvalidArgument.

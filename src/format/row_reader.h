@@ -9,19 +9,19 @@
 #include "base/buffer.h"
 #include "kernel/packed_row.h"
 
-// Rows by themselves, in any order: what a store that can address a row gives beside its units
-// (docs/design/0009-pack-cache-and-global-shuffle.md).
+// Reads rows one by one, in any order. A store that can address single rows offers this beside its
+// units (docs/design/0009-pack-cache-and-global-shuffle.md).
 //
-//   auto rows = reader->row_reader(selected);    null where only units can be read
-//   RowBuffer buffer;                            one for each thread, used again
+//   auto rows = reader->row_reader(selected);    null if only units can be read
+//   RowBuffer buffer;                            one for each thread, reused
 //   rows->read(joinids, buffer);                 buffer.record(i) is the packed row of joinids[i]
 
 namespace penstock::format {
 
-/// Packed rows that were read, and the memory of whoever reads them.
+/// Packed rows that were read, and the memory that holds them.
 class RowBuffer {
  public:
-  /// What a reader keeps from one read to the next; its own business.
+  /// State that a reader keeps between reads; private to the reader.
   struct Scratch {
     virtual ~Scratch() = default;
     virtual size_t memory_bytes() const noexcept { return 0; }
@@ -37,33 +37,32 @@ class RowBuffer {
   std::vector<uint32_t> nnz;
   Buffer bytes;               ///< where the records are
   uint64_t bytes_read = 0;    ///< from the store, by the last read
-  uint64_t cached_bytes = 0;  ///< from a cache in its stead
-  uint64_t read_count = 0;    ///< reads that the store was asked for
+  uint64_t cached_bytes = 0;  ///< from a cache instead, by the last read
+  uint64_t read_count = 0;    ///< number of reads from the store, by the last read
   std::unique_ptr<Scratch> scratch;
 };
 
-/// Immutable; any threads at once, each with a RowBuffer of its own.
+/// Immutable. Many threads may read at once, each with its own RowBuffer.
 class RowReader {
  public:
   virtual ~RowReader() = default;
 
   virtual const kernel::PackedRowLayout& row_layout() const = 0;
 
-  /// Replaces what is in `out` by the rows with these ids, in any order, the same one as often as
-  /// it comes. Ids without non-zeros have empty records; ids outside the domain are
-  /// InvalidArgument.
+  /// Replaces the contents of `out` by the rows with these ids. Ids may be in any order and may
+  /// repeat. Ids without non-zeros give empty records; ids outside the domain are InvalidArgument.
   virtual void read(std::span<const int64_t> rows, RowBuffer& out) const = 0;
 
-  /// Says that these rows are read soon. Returns at once, never throws for what it cannot do.
+  /// Announces that these rows will be read soon. Returns at once and never throws.
   virtual void prefetch(std::span<const int64_t> /*rows*/) const noexcept {}
 
   /// Expected memory of a row in a RowBuffer, scratch included.
   virtual double buffer_bytes_per_row() const = 0;
 
-  /// How much could be read in the time that one read more takes; 0 where that is little.
+  /// Returns how many bytes could be read in the time of one more read; 0 if few.
   virtual uint64_t request_bytes() const { return 0; }
 
-  /// Stored size of these rows, and of what has to be read with them.
+  /// Returns the stored size of these rows and of the bytes that must be read with them.
   virtual uint64_t bytes_needed(std::span<const int64_t> rows) const = 0;
 };
 

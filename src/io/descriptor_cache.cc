@@ -10,20 +10,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "io/file_error.h"
 
 namespace penstock::io {
 namespace {
 
-/// Open files by path, the one used last in front.
+/// Open files by path, the most recently used first.
 class DescriptorCache {
  public:
   std::shared_ptr<const OpenFile> open(const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = by_path_.find(path); found != by_path_.end()) {
       files_.splice(files_.begin(), files_, found->second);
       return found->second->second;
@@ -33,7 +34,7 @@ class DescriptorCache {
     try {
       file = std::make_shared<const OpenFile>(path);
     } catch (const ResourceExhausted&) {
-      // The rest of the process needs more than we thought.
+      // The rest of the process has used up the descriptors: empty the cache and try again.
       if (files_.empty()) throw;
       while (files_.size() > 1) drop_last();
       drop_last();
@@ -45,7 +46,7 @@ class DescriptorCache {
   }
 
   void forget(const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_path_.find(path);
     if (found == by_path_.end()) return;
     files_.erase(found->second);
@@ -55,20 +56,20 @@ class DescriptorCache {
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const OpenFile>>>;
 
-  void drop_last() {
+  void drop_last() PENSTOCK_REQUIRES(mutex_) {
     by_path_.erase(files_.back().first);
     files_.pop_back();
   }
 
-  std::mutex mutex_;
-  Files files_;
-  std::unordered_map<std::string, Files::iterator> by_path_;
+  Mutex mutex_;
+  Files files_ PENSTOCK_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Files::iterator> by_path_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 DescriptorCache* process_cache = nullptr;
 
-/// A child has a cache of its own: its parent's may have been locked when it was forked. That one
-/// is never destroyed, nor are its descriptors closed, which readers may hold.
+/// A child gets its own cache, because the parent's may have been locked during the fork. The
+/// parent's cache is leaked in the child: its readers may still use the descriptors.
 void renew() { process_cache = new DescriptorCache; }
 
 DescriptorCache& cache() {
@@ -112,7 +113,7 @@ void OpenFile::read(uint64_t offset, std::span<std::byte> out) const {
   while (done < out.size()) {
     const uint64_t position = offset + done;
     if (position > static_cast<uint64_t>(INT64_MAX)) {
-      throw CorruptData("offset is out of range: " + std::to_string(position) + ", in " + path_);
+      throw CorruptData(concat("offset is out of range: ", position, ", in ", path_));
     }
     const ssize_t count =
         ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(position));
@@ -121,9 +122,8 @@ void OpenFile::read(uint64_t offset, std::span<std::byte> out) const {
       throw_file_error("read", path_, errno);
     }
     if (count == 0) {
-      throw CorruptData("truncated: wanted " + std::to_string(out.size()) + " bytes at offset " +
-                        std::to_string(offset) + ", ends at " + std::to_string(position) + ", in " +
-                        path_);
+      throw CorruptData(concat("truncated: wanted ", out.size(), " bytes at offset ", offset,
+                               ", ends at ", position, ", in ", path_));
     }
     done += static_cast<size_t>(count);
   }

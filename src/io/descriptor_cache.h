@@ -6,34 +6,35 @@
 #include <span>
 #include <string>
 
-// Files that are read at random, kept open: opening costs ten times a read of some kilobytes.
+// Keeps files open that are read at random: opening costs ten times a read of some kilobytes.
 //
 //   const auto file = open_descriptor(path);          from the cache of the process, or opened
-//   file->read(offset, out);                          pread: nothing is shared but the descriptor
+//   file->read(offset, out);                          pread: only the descriptor is shared
 //
-// At most a quarter of the descriptors that the process may have are kept, those used last. A file
-// in use stays open when it leaves the cache, and can be read when it was removed or replaced by
-// name. Any thread; a process that forks reads on with the descriptors that it inherits.
+// The cache keeps the most recently used files, at most a quarter of the process's descriptor
+// limit. A file in use stays open after it was evicted. It can still be read after its name was
+// removed or replaced. Safe from any thread. A forked child keeps reading with inherited
+// descriptors.
 
 namespace penstock::io {
 
 class OpenFile {
  public:
-  /// `NotFound`, `IoError`, or `ResourceExhausted` when there are no descriptors.
+  /// Throws `NotFound`, `IoError`, or `ResourceExhausted` if no descriptors are left.
   explicit OpenFile(const std::string& path);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  /// Fills `out`; CorruptData where the file ends before.
+  /// Fills `out`. Throws CorruptData if the file is too short.
   void read(uint64_t offset, std::span<std::byte> out) const;
 
-  /// Lets the system read ahead; whether it does is its own business.
+  /// Hints that the system should read ahead.
   void will_need(uint64_t offset, uint64_t length) const noexcept;
 
   uint64_t size_bytes() const noexcept { return size_bytes_; }
 
-  /// What tells the file from another that has, or had, its name.
+  /// Distinguishes the file from others of the same name, past or present.
   struct Identity {
     uint64_t device = 0, number = 0, size_bytes = 0;
     friend bool operator==(const Identity&, const Identity&) = default;
@@ -48,10 +49,10 @@ class OpenFile {
 
 std::shared_ptr<const OpenFile> open_descriptor(const std::string& path);
 
-/// Closes what the cache holds of `path`, so that the next reader opens what has that name now.
+/// Removes `path` from the cache, so that the next reader opens the file that has the name now.
 void forget_descriptor(const std::string& path);
 
-/// How many the cache keeps at most.
+/// Most files that the cache keeps.
 size_t descriptor_limit();
 
 }  // namespace penstock::io

@@ -13,7 +13,7 @@
 namespace penstock::io {
 namespace {
 
-// Nothing there is an answer here, not an error.
+// Returns false if nothing is at `path`; throws on other errors.
 bool try_stat(const std::string& path, struct stat& info) {
   if (::stat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -41,7 +41,7 @@ std::vector<DirectoryEntry> FileStore::list(const std::string& directory) const 
     const std::string_view name = found->d_name;
     if (name == "." || name == "..") continue;
     struct stat info;
-    // An entry that vanished since readdir, or a dangling link, is not there.
+    // Skips entries that vanished since readdir, and dangling links.
     if (::fstatat(::dirfd(stream.get()), found->d_name, &info, 0) != 0) continue;
     const bool is_folder = S_ISDIR(info.st_mode);
     entries.push_back(

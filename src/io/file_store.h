@@ -7,9 +7,9 @@
 
 // A directory tree on local disk, read with plain system calls (open, pread, fstat, readdir).
 //
-// Holds no state at all: each call opens what it needs and closes it again, so a FileStore is safe
-// from any number of threads and survives a fork. A read costs one open, one or more preads and one
-// close (about 2 us on a warm local disk), which is why callers merge neighbouring ranges first
+// A FileStore has no state: each call opens what it needs and closes it. So it is safe from any
+// number of threads and survives a fork. A read costs one open, one or more preads and one close
+// (about 2 us on a warm local disk), so callers merge neighbouring ranges first
 // (range_coalescing.h).
 
 namespace penstock::io {

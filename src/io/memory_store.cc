@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/concat.h"
+
 namespace penstock::io {
 namespace {
 
@@ -18,7 +20,7 @@ const std::vector<std::byte>& find(const std::map<std::string, std::vector<std::
 }  // namespace
 
 void MemoryStore::put(const std::string& path, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   objects_[normalize(path)].assign(bytes.begin(), bytes.end());
 }
 
@@ -27,12 +29,12 @@ void MemoryStore::put(const std::string& path, std::string_view bytes) {
 }
 
 void MemoryStore::remove(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   objects_.erase(normalize(path));
 }
 
 void MemoryStore::truncate(const std::string& path, uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& bytes = objects_[normalize(path)];
   bytes.resize(std::min<uint64_t>(size, bytes.size()));
 }
@@ -49,7 +51,7 @@ void MemoryStore::copy_tree(const Store& from, const std::string& directory) {
 }
 
 std::vector<std::string> MemoryStore::paths() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> result;
   for (const auto& object : objects_) result.push_back(object.first);
   return result;
@@ -57,7 +59,7 @@ std::vector<std::string> MemoryStore::paths() const {
 
 std::vector<DirectoryEntry> MemoryStore::list(const std::string& directory) const {
   const std::string prefix = normalize(directory) + "/";
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<DirectoryEntry> entries;
   for (auto object = objects_.lower_bound(prefix);
        object != objects_.end() && object->first.starts_with(prefix); ++object) {
@@ -69,7 +71,7 @@ std::vector<DirectoryEntry> MemoryStore::list(const std::string& directory) cons
       entries.push_back({std::string(rest.substr(0, slash)), true, 0});
     }
   }
-  // "a.x" sorts before "a/x", "a" after neither: by name once more, and folders once each.
+  // Paths sort "a.x" before "a/x", but names sort "a" first. So sort by name; list folders once.
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   entries.erase(std::unique(entries.begin(), entries.end(),
@@ -81,29 +83,28 @@ std::vector<DirectoryEntry> MemoryStore::list(const std::string& directory) cons
 }
 
 bool MemoryStore::exists(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return objects_.contains(normalize(path));
 }
 
 bool MemoryStore::is_directory(const std::string& path) const {
   const std::string prefix = normalize(path) + "/";
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto object = objects_.lower_bound(prefix);
   return object != objects_.end() && object->first.starts_with(prefix);
 }
 
 uint64_t MemoryStore::size_bytes(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return find(objects_, normalize(path)).size();
 }
 
 void MemoryStore::read(const std::string& path, uint64_t offset, std::span<std::byte> out) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto& bytes = find(objects_, normalize(path));
   if (offset > bytes.size() || out.size() > bytes.size() - offset) {
-    throw CorruptData("truncated: wanted " + std::to_string(out.size()) + " bytes at offset " +
-                      std::to_string(offset) + ", ends at " + std::to_string(bytes.size()) +
-                      ", in " + path);
+    throw CorruptData(concat("truncated: wanted ", out.size(), " bytes at offset ", offset,
+                             ", ends at ", bytes.size(), ", in ", path));
   }
   if (!out.empty()) std::memcpy(out.data(), bytes.data() + offset, out.size());
 }

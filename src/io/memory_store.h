@@ -1,17 +1,17 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "io/store.h"
 
-// Objects that live in memory, for tests and fuzz targets: the same answers as a FileStore over the
-// same tree, and the means to damage an object (put, truncate, remove) between two reads.
+// Objects in memory, for tests and fuzz targets. Answers as a FileStore over the same tree does. An
+// object can be damaged between two reads (put, truncate, remove).
 //
-// Directories exist as long as an object below them does, as on an object store. Every method
-// locks; a damaged object is seen by the next read.
+// A directory exists as long as it has an object below it, as on an object store. Every method
+// locks; the next read sees a damaged object.
 
 namespace penstock::io {
 
@@ -20,7 +20,7 @@ class MemoryStore final : public Store {
   /// Adds or replaces an object.
   void put(const std::string& path, std::span<const std::byte> bytes);
   void put(const std::string& path, std::string_view bytes);
-  /// Removes an object; nothing happens when there is none.
+  /// Removes an object, if there is one.
   void remove(const std::string& path);
   /// Cuts an object to its first `size` bytes.
   void truncate(const std::string& path, uint64_t size);
@@ -36,8 +36,8 @@ class MemoryStore final : public Store {
   void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::vector<std::byte>> objects_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, std::vector<std::byte>> objects_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::io

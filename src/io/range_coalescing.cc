@@ -8,7 +8,7 @@
 namespace penstock::io {
 namespace {
 
-// True when `next` (which begins no earlier than `read`) is to be read together with it.
+// Whether to read `next` together with `read`, which must not begin later.
 bool joins(const ByteRange& read, const ByteRange& next, const CoalescingOptions& options) {
   const uint64_t end = std::max(read.end(), next.end());
   if (next.offset < read.end()) return true;  // overlapping bytes are never read twice
@@ -16,7 +16,7 @@ bool joins(const ByteRange& read, const ByteRange& next, const CoalescingOptions
   return end - read.offset <= options.max_read_bytes;
 }
 
-// The longest gap that may be read over so that all gaps up to it are within the share of waste.
+// The longest gap to merge: all gaps up to it together stay within the share of waste.
 uint64_t affordable_gap(std::span<const ByteRange> wanted, std::span<const size_t> order,
                         const CoalescingOptions& options) {
   std::vector<uint64_t> gaps;
@@ -34,7 +34,7 @@ uint64_t affordable_gap(std::span<const ByteRange> wanted, std::span<const size_
   double waste = 0;
   uint64_t longest = std::min(options.max_gap_bytes, options.always_gap_bytes);
   for (size_t i = 0; i < gaps.size();) {
-    size_t same = i;  // gaps of one length are all read over, or none
+    size_t same = i;  // gaps of one length are all merged, or none
     while (same < gaps.size() && gaps[same] == gaps[i]) ++same;
     waste += static_cast<double>(gaps[i]) * static_cast<double>(same - i);
     if (gaps[i] > longest && waste > bytes * options.max_waste_share) break;

@@ -34,8 +34,8 @@ TEST(RangeCoalescing, OverflowIsCorrupt) {
   EXPECT_THROW(coalesce(wanted), CorruptData);
 }
 
-// Over random ranges: each piece lies in its read at its place, reads ascend without touching bytes
-// twice, and the counts are those of the distinct bytes.
+// For random ranges: each piece is in its read at the right place, reads ascend without reading a
+// byte twice, and counts are of distinct bytes.
 TEST(RangeCoalescing, RandomRanges) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 3000; ++round) {

@@ -12,8 +12,8 @@
 #include "io/s3/sigv4.h"
 #include "io/s3/xml_answer.h"
 
-// Any bytes as what servers and shared files hold: listings, errors, manifests, header fields,
-// credentials, config files. The first byte chooses.
+// Parses any bytes as text of servers and shared files: listings, errors, manifests, header fields,
+// credentials, config files. The first byte chooses the parser.
 
 using namespace penstock;
 using namespace penstock::io;

@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::string_view kHeaderPrefix = "header.";
 
-/// As short as can be: 1024, 0.1.
+/// Shortest form: 1024, 0.1.
 std::string text_of(double number) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
   return {text.data(), end};
 }
 
-/// Takes options out one by one; what is left is not known. Errors do not show values: a secret may
-/// have been given under another option's name.
+/// Takes options out one by one; those left at the end are unknown. Errors do not show values,
+/// because a secret may have been given under another option's name.
 class OptionReader {
  public:
   explicit OptionReader(const StorageOptions& options) : left_(options.values) {}
@@ -66,7 +66,7 @@ class OptionReader {
       const std::string name = at->first.substr(kHeaderPrefix.size());
       if (name.empty() || (name + at->second).find_first_of("\r\n:") < name.size() ||
           at->second.find_first_of("\r\n") != std::string::npos) {
-        // A whole line may have been given as the name: what follows the colon is not shown.
+        // A whole line may have been given as the name: do not show the part after the colon.
         throw InvalidArgument(
             "a header must have a name without colon or line break and a value without line "
             "break, got the header " +

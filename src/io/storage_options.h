@@ -6,15 +6,15 @@
 
 #include "io/store.h"
 
-// From the names and texts of StorageOptions to stores.
+// Makes stores from StorageOptions.
 
 namespace penstock::io {
 
-/// The store that serves `uri`: a plain path or file:// URI, http(s)://, s3://. Other schemes are
-/// Unsupported; options that the scheme does not know are InvalidArgument.
+/// The store that serves `uri`: a plain path or file:// URI, http(s)://, s3://. Throws Unsupported
+/// for other schemes, and InvalidArgument for options that the scheme does not have.
 StorePtr store_for(const std::string& uri, const StorageOptions& options);
 
-/// Whether the store that serves `root` serves `uri` as well.
+/// Whether the store that serves `root` also serves `uri`.
 bool same_store(const std::string& root, const std::string& uri);
 
 }  // namespace penstock::io

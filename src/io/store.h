@@ -11,15 +11,16 @@
 #include "base/buffer.h"
 #include "io/range_coalescing.h"
 
-// A place that keeps named byte objects: a directory tree, memory, an HTTP server, S3.
+// A store of named byte objects: a directory tree, memory, an HTTP server, S3.
 //
-// Paths are full URIs or file paths as the user wrote them; `join` puts a child name behind one.
-// All methods are const and safe from any number of threads. A store holds no thread and no
-// connection that does not survive a fork. A caller that knows what it will ask says so first
-// (will_open, will_read): it costs nothing for files, and makes one round trip of many for a remote
-// store. Answers are the same without. Errors: `NotFound` for an object that is not there,
-// `IoError` for a refusal of the system (with errno's text), `CorruptData` is never thrown here but
-// for a body that is shorter than its length.
+// Paths are full URIs or file paths as the user wrote them; `join` appends a child name. All
+// methods are const and safe from any number of threads. A store survives a fork.
+//
+// Callers that know what they will read announce it (will_open, will_read). For files this costs
+// nothing; for a remote store many round trips become one. Results are the same without.
+//
+// Errors: `NotFound` if an object does not exist, `IoError` if the system refuses (with errno's
+// text), `CorruptData` only if a body is shorter than its length.
 
 namespace penstock::io {
 
@@ -35,16 +36,16 @@ struct ObjectRange {
   ByteRange range;
 };
 
-/// A read of read_many; `out` sets its length.
+/// A read of read_many; its length is that of `out`.
 struct ReadRequest {
   std::string path;
   uint64_t offset = 0;
   std::span<std::byte> out;
 };
 
-/// What a caller should know to read well from a store.
+/// Properties of a store that decide how to read from it.
 struct StoreTraits {
-  bool remote = false;           ///< an answer takes a network's round trip
+  bool remote = false;           ///< a request takes a network round trip
   CoalescingOptions coalescing;  ///< which ranges to read together
 };
 
@@ -52,27 +53,27 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// Entries of a directory, sorted by name; empty when it does not exist.
+  /// Entries of a directory, sorted by name; empty if it does not exist.
   virtual std::vector<DirectoryEntry> list(const std::string& directory) const = 0;
 
   virtual bool exists(const std::string& path) const = 0;  ///< an object (not a directory)
   virtual bool is_directory(const std::string& path) const = 0;
   virtual uint64_t size_bytes(const std::string& path) const = 0;
 
-  /// Fills `out` from `offset`; fewer bytes than asked for is `CorruptData` ("ends at …").
+  /// Fills `out` from `offset`. Throws `CorruptData` ("ends at …") if the object is too short.
   virtual void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// All of them, of any objects, at once where that pays; the first error is thrown when none is
-  /// under way any more. Each is as one read().
+  /// Reads ranges of any objects, at once if that is faster. Each is as one read(). The first error
+  /// is thrown when no read is running any more.
   virtual void read_many(std::span<const ReadRequest> reads) const;
 
   virtual StoreTraits traits() const { return {}; }
 
-  /// Most of what lies below `directory` will be listed or asked for. True when the store is remote
-  /// and from now on no listing or size below it costs a round trip.
+  /// Announces that most objects below `directory` will be listed or read. True if the store is
+  /// remote and listings and sizes below it cost no round trips from now on.
   virtual bool will_open(const std::string& /*directory*/) const { return false; }
-  /// These bytes will be read, soon, by calls that ask for nothing outside one of the ranges.
-  /// Ranges that reach beyond an object's end are cut; objects that are not there are passed over.
+  /// Announces that these bytes will be read soon, by reads that lie within one range each. Ranges
+  /// are cut at an object's end. Missing objects are ignored.
   virtual void will_read(std::span<const ObjectRange> /*ranges*/) const {}
 
   /// The whole object.
@@ -87,17 +88,17 @@ StorePtr store_for(std::string_view uri);
 /// Letters before "://"; empty when there are none.
 std::string scheme_of(std::string_view uri);
 
-/// A directory tree on local disk. Descriptors are opened per read and not kept.
+/// A directory tree on local disk. Each read opens and closes a descriptor.
 StorePtr file_store();
 
-/// "dir" + "name" with exactly one slash between.
+/// "dir" + "name" with exactly one slash between them.
 std::string join(std::string_view directory, std::string_view name);
 
 /// Without trailing slashes and a file:// prefix.
 std::string normalize(std::string_view uri);
 
-/// A relative path that stays below the folder it is put behind: no part of it is empty, "." or
-/// "..", and it has no zero byte. Names that others give are asked for this.
+/// Whether a relative path stays below the folder that it is joined to: no part is empty, "." or
+/// "..", and there is no zero byte. For names from untrusted sources.
 bool is_plain_path(std::string_view path);
 
 /// Last component of a path.

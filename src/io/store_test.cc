@@ -14,7 +14,7 @@
 #include "io/testing/loopback_server.h"
 #include "io/url_secrets.h"
 
-// One suite that every store passes: a store is a way to write a tree and the store that reads it.
+// One suite for every store. Each tested kind writes a tree and makes the store that reads it.
 
 namespace penstock::io {
 namespace {
@@ -156,7 +156,7 @@ TEST_P(StoreTest, ReadsManyAtOnce) {
   EXPECT_THROW(store().read_many(absent), NotFound);
 }
 
-// Told or not, in whatever pieces: the same bytes.
+// Reads give the same bytes whether ranges were announced or not, in any pieces.
 TEST_P(StoreTest, WhatWasAnnouncedReadsTheSame) {
   store().will_open(fixture_.root);
   const std::vector<ObjectRange> ranges{{path("a/b/one"), {2, 5}},

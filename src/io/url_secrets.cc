@@ -29,7 +29,7 @@ bool is_mistyped_web(std::string_view address) {
   return rest.starts_with(':') || rest.starts_with(';') || rest.starts_with("//");
 }
 
-/// Names of files and of objects may have a '?' or '#', which ends a name elsewhere.
+/// Whether '?' and '#' are plain characters of names in this scheme.
 bool has_plain_names(std::string_view scheme) { return scheme == "s3" || scheme == "file"; }
 
 /// curl takes "http:///host" for "http://host".
@@ -37,14 +37,14 @@ std::string_view without_slashes(std::string_view rest) {
   return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
 }
 
-// Where the colon of a port or of a password is; npos where there is none.
+// Place of the colon of a port or a password; npos if there is none.
 size_t colon_of(std::string_view authority) {
   const size_t bracket = authority.rfind(']');  // of an IPv6 address
   return authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
 }
 
-// A password may have a slash in it, which ends the host for whoever reads URLs by the book: then
-// what is taken for a port is no number, or an '@' comes later.
+// A password may contain a slash, which ends the host for a strict URL parser. Then the port is not
+// a number, or an '@' follows later.
 bool has_password(std::string_view rest) {
   const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
   if (authority.find('@') != std::string_view::npos) return true;
@@ -54,7 +54,8 @@ bool has_password(std::string_view rest) {
          rest.find('@') != std::string_view::npos;
 }
 
-/// Without what cannot begin a scheme: a blank or a quote that was pasted along.
+/// The address without leading characters that cannot begin a scheme, such as a pasted blank or
+/// quote.
 std::string_view from_scheme(std::string_view address) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto first = std::find_if(address.begin(), address.end(), is_letter);

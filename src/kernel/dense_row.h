@@ -10,9 +10,9 @@
 
 namespace penstock::kernel {
 
-/// Writes a dense row of any contents from a transformed cell's entries (ascending columns), piece
-/// by piece in the first-level cache as RowUnpacker::fill_dense does, the dense steps on each
-/// piece. finish_dense() once, before other threads read.
+/// Overwrites a dense row with a transformed cell's entries (ascending columns). Like
+/// RowUnpacker::fill_dense, builds it piece by piece in the first-level cache and applies the dense
+/// steps to each piece. Call finish_dense() once before other threads read.
 template <typename T>
 void fill_dense_row(const RowTransform<T>& transform, const int32_t* indices, const T* values,
                     uint32_t nnz, T* row) {

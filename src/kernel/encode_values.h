@@ -12,8 +12,8 @@
 #include <immintrin.h>
 #endif
 
-// Values to one-byte codes: the inside of pack_row.cc, apart so that a decoder can fuse it with its
-// own loop over values of a known type.
+// Encodes values as one-byte codes. Used by pack_row.cc; a header, so that a decoder can fuse it
+// with its own loop over values of a known type.
 
 namespace penstock::kernel {
 
@@ -42,7 +42,7 @@ uint32_t encode_scalar(const std::byte* values, uint32_t begin, uint32_t nnz,
 }
 
 #if PENSTOCK_X86_PATHS
-/// Eight 32-bit values (float or integer) to codes 0 … 255 in 32-bit lanes.
+/// Converts eight 32-bit values (float or integer) to codes 0 … 255 in 32-bit lanes.
 template <typename T>
 PENSTOCK_TARGET_AVX2 inline __m256i encode_lanes(const std::byte* from) noexcept {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));

@@ -57,14 +57,14 @@ PackedRowLayout make_row_layout(uint64_t column_count, DataType value_type) {
   PackedRowLayout layout;
   layout.index_bytes = column_count <= 65536 ? 2 : 4;
   layout.value_type = value_type;
-  layout.value_bytes = with_value_type(
+  layout.value_bytes = visit_number(
       value_type, [](auto type) { return uint8_t{sizeof(typename decltype(type)::type)}; });
   return layout;
 }
 
 uint32_t encode_values(DataType type, const std::byte* values, uint32_t nnz, uint8_t* codes,
                        VectorPath path) {
-  return with_value_type(type, [&](auto identity) {
+  return visit_number(type, [&](auto identity) {
     return encode<typename decltype(identity)::type>(values, nnz, codes, path);
   });
 }

@@ -9,20 +9,18 @@
 
 // The packed form of one row in memory: about 3 bytes a non-zero for counts.
 //
-//   PackedRowHeader | wide values | indices | codes      (no padding inside; whole record padded to
-//   8)
+//   PackedRowHeader | wide values | indices | codes      (padding only at the end, to 8 bytes)
 //
-//   indices  uint16 or uint32 each, the remapped column, ascending
-//   codes    one byte a value: an integer 0 … 254 is itself, 255 is an escape whose exact value is
-//   the next
-//            of the wide values (stored type, in order). Real counts have a few above 254 in most
-//            rows, so a width for a whole block would double it.
-//   raw rows (`wide_count == kRawRow`) have no codes: all values are wide. The writer takes the
-//   smaller form.
+//   indices  uint16 or uint32 each: the remapped column, ascending
+//   codes    one byte a value: an integer 0 … 254 is itself; 255 is an escape, whose exact value is
+//            the next wide value (stored type, in order). Most rows have a few counts above 254, so
+//            one width for a whole block would double its size.
+//   raw rows (`wide_count == kRawRow`) have no codes: all values are wide. The writer chooses the
+//            smaller form.
 //
-// Values are exact whatever their type: -0.0, NaN and fractions escape. Duplicated columns are kept
-// as they come. `packed_row.h` is the contract between what decodes (format/) and what assembles
-// (kernel/, pipeline/).
+// Values are exact for every type: -0.0, NaN and fractions escape. Duplicated columns are kept.
+// This header is the contract between decoders (format/) and the assembly of batches (kernel/,
+// pipeline/).
 
 namespace penstock::kernel {
 
@@ -34,7 +32,7 @@ struct PackedRowHeader {
 };
 
 struct PackedRowLayout {
-  uint8_t index_bytes = 2;  ///< 2 when the selected columns number 65,536 or fewer, else 4
+  uint8_t index_bytes = 2;  ///< 2 for at most 65,536 selected columns, else 4
   DataType value_type = DataType::kFloat32;
   uint8_t value_bytes = 4;
 
@@ -47,7 +45,7 @@ struct PackedRowLayout {
   }
 };
 
-/// A record taken apart; pointers into it.
+/// Pointers to the parts of a record.
 struct PackedRowView {
   uint32_t nnz = 0;
   uint32_t wide_count = 0;

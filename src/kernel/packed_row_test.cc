@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <penstock/error.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +26,7 @@ bool runs_here(VectorPath path) {
   return path == VectorPath::kScalar || best_vector_path() == path;
 }
 
-/// Mostly small counts, with `rare` of values that need an escape.
+/// Mostly small counts; a share `rare` of the values needs an escape.
 template <typename T>
 std::vector<T> random_values(std::mt19937_64& random, uint32_t count, double rare) {
   std::vector<T> values(count);
@@ -92,7 +93,7 @@ Row random_row(std::mt19937_64& random, uint32_t nnz, uint32_t columns, double r
   return row;
 }
 
-/// What the unpacking should give, value by value, straight from the unpacked input.
+/// Expected result of unpacking, value by value, from the input before packing.
 template <typename Stored, typename Out>
 void check_row(const PackedRowLayout& layout, const Row& row, const std::byte* record,
                VectorPath path, uint32_t columns) {
@@ -172,7 +173,7 @@ TEST(PackedRow, EveryTypeAndPathAgainstTheValuesThemselves) {
       const auto nnz = static_cast<uint32_t>(random() % (round < 120 ? 80 : 600));
       const double rare = std::array{0.0, 0.02, 0.5, 1.0}[random() % 4];
       const auto layout = make_row_layout(columns, type);
-      with_value_type(type, [&](auto identity) {
+      visit_number(type, [&](auto identity) {
         using Stored = typename decltype(identity)::type;
         const Row row = random_row<Stored>(random, nnz, columns, rare, round % 3 == 0);
         const Record reference = pack(layout, row, VectorPath::kScalar, 0);

@@ -18,8 +18,7 @@ decltype(auto) with_index_type(uint8_t index_bytes, Body&& body) {
   return index_bytes == 2 ? body(uint16_t{}) : body(uint32_t{});
 }
 
-/// Order of the entries by their new numbers. Equal ones, which a row may have where places were
-/// written twice, keep their order.
+/// Order of the entries by new number. Entries of a duplicated column keep their order.
 template <typename Index>
 void order_entries(const std::byte* indices, uint32_t nnz, const ColumnNumbers& columns,
                    RepackScratch& scratch) {
@@ -69,13 +68,13 @@ void keep_order(const std::byte* indices, uint32_t nnz, const ColumnNumbers& col
   }
 }
 
-/// `count` values, that of place_of(i) at i.
+/// Copies `count` values: value i is the one at place_of(i).
 template <typename PlaceOf>
 void copy_values(DataType from, const std::byte* values, DataType to, uint32_t count,
                  PlaceOf&& place_of, std::byte* out) {
-  with_value_type(from, [&](auto from_identity) {
+  visit_number(from, [&](auto from_identity) {
     using From = typename decltype(from_identity)::type;
-    with_value_type(to, [&](auto to_identity) {
+    visit_number(to, [&](auto to_identity) {
       using To = typename decltype(to_identity)::type;
       for (uint32_t i = 0; i < count; ++i) {
         const auto value = load_unaligned<From>(values + size_t{place_of(i)} * sizeof(From));

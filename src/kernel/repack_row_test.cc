@@ -10,7 +10,7 @@
 #include "kernel/pack_row.h"
 #include "kernel/value_type.h"
 
-// A row written again is the row packed from its renumbered entries in the first place.
+// A repacked row must equal the row that is packed from the renumbered entries.
 
 namespace penstock::kernel {
 namespace {
@@ -34,7 +34,7 @@ std::vector<std::pair<uint32_t, double>> entries(const PackedRowLayout& layout,
     if (view.codes != nullptr && view.codes[i] != kEscapeCode) {
       value = view.codes[i];
     } else {
-      value = with_value_type(layout.value_type, [&](auto identity) {
+      value = visit_number(layout.value_type, [&](auto identity) {
         using T = typename decltype(identity)::type;
         return static_cast<double>(load_unaligned<T>(view.wide + wide * sizeof(T)));
       });
@@ -93,7 +93,7 @@ TEST(RepackRow, IsTheRenumberedRow) {
     const auto nnz = static_cast<uint32_t>(indices.size());
     std::vector<std::byte> values(nnz * from.value_bytes);
     const uint64_t rare = random() % 3 ? 20 : 2;
-    with_value_type(type, [&](auto identity) {
+    visit_number(type, [&](auto identity) {
       using T = typename decltype(identity)::type;
       for (uint32_t i = 0; i < nnz; ++i) {
         const auto value = static_cast<T>(random() % rare ? random() % 120 : random() % 100'000);

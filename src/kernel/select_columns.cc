@@ -3,15 +3,15 @@
 #include <penstock/error.h>
 
 #include <cstring>
-#include <string>
 
+#include "base/concat.h"
 #include "base/escape_code.h"
 #include "kernel/value_type.h"
 
 namespace penstock::kernel {
 namespace {
 
-/// Memory of a thread: the kept entries, until their number is known.
+/// Memory of a thread for the kept entries, until their number is known.
 struct Kept {
   std::vector<uint32_t> indices;
   std::vector<uint8_t> codes;
@@ -23,7 +23,7 @@ void make_room(std::vector<T>& memory, size_t count) {
   if (memory.size() < count) memory.resize(count);
 }
 
-/// Entries whose column is chosen. Written whether they are or not: only the end moves.
+/// Collects entries whose column is chosen. Writes every entry, but advances only past chosen ones.
 template <typename Index>
 SelectedRow keep_coded(const PackedRowView& row, const uint32_t* numbers, size_t value_bytes,
                        Kept& kept) {
@@ -76,8 +76,8 @@ ColumnChoice::ColumnChoice(std::span<const uint32_t> chosen, uint32_t column_cou
     : numbers_(column_count, kDropped), count_(static_cast<uint32_t>(chosen.size())) {
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (chosen[i] >= column_count || (i != 0 && chosen[i] <= chosen[i - 1])) {
-      throw InvalidArgument("chosen columns must ascend below " + std::to_string(column_count) +
-                            ", got " + std::to_string(chosen[i]));
+      throw InvalidArgument(
+          concat("chosen columns must ascend below ", column_count, ", got ", chosen[i]));
     }
     numbers_[chosen[i]] = static_cast<uint32_t>(i);
   }

@@ -8,7 +8,7 @@
 #include "base/vector_path.h"
 #include "kernel/packed_row.h"
 
-// A packed row under a choice of its columns: what a store gives that keeps all of them.
+// Selects columns of packed rows, for stores that keep all columns.
 
 namespace penstock::kernel {
 
@@ -17,11 +17,11 @@ class ColumnChoice {
  public:
   static constexpr uint32_t kDropped = 0xFFFFFFFFU;
 
-  /// `chosen`: strictly ascending columns out of `column_count`; the i-th becomes column i.
-  /// Throws InvalidArgument else.
+  /// `chosen`: columns below `column_count`; the i-th becomes column i. Throws InvalidArgument
+  /// unless they ascend strictly.
   ColumnChoice(std::span<const uint32_t> chosen, uint32_t column_count);
 
-  bool all() const noexcept { return all_; }  ///< every column, as it is
+  bool all() const noexcept { return all_; }  ///< every column is chosen
   std::span<const uint32_t> numbers() const noexcept { return numbers_; }
   uint32_t count() const noexcept { return count_; }
 
@@ -36,9 +36,9 @@ struct SelectedRow {
   uint32_t wide_count = 0;
 };
 
-/// Writes the chosen entries of `record` to `destination`, which has room for as many as there are
-/// (to.record_bytes of the record's own counts). Columns of the record must be less than those of
-/// the choice; `to` holds values of the same type. About a nanosecond an entry.
+/// Writes the chosen entries of `record` to `destination`, which must have room for all entries
+/// (to.record_bytes of the record's own counts). Columns of the record must be below column_count;
+/// `to` must have the same value type. About a nanosecond an entry.
 SelectedRow select_columns(const PackedRowLayout& from, const std::byte* record,
                            const ColumnChoice& choice, const PackedRowLayout& to,
                            std::byte* destination);

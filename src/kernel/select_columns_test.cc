@@ -22,7 +22,7 @@ Row random_row(std::mt19937_64& random, uint32_t column_count, bool fractions) {
   Row row;
   const auto nnz = random() % std::min<uint64_t>(column_count, 300);
   for (uint64_t i = 0; i < nnz; ++i) {
-    row.columns.push_back(static_cast<uint32_t>(random() % column_count));  // some come twice
+    row.columns.push_back(static_cast<uint32_t>(random() % column_count));  // some are duplicates
     row.values.push_back(fractions           ? static_cast<float>(random() % 1000) / 8
                          : random() % 9 == 0 ? static_cast<float>(random() % 5000)
                                              : static_cast<float>(random() % 200));

@@ -12,16 +12,15 @@
 #define PENSTOCK_KERNEL_STREAMS 0
 #endif
 
-// Stores that go past the caches, for output larger than they are: the lines written are not read
-// from memory first. SSE2 is part of x86-64; elsewhere these are plain copies.
+// Stores that bypass the caches, for output larger than the caches: the lines written are not read
+// from memory first. SSE2 is part of x86-64; on other machines these are plain copies.
 
 namespace penstock::kernel {
 
-/// Piece of output that is built in cache and streamed out; fits the first level with room to
-/// spare.
+/// Bytes of output that are built in cache before they are streamed; well below the first level.
 inline constexpr uint32_t kStreamBytes = 8192;
 
-/// Copies to any address; whole 64-byte lines of the destination are streamed.
+/// Copies to any address. Whole 64-byte lines of the destination are streamed.
 inline void stream_out(std::byte* to, const std::byte* from, size_t bytes) noexcept {
 #if PENSTOCK_KERNEL_STREAMS
   const size_t head = std::min<size_t>((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64, bytes);
@@ -45,7 +44,7 @@ inline void stream_out(std::byte* to, const std::byte* from, size_t bytes) noexc
 #endif
 }
 
-/// Streamed stores are seen by other threads only in order with later ones after this.
+/// Orders streamed stores before later stores, for other threads.
 inline void stream_fence() noexcept {
 #if PENSTOCK_KERNEL_STREAMS
   _mm_sfence();

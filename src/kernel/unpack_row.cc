@@ -59,7 +59,7 @@ uint32_t append(const PackedRowView& row, int32_t* indices, std::byte* data) {
   return kNoMisfit;
 }
 
-/// Adds to a cell of a dense row; false when the sum of duplicates overflows an integer type.
+/// Adds to a cell of a dense row. False if the sum of duplicates overflows an integer type.
 template <typename Out>
 bool add_value(Out& cell, Out value) noexcept {
   if constexpr (std::is_floating_point_v<Out>) {
@@ -73,7 +73,7 @@ bool add_value(Out& cell, Out value) noexcept {
   }
 }
 
-/// Goes through the entries of a row in order, one value at a time.
+/// Iterates over the entries of a row in order.
 template <typename Stored, typename Out, typename Index>
 class EntryCursor {
  public:
@@ -86,7 +86,7 @@ class EntryCursor {
     return static_cast<uint32_t>(load_at<Index>(row_.indices, entry));
   }
 
-  /// Adds the value to `cell` and goes on; false when it, or the sum, does not fit.
+  /// Adds the value to `cell` and advances. False if the value or the sum does not fit.
   bool add_to(Out& cell) noexcept {
     Out value;
     if (row_.codes != nullptr && row_.codes[entry_] != kEscapeCode) {
@@ -140,9 +140,9 @@ uint32_t fill(const PackedRowView& row, std::byte* dense, uint32_t columns) {
 
 RowUnpacker::RowUnpacker(const PackedRowLayout& layout, DataType output_type, VectorPath path)
     : layout_(layout), output_type_(output_type) {
-  with_value_type(layout.value_type, [&](auto stored_identity) {
+  visit_number(layout.value_type, [&](auto stored_identity) {
     using Stored = typename decltype(stored_identity)::type;
-    with_value_type(output_type, [&](auto out_identity) {
+    visit_number(output_type, [&](auto out_identity) {
       using Out = typename decltype(out_identity)::type;
       const bool narrow = layout.index_bytes == 2;
       if (path == VectorPath::kAvx2) {
@@ -172,8 +172,8 @@ std::string entry_text(const PackedRowView& view, const PackedRowLayout& layout,
     wide = 0;
     for (uint32_t i = 0; i < entry; ++i) wide += view.codes[i] == kEscapeCode;
   }
-  return with_value_type(layout.value_type, [&](auto identity) {
-    std::array<char, 32> text;  // what a double takes at most is 24
+  return visit_number(layout.value_type, [&](auto identity) {
+    std::array<char, 32> text;  // a double takes at most 24
     const auto value = load_at<typename decltype(identity)::type>(view.wide, wide);
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
     return std::string(text.data(), end);

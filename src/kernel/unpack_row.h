@@ -7,21 +7,21 @@
 #include "base/vector_path.h"
 #include "kernel/packed_row.h"
 
-// Packed rows back to numbers of the output type: the last step before a batch.
+// Unpacks packed rows to numbers of the output type: the last step before a batch.
 //
 //   const RowUnpacker unpacker(layout, DataType::kFloat32);
 //   unpacker.append_csr(record, indices, data);      nnz entries, duplicates kept
-//   unpacker.scatter_dense(record, row);             adds into a row that is zero; duplicates sum
-//   unpacker.fill_dense(record, row, columns);       the same into a row of any contents
+//   unpacker.scatter_dense(record, row);             adds to a row of zeros; duplicates are summed
+//   unpacker.fill_dense(record, row, columns);       the same for a row of any contents
 //   finish_dense();                                  once, before other threads read filled rows
 //
-// fill_dense() builds the row piece by piece in a buffer that stays in the first-level cache and
-// streams it to memory past the caches: three times the speed of clearing the row and adding into
-// it (190,000 against 65,000 rows of 60,664 float32 a second, Zen 4, huge pages), as no line of the
-// row is read from memory first.
+// fill_dense() builds the row piece by piece in a buffer in the first-level cache and streams it to
+// memory past the caches. No line of the row is read from memory first. So it is three times as
+// fast as clearing the row and adding to it (190,000 against 65,000 rows of 60,664 float32 a
+// second, Zen 4, huge pages).
 //
-// A value that does not fit an integer output type is not written: the call returns the number of
-// its entry (kNoMisfit when all fit), of which `entry_text` makes words. Immutable, any thread.
+// A value that does not fit an integer output type is not written. The call then returns the number
+// of its entry, which `entry_text` describes; otherwise kNoMisfit. Immutable, any thread.
 
 namespace penstock::kernel {
 
@@ -29,7 +29,7 @@ inline constexpr uint32_t kNoMisfit = 0xFFFFFFFFU;
 
 class RowUnpacker {
  public:
-  /// Throws Unsupported when either type is not a number.
+  /// Throws Unsupported unless both types are numbers.
   RowUnpacker(const PackedRowLayout& layout, DataType output_type,
               VectorPath path = best_vector_path());
 
@@ -57,7 +57,7 @@ class RowUnpacker {
   Fill fill_;
 };
 
-/// Orders the streamed stores of fill_dense() before whatever this thread does next.
+/// Orders the streamed stores of fill_dense() before later stores of this thread.
 void finish_dense() noexcept;
 
 /// Column of an entry.

@@ -10,9 +10,9 @@
 #include "kernel/pack_row.h"
 #include "kernel/unpack_row.h"
 
-// Cells a second of one thread, on rows like those of the Census: 60,664 genes, 1,900 non-zeros,
-// a few values above 254. Rows are drawn from 200 MB of records in random order and batches go
-// round in a few buffers, so that caches see what they see in the pipeline.
+// Cells a second of one thread, for rows like those of the Census: 60,664 genes, 1,900 non-zeros, a
+// few values above 254. Rows are drawn at random from 200 MB of records, and batches reuse a few
+// buffers, so that caches behave as in the pipeline.
 
 namespace penstock::kernel {
 namespace {

@@ -1,54 +1,23 @@
 #pragma once
 
 #include <penstock/data_type.h>
-#include <penstock/error.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <utility>
 
-// The number types that a matrix can have, stored or handed out, and the one rule of conversion
-// between them: into an integer type a value must fit exactly, into a floating type it is rounded.
+#include "base/visit_type.h"
+
+// The number types of stored values and batches, and the conversion between them: a value must fit
+// an integer type exactly, but is rounded to a floating type.
 
 namespace penstock::kernel {
 
-/// Calls `body(std::type_identity<T>{})` for the C++ type of `type`; booleans are uint8_t.
-/// Throws Unsupported for types that are not numbers.
-template <typename Body>
-decltype(auto) with_value_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-      return body(std::type_identity<int8_t>{});
-    case DataType::kInt16:
-      return body(std::type_identity<int16_t>{});
-    case DataType::kInt32:
-      return body(std::type_identity<int32_t>{});
-    case DataType::kInt64:
-      return body(std::type_identity<int64_t>{});
-    case DataType::kUInt8:
-    case DataType::kBool:
-      return body(std::type_identity<uint8_t>{});
-    case DataType::kUInt16:
-      return body(std::type_identity<uint16_t>{});
-    case DataType::kUInt32:
-      return body(std::type_identity<uint32_t>{});
-    case DataType::kUInt64:
-      return body(std::type_identity<uint64_t>{});
-    case DataType::kFloat32:
-      return body(std::type_identity<float>{});
-    case DataType::kFloat64:
-      return body(std::type_identity<double>{});
-    default:
-      throw Unsupported("values of type " + std::string(name_of(type)) + " are not numbers");
-  }
-}
-
-/// False, and `to` unchanged, when `from` is not exactly representable in the integer type To.
+/// False if the integer type To cannot represent `from` exactly; `to` is then unchanged.
 template <typename To, typename From>
 bool convert_value(From from, To& to) noexcept {
   if constexpr (std::is_floating_point_v<To>) {
@@ -69,7 +38,7 @@ bool convert_value(From from, To& to) noexcept {
   }
 }
 
-/// Values stand unaligned in packed rows.
+/// Values in packed rows are unaligned.
 template <typename T>
 T load_unaligned(const std::byte* from) noexcept {
   T value;

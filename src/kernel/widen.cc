@@ -25,7 +25,7 @@ PENSTOCK_TARGET_AVX2 void widen_indices_avx2(const std::byte* from, uint32_t cou
   if (count % 8 != 0) step(count - 8);
 }
 
-/// Stores eight codes, from the low half of `codes`, as eight values.
+/// Stores the eight codes in the low half of `codes` as eight values.
 template <typename T>
 PENSTOCK_TARGET_AVX2 inline void store_eight(__m128i codes, T* to) noexcept {
   if constexpr (std::is_same_v<T, float>) {

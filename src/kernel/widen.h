@@ -5,9 +5,9 @@
 
 #include "base/vector_path.h"
 
-// Runs of narrow unsigned numbers to wider types: 16-bit columns to int32, codes to values. Sources
-// may be unaligned; nothing is read or written past `count`. The last, partial vector is done as a
-// whole one that ends at the end, which writes some elements twice.
+// Widens runs of narrow unsigned numbers: 16-bit columns to int32, codes to values. Sources may be
+// unaligned; nothing is read or written past `count`. The last vector is moved back to end at
+// `count`, so some elements are written twice.
 
 namespace penstock::kernel {
 

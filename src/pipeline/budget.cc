@@ -17,10 +17,10 @@
 namespace penstock::pipeline {
 namespace {
 
-/// From comfortable to the least that works. A level is taken when it leaves the rows what is over
-/// after `1 / share` of the budget: queues that are longer than needed are paid for by the shuffle.
-/// Two units and two batches keep two cores busy, one unit loses a quarter of the speed. One batch
-/// more than `batches` is counted, for the consumer's hands.
+/// Levels from comfortable to the least that works. A level is used if it takes at most `1 / share`
+/// of the budget, so that the rows keep the rest: longer queues than needed would worsen the
+/// shuffle. Two units and two batches keep two cores busy; one unit loses a quarter of the speed.
+/// One more batch than `batches` is counted, for the batch that the consumer holds.
 struct Level {
   uint32_t units;
   uint32_t batches;
@@ -29,11 +29,11 @@ struct Level {
 constexpr Level kLevels[] = {{8, 16, 8}, {4, 8, 4}, {3, 6, 4}, {2, 4, 2},
                              {2, 2, 2},  {1, 2, 2}, {1, 1, 1}};
 
-/// Of a remote store: two keep two cores busy, more share their tiles.
+/// For a remote store. Two units keep two cores busy; more cores share their tiles.
 constexpr uint32_t kRemoteDecoding = 3, kLeastRemoteDecoding = 2;
-/// Fewer do not cover 100 ms at a hundred thousand cells a second: then one fewer is decoded.
+/// Fewer units ahead do not cover 100 ms at 100,000 cells a second. Then one unit fewer is decoded.
 constexpr uint64_t kFewAhead = 12;
-/// Enough for 100 ms at several hundred thousand cells a second; each has a thread that sleeps.
+/// Enough for 100 ms at several hundred thousand cells a second. Each takes one waiting thread.
 constexpr uint64_t kMostAhead = 48;
 
 struct Sizes {
@@ -43,7 +43,7 @@ struct Sizes {
   uint64_t fixed_bytes = 0;  ///< the plan itself
 };
 
-/// A batch of rows of so many non-zeros, as a block of the pool.
+/// Returns the pool block of a batch of rows with `nnz` non-zeros each.
 uint64_t batch_block(const BudgetRequest& request, uint64_t rows, double nnz) {
   uint64_t bytes = rows * 2 * sizeof(int64_t) + 512;
   if (request.layout == BatchLayout::kDense) {
@@ -65,7 +65,8 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
   }
   sizes.row_bytes = static_cast<uint64_t>(plan::densest_row_bytes(units, 1)) + 1;
   const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
-  // Stores keep a dataset's cells together: at a small spread a batch may be of the densest units.
+  // Stores keep a dataset's cells together, so at a small spread a batch may be from the densest
+  // units.
   sizes.batch_bytes = batch_block(
       request, batch_rows,
       plan::densest_row_bytes(units, batch_rows) / static_cast<double>(request.packed_entry_bytes));
@@ -83,7 +84,7 @@ uint64_t reserve_of(const Sizes& sizes, const Level& level) {
          sizes.batch_bytes * (level.batches + 1);
 }
 
-/// What works at the last level, for any order.
+/// Returns the budget that works at the last level for any order.
 uint64_t least_budget(const Sizes& sizes, std::span<const plan::UnitRows> units,
                       const plan::EpochOptions& epoch) {
   if (units.empty()) return 0;
@@ -93,14 +94,14 @@ uint64_t least_budget(const Sizes& sizes, std::span<const plan::UnitRows> units,
   return reserve_of(sizes, last) + ((rows + page - 1) / page + 1) * page;
 }
 
-/// How a level's rows may be laid out.
+/// Layout of a level's rows.
 struct Rows {
-  uint32_t spread = 0;  ///< 0: they do not fit
+  uint32_t spread = 0;  ///< 0: does not fit
   uint64_t block_rows = 0;
 };
 
-/// Blocks of a global order are as large as fits: the fewer there are, the less is read. At least
-/// one of a batch is wanted; of smaller ones many would be open at a time.
+/// Makes blocks of a global order as large as possible, because fewer blocks read less. A block
+/// should have at least one batch; with smaller ones many would be open at a time.
 Rows fit_blocks(std::span<const plan::UnitRows> units, plan::EpochOptions epoch,
                 uint64_t budget_bytes, const Level& level, uint64_t page_bytes) {
   const uint64_t least = plan::most_batch_rows(epoch);
@@ -120,13 +121,13 @@ Rows fit_rows(std::span<const plan::UnitRows> units, const plan::EpochOptions& e
   return {plan::EpochPlan::choose_spread(units, epoch, budget_bytes, level.units, page_bytes), 0};
 }
 
-/// "1234567 bytes (1.2 MiB)", the MiB rounded up so that they are enough too.
+/// Returns "1234567 bytes (1.2 MiB)". MiB are rounded up, so that this budget works, too.
 std::string bytes_and_size(uint64_t bytes) {
   const std::string size = byte_size(bytes, Rounding::kUp);
   return bytes < 1024 ? size : std::to_string(bytes) + " bytes (" + size + ")";
 }
 
-/// Decodes fewer units at once and fetches more, where a network is waited for.
+/// For a remote store, decodes fewer units at once and fetches more.
 void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitRows> units,
                  uint64_t unit_bytes, BudgetSplit& split) {
   split.units_decoding = split.units_in_flight;
@@ -145,7 +146,7 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
   split.units_ahead = static_cast<uint32_t>(ahead_of(decoding));
 }
 
-/// One sharer's part, which must be `least` bytes.
+/// Returns one sharer's part, which must be at least `least` bytes.
 uint64_t part_of(const BudgetRequest& request, uint64_t least) {
   const uint64_t part = request.memory_budget / request.sharers;
   if (part >= least) return part;
@@ -170,7 +171,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const uint64_t reserve = reserve_of(sizes, level);
     if (!is_last && reserve > budget / level.share) continue;
     const uint64_t left = budget > reserve ? budget - reserve : 0;
-    // Whole pages, and one that is lost where the tables of rows end within it.
+    // Whole pages, less one that the tables of rows use in part.
     const uint64_t pages = left / split.page_bytes;
     const Rows rows =
         fit_rows(units, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
@@ -191,7 +192,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
 RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowReader& reader,
                                 uint64_t rows, const plan::EpochOptions& epoch, unsigned threads) {
   const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
-  // Rows differ by about their mean; a batch of many, drawn from all, by less.
+  // Rows deviate by about their mean; a batch of many random rows deviates less.
   const double margin = 1 + 3 / std::sqrt(static_cast<double>(batch_rows));
   const double row_bytes = reader.buffer_bytes_per_row();
   const double nnz = row_bytes * margin / static_cast<double>(request.packed_entry_bytes);
@@ -200,8 +201,8 @@ RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowR
   split.reader_bytes =
       static_cast<uint64_t>(static_cast<double>(batch_rows) * row_bytes * margin) + 4096;
   const uint64_t budget = part_of(request, split.reader_bytes + 2 * batch);
-  // Readers first, up to half; then batches, as many as keep readers and consumer from waiting for
-  // each other.
+  // Readers come first, up to half of the memory. Then batches, as many as keep readers and
+  // consumer from waiting for each other.
   split.readers = static_cast<uint32_t>(
       std::clamp<uint64_t>(budget / 2 / (split.reader_bytes + batch), 1, std::max(threads, 1U)));
   const uint64_t left = budget - split.readers * split.reader_bytes;

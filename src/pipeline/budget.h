@@ -12,15 +12,15 @@
 // How a loader's memory is split. Everything that the pipeline holds has a share:
 //
 //   units in flight   stored bytes, decode buffers, staged rows of `units_in_flight` units
-//   batches           the finished ones, those being made, and those in the consumer's hands
+//   batches           finished batches, those being made, and those that the consumer holds
 //   rows              the rest: pages of packed rows and their tables, which sets the spread K
 //
-// A remote store has fewer units being decoded and more that hold stored bytes alone, in the memory
-// of those; the rows' share, and with it K, is what it is for a file.
+// With a remote store, fewer units are decoded at a time. Their memory is used for more units that
+// hold stored bytes alone. The share of the rows, and so K, is the same as for a file.
 //
-// A function of data, options and budget alone, never of threads: K decides the order of rows, and
-// the order must not depend on the machine. Small budgets get fewer units in flight and batches
-// ahead before they are refused.
+// The split depends on data, options and budget alone, never on threads: K decides the order of
+// rows, and the order must not depend on the machine. A small budget first gets fewer units in
+// flight and fewer batches ahead; only a smaller one is refused.
 
 namespace penstock::pipeline {
 
@@ -28,9 +28,9 @@ struct BudgetSplit {
   uint64_t row_bytes = 0;    ///< capacity of the page pool, tables of rows included
   uint64_t batch_bytes = 0;  ///< all batches together
   uint32_t page_bytes = 0;
-  uint32_t units_in_flight = 1;  ///< what the plan of memory counts with
-  uint32_t units_decoding = 1;   ///< at once; as many as in flight but for a remote store
-  uint32_t units_ahead = 0;      ///< more that only wait for the network, in the others' memory
+  uint32_t units_in_flight = 1;  ///< number that the plan of memory assumes
+  uint32_t units_decoding = 1;   ///< at a time; units_in_flight unless the store is remote
+  uint32_t units_ahead = 0;      ///< more units that wait for the network, in the others' memory
   uint32_t batches_ahead = 1;    ///< finished or being made
   uint32_t spread = 1;           ///< K
   uint64_t block_rows = 0;       ///< of a global order: rows whose units are read together
@@ -38,20 +38,20 @@ struct BudgetSplit {
 
 struct BudgetRequest {
   uint64_t memory_budget = 0;
-  uint32_t sharers = 1;  ///< workers that share it in equal parts
+  uint32_t sharers = 1;  ///< workers that divide it equally
   BatchLayout layout = BatchLayout::kCsr;
   size_t value_bytes = 4;  ///< of the batches' dtype
   uint32_t columns = 0;
   size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
 };
 
-/// One sharer's. Throws ResourceExhausted with the least budget that works. That is the same for
-/// every seed, epoch, rank and worker: an epoch that began is not followed by one that is refused.
+/// Splits the budget of one sharer. Throws ResourceExhausted with the least budget that works. It
+/// is the same for every seed, epoch, rank and worker, so no later epoch is refused.
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch);
 
-/// The same where rows are read one by one, each thread a batch at a time. How it is split does not
-/// change the order.
+/// The split if rows are read one by one, each thread a batch at a time. It does not affect the
+/// order.
 struct RowBudgetSplit {
   uint64_t batch_bytes = 0;    ///< all batches together
   uint64_t reader_bytes = 0;   ///< expected, of one thread's rows
@@ -59,8 +59,8 @@ struct RowBudgetSplit {
   uint32_t readers = 1;        ///< threads that read
 };
 
-/// Throws ResourceExhausted with the least budget that works: one reader, a batch and one in the
-/// consumer's hands.
+/// Throws ResourceExhausted with the least budget that works: one reader, a batch, and one batch
+/// that the consumer holds.
 RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowReader& reader,
                                 uint64_t rows, const plan::EpochOptions& epoch, unsigned threads);
 

@@ -52,7 +52,7 @@ TEST(Budget, SharesAddUpAndGrowWithTheBudget) {
   EXPECT_EQ(spread, fixture.units.size());  // all of it fits: one bucket
 }
 
-/// The budget that the refusal of `budget` names.
+/// Returns the budget that the error for `budget` names.
 uint64_t least_named(Fixture& fixture, uint64_t budget, std::string* text) {
   try {
     fixture.split(budget);
@@ -183,7 +183,7 @@ TEST(Budget, ARemoteStoreIsReadFarAheadInTheSameMemory) {
                 split.units_in_flight * kUnit);
       EXPECT_GE(split.units_decoding, std::min(split.units_in_flight - 1, 2U));
       EXPECT_LE(split.units_decoding, 3U);
-      // Of large units, which leave few places, one fewer is decoded.
+      // If large units leave few places, one fewer is decoded.
       if (split.units_in_flight == 4 && fetched == kUnit / 6) {
         EXPECT_EQ(split.units_decoding, 2U);
         EXPECT_EQ(split.units_ahead, 12U);

@@ -6,7 +6,7 @@
 namespace penstock::pipeline {
 namespace {
 
-/// Sums of a range stay in a second-level cache, and there are enough ranges for many threads.
+/// Small enough for the second-level cache, and for ranges for many threads.
 constexpr uint32_t kRangeColumns = 4096;
 
 }  // namespace

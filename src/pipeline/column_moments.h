@@ -9,10 +9,11 @@
 
 #include "kernel/transform/moments.h"
 
-// Moments of columns, from CSR batches that come in the order of rows.
+// Moments of columns, from CSR batches that arrive in the order of rows.
 //
-// Columns are cut into ranges; add() of a range looks up its part of each row. So threads share
-// nothing, and a column's values are added in the order of the rows, whatever the threads.
+// Columns are divided into ranges; add() of a range looks up its part of each row. Threads
+// therefore share nothing, and a column's values are added in the order of rows for any number of
+// threads.
 
 namespace penstock::pipeline {
 
@@ -23,17 +24,17 @@ class ColumnMoments {
 
   size_t range_count() const noexcept { return ranges_.size(); }
 
-  /// Adds the range's part of a batch; `groups` has each row's group, or is empty. Different ranges
-  /// at once.
+  /// Adds the range's part of a batch. `groups` has each row's group, or is empty. Threads may add
+  /// different ranges at once.
   void add(size_t range, const Batch& batch, std::span<const uint32_t> groups);
 
-  /// `group_sizes`: rows of each group, whose missing values are zeros.
+  /// `group_sizes`: rows of each group. Values that are not stored are zeros.
   Moments moments(std::span<const uint64_t> group_sizes) const;
 
  private:
   struct Range {
     uint32_t begin = 0, end = 0;
-    /// What is no integer, by group, made when the first comes.
+    /// Moments of values that are not integers, by group; made for the first such value.
     std::vector<std::unique_ptr<kernel::RunningMoments[]>> fractions;
   };
   template <typename T>
@@ -44,7 +45,7 @@ class ColumnMoments {
   uint32_t group_count_;
   std::vector<double> upper_;
   std::vector<kernel::IntegerSums> integers_;  ///< group_count x columns
-  std::vector<int64_t> clipped_;               ///< values above `upper`, counted as that
+  std::vector<int64_t> clipped_;               ///< values above `upper`, counted as `upper`
   std::vector<Range> ranges_;
 };
 

@@ -13,8 +13,8 @@
 #include "pipeline/batch/batch_access.h"
 #include "pipeline/testing/exact_moments.h"
 
-// Sums of columns from CSR batches made here, against the definition: groups, clipping, several
-// ranges, values that are no integers or too large for exact sums.
+// Compares sums of columns from CSR batches with the definition: groups, clipping, several ranges,
+// values that are not integers or too large for exact sums.
 
 namespace penstock::pipeline {
 namespace {
@@ -191,7 +191,7 @@ TEST(ColumnMoments, OfSeveralRanges) {
   }
 }
 
-/// Integers that sum beyond 64 bits go on as other values do.
+/// Integers whose sums exceed 64 bits are added like other values.
 TEST(ColumnMoments, SumsThatWouldOverflow) {
   const Shape shape{1, 1, DataType::kFloat64};
   Rows rows;

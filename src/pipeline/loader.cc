@@ -21,7 +21,7 @@ class Loader::Impl {
 
 namespace {
 
-/// Which rows there are matters where a selection leaves some out: do others fill the gaps?
+/// If the selection leaves rows out, the plan must know which rows exist.
 LoaderOptions with_stored_rows(const Matrix& matrix, LoaderOptions options) {
   if (options.stored_rows || !options.rows || options.rows->empty()) return options;
   const RowSelection& rows = *options.rows;
@@ -38,7 +38,7 @@ Loader::Loader(const Matrix& matrix, LoaderOptions options)
           HandleAccess::source(matrix), with_stored_rows(matrix, std::move(options))))) {}
 
 Loader::~Loader() {
-  // In a forked child the threads do not exist and their locks may be held: nothing can be freed.
+  // In a forked child the threads do not exist and locks may be held, so nothing can be freed.
   if (impl_ != nullptr && (*impl_)->in_other_process()) impl_->leak();
 }
 

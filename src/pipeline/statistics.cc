@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cancellation.h"
+#include "base/concat.h"
 #include "base/parallel.h"
 #include "kernel/transform/moments.h"
 #include "pipeline/batch/transformed_rows.h"
@@ -29,7 +30,7 @@ LoaderOptions loader_options(const StatisticsOptions& options) {
   LoaderOptions loader;
   loader.rows = options.rows;
   loader.columns = options.columns;
-  // An empty plan, too: it sums a column's several values.
+  // Even an empty plan is needed: it sums repeated values of a column.
   loader.transforms =
       options.transforms != nullptr ? options.transforms : std::make_shared<const TransformPlan>();
   loader.dtype = options.dtype;
@@ -43,23 +44,23 @@ LoaderOptions loader_options(const StatisticsOptions& options) {
 
 void check_groups(const StatisticsOptions& options, uint64_t rows, uint32_t columns) {
   if (!options.groups.empty() && options.groups.size() != rows) {
-    throw InvalidArgument("groups must have one number for each row: " +
-                          std::to_string(options.groups.size()) + " for " + std::to_string(rows));
+    throw InvalidArgument(
+        concat("groups must have one number for each row: ", options.groups.size(), " for ", rows));
   }
   for (const uint32_t group : options.groups) {
     if (group >= options.group_count) {
-      throw InvalidArgument("a group must be less than group_count: " + std::to_string(group) +
-                            " of " + std::to_string(options.group_count));
+      throw InvalidArgument(
+          concat("a group must be less than group_count: ", group, " of ", options.group_count));
     }
   }
   const uint64_t wanted = uint64_t{options.group_count} * columns;
   if (!options.upper.empty() && options.upper.size() != wanted) {
-    throw InvalidArgument("upper must have one number for each group and column: " +
-                          std::to_string(options.upper.size()) + " for " + std::to_string(wanted));
+    throw InvalidArgument(concat("upper must have one number for each group and column: ",
+                                 options.upper.size(), " for ", wanted));
   }
 }
 
-/// Of one row of `columns` values.
+/// Sets the moments of one row of `columns` values.
 template <typename T>
 void add_row(const T* values, size_t count, uint32_t columns, size_t at, Moments& moments) {
   kernel::IntegerSums integers;

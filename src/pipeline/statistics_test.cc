@@ -14,8 +14,9 @@
 #include "pipeline/testing/exact_moments.h"
 #include "pipeline/testing/memory_experiment.h"
 
-// Passes over a matrix in memory against the definition, for random selections, groups and
-// transforms; the same bits for any threads and budget; what is refused, and what fails on the way.
+// Compares passes over a matrix in memory with the definition, for random selections, groups and
+// transforms. The result is the same bit for bit for any threads and budget. Also tests refused
+// options and errors in the middle of a pass.
 
 namespace penstock {
 namespace {

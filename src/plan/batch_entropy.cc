@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::plan {
 namespace {
@@ -25,9 +26,8 @@ double entropy_of(std::span<const uint32_t> labels, std::vector<uint64_t>& count
 
 uint32_t label_of(std::span<const uint32_t> labels, uint64_t position) {
   if (position < labels.size()) return labels[position];
-  throw InvalidArgument(
-      "there must be a label for each selected row: " + std::to_string(labels.size()) +
-      " labels, and row " + std::to_string(position));
+  throw InvalidArgument(concat("there must be a label for each selected row: ", labels.size(),
+                               " labels, and row ", position));
 }
 
 /// `by_slot`: the labels in the order of the epoch.
@@ -36,8 +36,8 @@ BatchEntropy entropy_of_batches(const Plan& plan, std::span<const uint32_t> labe
                                 std::span<const uint32_t> by_slot) {
   const uint32_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
   if (!labels.empty() && most >= labels.size()) {
-    throw InvalidArgument("labels must be numbers below that of the rows: " + std::to_string(most) +
-                          " among " + std::to_string(labels.size()) + " rows");
+    throw InvalidArgument(concat("labels must be numbers below that of the rows: ", most, " among ",
+                                 labels.size(), " rows"));
   }
   BatchEntropy result;
   result.label_rows.assign(size_t{most} + 1, 0);

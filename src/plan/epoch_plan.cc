@@ -40,7 +40,7 @@ bool reads_blocks(const EpochOptions& options) {
   return options.chunk_rows != 0 || options.global_order;
 }
 
-// With the lanes as num_workers: what is cut knows of no others.
+// Checks options and sets num_workers to the number of lanes, the only workers that get rows.
 EpochOptions checked_options(std::span<const UnitRows> units, const EpochOptions& options) {
   check_units(units, options);
   EpochOptions checked = options;
@@ -77,13 +77,13 @@ uint32_t clamp_spread(uint64_t spread, size_t visits, const EpochOptions& option
   return static_cast<uint32_t>(std::clamp<uint64_t>(spread, 1, std::max<size_t>(visits, 1)));
 }
 
-// Without shuffling every visit is a bucket of its own: nothing is gained by waiting.
+// Without shuffling every visit is its own bucket, as waiting gains nothing.
 size_t head_of(std::span<const Visit> visits, uint32_t spread, const EpochOptions& options) {
   if (!options.shuffle) return visits.empty() ? 0 : 1;
   return head_visits(visits, spread, options.prefill_rows);
 }
 
-// Keys of what happens within one rank and worker.
+// Returns a key for random numbers within one rank and worker.
 uint64_t share_key(const EpochOptions& options, Purpose purpose) {
   return hash_combine(random_key(options.seed, options.epoch, purpose),
                       (uint64_t{options.shard.rank} << 32) | options.shard.worker);
@@ -114,8 +114,8 @@ uint32_t most_visits(const ChunkVisits& chunks) {
   return static_cast<uint32_t>(most);
 }
 
-// The block after it is read while one leaves, whether or not a batch reaches into it. A batch that
-// is larger than a block reaches further.
+// While a block leaves, the next block is read, whether or not a batch reaches into it. A batch
+// larger than a block reaches further.
 std::vector<uint32_t> block_reach(const BucketLayout& layout, const BatchCut& cut) {
   std::vector<uint32_t> reach = batch_reach(layout, cut);
   for (size_t block = 0; block + 1 < reach.size(); ++block) {
@@ -126,7 +126,7 @@ std::vector<uint32_t> block_reach(const BucketLayout& layout, const BatchCut& cu
   return reach;
 }
 
-// The share's own rows, which are not all of the units'.
+// Cuts the share's own rows, which are not all rows of the units.
 BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
                    const EpochOptions& options) {
   uint64_t rows = 0;
@@ -156,7 +156,7 @@ uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& opt
   return hash;
 }
 
-// A plain shuffle, a quarter of the time of a KeyedPermutation; all of these rows are wanted.
+// A plain shuffle takes a quarter of the time of a KeyedPermutation if all rows are needed.
 std::vector<uint32_t> shuffled_rows(uint64_t key, uint32_t count) {
   std::vector<uint32_t> rows(count);
   RandomStream random(key);
@@ -258,7 +258,7 @@ void EpochPlan::place(size_t visit_index, std::vector<Placement>& out) const {
   if (!one_each) std::sort(out.begin(), out.end(), by_row);
 }
 
-// The rows of the unit whose turn comes in the visit's block.
+// Places the rows of the unit whose slots are in the visit's block.
 void EpochPlan::place_global(size_t visit_index, std::vector<Placement>& out) const {
   const Visit& visit = visits_[visit_index];
   const auto& blocks = chunks_->block_begin;
@@ -337,7 +337,7 @@ std::vector<uint32_t> EpochPlan::dealt_rows(size_t visit_index) const {
       row = static_cast<uint32_t>((uint64_t{visit.part_begin} + row) % unit_rows);
     }
     if (visit.repeats_row) rows.push_back(visit.repeated_row);
-  } else {  // whoever has a part of the unit sees the same permutation
+  } else {  // all shares of the unit see the same permutation
     const auto order = shuffled_rows(key, unit_rows);
     rows.resize(visit.own_rows());
     for (uint32_t i = 0; i < rows.size(); ++i) {

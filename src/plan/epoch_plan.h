@@ -14,9 +14,9 @@
 // The order of one epoch, known before anything is read (design, section 5, "Shuffle").
 //
 // An epoch visits fetch units in a random, stratified order. Visit i spreads its rows evenly over
-// buckets i … i+K-1; bucket j is complete once visits 0 … j are read, leaves as a whole, permuted,
-// and batches are cut from the sequence of buckets. Every row therefore has a *slot*, its position
-// in the sequence that leaves, computed from (seed, epoch, visit, row) alone.
+// buckets i … i+K-1. Bucket j is complete once visits 0 … j are read; then its rows leave together,
+// permuted. Batches are cut from the sequence of buckets. Every row therefore has a *slot*: its
+// position in that sequence, computed from (seed, epoch, visit, row) alone.
 //
 //   EpochPlan plan(units, options, K);
 //   for i in 0 … plan.visit_count():   read plan.visit(i).unit; plan.place(i, placements)
@@ -29,7 +29,7 @@
 
 namespace penstock::plan {
 
-/// How a unit looks under the selection: which of the selected rows (by position) it holds.
+/// A unit under the selection: the selected rows (by position) that it holds.
 struct UnitRows {
   uint32_t unit = 0;            ///< index into the source's units
   uint64_t first_position = 0;  ///< position in the selection of its first selected row
@@ -66,9 +66,10 @@ struct EpochOptions {
   /// Not 0: shuffled chunks of so many rows (chunk_visits.h) instead of the scatter shuffle.
   uint32_t chunk_rows = 0;
   uint32_t chunks_per_block = 0;
-  /// The order is one permutation of all rows (global_order.h), whatever is read how.
+  /// The order is one permutation of all rows (global_order.h), however rows are read.
   bool global_order = false;
-  /// Of a global order where units are read: rows whose units are read together (global_visits.h).
+  /// For a global order that is read by units: rows whose units are read together
+  /// (global_visits.h).
   uint64_t block_rows = 0;
 };
 
@@ -78,11 +79,11 @@ struct Visit {
   uint64_t first_position = 0;
   uint32_t unit_rows = 0;  ///< selected rows of the whole unit, or draws from them
   /// Kept part of the unit's rows, or draws by row, as stored or permuted (parts_are_stored_rows).
-  /// It may reach past unit_rows and then goes on with the first.
+  /// If it reaches past unit_rows, it wraps around to the first row.
   uint32_t part_begin = 0;
   uint32_t part_end = 0;
   uint64_t packed_bytes = 0;  ///< of the kept part
-  /// The part's last row is not that of the part but repeated_row, for kPad.
+  /// For kPad: the part's last row is replaced by repeated_row.
   bool repeats_row = false;
   uint32_t repeated_row = 0;  ///< in the order that the part is of
   uint32_t selected_rows = 0;
@@ -97,8 +98,8 @@ struct Placement {
   uint64_t slot = 0;  ///< position in the sequence that leaves
 };
 
-/// Peak of memory that a plan needs, by K: rows that are read and have not left, the bucket that is
-/// being emitted included.
+/// Peak memory of a plan with a given K: rows that are read and have not left, including the bucket
+/// that is leaving.
 struct Occupancy {
   uint64_t peak_bytes = 0;  ///< a visit's bytes counted in equal parts for its K buckets, and pages
   uint64_t peak_rows = 0;   ///< exact
@@ -110,18 +111,16 @@ struct ChunkVisits;
 
 class EpochPlan {
  public:
-  /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1. K = visits means that all
-  /// rows are one bucket. Throws InvalidArgument for a shard that makes no sense.
-  /// With a sampler (which outlives the plan) the units are its own.
+  /// `spread` is K, clamped to [1, visits]; with shuffle off it is 1. K = visits makes one bucket
+  /// of all rows. Throws InvalidArgument for an invalid shard. With a sampler, which must outlive
+  /// the plan, `units` are the sampler's.
   EpochPlan(std::span<const UnitRows> units, const EpochOptions& options, uint32_t spread,
             const RowSampler* sampler = nullptr);
 
-  /// A K whose occupancy, K + 1 having a larger one, with `units_ahead` units decoded before they
-  /// are due and
-  /// `page_bytes` of waste for every open bucket, stays within `budget_bytes`; 0 when not even K =
-  /// 1 does
-  /// (`least_bytes` then says what it takes). visit_count() when everything fits: one bucket, an
-  /// exactly uniform shuffle.
+  /// Returns a K whose occupancy stays within `budget_bytes` while that of K + 1 does not. It
+  /// counts `units_ahead` units decoded before they are due and `page_bytes` of waste for every
+  /// open bucket. Returns 0 if not even K = 1 fits (`least_bytes` is then the need), and
+  /// visit_count() if everything fits: one bucket, an exactly uniform shuffle.
   static uint32_t choose_spread(std::span<const UnitRows> units, const EpochOptions& options,
                                 uint64_t budget_bytes, uint32_t units_ahead, uint64_t page_bytes,
                                 uint64_t* least_bytes = nullptr);
@@ -129,7 +128,7 @@ class EpochPlan {
   uint32_t spread() const noexcept { return spread_; }
   size_t visit_count() const noexcept { return visits_.size(); }
   const Visit& visit(size_t index) const { return visits_[index]; }
-  /// Whether a visit keeps some of its unit's rows only, neighbours as they are stored.
+  /// Whether a visit keeps only some of its unit's rows, neighbours as they are stored.
   bool keeps_stored_part(size_t index) const {
     return stored_parts_ && chunks_ == nullptr &&
            visits_[index].own_rows() < visits_[index].unit_rows;
@@ -142,36 +141,37 @@ class EpochPlan {
 
   size_t bucket_count() const noexcept { return layout_.bucket_count(); }
   uint64_t bucket_begin(size_t bucket) const { return layout_.bucket_begin(bucket); }
-  /// No bucket from this one on has rows of a visit before.
+  /// The first visit with rows in this bucket or a later one.
   size_t earliest_visit_of_bucket(size_t bucket) const { return layout_.earliest_visit(bucket); }
   /// The last visit that must be read before a bucket may leave.
   size_t last_visit_of_bucket(size_t bucket) const { return layout_.last_visit(bucket); }
-  /// How far reading may go, but for units_ahead, while the bucket still has rows: to the last
-  /// visit that the batches need which begin in it, or to the one after its own last visit.
+  /// The last visit that may be read while the bucket still has rows, not counting units_ahead: the
+  /// last one needed by the batches that start in it, or the one after its own last visit if that
+  /// is later.
   size_t visit_before_release(size_t bucket) const {
     return layout_.last_visit(bucket) + std::max(reach_[bucket], 1U);
   }
 
   uint64_t row_count() const noexcept;    ///< rows that leave, for this rank and worker
   uint64_t batch_count() const noexcept;  ///< len()
-  /// Batches are full but for the last one; kExact: of sizes that differ by one at most (and one
-  /// batch may be empty when there are fewer rows than ranks).
+  /// Batches are full except the last one. With kExact their sizes differ by at most one, and one
+  /// batch may be empty if there are fewer rows than ranks.
   uint64_t batch_begin(uint64_t batch) const;
   /// The bucket that a slot is in; the slot must be less than row_count().
   size_t bucket_of(uint64_t slot) const;
   /// Slot of the row that kPad repeats, if this share has one.
   std::optional<uint64_t> repeated_slot() const noexcept { return repeated_slot_; }
-  /// The first visit of which rows leave in this batch or a later one; visit_count() when none do.
+  /// The first visit with rows in this batch or a later one; visit_count() if there is none.
   size_t earliest_visit(uint64_t batch) const;
 
   Occupancy occupancy(uint32_t units_ahead, uint64_t page_bytes) const;
 
-  /// A hash of everything that the global plan depends on (not of rank or worker); ranks compare
+  /// A hash of everything that the global plan depends on, but not of rank or worker. Ranks compare
   /// it.
   uint64_t fingerprint() const noexcept { return fingerprint_; }
 
-  /// Workers of each rank that may have rows: of few units fewer than num_workers (rank_cut.h),
-  /// those from there on have none.
+  /// Workers of each rank that may have rows. With few units it is fewer than num_workers
+  /// (rank_cut.h), and workers from there on have none.
   uint32_t lanes() const noexcept { return options_.shard.num_workers; }
 
  private:

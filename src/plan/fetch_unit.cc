@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 
+#include "base/concat.h"
 #include "plan/tile_edges.h"
 
 namespace penstock::plan {
 namespace {
 
-// Empty rows are cut in at most this many units, so that a domain of 2^63 rows with few of them
-// written does not become a list of 2^47 units.
+// Empty rows make at most this many units. Otherwise a domain of 2^63 rows with few written would
+// become a list of 2^47 units.
 constexpr int64_t kMostEmptyUnits = 1 << 16;
 
 class UnitCutter {
@@ -130,7 +130,7 @@ class UnitCutter {
     return ends_stretch;
   }
 
-  /// No tile begins soon; `next` is the edge after the row in question.
+  /// Whether no tile starts soon; `next` is the edge after `row`.
   bool is_followed_by_nothing(int64_t row, size_t next) {
     const TileEdge* edge = peek(next);
     return edge == nullptr || many_empty(edge->row - row);
@@ -148,7 +148,7 @@ class UnitCutter {
     return unit;
   }
 
-  /// The rest of a stretch is too small for a unit, and the one before has room for it.
+  /// Whether the rest of a stretch is too small for a unit and the unit before has room for it.
   bool joins_previous(const TileEdge& end) const {
     return units_.size() > stretch_begin_ && tiles_to(end) < min_tiles_ &&
            end.row - previous_start_.row <= max_rows_ &&
@@ -184,7 +184,7 @@ class UnitCutter {
     for (size_t i = 0;; ++i) {
       const TileEdge* edge = peek(i);
       if (edge == nullptr) return best;
-      // Over by a single row, which is the least that a unit can have.
+      // Too large by a single row, but a unit has at least one row.
       if (edge->row == best.row) best = *edge;
       if (is_over(*edge)) return best;
       if (edge->row > start_.row && is_half(*edge) && is_better(*edge, best)) best = *edge;
@@ -220,8 +220,8 @@ class UnitCutter {
 std::vector<FetchUnit> make_fetch_units(std::span<const TileRows> tiles, int64_t row_begin,
                                         int64_t row_end, const FetchUnitOptions& options) {
   if (row_end < row_begin || row_begin < 0) {
-    throw InvalidArgument("rows of a store must ascend from 0 or more: [" +
-                          std::to_string(row_begin) + ", " + std::to_string(row_end) + ")");
+    throw InvalidArgument(
+        concat("rows of a store must ascend from 0 or more: [", row_begin, ", ", row_end, ")"));
   }
   return UnitCutter(tiles, row_begin, row_end, options).cut();
 }

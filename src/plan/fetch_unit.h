@@ -4,15 +4,14 @@
 #include <span>
 #include <vector>
 
-// Fetch units: the contiguous rows that one read brings at an amplification near 1 (design, section
-// 5).
+// Fetch units: contiguous rows that one read brings at an amplification near 1 (design, section 5).
 //
-// Units are made from the tiles' row intervals alone, whatever the format, by one sweep over the
-// rows where tiles begin and end. A unit ends at the first boundary, after `min_tiles` tiles or
-// more, that cuts few of its tiles (1 in kGoodTilesPerCut), or at a better one a little later;
-// where there is none before the unit is full, at the best one of its second half. A store written
-// in row bands is thus read band by band. Pure; the same tiles give the same units for any budget,
-// seed or thread count.
+// Units are made from the tiles' row intervals alone, in any format, by one sweep over the rows
+// where tiles start and end. A unit has at least `min_tiles` tiles. It ends at the first boundary
+// that cuts few of its tiles (1 in kGoodTilesPerCut), or at a better one a little later. If there
+// is none before the unit is full, it ends at the best boundary of its second half. A store written
+// in row bands is therefore read band by band. Pure; the same tiles give the same units for any
+// budget, seed or thread count.
 
 namespace penstock::plan {
 
@@ -34,7 +33,7 @@ struct FetchUnit {
   uint32_t tile_count = 0;
 };
 
-/// A boundary is good when it cuts at most one in so many of the tiles of the unit before it.
+/// A boundary is good if it cuts at most one in so many tiles of the unit before it.
 inline constexpr uint32_t kGoodTilesPerCut = 30;
 
 struct FetchUnitOptions {
@@ -44,10 +43,10 @@ struct FetchUnitOptions {
   int64_t max_rows = int64_t{1} << 16;
 };
 
-/// Units over rows [row_begin, row_end), tiles in any order. Rows without tiles belong to a unit
-/// too: that of a neighbour, or, where they are many, units of their own with no tile. Tiles
-/// outside the rows are ignored. O(n) for tiles in row order, O(n log n) else. Throws
-/// InvalidArgument when row_end < row_begin or a tile's rows do not ascend.
+/// Makes units over rows [row_begin, row_end) from tiles in any order. Rows without tiles belong to
+/// a neighbouring unit or, if they are many, to their own units without tiles. Tiles outside the
+/// rows are ignored. O(n) for tiles in row order, otherwise O(n log n). Throws InvalidArgument if
+/// row_end < row_begin or a tile's rows do not ascend.
 std::vector<FetchUnit> make_fetch_units(std::span<const TileRows> tiles, int64_t row_begin,
                                         int64_t row_end, const FetchUnitOptions& options = {});
 

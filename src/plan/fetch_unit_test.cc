@@ -14,7 +14,7 @@ namespace {
 
 using Rng = std::mt19937_64;
 
-// What every list of units must be, checked the slow way.
+// Checks the invariants of a list of units in the slow way.
 void check_units(const std::vector<FetchUnit>& units, const std::vector<TileRows>& tiles,
                  int64_t row_begin, int64_t row_end, const FetchUnitOptions& options) {
   int64_t row = row_begin;

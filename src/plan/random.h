@@ -7,9 +7,9 @@
 
 #include "base/hash64.h"
 
-// Random numbers of our own: counter-based (value i of a stream is a hash of key and i), integers
-// only, so that a plan is the same on every machine, in any order of evaluation. The standard
-// library's distributions differ between vendors and are not used.
+// Our own random numbers: counter-based (value i of a stream is a hash of key and i), integers
+// only, so a plan is the same on every machine and in any order of evaluation. The distributions of
+// the standard library differ between vendors and are not used.
 //
 //   random_key      a key from a seed and what the numbers are for
 //   RandomStream    numbers in sequence, unbiased below a bound
@@ -17,7 +17,7 @@
 
 namespace penstock::plan {
 
-/// What a key is for: streams of different purpose never meet.
+/// Purpose of a key: streams of different purpose never meet.
 enum class Purpose : uint64_t {
   kUnitOrder = 1,
   kUnitRows,

@@ -12,9 +12,9 @@
 #include "plan/batch_entropy.h"
 #include "plan/epoch_plan.h"
 
-// How well batches are mixed: the design's simulation. 10^7 cells in 300 datasets of very uneven
-// sizes, each stored together, in bands of 2,048 rows; the measure is the mean entropy of the
-// dataset label in batches of 128, as a share of that of a uniform shuffle.
+// Measures how well batches are mixed, as in the design's simulation. 10^7 cells in 300 datasets of
+// very uneven sizes, each stored together, in bands of 2,048 rows. The measure is the mean entropy
+// of the dataset label in batches of 128, as a share of that of a uniform shuffle.
 
 namespace penstock::plan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "plan/fetch_unit.h"
 
-// Tiles of made-up stores, for tests: what the R-trees of real layouts look like.
+// Tiles of made-up stores, for tests: like the R-trees of real layouts.
 
 namespace penstock::plan {
 
@@ -20,7 +20,7 @@ struct CensusLayout {
   int64_t row_end = 0;
 };
 
-/// One fragment in row-major order of space tiles, cut by capacity anywhere.
+/// One fragment in row-major order of space tiles, cut by capacity at any place.
 inline void append_census_tiles(const CensusLayout& layout, std::mt19937_64& rng,
                                 std::vector<TileRows>& tiles) {
   TileRows open;

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::plan {
 namespace {
 
-/// The rows lie beside the numbers while they are compared: looked up one by one, they cost more
-/// than the sort.
+/// Sorts with the rows stored beside the numbers, because looking rows up one by one would cost
+/// more than the sort.
 template <typename RowOf>
 void sort_by(std::vector<uint32_t>& tiles, const RowOf& row_of) {
   const auto descends = [&](uint32_t a, uint32_t b) { return row_of(a) > row_of(b); };
@@ -41,15 +42,15 @@ TileEdge TileEdge::moved_to(int64_t later_row) const {
 TileEdges::TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t row_end)
     : tiles_(tiles), row_begin_(row_begin), row_end_(row_end) {
   if (tiles.size() > std::numeric_limits<uint32_t>::max()) {
-    throw Unsupported("more tiles than 2^32: " + std::to_string(tiles.size()));
+    throw Unsupported(concat("more tiles than 2^32: ", tiles.size()));
   }
   edge_.row = row_begin;
   begins_.reserve(tiles.size());
   for (uint32_t i = 0; i < tiles.size(); ++i) {
     const TileRows& tile = tiles[i];
     if (tile.row_first > tile.row_last) {
-      throw InvalidArgument("a tile's rows must ascend: " + std::to_string(tile.row_first) +
-                            " to " + std::to_string(tile.row_last));
+      throw InvalidArgument(
+          concat("a tile's rows must ascend: ", tile.row_first, " to ", tile.row_last));
     }
     if (tile.row_last < row_begin || tile.row_first >= row_end) continue;
     begins_.push_back(i);
@@ -59,7 +60,7 @@ TileEdges::TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t
   sort_by(ends_, [&](uint32_t tile) { return end_row(tile); });
 }
 
-// Absurd counts from a hostile store are cut off where sums could overflow.
+// Huge counts from a hostile store are limited so that sums cannot overflow.
 CellParts TileEdges::density(uint32_t tile) const {
   const auto rows = static_cast<uint64_t>(end_row(tile) - begin_row(tile));
   const uint64_t cells = std::min(tiles_[tile].cells, uint64_t{1} << 56);

@@ -8,9 +8,9 @@
 
 #include "plan/fetch_unit.h"
 
-// The rows at which a boundary between units could stand, in ascending order, each with what a unit
-// that begins or ends there must know. Only rows where a tile begins or has just ended can be best:
-// between two of them the tiles that a boundary cuts do not change.
+// The rows where a boundary between units may lie, in ascending order, each with the facts that a
+// unit which starts or ends there needs. Only rows where a tile starts or has just ended can be
+// best, because between two of them the tiles that a boundary cuts do not change.
 
 namespace penstock::plan {
 
@@ -34,9 +34,9 @@ struct TileEdge {
   TileEdge moved_to(int64_t later_row) const;
 };
 
-/// Streams the edges of a set of tiles, clamped to [row_begin, row_end). Sorting is the cost:
-/// nothing for tiles in row order, O(n log n) otherwise. Holds 8 bytes a tile, and 16 more while
-/// tiles that are in no order are sorted.
+/// Streams the edges of a set of tiles, clamped to [row_begin, row_end). The cost is sorting: none
+/// for tiles in row order, otherwise O(n log n). Holds 8 bytes a tile, and 16 more while unordered
+/// tiles are sorted.
 class TileEdges {
  public:
   TileEdges(std::span<const TileRows> tiles, int64_t row_begin, int64_t row_end);

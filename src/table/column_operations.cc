@@ -9,33 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/visit_type.h"
+
 namespace penstock::table {
 namespace {
-
-/// Calls `body` with an integer of the type that codes of `type` have.
-template <typename Body>
-void with_code_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-      return body(int8_t{});
-    case DataType::kUInt8:
-      return body(uint8_t{});
-    case DataType::kInt16:
-      return body(int16_t{});
-    case DataType::kUInt16:
-      return body(uint16_t{});
-    case DataType::kInt32:
-      return body(int32_t{});
-    case DataType::kUInt32:
-      return body(uint32_t{});
-    case DataType::kInt64:
-      return body(int64_t{});
-    case DataType::kUInt64:
-      return body(uint64_t{});
-    default:
-      throw Internal("codes of type " + std::string(name_of(type)));
-  }
-}
 
 template <typename T>
 void gather_values(const Column& from, std::span<const uint64_t> positions, Column& to) {
@@ -101,12 +79,12 @@ std::vector<uint64_t> kept_positions(std::span<const uint8_t> mask) {
 
 void check_rows(const Column& column, size_t rows) {
   if (column.size() != rows) {
-    throw Internal("a mask of " + std::to_string(rows) + " rows for column '" + column.name +
-                   "' of " + std::to_string(column.size()));
+    throw Internal(
+        concat("a mask of ", rows, " rows for column '", column.name, "' of ", column.size()));
   }
 }
 
-/// Maps each code of `part` to the union's. Categories of coded strings only.
+/// Maps each code of `part` to the union's, for coded strings only.
 void recode(Column& part, const std::shared_ptr<Categories>& all,
             std::unordered_map<std::string, int64_t>& code_of) {
   std::vector<int64_t> renamed;
@@ -153,7 +131,7 @@ void unify_categories(std::vector<Column>& parts) {
     }
     if (!part.categories) encode_strings(part);
     if (!part.categories) {
-      // Some part keeps its strings: all do.
+      // If one part keeps its strings, all do.
       for (Column& other : parts) decode_strings(other);
       return;
     }
@@ -197,8 +175,7 @@ Table filter_rows(const Table& table, std::span<const uint8_t> mask) {
 Column take_rows(const Column& column, std::span<const uint64_t> positions) {
   for (const uint64_t position : positions) {
     if (position >= column.size()) {
-      throw Internal("row " + std::to_string(position) + " of column '" + column.name + "' of " +
-                     std::to_string(column.size()));
+      throw Internal(concat("row ", position, " of column '", column.name, "' of ", column.size()));
     }
   }
   return gather(column, positions);
@@ -320,19 +297,18 @@ void narrow_codes(Column& column) {
   const size_t count = column.categories->size();
   const DataType narrow = code_type_for(count);
   std::vector<std::byte> codes(column.row_count * size_of(narrow));
-  with_code_type(column.code_type, [&](auto from_zero) {
-    using From = decltype(from_zero);
-    with_code_type(narrow, [&](auto to_zero) {
-      using To = decltype(to_zero);
+  visit_integer(column.code_type, [&](auto from_identity) {
+    using From = typename decltype(from_identity)::type;
+    visit_integer(narrow, [&](auto to_identity) {
+      using To = typename decltype(to_identity)::type;
       const std::span<const From> from = column.values<From>();
       for (uint64_t row = 0; row < column.row_count; ++row) {
         auto code = static_cast<To>(-1);
         if (column.is_valid(row)) {
-          // -1 becomes the largest, and is refused with all that are too large.
+          // As unsigned, -1 is the largest, so this also refuses negative codes.
           if (static_cast<uint64_t>(from[row]) >= count) {
-            throw CorruptData("code " + std::to_string(from[row]) + " of row " +
-                              std::to_string(row) + " is none of the " + std::to_string(count) +
-                              " categories of column '" + column.name + "'");
+            throw CorruptData(concat("code ", from[row], " of row ", row, " is none of the ", count,
+                                     " categories of column '", column.name, "'"));
           }
           code = static_cast<To>(from[row]);
         }

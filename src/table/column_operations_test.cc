@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::vector<std::optional<std::string>>;
 
-/// Every row as text, nothing for null, whatever the column's form.
+/// Every row as text, absent for null, for any form of column.
 Values values_of(const Column& column) {
   Values values;
   for (uint64_t row = 0; row < column.size(); ++row) {

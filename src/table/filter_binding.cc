@@ -63,7 +63,7 @@ IntegerBounds integer_bounds(DataType type) {
 
 class Binder {
  public:
-  /// The columns that a filter names: those that are stored, then the constants.
+  /// The columns that a filter names: stored ones first, then constants.
   Binder(std::string_view text, std::span<const std::string> columns,
          std::span<const ColumnInfo> infos, std::span<const std::optional<std::string>> constants)
       : text_(text), columns_(columns), infos_(infos), constants_(constants) {}
@@ -102,7 +102,7 @@ class Binder {
     return result;
   }
 
-  /// Every part is bound, and so checked; those that are constant decide or go.
+  /// Binds, and so checks, every part. Constant parts decide the result or are removed.
   PlanNode join(const FilterNode& node, bool negate) const {
     const bool all = (node.kind == FilterNode::Kind::kAnd) != negate;
     PlanNode result;
@@ -196,8 +196,8 @@ class Binder {
     return predicate;
   }
 
-  /// The value's bytes in the column's type. Scalars are cast as numpy's constructors cast
-  /// (integers from fractions towards zero, booleans from anything), list members as they are.
+  /// The value's bytes in the column's type. Scalars are cast as by numpy's constructors: fractions
+  /// towards zero for integers, anything to booleans. List members are not cast.
   uint64_t cast(const Literal& value, const ColumnInfo& info, bool in_list) const {
     if (value.kind == Literal::Kind::kString) {
       fail(value, "expected a number for " + named(info) + ", found a string");

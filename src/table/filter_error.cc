@@ -26,7 +26,7 @@ void fail_at(std::string_view text, size_t begin, size_t end, const std::string&
   size_t line_end = std::min(text.find('\n', begin), text.size());
   end = std::min(end, line_end);
 
-  // A filter may hold a list of thousands of values: what is shown is a window around the place.
+  // A filter may have a list of thousands of values, so show only a window around the place.
   std::string prefix, suffix;
   if (begin - line_begin > kShownColumns / 2) {
     line_begin = begin - kShownColumns / 2;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <type_traits>
 
+#include "base/concat.h"
+#include "base/visit_comparison.h"
+#include "base/visit_type.h"
 #include "table/filter_plan.h"
 
 namespace penstock::table {
@@ -24,56 +25,6 @@ uint64_t bits_of(T value) noexcept {
   return bits;
 }
 
-/// Calls `body` with a value of the C++ type that holds cells of `type`.
-template <typename Body>
-void with_fixed_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-      return body(int8_t{});
-    case DataType::kUInt8:
-    case DataType::kBool:
-      return body(uint8_t{});
-    case DataType::kInt16:
-      return body(int16_t{});
-    case DataType::kUInt16:
-      return body(uint16_t{});
-    case DataType::kInt32:
-      return body(int32_t{});
-    case DataType::kUInt32:
-      return body(uint32_t{});
-    case DataType::kUInt64:
-      return body(uint64_t{});
-    case DataType::kFloat32:
-      return body(float{});
-    case DataType::kFloat64:
-      return body(double{});
-    default:
-      if (type == DataType::kInt64 || is_datetime(type) || is_time(type)) return body(int64_t{});
-  }
-  throw Internal("filter on a column of type " + std::string(name_of(type)));
-}
-
-/// Calls `body` with the comparison of `op` as a function object. Set membership is not one.
-template <typename Body>
-void with_comparison(PredicateOp op, Body&& body) {
-  switch (op) {
-    case PredicateOp::kLess:
-      return body(std::less<>{});
-    case PredicateOp::kLessEqual:
-      return body(std::less_equal<>{});
-    case PredicateOp::kGreater:
-      return body(std::greater<>{});
-    case PredicateOp::kGreaterEqual:
-      return body(std::greater_equal<>{});
-    case PredicateOp::kEqual:
-      return body(std::equal_to<>{});
-    case PredicateOp::kNotEqual:
-      return body(std::not_equal_to<>{});
-    default:
-      throw Internal("filter operator " + std::to_string(static_cast<int>(op)));
-  }
-}
-
 bool is_membership(PredicateOp op) { return op == PredicateOp::kIn || op == PredicateOp::kNotIn; }
 
 template <typename T>
@@ -86,29 +37,18 @@ void test_fixed(const Predicate& predicate, std::span<const T> values, std::span
     return;
   }
   const T value = value_of<T>(predicate.bits);
-  with_comparison(predicate.op, [&](auto compare) {
+  visit_comparison(predicate.op, [&](auto compare) {
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = compare(values[i], value);
   });
 }
 
 bool test_string(const Predicate& predicate, std::string_view value) {
-  switch (predicate.op) {
-    case PredicateOp::kLess:
-      return value < predicate.text;
-    case PredicateOp::kLessEqual:
-      return value <= predicate.text;
-    case PredicateOp::kGreater:
-      return value > predicate.text;
-    case PredicateOp::kGreaterEqual:
-      return value >= predicate.text;
-    case PredicateOp::kEqual:
-      return value == predicate.text;
-    case PredicateOp::kNotEqual:
-      return value != predicate.text;
-    default:
-      return (predicate.string_set.find(value) != predicate.string_set.end()) ==
-             (predicate.op == PredicateOp::kIn);
+  if (is_membership(predicate.op)) {
+    const bool found = predicate.string_set.find(value) != predicate.string_set.end();
+    return found == (predicate.op == PredicateOp::kIn);
   }
+  return visit_comparison(
+      predicate.op, [&](auto compare) { return compare(value, std::string_view(predicate.text)); });
 }
 
 /// accept[code] for every category. Only categories are compared by value, never rows.
@@ -123,10 +63,10 @@ std::vector<uint8_t> accepted_codes(const Predicate& predicate, const Categories
     return std::memcmp(categories.values.data() + code * width, &predicate.bits, width) == 0;
   };
   if (by_place) {
-    // A value that the enumeration does not have comes before and after nothing.
+    // A value that is not in the enumeration is neither less nor greater than any category.
     for (size_t place = 0; place < count; ++place) {
       if (!equals(place)) continue;
-      with_comparison(predicate.op, [&](auto compare) {
+      visit_comparison(predicate.op, [&](auto compare) {
         for (size_t code = 0; code < count; ++code) accept[code] = compare(code, place);
       });
       break;
@@ -136,13 +76,13 @@ std::vector<uint8_t> accepted_codes(const Predicate& predicate, const Categories
       accept[code] = test_string(predicate, categories.strings[code]);
     }
   } else if (count > 0 && !is_membership(predicate.op)) {
-    // By bytes, as TileDB looks values up: -0.0 is not 0.0 here.
+    // Compares bytes, as TileDB does: -0.0 is not 0.0 here.
     for (size_t code = 0; code < count; ++code) {
       accept[code] = equals(code) == (predicate.op == PredicateOp::kEqual);
     }
   } else if (count > 0) {
-    with_fixed_type(categories.type, [&](auto zero) {
-      using T = decltype(zero);
+    visit_number(stored_type(categories.type), [&](auto identity) {
+      using T = typename decltype(identity)::type;
       for (size_t code = 0; code < count; ++code) {
         T value;
         std::memcpy(&value, categories.values.data() + code * sizeof(T), sizeof(T));
@@ -157,17 +97,13 @@ std::vector<uint8_t> accepted_codes(const Predicate& predicate, const Categories
 void test_codes(const Predicate& predicate, const Column& column, bool enumerated,
                 std::span<uint8_t> mask) {
   const std::vector<uint8_t> accept = accepted_codes(predicate, *column.categories, enumerated);
-  with_fixed_type(column.code_type, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_integral_v<T>) {
-      const std::span<const T> codes = column.values<T>();
-      for (size_t i = 0; i < mask.size(); ++i) {
-        // Also refuses -1, which becomes the largest.
-        const auto code = static_cast<uint64_t>(codes[i]);
-        mask[i] = code < accept.size() ? accept[static_cast<size_t>(code)] : 0;
-      }
-    } else {
-      throw Internal("codes of type " + std::string(name_of(column.code_type)));
+  visit_integer(column.code_type, [&](auto identity) {
+    using T = typename decltype(identity)::type;
+    const std::span<const T> codes = column.values<T>();
+    for (size_t i = 0; i < mask.size(); ++i) {
+      // Also refuses -1, which is the largest as unsigned.
+      const auto code = static_cast<uint64_t>(codes[i]);
+      mask[i] = code < accept.size() ? accept[static_cast<size_t>(code)] : 0;
     }
   });
 }
@@ -186,8 +122,8 @@ void test_null(bool wanted, const Column& column, std::span<uint8_t> mask) {
 void test(const Predicate& predicate, const ColumnInfo& info, const Column& column,
           std::span<uint8_t> mask) {
   if (column.size() != mask.size()) {
-    throw Internal("filter over " + std::to_string(mask.size()) + " rows of column '" + info.name +
-                   "', which has " + std::to_string(column.size()));
+    throw Internal(concat("filter over ", mask.size(), " rows of column '", info.name,
+                          "', which has ", column.size()));
   }
   if (predicate.op == PredicateOp::kIsNull || predicate.op == PredicateOp::kIsNotNull) {
     return test_null(predicate.op == PredicateOp::kIsNull, column, mask);
@@ -208,8 +144,8 @@ void test(const Predicate& predicate, const ColumnInfo& info, const Column& colu
   } else if (is_string(type)) {
     if (!mask.empty()) throw Internal("column '" + info.name + "' of strings has no offsets");
   } else {
-    with_fixed_type(type, [&](auto zero) {
-      using T = decltype(zero);
+    visit_number(stored_type(type), [&](auto identity) {
+      using T = typename decltype(identity)::type;
       test_fixed<T>(predicate, column.values<T>(), mask);
     });
   }
@@ -259,8 +195,7 @@ std::optional<bool> BoundFilter::constant() const noexcept {
 
 void BoundFilter::evaluate(std::span<const Column* const> columns, std::span<uint8_t> mask) const {
   if (columns.size() != plan_->columns.size()) {
-    throw Internal("filter of " + std::to_string(plan_->columns.size()) + " columns got " +
-                   std::to_string(columns.size()));
+    throw Internal(concat("filter of ", plan_->columns.size(), " columns got ", columns.size()));
   }
   run(plan_->root, *plan_, columns, mask);
 }

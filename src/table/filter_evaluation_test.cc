@@ -203,7 +203,7 @@ TEST(FilterEvaluation, ConstantsAreChecked) {
   EXPECT_EQ(bind("source == 'there'").constant(), false);
   EXPECT_THROW(bind("source == 3"), InvalidArgument);
   EXPECT_THROW(bind("source < 'z'"), InvalidArgument);
-  // What is decided already is checked all the same.
+  // Conditions that are already decided are still checked.
   EXPECT_THROW(bind("source == 'there' and other == 1"), NotFound);
   info.type = DataType::kInt32;
   const std::vector<ConstantColumn> number = {{info, "here"}};

@@ -10,19 +10,20 @@
 #include <string_view>
 #include <vector>
 
-// A value_filter, from text to a mask over rows.
+// Evaluates a value_filter: from text to a mask over rows.
 //
 //   auto filter = FilterExpression::parse("tissue == 'lung' and n_genes > 500");
-//   filter.columns();                          // {"tissue", "n_genes"}: what has to be read
+//   filter.columns();                          // {"tissue", "n_genes"}: columns to read
 //   BoundFilter bound = filter.bind(schema);   // names and value types are checked
 //   bound.evaluate(table, mask);               // once a chunk of rows, from any thread
 //
-// Results are those of tiledbsoma over TileDB: a comparison with a null cell is false, also under
-// `not` (which turns the comparisons around, so that null cells stay out); literals are cast as
-// numpy casts Python's (1.9 compared with an integer column is 1); strings compare by bytes. On an
-// enumerated column values become codes once, and rows compare codes; a value that the enumeration
-// does not have equals nothing; < and > follow the order of the enumeration, and need an ordered
-// one. Set membership of floating point values is by bits, so that -0.0 is not in [0.0].
+// Results are those of tiledbsoma:
+// - A comparison with a null cell is false, also under `not`, which inverts the comparisons.
+// - Literals are cast as numpy casts Python's: 1.9 compared with an integer column is 1.
+// - Strings compare by bytes.
+// - On an enumerated column, values become codes once, and rows compare codes. A value that is not
+//   in the enumeration equals nothing. < and > need an ordered enumeration and follow its order.
+// - Set membership of floating point values is by bits, so -0.0 is not in [0.0].
 //
 // Both classes are immutable; copies share.
 
@@ -30,17 +31,17 @@ namespace penstock::table {
 
 struct FilterNode;
 
-/// A filter whose columns have types.
+/// A filter bound to typed columns.
 class BoundFilter {
  public:
-  /// Columns that evaluate wants, in that order.
+  /// Columns that evaluate needs, in that order.
   const std::vector<std::string>& columns() const noexcept;
 
-  /// mask[i] = 1 for rows that the filter keeps, else 0. `columns` in the order of columns(), each
-  /// with mask.size() rows. A column of a type or with categories of another type than bound is
-  /// `Internal`.
+  /// Sets mask[i] to 1 for rows that the filter keeps, else to 0. `columns` must be in the order of
+  /// columns(), each with mask.size() rows. Throws `Internal` if a column or its categories have
+  /// another type than the bound one.
   void evaluate(std::span<const Column* const> columns, std::span<uint8_t> mask) const;
-  /// Where no column of a row matters: whether every row is kept, or none.
+  /// If the result does not depend on stored columns: whether every row is kept, or none.
   std::optional<bool> constant() const noexcept;
 
   /// As above; looks the columns up by name.
@@ -55,17 +56,17 @@ class BoundFilter {
 
 class FilterExpression {
  public:
-  /// InvalidArgument with the line and a caret under the place when the text is no filter.
+  /// Throws InvalidArgument, with the line and a caret under the place, if `text` is not a filter.
   static FilterExpression parse(std::string_view text);
 
   const std::string& text() const noexcept { return *text_; }
   /// Names of the columns that the filter compares, each once, in order of appearance.
   const std::vector<std::string>& columns() const noexcept { return columns_; }
 
-  /// Throws NotFound for an unknown column (the message lists what there is), InvalidArgument for a
-  /// value that the column's type cannot be compared with; both point at the place.
-  /// `constants` are columns besides those of the schema, with the same value in every row: what
-  /// compares them is decided here.
+  /// Throws NotFound for an unknown column (the message lists the columns), and InvalidArgument for
+  /// a value that the column's type cannot be compared with; both point at the place.
+  /// `constants` are columns besides those of the schema, with the same value in every row; their
+  /// comparisons are decided here.
   BoundFilter bind(std::span<const ColumnInfo> schema,
                    std::span<const ConstantColumn> constants = {}) const;
 

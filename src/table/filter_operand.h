@@ -6,12 +6,12 @@
 
 #include "table/filter_syntax.h"
 
-// What the parser has in hand between two operators, and the conditions that operands make: here is
-// decided what may be compared with what. Errors point at the operand in the text.
+// Operands of the parser, and the conditions made of them: decides which operands may be compared.
+// Errors point at the operand in the text.
 
 namespace penstock::table {
 
-/// What an expression came out as; only conditions can be a filter or be joined.
+/// A parsed expression. Only a condition can be a filter or be joined.
 struct Operand {
   enum class Kind : uint8_t { kCondition, kColumn, kValue, kList };
   Kind kind = Kind::kValue;
@@ -34,7 +34,7 @@ struct ComparisonToken {
   std::string text;
 };
 
-/// `column op value`, either way round.
+/// `column op value` or `value op column`.
 FilterNode compare(std::string_view text, const Operand& left, const ComparisonToken& op,
                    const Operand& right);
 /// `column in [values]`.

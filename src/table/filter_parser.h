@@ -8,9 +8,9 @@
 #include "table/filter_syntax.h"
 #include "table/filter_token.h"
 
-// Recursive descent over the tokens, one function a level of Python's precedence: or, and, not,
-// comparisons, |, &, signs (filter_parser.cc), then what stands between operators: literals, names,
-// calls, lists, parentheses (filter_primary.cc). Used once.
+// Recursive descent over the tokens, with one function for each level of Python's precedence: or,
+// and, not, comparisons, |, &, signs (filter_parser.cc), then literals, names, calls, lists and
+// parentheses (filter_primary.cc). Each parser is used once.
 
 namespace penstock::table {
 
@@ -21,7 +21,7 @@ class FilterParser {
   FilterNode parse();
 
  private:
-  /// Counts nesting while it lives.
+  /// Counts nesting during its lifetime.
   class Nested {
    public:
     explicit Nested(FilterParser& parser) : parser_(parser) {

@@ -8,7 +8,7 @@
 namespace penstock::table {
 namespace {
 
-/// The tree as text that has no precedence left to guess.
+/// The tree as fully parenthesized text.
 std::string shown(const FilterNode& node) {
   const auto joined = [&](const std::string& op) {
     std::string text = "(";

@@ -12,8 +12,8 @@
 #include "table/filter_syntax.h"
 #include "table/value_set.h"
 
-// The form of a filter that is run: negations pushed down to the comparisons, literals cast to the
-// columns' types. Made by filter_binding.cc, run by filter_evaluation.cc.
+// The executable form of a filter: `not` is pushed down to the comparisons, and literals are cast
+// to the columns' types. Made by filter_binding.cc, run by filter_evaluation.cc.
 
 namespace penstock::table {
 
@@ -42,7 +42,7 @@ struct Predicate {
 struct PlanNode {
   enum class Kind : uint8_t { kPredicate, kAnd, kOr, kConstant };
   Kind kind = Kind::kPredicate;
-  bool keeps = false;  ///< kConstant, which stands at the root alone: every row, or none
+  bool keeps = false;  ///< kConstant (only at the root): keep every row, or none
   Predicate predicate;
   std::vector<PlanNode> children;
 };
@@ -53,7 +53,7 @@ struct BoundFilter::Plan {
   PlanNode root;
 };
 
-/// Whether a row with this text, or with null, is kept.
+/// Whether the predicate holds for a text, or for null.
 bool holds_for(const Predicate& predicate, const std::optional<std::string>& text);
 
 }  // namespace penstock::table

@@ -110,7 +110,7 @@ Operand FilterParser::parse_list() {
   return operand;
 }
 
-/// The literal at the token. Strings that stand side by side are one, as in Python.
+/// The literal at the token. Adjacent strings are joined, as in Python.
 Literal FilterParser::take_literal() {
   Literal literal;
   literal.begin = token_.begin;

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-// The value_filter language as a tree. It is tiledbsoma's (_query_condition.py), which is the part
-// of Python's expressions that its AST visitor takes; precedence is Python's, so & and | bind more
-// tightly than comparisons.
+// Syntax tree of the value_filter language, which is tiledbsoma's (_query_condition.py): the part
+// of Python's expressions that its AST visitor accepts. Precedence is Python's, so & and | bind
+// more tightly than comparisons.
 //
 //   filter      comparison | filter and filter | filter or filter | not filter
 //               | (filter) & (filter) | (filter) | (filter)
@@ -17,9 +17,9 @@
 //   column      name | attr("any name")
 //   value       number | string | True | False | None | val(value)
 //
-// Taken here and not by tiledbsoma 1.17: `not`, None (newer releases have both), signed numbers in
-// lists, and lists for bool, uint8 and int16 columns. Refused here: a comparison chained after
-// `in`, whose rest tiledbsoma ignores without a word.
+// Accepted here but not by tiledbsoma 1.17: `not`, None (newer releases have both), signed numbers
+// in lists, and lists for bool, uint8 and int16 columns. Refused here: a comparison chained after
+// `in`, whose rest tiledbsoma silently ignores.
 
 namespace penstock::table {
 
@@ -51,10 +51,10 @@ struct FilterNode {
   std::vector<Literal> values;       ///< kCompare: one; kIn: one or more
 };
 
-/// Parentheses and `not` may nest this deep, which is Python's own limit for parentheses.
+/// Deepest nesting of parentheses and `not`; Python has the same limit for parentheses.
 inline constexpr int kMaxFilterDepth = 200;
 
-/// Throws InvalidArgument that points at the place.
+/// Throws InvalidArgument, which points at the place.
 FilterNode parse_filter(std::string_view text);
 
 }  // namespace penstock::table

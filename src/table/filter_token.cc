@@ -46,7 +46,7 @@ void append_utf8(std::string& out, uint32_t code_point) {
   }
 }
 
-/// from_chars leaves the value alone when it is out of range; Python gives inf or 0.
+/// Out of range, from_chars does not set the value, but Python returns inf or 0.
 double out_of_range_value(std::string_view digits) {
   const size_t exponent_at = digits.find_first_of("eE");
   if (exponent_at != std::string_view::npos && digits[exponent_at + 1] == '-') return 0.0;
@@ -255,7 +255,7 @@ void FilterLexer::read_string(Token& token, bool raw, bool bytes) {
 
 void FilterLexer::read_escape(std::string& value, bool bytes) {
   const size_t begin = position_++;
-  if (position_ >= text_.size()) return;  // the caller says that the string does not end
+  if (position_ >= text_.size()) return;  // the caller reports that the string does not end
   const char c = text_[position_++];
   const auto put_code = [&](uint32_t code) {
     if (bytes) {
@@ -294,7 +294,7 @@ void FilterLexer::read_escape(std::string& value, bool bytes) {
   } else if (c == 'N' && !bytes) {
     fail_at(text_, begin, position_, "\\N{name} escapes are not supported; use \\u");
   } else {
-    value.push_back('\\');  // as Python keeps unknown escapes
+    value.push_back('\\');  // Python keeps unknown escapes
     --position_;
     value.push_back(text_[position_++]);
   }

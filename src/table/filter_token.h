@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-// Tokens of the value_filter language, whose lexical rules are Python's: names, numbers, quoted
-// strings with escapes and prefixes, operators, comments. Positions are byte offsets in the text.
+// Tokens of the value_filter language, by Python's lexical rules: names, numbers, quoted strings
+// with escapes and prefixes, operators, comments. Positions are byte offsets in the text.
 
 namespace penstock::table {
 
@@ -31,8 +31,8 @@ class FilterLexer {
  public:
   explicit FilterLexer(std::string_view text) : text_(text) {}
 
-  /// The next token; InvalidArgument at the place of what is none. Between brackets a line break is
-  /// white space, outside it ends the filter, as in Python.
+  /// The next token. Throws InvalidArgument, which points at the place, if there is no valid token.
+  /// As in Python, a line break is white space between brackets and ends the filter elsewhere.
   Token next();
 
  private:

@@ -9,8 +9,8 @@
 #include "table/filter_expression.h"
 #include "table/testing/column_values.h"
 
-// Any bytes as a filter: refused with InvalidArgument or NotFound, or evaluated to zeros and ones.
-// A row that a filter keeps is not kept by its negation.
+// Any bytes as a filter must throw InvalidArgument or NotFound, or evaluate to zeros and ones. A
+// row that a filter keeps is not kept by its negation.
 
 namespace {
 
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {
     const auto kept = mask_of(text, table);
-    // The line break ends a comment; inside parentheses it means nothing else.
+    // The line break ends a comment; inside parentheses it is white space.
     const auto others = mask_of("not (" + text + "\n)", table);
     for (size_t row = 0; row < kept.size(); ++row) {
       if ((kept[row] & others[row]) != 0) std::abort();

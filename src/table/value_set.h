@@ -7,12 +7,12 @@
 #include <unordered_set>
 #include <vector>
 
-// Sets that a filter's `in` lists become: membership costs the same for three values and for a
-// million. Filled once, then read by any thread.
+// Sets for a filter's `in` lists: a look-up costs the same for three values and for a million.
+// Filled once, then read by any thread.
 
 namespace penstock::table {
 
-/// 64-bit patterns, in an open-addressed table at most half full.
+/// A set of 64-bit patterns, in an open-addressed table that is at most half full.
 class BitsSet {
  public:
   void insert(uint64_t bits) {

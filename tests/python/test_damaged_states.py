@@ -1,4 +1,4 @@
-"""A state dict that was damaged is accepted or refused with an error of ours, in little memory."""
+"""A damaged state dict loads or raises a Penstock error, in little memory."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def test_several_values_at_once(states: list[tuple[ps.Dataset, dict[str, Any]]])
     ("name", "value", "message"),
     [
         ("batch_size", 2**40, "batch_size must be an integer from 1 to 2147483647, got 1099511"),
-        ("uneven", "x", "uneven must be one of drop, pad, exact, got 'x'"),
+        ("uneven", "x", 'uneven must be one of drop, pad, exact, got "x"'),
         ("world_size", 2**31, f"world_size must be an integer from 1 to {MOST_RANKS}"),
         ("dtype", "complex64", "dtype must be one of float32"),
-        ("min_batch", 2**70, "min_batch must be an integer from 1 to 2147483647, got 11805916"),
+        ("min_batch", 2**70, "min_batch must be an integer from 1 to 2147483647, got 1.1805916"),
     ],
 )
 def test_the_message_names_the_value(

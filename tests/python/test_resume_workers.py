@@ -1,4 +1,4 @@
-"""An epoch of several workers that is saved and gone on from."""
+"""Saving and resuming an epoch of several workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import penstock as ps
 import pytest
-from hypothesis import example, given, settings
+from amounts import FEW
+from hypothesis import example, given
 from hypothesis import strategies as st
 from resumed_cells import N_CELLS, ids, small, through_json, write_tiled
 from torch.utils.data import DataLoader
@@ -126,8 +127,8 @@ LEGS = st.builds(
 
 
 @pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
+@FEW
 @given(chain=st.lists(LEGS, min_size=1, max_size=3))
-@settings(max_examples=20, deadline=None)
 # Saved by workers of several ranks, whichever rank, and continued in other worlds and workers.
 @example([Leg(3, 2, 5, saved_by=2), Leg(2, 0, 3, saved_by=1), Leg(4, 1, 2, saved_by=3)])
 @example([Leg(2, 2, 7, saved_by=1)])
@@ -185,7 +186,7 @@ def test_state_of_a_worker_fits_the_same_worker_only(tiled) -> None:
 def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
     """One worker's count does not tell which cells the others gave."""
     from penstock.epochs.epoch import begin_run
-    from penstock.epochs.resume import ResumeState
+    from penstock.epochs.resume import from_dict
     from penstock.plan.shard import Shard
 
     ds = small(tiled)
@@ -193,7 +194,7 @@ def test_state_of_a_worker_needs_its_arguments(tiled) -> None:
     state = ds.state_dict() | {"worker": 0, "lane": 0}
     other = small(tiled, batch_size=100)
     with pytest.raises(ps.InvalidArgument, match="the arguments that it was saved with"):
-        begin_run(ResumeState.from_state(state), other.reader.planner, Shard())
+        begin_run(from_dict(state), other.reader.planner, Shard())
 
 
 def identity(batch):

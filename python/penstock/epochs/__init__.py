@@ -1,1 +1,1 @@
-"""Which epoch comes next, how far it is, resuming it, and agreeing on it with other processes."""
+"""Epochs: count, iterate and resume them, and agree on them with other processes."""

@@ -1,4 +1,4 @@
-"""One pass over a dataset whose batches are made on a device. Imports torch."""
+"""Iterator over an epoch whose batches are made on a device. Imports torch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class DeviceIterator(EpochIterator):
-    """Yields (X, obs) on a device; the copy of the next batch runs beside the step on this one.
+    """Yields (X, obs) on a device; the next batch is copied during the step on this batch.
 
-    The next batch is sent ahead if the loader has it by now; it is never waited for while there is
-    one to hand over. What is ahead is not counted as handed over.
+    The next batch is sent ahead only if the loader has it already, so no batch waits for it. It
+    counts as yielded when the caller gets it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DeviceIterator(EpochIterator):
         except StopIteration:
             pass
         except Exception as error:
-            self._error = error  # of the next batch: raised in its turn
+            self._error = error  # an error of the next batch, raised when that batch is due
 
     def close(self) -> None:
         """Stop the threads and free the memory; safe to call more than once."""

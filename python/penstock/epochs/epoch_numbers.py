@@ -1,4 +1,4 @@
-"""Which epoch comes next, agreed on by a process and its DataLoader workers."""
+"""Number of the next epoch, shared by a process and its DataLoader workers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from penstock.base.shared_integers import SharedIntegers, is_spawning
 from penstock.plan.shard import find_iterator_seed, find_worker
 
-# Words: the next epoch, the next slot to fill, how many iterators have begun; what workers count
-# (worker_stats.py), and for which iterator; then slots. A slot remembers the epoch that the
-# workers of one DataLoader iterator read: whoever comes first takes the next one, the others find
-# it. The key of a slot is what they have in common and no others have: the ticket that
-# EpochDataLoader drew, or the seed of torch's iterator and how many workers it has; and the round,
-# which counts the epochs of workers that are kept.
+# Layout of the words: the next epoch, the next slot to fill, the number of iterators started, the
+# iterator that workers count for, their counts (worker_stats.py), then slots. A slot holds the
+# epoch that the workers of one DataLoader iterator read: the first worker fills it, the others find
+# it. The key of a slot identifies these workers: the ticket of EpochDataLoader, or the seed of
+# torch's iterator and its number of workers; and the round, which counts the epochs of persistent
+# workers.
 _NEXT, _TURN, _SERIAL, _COUNTED, _COUNTS = 0, 1, 2, 3, 4
 COUNT_WORDS = 24
 _HEADER = _COUNTS + COUNT_WORDS
@@ -29,10 +29,10 @@ _WORDS = _HEADER + _SLOTS * _SLOT
 
 
 class EpochNumbers:
-    """The number of the next epoch, and of the one that each DataLoader iterator reads.
+    """Number of the next epoch, and of the epoch that each DataLoader iterator reads.
 
-    It is shared with the DataLoader workers of the process that made it, forked or spawned, and
-    with nobody else: a rank that is forked or spawned with a copy counts on by itself.
+    It is shared only with the DataLoader workers, forked or spawned, of the process that made it. A
+    forked or spawned rank counts separately from then on.
     """
 
     def __init__(self, next_epoch: int = 0) -> None:
@@ -56,7 +56,7 @@ class EpochNumbers:
 
     @property
     def next(self) -> int:
-        """Number of the epoch that the next iterator begins."""
+        """Number of the epoch that the next iterator reads."""
         return self._words().read()[_NEXT]
 
     @next.setter
@@ -65,9 +65,10 @@ class EpochNumbers:
             words[_NEXT] = epoch
 
     def begin(self) -> tuple[int, int]:
-        """Number of the epoch that begins now, and a number that later iterators exceed.
+        """Start the next epoch; return its number, and a serial number of the iterator.
 
-        Both are the same in all workers of a DataLoader iterator.
+        Both are equal in all workers of a DataLoader iterator. Later iterators have larger serial
+        numbers.
         """
         with self._words().changing() as words:
             if os.getpid() == self._owner:
@@ -83,23 +84,23 @@ class EpochNumbers:
             return words[slot + _EPOCH], words[slot + _OWN_SERIAL]
 
     def begin_for_workers(self, ticket: int, round_number: int) -> int:
-        """Begin an epoch that workers with this ticket will read in their `round_number`-th round.
+        """Start an epoch that workers with this ticket read in their `round_number`-th round.
 
-        The processes that start until `end_of_start` get the ticket.
+        Processes that start before `end_of_start` get the ticket.
         """
         with self._words().changing() as words:
             self._ticket = ticket
             return words[_fill(words, (ticket, 0, 0, round_number)) + _EPOCH]
 
     def choose_for_workers(self, ticket: int, round_number: int, word: int) -> None:
-        """Say which shuffle that epoch has, before workers begin it."""
+        """Set the shuffle of that epoch, before workers start it."""
         with self._words().changing() as words:
             for slot in range(_HEADER, _WORDS, _SLOT):
                 if tuple(words[slot : slot + _KEY]) == (ticket, 0, 0, round_number):
                     words[slot + _SHUFFLE] = word
 
     def chosen_shuffle(self, serial: int, word: int) -> int:
-        """Word of the shuffle that the workers of an iterator have, set to `word` where it is 0."""
+        """Return the word of the shuffle of an iterator's workers; set it to `word` if it is 0."""
         with self._words().changing() as words:
             for slot in range(_HEADER, _WORDS, _SLOT):
                 if serial and words[slot + _OWN_SERIAL] == serial:
@@ -108,13 +109,14 @@ class EpochNumbers:
         return word
 
     def end_of_start(self) -> None:
-        """Processes that start from now on have no ticket."""
+        """Give no ticket to processes that start from now on."""
         self._ticket = 0
 
     def change_counts(self, serial: int, change: Callable[[array[int]], None]) -> None:
-        """Change what workers count for the iterator of that number; zeros at first.
+        """Change the workers' counts for the iterator `serial`; they start at 0.
 
-        Counts of an earlier one are dropped, a later one's stay.
+        Counts of an earlier iterator are dropped. If there are counts of a later one, nothing
+        changes.
         """
         with self._words().changing() as words:
             if words[_COUNTED] > serial:
@@ -126,18 +128,18 @@ class EpochNumbers:
             words[_COUNTS:_HEADER] = counts
 
     def counts(self) -> tuple[int, array[int]]:
-        """Number of the iterator that workers counted for last, 0 for none, and the counts."""
+        """Return the serial number of the iterator that workers count for (0: none), and counts."""
         words = self._words().read()
         return words[_COUNTED], words[_COUNTS:_HEADER]
 
     def draw_ticket(self) -> int:
-        """Number that no DataLoader of this process has for this dataset."""
+        """Return a number that no DataLoader of this process has for this dataset."""
         self._words()
         self._tickets += 1
         return self._tickets
 
     def for_copy(self) -> EpochNumbers:
-        """What a copy of the dataset has: this where a process is being started, else its own."""
+        """Return the object for a copy: this one if a process is being spawned, else a new one."""
         return self if is_spawning() else EpochNumbers(self.next)
 
     def __reduce__(self) -> Any:
@@ -154,7 +156,7 @@ def _received(shared: SharedIntegers, owner: int, ticket: int) -> EpochNumbers:
 
 
 def _parent_if_worker() -> int | None:
-    """Process that started this DataLoader worker; None in any other process."""
+    """Return the process that started this DataLoader worker; None in other processes."""
     process: Any = sys.modules.get("multiprocessing.process")
     parent = process.parent_process() if process is not None else None
     return parent.pid if parent is not None and find_iterator_seed() is not None else None
@@ -171,10 +173,10 @@ def _take_serial(words: array[int]) -> int:
 
 
 def _find(words: array[int], key: tuple[int, int, int, int], worker: int) -> int | None:
-    """Slot of the key that the worker may join, if there is one.
+    """Return the slot of the key that the worker may join, if any.
 
-    A worker that has joined it already is one of another iterator, whose seed is the same because
-    the user seeds torch before each.
+    If this worker number has joined the slot already, the worker belongs to another iterator. Its
+    seed can be equal if the user seeds torch before each iterator.
     """
     word, bit = divmod(worker, 63)
     for slot in range(_HEADER, _WORDS, _SLOT):
@@ -186,7 +188,7 @@ def _find(words: array[int], key: tuple[int, int, int, int], worker: int) -> int
 
 
 def _fill(words: array[int], key: tuple[int, int, int, int]) -> int:
-    """Begin the next epoch in the slot that was filled longest ago."""
+    """Start the next epoch in the slot that was filled longest ago."""
     slot = _HEADER + words[_TURN] * _SLOT
     words[_TURN] = (words[_TURN] + 1) % _SLOTS
     words[slot : slot + _SLOT] = array("q", bytes(8 * _SLOT))

@@ -1,4 +1,4 @@
-"""One pass over a dataset."""
+"""Iterator over an epoch."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .worker_stats import WorkerCounts
 
 
 class EpochSource(Protocol):
-    """Says which epoch an iterator reads, which may change until its first batch."""
+    """Source of the epoch of an iterator, which may change until its first batch."""
 
     def refresh(self, iterator: EpochIterator) -> None:
-        """Let the iterator read another epoch where one was chosen since it was made."""
+        """Make the iterator read another epoch if one was set since it was made."""
 
     def state(self) -> dict[str, Any]:
-        """Where the iterator is."""
+        """Return the position of the iterator."""
 
     def go_to(self, state: dict[str, Any], iterator: EpochIterator) -> None:
-        """Let the iterator resume from a state."""
+        """Make the iterator resume from a state dict."""
 
 
 class EpochProgress:
-    """The loader of a running epoch, and the counts that stay when it has ended.
+    """Loader of a running epoch, and counts, which remain after its end.
 
     Parameters
     ----------
     serial : int
-        Of its iterator, among those of the dataset.
+        Serial number of the iterator in the dataset.
     shared : WorkerCounts, optional
-        In a DataLoader worker, where the main process finds the counts.
+        Counts that the main process reads, in a DataLoader worker.
     """
 
     def __init__(self, serial: int = 0, shared: WorkerCounts | None = None) -> None:
@@ -51,7 +51,7 @@ class EpochProgress:
         return self._final if loader is None else from_core(loader.stats())
 
     def share(self) -> None:
-        """Let the main process know how far a worker is, if it is time to."""
+        """Send the counts of a worker to the main process, if an update is due."""
         if self.cache is not None:
             self.cache.warn()
         if self._shared is not None and self.loader is not None and self._shared.is_due:
@@ -59,7 +59,7 @@ class EpochProgress:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the loader has a batch by now, an error, or come to its end."""
+        """Whether the loader has a batch or an error, or is at its end."""
         loader = self.loader
         return loader is not None and loader.is_ready()
 
@@ -79,8 +79,8 @@ class EpochProgress:
 class EpochIterator(Iterator[tuple[Any, Any]]):
     """Yields (X, obs) until the epoch ends; threads run from the first batch to the end.
 
-    Ctrl-C interrupts the wait for a batch. When it is closed, dropped, exhausted or has raised, its
-    threads are gone and its memory is free.
+    Ctrl-C interrupts the wait for a batch. Threads stop and memory is freed when the iterator is
+    closed, deleted or exhausted, or raises an error.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         progress.loader = loader
 
     def attach(self, source: EpochSource) -> EpochIterator:
-        """Give it somebody to ask what it reads."""
+        """Set the object that decides which epoch to read."""
         self._source = source
         return self
 
@@ -122,20 +122,20 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         self._count = count
 
     def _begin(self) -> None:
-        """Before every batch: the first one finds the epoch that was chosen last."""
+        """Prepare a batch; the first batch switches to the epoch that was set last."""
         if self._is_new:
             self._is_new = False
             if self._source is not None:
                 self._source.refresh(self)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this iterator is, also at its end: what torchdata's StatefulDataLoader keeps."""
+        """Return the position, also at the end, for torchdata's StatefulDataLoader."""
         if self._source is None:
             raise InvalidArgument("this iterator is of no epoch, so it has no state")
         return self._source.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state that an iterator of such a dataset gave."""
+        """Resume from the state dict of an iterator of an equal dataset."""
         if self._source is None:
             raise InvalidArgument("this iterator is of no epoch, so it takes no state")
         self._source.go_to(state, self)
@@ -178,7 +178,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         )
 
     def __del__(self) -> None:
-        # A constructor that raised leaves no progress.
+        # If the constructor raised, there is no progress.
         progress = getattr(self, "_progress", None)
         if progress is not None:
             progress.end()

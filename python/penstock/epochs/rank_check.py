@@ -1,4 +1,4 @@
-"""Ranks compare what they are about to read; docs/design/0012-ranks-compare.md."""
+"""Compare what ranks are about to read; docs/design/0012-ranks-compare.md."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from penstock.plan.shard import in_worker
 from .epoch import EpochRun
 from .rank_summary import differences, summary, warn_of_an_epoch_too_many, warn_of_another_order
 
-#: How long the ranks that come first wait for the last one, to learn whether it agrees. Once it did
-#: not come, they do not wait for it again.
+#: How long early ranks wait for the last rank, to learn whether it agrees. After a timeout they do
+#: not wait again.
 WAIT_SECONDS = 5.0
-#: An environment variable: 0 switches the comparison off.
+#: Environment variable; 0 switches the comparison off.
 SWITCH = "PENSTOCK_COMPARE_RANKS"
 _MOST_PAUSE_SECONDS = 0.25
 _AGREED = b"agreed"
 _YES, _NO = b"yes", b"no"
-#: How often in a row a rank that says yes waits for others that do not come.
+#: Consecutive timeouts after which a rank that says yes stops waiting for others.
 _PATIENCE = 3
 
 
 class RankCheck:
-    """What one dataset of each rank says to those of the other ranks.
+    """Compares a dataset with the same dataset on other ranks.
 
-    By the key-value store of the default process group, whatever its backend: no collective, so
-    that a rank which iterates alone never waits for long, nor keeps another from going on.
+    It uses the key-value store of the default process group, with any backend. It uses no
+    collective, so a rank that iterates alone does not wait for long and does not block others.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class RankCheck:
         Raises
         ------
         InvalidArgument
-            Another rank reads another one; the message names what differs. On the rank that is
-            found to differ, and on those that wait for it.
+            Another rank reads another epoch; the message names what differs. Raised on the rank
+            that differs, and on ranks that wait for it.
         """
         if in_worker() or not run.is_watched or os.environ.get(SWITCH) == "0":
             return
@@ -61,22 +61,23 @@ class RankCheck:
         try:
             difference = self._exchange(store, run)
         except (RuntimeError, ValueError, KeyError):
-            self._has_failed = True  # the store is gone, or does not compare: not our business
+            self._has_failed = True  # the store is gone or cannot compare: not an error
             warn_of_another_order(run)
             return
         if difference is not None:
             raise InvalidArgument(difference)
 
     def holds_for_all(self, epoch: int, world_size: int, holds: bool) -> bool:
-        """Whether what holds for this rank, at the start of an epoch, does so for every rank.
+        """Return whether a condition that `holds` here at the start of an epoch holds on all ranks.
 
-        The same on all of them, and the same again later: the first to know decides. A rank for
-        which it does not hold knows at once; the others wait for the last one, as in `check`.
+        The result is equal on all ranks and in later calls: the first rank that knows it decides.
+        A rank where the condition fails knows at once. The others wait for the last rank, as in
+        `check`.
 
         Raises
         ------
         RuntimeError
-            The store failed after this rank had said yes: what the others decided is not known.
+            The store failed after this rank had said yes, so the decision is not known.
         """
         store = None if in_worker() else _store()
         if store is None or self._has_failed or os.environ.get(SWITCH) == "0":
@@ -92,13 +93,13 @@ class RankCheck:
             return _decided(store, key, _YES)
         came = _wait(store, [f"{key}/outcome"], WAIT_SECONDS if self._patience else 0)
         self._patience = _PATIENCE if came else max(0, self._patience - 1)
-        return _decided(store, key, _NO)  # or as it was decided in the meantime
+        return _decided(store, key, _NO)  # or the decision that was made in the meantime
 
     def _exchange(self, store: Any, run: EpochRun) -> str | None:
         own = summary(run)
         place = (own["epoch"], own["batches"])
-        # Which epochs ranks begin may differ later, when one looks at a batch of an epoch that the
-        # others do not read. The first that each begins is the same.
+        # Later, ranks may start different epochs, if one looks at a batch of an epoch that others
+        # do not read. The first epoch of each rank is the same.
         keys = [f"penstock/{self.site}/{place[0]}/{place[1]}"]
         if not self._begun:
             keys.insert(0, f"penstock/{self.site}/first")
@@ -126,7 +127,7 @@ class RankCheck:
 
 
 def _wait(store: Any, keys: list[str], seconds: float) -> bytes | None:
-    """Value of the first of the keys that is there; None where none comes in time."""
+    """Return the value of the first key that exists; None after a timeout."""
     end = time.monotonic() + seconds
     pause = 0.001
     while True:
@@ -140,17 +141,17 @@ def _wait(store: Any, keys: list[str], seconds: float) -> bytes | None:
 
 
 def _decided(store: Any, key: str, answer: bytes) -> bool:
-    """What the first who knew has written; the answer where nobody has."""
+    """Return the decision in the store; write `answer` if there is none."""
     there = bytes(store.compare_set(f"{key}/outcome", "", answer.decode()))
     return there == _YES
 
 
 def _entry(store: Any, key: str, own: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Key of the entry of this run, and what the first rank wrote there; it may be this one.
+    """Return the key of this run's entry, and what its first rank (perhaps this one) wrote.
 
-    A store that outlives the processes, as that of torchrun's agent when workers are started again,
-    has entries of those before. They were written before this process was started, and those of its
-    own run after: a process group is there when all of its processes are.
+    A store can outlive the processes, such as that of torchrun's agent when workers restart, and
+    then has entries of earlier runs. Those were written before this process started. Entries of
+    this run are later, since a process group exists only when all of its processes do.
     """
     began, run = _process_start(), 0
     written = json.dumps({**own, "time": time.time()}).encode()
@@ -164,7 +165,7 @@ def _entry(store: Any, key: str, own: dict[str, Any]) -> tuple[str, dict[str, An
 
 
 def _process_start() -> float:
-    """When this process was started, in seconds since 1970; 0 where that cannot be told.
+    """Return the start time of this process, in seconds since 1970; 0 if it is not known.
 
     proc(5): field 22 of stat, ticks since boot; uptime, seconds since boot.
     """
@@ -175,15 +176,15 @@ def _process_start() -> float:
         return 0.0
     now = time.time()
     start = now - uptime + ticks / os.sysconf("SC_CLK_TCK")
-    return start if start <= now else 0.0  # containers may tell an uptime of their own
+    return start if start <= now else 0.0  # containers may report their own uptime
 
 
-# A forked process has the connection of its parent, which both would talk over at once.
+# Store of the parent: a forked process must not use its connection, which the parent uses, too.
 _inherited: weakref.ref[Any] | None = None
 
 
 def _store() -> Any:
-    """Store of the default process group; None where there is none of this process."""
+    """Return the store of the default process group; None if this process has none."""
     store = _default_store()
     return None if _inherited is not None and store is _inherited() else store
 
@@ -192,7 +193,7 @@ def _default_store() -> Any:
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    # Not public, but the only way to what init_process_group made; MPI has none.
+    # Not public, but the only access to the store of init_process_group; MPI has none.
     find = getattr(distributed.distributed_c10d, "_get_default_store", None)
     try:
         return None if find is None else find()

@@ -1,15 +1,15 @@
-"""What ranks tell one another of an epoch, and what is said where they differ."""
+"""Summary of an epoch that ranks exchange, and messages about differences."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
-from .epoch import EpochRun
-from .resume import OrderSettings
+from penstock import _core
 
-#: What is compared, and its name in a message.
+from .epoch import EpochRun
+
+#: Fields that are compared, and their names in messages.
 _FIELDS = {
     "world_size": "world_size",
     "epoch": "epoch",
@@ -27,14 +27,14 @@ _FIELDS = {
 }
 
 
-#: What may differ among ranks unless they resume from a state: the order of a rank's own cells
-#: depends on it. A rank whose settings are those of the state resumes in its order; another plans what
-#: is left, after the first batches of the order that the state says all ranks had.
+#: Fields that may differ among ranks unless they resume from a state. The order of a rank's own
+#: cells depends on them. A rank with the settings of the state resumes in its order. A rank with
+#: others plans the cells that are left after the first batches of the order in the state.
 _OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
 
 
 def summary(run: EpochRun) -> dict[str, Any]:
-    """What all ranks must have in common, and the rank."""
+    """Return the values that all ranks must share, and the rank."""
     order = run.order
     shuffle: Any = order.shuffle
     if order.global_shuffle:
@@ -62,14 +62,14 @@ def summary(run: EpochRun) -> dict[str, Any]:
     }
 
 
-def _own(order: OrderSettings) -> dict[str, Any]:
+def _own(order: _core.OrderSettings) -> dict[str, Any]:
     return {name: getattr(order, name) for name in _OWN_FIELDS}
 
 
 def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
-    """Message that names what differs; None where nothing does."""
+    """Return a message that names what differs; None if nothing does."""
     named = [name for name in _FIELDS if first[name] != own[name]]
-    if named != ["plan"]:  # which depends on all others
+    if named != ["plan"]:  # it depends on all other fields
         named = [name for name in named if name != "plan"]
     if "cells" in named:
         named = [name for name in named if name != "rows"]
@@ -91,7 +91,7 @@ def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
 
 
 def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs where one rank resumes in the order of its state and another in a new one."""
+    """Return what differs if one rank resumes in the order of its state, and another does not."""
     found = [
         (f"{name} of a resumed run", first["own"][name], own["own"][name])
         for name in _OWN_FIELDS
@@ -110,15 +110,15 @@ def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str
 
 
 def warn_of_another_order(run: EpochRun) -> None:
-    """Warn where the order of a state is given up, and no rank can tell whether the others do so.
+    """Warn if this rank does not keep the order of a state, and ranks cannot be compared.
 
-    It is no error: the run may have been started with other memory or workers on all ranks.
+    This is not an error, since the memory or workers may have changed on all ranks alike.
     """
     if run.first or not run.earlier:
-        return  # it resumes where it was
+        return  # it resumes in the order of the state
     then, now = run.earlier[-1].order, run.order
-    if replace(then, **_own(now)) != now:
-        return  # what all ranks must have in common has changed
+    if not then.same_for_ranks(now):
+        return  # settings that all ranks must share have changed
     changed = [
         name for name in ("memory_budget", "num_workers") if _own(then)[name] != _own(now)[name]
     ]
@@ -137,9 +137,9 @@ def warn_of_another_order(run: EpochRun) -> None:
 
 
 def warn_of_an_epoch_too_many(first: dict[str, Any], own: dict[str, Any]) -> None:
-    """Warn where ranks took unlike numbers of batches of the epoch before, and none was told this one.
+    """Warn if ranks took different numbers of batches of the epoch before, without `set_epoch`.
 
-    It is no error: ranks that take no steps together may leave an epoch where they like.
+    This is not an error, since ranks that do not step together may leave an epoch at any batch.
     """
     there, here = first["left_before"], own["left_before"]
     if there is None or here is None or there == here:

@@ -1,52 +1,52 @@
-"""Which shuffle an epoch has where that depends on what a cache holds.
+"""Choice of the shuffle of an epoch, if it depends on the content of a cache.
 
-``shuffle=True`` is global once every selected cell is kept in `cache_dir`, and a cache is filled at
-other moments on other ranks and workers. So it is decided once for each epoch, when it begins, for
-all of them; docs/design/0009-pack-cache-and-global-shuffle.md has the reasons.
+``shuffle=True`` is global if `cache_dir` has every selected cell. Caches of ranks and workers fill
+at different times. So the shuffle is chosen once for each epoch, at its start, for all of them. See
+docs/design/0009-pack-cache-and-global-shuffle.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock import _core
 from penstock.plan.planner import Planner
 from penstock.plan.settings import GLOBAL, SCATTER
 from penstock.plan.shard import Shard, in_worker
 
 from .rank_check import RankCheck
-from .resume import ResumeState
 
-#: Words that processes share, for the shuffles; 0 is none yet.
+#: Shared words for the shuffles; 0 is none yet.
 _WORDS = {SCATTER: 1, GLOBAL: 2}
 _SHUFFLES = {word: shuffle for shuffle, word in _WORDS.items()}
 
 
 class ShuffleChoice:
-    """The shuffles of the epochs that one dataset has begun in this process."""
+    """Shuffles of the epochs that a dataset has started in this process."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], str] = {}  # by epoch and number of ranks
 
     def settled(
         self,
-        position: ResumeState,
+        position: _core.ResumeState,
         planner: Planner,
         shard: Shard,
         rank_check: RankCheck,
         word_of_workers: Callable[[int], int],
     ) -> Planner:
-        """Plans with the shuffle of the epoch that begins at the position.
+        """Return a planner with the shuffle of the epoch that starts at a position.
 
-        `word_of_workers` takes what this DataLoader worker would choose (0: nothing yet) and returns
-        what was chosen first.
+        `word_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
+        first choice of any worker.
         """
         if not planner.depends_on_cache:
             return planner
-        if position.segments:  # of a state: the epoch ends as it began
+        if position.segments:  # from a state: the epoch keeps its shuffle
             begun = position.segments[-1].order
             shuffle = GLOBAL if begun.global_shuffle else SCATTER
         elif in_worker():
-            # The main process of a plain DataLoader does not know that an epoch begins.
+            # The main process of a plain DataLoader does not know that an epoch starts.
             word = word_of_workers(0)
             if word == 0:
                 alone = shard.world_size == 1
@@ -57,13 +57,13 @@ class ShuffleChoice:
         return planner.replace_settings(shuffle=shuffle)
 
     def for_workers(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> int:
-        """A word for DataLoader workers that are about to begin the epoch; 0 where none is needed."""
+        """Return the word for DataLoader workers that will start the epoch; 0 if not needed."""
         if not planner.depends_on_cache:
             return 0
         return _WORDS[self._of_epoch(epoch, planner, shard, rank_check)]
 
     def _of_epoch(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> str:
-        """What was chosen when the epoch began first: the same again on request."""
+        """Return the shuffle of an epoch; later calls return the first choice."""
         key = epoch, shard.world_size
         if key not in self._made:
             shuffle = planner.shuffle_by_cache

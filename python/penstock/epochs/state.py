@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock import _core
 from penstock.base.shared_integers import is_spawning
 from penstock.errors import InvalidArgument
-from penstock.plan.fingerprint import Fingerprint
+from penstock.plan.fingerprint import fingerprint_of
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
 from penstock.plan.shard import Shard, in_worker
 
-from .epoch import EpochRun, begin_run, check_worker
+from .epoch import EpochRun, begin_run
 from .epoch_numbers import EpochNumbers
 from .iterator import EpochProgress
 from .rank_check import RankCheck
-from .resume import ResumeState
 from .shuffle_choice import ShuffleChoice
 from .worker_stats import WorkerCounts
 
@@ -29,8 +29,8 @@ from .worker_stats import WorkerCounts
 class _Place:
     """What a saved state is made from."""
 
-    resumed: ResumeState | None  # a loaded state that no iterator has begun
-    running: ResumeState | None  # of the epoch that is being read
+    resumed: _core.ResumeState | None  # a loaded state that no iterator has begun
+    running: _core.ResumeState | None  # of the epoch that is being read
     next: int
 
 
@@ -45,7 +45,7 @@ class EpochState:
         self.counter = EpochNumbers()
         self._known_next = 0  # the counter's, as far as this process has moved it
         self._run: EpochRun | None = None
-        self._resumed: ResumeState | None = None
+        self._resumed: _core.ResumeState | None = None
         self._rank_check = RankCheck()
         self._start_threads_anew()
 
@@ -110,7 +110,7 @@ class EpochState:
         if self._resumed is not None and self._resumed.epoch != epoch:
             self._resumed = None
 
-    def load(self, position: ResumeState, planner: Planner) -> None:
+    def load(self, position: _core.ResumeState, planner: Planner) -> None:
         """Let the next iterator resume at a position.
 
         An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
@@ -121,7 +121,8 @@ class EpochState:
         InvalidArgument
             It is a DataLoader worker's, and this is not that worker.
         """
-        check_worker(position, planner.settings.find_shard())
+        shard = planner.settings.find_shard()
+        position.check_worker(shard.worker, shard.num_workers)
         self._resumed = position if position.segments else None
         if in_worker():  # others may have begun that epoch
             self.counter.next = max(self.counter.next, position.epoch)
@@ -210,7 +211,7 @@ class EpochState:
             self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
             planner.check_some_batch(shard)
-            resumed = ResumeState(epoch, Fingerprint.of(selection))
+            resumed = _core.ResumeState(epoch, fingerprint_of(selection))
         before = self._run  # none where the epoch was chosen
         planner = self._choice.settled(
             resumed,
@@ -230,10 +231,10 @@ class EpochState:
         self._run.selected = len(selection.rows), selection.rows.fingerprint()
         return self._run
 
-    def restart(self, position: ResumeState, planner: Planner) -> EpochRun:
+    def restart(self, position: _core.ResumeState, planner: Planner) -> EpochRun:
         """Begin an epoch where it was, also at its end, for an iterator that exists already."""
         shard = planner.settings.find_shard()
-        check_worker(position, shard)
+        position.check_worker(shard.worker, shard.num_workers)
         self._resumed = position
         run = self._begin(position.epoch, planner, shard)
         with self._beginning(), self._lock:
@@ -247,7 +248,7 @@ class EpochState:
         shared = WorkerCounts(self.counter, run.epoch, run.serial) if in_worker() else None
         return EpochProgress(run.serial, shared)
 
-    def position(self, selection: Selection) -> ResumeState:
+    def position(self, selection: Selection) -> _core.ResumeState:
         """How far it is.
 
         Raises
@@ -263,7 +264,7 @@ class EpochState:
                 "took is not known here; make it with penstock.dataloader"
             )
         known = place.running if place.resumed is None else place.resumed
-        return ResumeState(place.next, Fingerprint.of(selection)) if known is None else known
+        return known or _core.ResumeState(place.next, fingerprint_of(selection))
 
     def _place(self) -> _Place | None:
         """Where it is; None where workers of a plain DataLoader have begun an epoch."""

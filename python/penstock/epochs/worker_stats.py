@@ -1,4 +1,4 @@
-"""Counts of an epoch that DataLoader workers read, added up where the main process finds them."""
+"""Counts of an epoch that DataLoader workers read, added up for the main process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .epoch_numbers import COUNT_WORDS, EpochNumbers
 _NAMES = tuple(each.name for each in fields(LoaderStats))
 _EPOCH = COUNT_WORDS - 1
 assert len(_NAMES) <= _EPOCH
-_SECONDS = _NAMES.index("consumer_wait_seconds")  # kept as nanoseconds
-_LEAST = _NAMES.index("units_in_shuffle")  # the least of all workers, where others are added up
+_SECONDS = _NAMES.index("consumer_wait_seconds")  # stored as nanoseconds
+_LEAST = _NAMES.index("units_in_shuffle")  # the least of all workers; other counts are added
 
 _AMPLE = 2**50
-#: While an epoch runs; at its end a worker adds what is left.
+#: Interval during an epoch; at its end a worker adds the rest.
 SECONDS_BETWEEN = 0.25
 
 
 class WorkerCounts:
-    """What one worker adds for one epoch.
+    """Counts that one worker adds for one epoch.
 
     Parameters
     ----------
     counter : EpochNumbers
-        Shared with the main process.
+        Counter that is shared with the main process.
     epoch, serial : int
-        Of the DataLoader's iterator.
+        Epoch and serial number of the DataLoader's iterator.
     """
 
     def __init__(self, counter: EpochNumbers, epoch: int, serial: int) -> None:
@@ -42,11 +42,11 @@ class WorkerCounts:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to add again."""
+        """Whether the next update is due."""
         return time.monotonic() >= self._next_time
 
     def add(self, stats: LoaderStats) -> None:
-        """Add what has come since the last time."""
+        """Add the counts since the last update."""
         self._next_time = time.monotonic() + SECONDS_BETWEEN
         now = _words(stats)
 
@@ -54,7 +54,7 @@ class WorkerCounts:
             counts[_EPOCH] = self._epoch
             for i, (value, before) in enumerate(zip(now, self._added, strict=True)):
                 if i == _LEAST:
-                    if stats.planned_units:  # a worker without cells shuffles none
+                    if stats.planned_units:  # a worker without cells has no units
                         counts[i] = min(counts[i], value) if counts[i] else value
                 else:
                     counts[i] += value - before
@@ -64,17 +64,17 @@ class WorkerCounts:
 
 
 class WorkerTotal:
-    """Counts of all workers of a rank, for the iterator that they were started by last."""
+    """Counts of all workers of a rank, for their most recent iterator."""
 
     def __init__(self) -> None:
-        self._needed = 0, 0  # number of an iterator, bytes
+        self._needed = 0, 0  # serial number of an iterator, bytes
 
     def began_after(self, serial: int, counter: EpochNumbers) -> bool:
-        """Whether workers have counted for an iterator that began after the one of that number."""
+        """Return whether workers have counts of a later iterator than `serial`."""
         return counter.counts()[0] > serial
 
     def stats(self, counter: EpochNumbers, planner: Planner) -> LoaderStats:
-        """What they have added so far; `bytes_needed` counts a tile once, whoever needs it."""
+        """Return the counts so far; `bytes_needed` counts a tile once for all workers."""
         serial, counts = counter.counts()
         values: dict[str, float] = dict(zip(_NAMES, counts, strict=False))
         values["consumer_wait_seconds"] /= 1e9
@@ -83,11 +83,11 @@ class WorkerTotal:
             return total
         if self._needed[0] != serial:
             alone = replace(planner.settings.find_shard(), worker=0, num_workers=1)
-            # Which tiles are needed does not depend on memory, which may be too little for one.
+            # The needed tiles do not depend on memory, which may be too small for one worker.
             ample = planner.replace_settings(memory_budget=_AMPLE)
             planned = ample.loader(alone, counts[_EPOCH])
             self._needed = serial, planned.stats().bytes_needed
-        # Where they went on from a state, it is less than what the rank's epoch needs.
+        # If they resumed from a state, they need less than the rank's whole epoch.
         return replace(total, bytes_needed=min(total.bytes_needed, self._needed[1]))
 
 

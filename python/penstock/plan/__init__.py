@@ -1,1 +1,1 @@
-"""What an epoch will read: the selection, the settings, the draw, the shard; and reports of it."""
+"""Plan of an epoch: selection, settings, sampling and shard, and reports of the plan."""

@@ -1,4 +1,4 @@
-"""Which torch device batches are made on."""
+"""Checks of the torch device that batches are made on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .shard import in_worker
 
 
 def checked_device(device: Any) -> str:
-    """Name of a torch device, which must be there. Imports torch.
+    """Return the name of a torch device, which must be usable. Imports torch.
 
     Raises
     ------
     InvalidArgument
-        It names no device, one that torch does not find here or cannot use, or "meta".
+        The device is not valid, torch cannot find or use it here, or it is "meta".
     """
     require("torch")
     import torch
@@ -37,7 +37,7 @@ def checked_device(device: Any) -> str:
     elif found.type != "cpu":
         try:
             torch.zeros(1, dtype=torch.uint8).to(found)
-        except Exception as error:  # each backend has its own
+        except Exception as error:  # the type depends on the backend
             raise InvalidArgument(
                 f"device={str(found)!r} cannot be used by torch here: leave device out for batches "
                 "in main memory, or install a torch that is built for it on a machine that has one "
@@ -59,12 +59,12 @@ def _check_cuda(name: str, index: int | None, cuda: Any) -> None:
 
 
 def check_no_workers(device: str | None, num_workers: int) -> None:
-    """Refuse an accelerator beside DataLoader workers.
+    """Refuse an accelerator with DataLoader workers.
 
     Raises
     ------
     InvalidArgument
-        There are to be some.
+        `device` is an accelerator and `num_workers` is not 0.
     """
     if num_workers and _is_accelerator(device):
         raise InvalidArgument(
@@ -74,12 +74,12 @@ def check_no_workers(device: str | None, num_workers: int) -> None:
 
 
 def check_main_process(device: str | None) -> None:
-    """Refuse an accelerator in a DataLoader worker, before anything of it is touched.
+    """Refuse an accelerator in a DataLoader worker, before the device is used.
 
     Raises
     ------
     InvalidArgument
-        This is a worker.
+        `device` is an accelerator and this process is a worker.
     """
     if _is_accelerator(device) and in_worker():
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Whether an epoch has a batch, and a batch a gene: no training on nothing without a word."""
+"""Errors and warnings about epochs without batches and batches without genes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 class NoCellsWarning(UserWarning):
-    """A `Dataset`, or a part of a split, has no cell, so that no epoch of it has a batch."""
+    """A `Dataset` or a part of a split has no cells, so its epochs have no batches."""
 
 
 class NoGenesWarning(UserWarning):
-    """A `Dataset` has no gene, so that X has no column."""
+    """A `Dataset` has no genes, so X has no columns."""
 
 
 def check_some_batch(cells: int, settings: LoaderSettings, shard: Shard) -> None:
-    """Refuse settings that leave every rank without a batch, though there are cells.
+    """Refuse settings that leave every rank without a batch although the epoch has cells.
 
-    Depends on the number of cells of the epoch, not on the rank: all ranks raise or none.
+    The check does not depend on the rank, so either all ranks raise or none.
 
     Raises
     ------
     InvalidArgument
-        They do; the message says which setting, and what to give instead.
+        No rank has a batch; the message names the setting and a value that works.
     """
     if cells == 0:
         return
     ranks, uneven = shard.world_size, settings.uneven
     few = "1 cell is" if cells == 1 else f"{cells} cells are"
-    if uneven == "exact":  # the engine refuses a min_batch that cannot be kept
+    if uneven == "exact":  # the engine refuses a min_batch that is too large
         if cells < ranks:
             raise InvalidArgument(
                 f"{few} too few for {ranks} ranks to have one each, as "
@@ -72,7 +72,7 @@ def check_some_batch(cells: int, settings: LoaderSettings, shard: Shard) -> None
 
 
 def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query: object) -> None:
-    """Warn, with `NoCellsWarning` or `NoGenesWarning`, of a selection without cells or genes."""
+    """Warn (`NoCellsWarning`, `NoGenesWarning`) if no cells or genes are selected."""
     experiment = selection.experiment
     if not len(selection.rows):
         warnings.warn(
@@ -92,7 +92,7 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
 
 
 def warn_of_no_genes(reason: str) -> None:
-    """Warn, with `NoGenesWarning`, that X has no column."""
+    """Warn (`NoGenesWarning`) that X has no columns."""
     warnings.warn(
         f"no gene is selected, so that X has no column: {reason}",
         NoGenesWarning,
@@ -109,12 +109,12 @@ def _reason(name: str, query: object, stored: int) -> str:
 
 
 def part_names(count: int) -> list[str]:
-    """Names of the parts of a split: part 1 of 3 and so on."""
+    """Return the names of the parts of a split: part 1 of 3 and so on."""
     return [f"part {i + 1} of {count}" for i in range(count)]
 
 
 def warn_of_empty_parts(names: Sequence[str], sizes: Sequence[int]) -> None:
-    """Warn, with `NoCellsWarning`, of each part of a split that has no cell."""
+    """Warn (`NoCellsWarning`) of each part of a split without cells."""
     for name, size in zip(names, sizes, strict=True):
         if size == 0:
             warnings.warn(

@@ -1,4 +1,4 @@
-"""The one way to a loader of the engine: a selection, read with settings."""
+"""Planner: makes loaders of the engine from a selection and settings."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from .shard import Shard
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans epochs of a selection; nothing is read but columns of obs that plans depend on.
+    """Plans epochs of a selection. Planning reads only the columns of obs that it depends on.
 
-    Immutable and picklable. What is made of those columns, weights of cells and totals, is made
-    once for a selection: planners of the same one with other settings share it.
+    Immutable and picklable. Weights and totals from these columns are computed once for a
+    selection: planners of the same selection with other settings share them.
     """
 
     selection: Selection
     settings: LoaderSettings
     _made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    # Others
+    # Copies
 
     def with_settings(self, settings: LoaderSettings) -> Planner:
-        """The same cells and genes, read with other settings."""
+        """Return a planner of the same cells and genes with other settings."""
         return Planner(self.selection, settings, self._made)
 
     def replace_settings(self, **changes: Any) -> Planner:
-        """The same cells and genes; some settings are others, which are not checked."""
+        """Return a planner of the same cells and genes with changed, unchecked settings."""
         return self.with_settings(replace(self.settings, **changes))
 
     def with_rows(self, rows: _core.RowSelection) -> Planner:
-        """Other cells of the same layer."""
+        """Return a planner of other cells of the same layer."""
         return Planner(self.selection.with_rows(rows), self.settings)
 
     def with_sampling(
         self, arguments: Mapping[str, Any], *, keeps_balance: bool = False
     ) -> Planner:
-        """Check the arguments that say what is drawn.
+        """Return a planner that draws cells as the arguments say.
 
         Raises
         ------
         InvalidArgument, NotFound
-            As `Sampling.checked`; a shuffle that does not draw.
+            As `Sampling.checked`; `InvalidArgument` also for a shuffle that cannot draw.
         """
         obs, rows = self.selection.obs, self.selection.rows
         sampling = Sampling.checked(arguments, obs, rows, keeps_balance=keeps_balance)
         made = self.replace_settings(sampling=sampling)
-        made.row_sampling()  # what does not fit is an error now
+        made.row_sampling()  # raises here, not at the first epoch
         if sampling is not None and self.settings.shuffle not in (True, SCATTER):
             raise InvalidArgument(
                 "cells that are drawn by weights, balance, replacement or num_samples come in random "
@@ -66,17 +66,17 @@ class Planner:
         return made
 
     def with_transforms(self, steps: Any) -> Planner:
-        """Do other steps to X.
+        """Return a planner with other transforms of X.
 
         Raises
         ------
         InvalidArgument, NotFound
-            As `make_chain`; a layout or dtype that cannot hold what results.
+            As `make_chain`; `InvalidArgument` also if the layout or dtype cannot hold the result.
 
         Warns
         -----
         NoGenesWarning
-            The steps keep no gene.
+            The steps keep no genes.
         """
         chosen = self.selection.with_transforms(steps)
         if chosen.transforms is not None:
@@ -85,15 +85,15 @@ class Planner:
             warn_of_no_genes(f"the transforms keep none of {len(chosen.genes):,}")
         return Planner(chosen, self.settings)
 
-    # What an epoch is
+    # Properties of an epoch
 
     @property
     def shuffle(self) -> str | None:
-        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
+        """Kind of shuffle: "scatter", "global" or "chunks"; None without a shuffle.
 
-        A function of the settings and of what the source is, not of what a cache holds at the
-        moment: all ranks and workers must find the same. Where that matters the settings come
-        from epochs/shuffle_choice.py.
+        It depends on the settings and the source, but not on the content of a cache, since all
+        ranks and workers must agree. epochs/shuffle_choice.py sets the shuffle that depends on a
+        cache.
         """
         shuffle = self.settings.shuffle
         if shuffle is not True:
@@ -103,7 +103,7 @@ class Planner:
 
     @property
     def depends_on_cache(self) -> bool:
-        """Whether the shuffle is global once a cache has every cell, and scatter before."""
+        """Whether the shuffle is global if a cache has every cell, and scatter otherwise."""
         return (
             self.settings.shuffle is True
             and self.settings.sampling is None
@@ -113,24 +113,24 @@ class Planner:
 
     @property
     def shuffle_by_cache(self) -> str:
-        """The shuffle that the cache allows at this moment."""
-        return GLOBAL if self.selection.matrix.keeps(self.selection.rows) else SCATTER
+        """Shuffle that the current content of the cache allows."""
+        return GLOBAL if self.selection.matrix.is_cached(self.selection.rows) else SCATTER
 
     def as_of_now(self) -> Planner:
-        """Plans an epoch as this process, alone, would begin it now."""
+        """Return a planner with the shuffle that this process alone would choose now."""
         if not self.depends_on_cache:
             return self
         return self.replace_settings(shuffle=self.shuffle_by_cache)
 
     @property
     def makes_csr(self) -> bool:
-        """Whether the engine's batches are CSR: not where transforms make whole rows of them."""
+        """Whether the engine's batches are CSR; they are not if transforms make X dense."""
         chain = self.selection.transforms
         return self.settings.engine_makes_csr and not (chain is not None and chain.makes_rows)
 
     @property
     def epoch_cells(self) -> int:
-        """Cells of an epoch over all ranks, before what `uneven` leaves out or repeats."""
+        """Cells of an epoch over all ranks, before `uneven` leaves out or repeats cells."""
         if self.settings.sampling is None:
             return len(self.selection.rows)
         drawn = self.row_sampling()
@@ -138,7 +138,7 @@ class Planner:
 
     @property
     def sampling_fingerprint(self) -> int:
-        """Of what is drawn and how, the same on every machine; 0 where every cell comes once."""
+        """Fingerprint of the sampling, equal on every machine; 0 without sampling."""
         drawn = self.row_sampling()
         return 0 if drawn is None else drawn.fingerprint()
 
@@ -147,7 +147,7 @@ class Planner:
         check_some_batch(self.epoch_cells, self.settings, shard)
 
     def shard_with_cells(self) -> Shard:
-        """What of an epoch this process reads.
+        """Return the shard of this process, after a check that epochs have batches.
 
         Raises
         ------
@@ -158,27 +158,30 @@ class Planner:
         self.check_some_batch(shard)
         return shard
 
-    # The engine's
+    # Objects of the engine
 
-    def loader(self, shard: Shard, epoch: int, first_batch: int = 0) -> _core.Loader:
-        """Plan an epoch from a batch on; nothing is read before its first batch is asked for.
+    def loader(self, shard: Shard, epoch: int) -> _core.Loader:
+        """Plan an epoch; reading starts with the first batch.
 
         Raises
         ------
         ResourceExhausted
-            The memory budget is too small; the message says the least that works.
+            The memory budget is too small; the message says the least budget that works.
         """
+        return _core.Loader(self.selection.matrix, self.epoch_options(shard, epoch))
+
+    def epoch_options(self, shard: Shard, epoch: int) -> _core.LoaderOptions:
+        """Return the engine's options for an epoch, with sampling if cells are drawn."""
         options = self.options(shard, epoch)
-        options.first_batch = first_batch
         drawn = self.row_sampling()
         if drawn is not None:
             options.order = drawn
-        return _core.Loader(self.selection.matrix, options)
+        return options
 
     def options(self, shard: Shard, epoch: int) -> _core.LoaderOptions:
-        """Options of the engine for an epoch that has each cell once.
+        """Return the engine's options for an epoch that has each cell once.
 
-        DataLoader workers divide the cores; the engine divides the memory.
+        DataLoader workers divide the cores here. The engine divides the memory.
         """
         settings = self.settings
         options = _core.LoaderOptions()
@@ -213,7 +216,7 @@ class Planner:
         return _core.GlobalShuffle() if shuffle == GLOBAL else _core.ScatterShuffle()
 
     def row_sampling(self) -> _core.RowSampling | None:
-        """What is drawn, as the engine takes it; None where each cell comes once, or there are none."""
+        """Return the sampling for the engine; None without sampling or without cells."""
         sampling = self.settings.sampling
         if sampling is None:
             return None
@@ -237,7 +240,7 @@ class Planner:
         return plan
 
     def _columns(self) -> list[int] | None:
-        """Genes to read; None for all that are stored."""
+        """Return the joinids of the genes to read; None for all."""
         chain = self.selection.transforms
         genes = self.selection.genes if chain is None else chain.genes
         stored = self.selection.matrix.shape[1]

@@ -1,4 +1,4 @@
-"""Epochs of cells that are drawn at random; docs/sampling.md."""
+"""Sampling: epochs of cells that are drawn at random; docs/sampling.md."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from penstock.experiment.columns import Array, ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.factorize import factorize, unique_rows
 
-#: Arguments of `penstock.Dataset` that make a `Sampling`.
+#: Arguments of `penstock.Dataset` that define a `Sampling`.
 ARGUMENTS = ("weights", "balance", "replacement", "num_samples")
 
 
 class Balance:
-    """How often cells of each class are drawn, by the values of a column of obs.
+    """Sampling frequency of classes of cells, which are the values of a column of obs.
 
-    Within a class every cell is equally likely. Cells without a value are a class of their own.
+    Within a class every cell is equally likely. Cells without a value form a class.
 
     Parameters
     ----------
     column : str
-        The classes.
+        Column of obs with the classes.
     temperature : float, default inf
-        A class of n cells is drawn in proportion to ``n ** (1 / temperature)``: 1 leaves the
-        classes as frequent as they are, inf makes them equally frequent, 2 is half-way in the
-        exponent. (N. Arivazhagan et al., "Massively multilingual neural machine translation in the
-        wild", 2019, for languages.)
+        A class of n cells is drawn in proportion to ``n ** (1 / temperature)``, from 1 up: 1 keeps
+        the frequencies, and inf makes all classes equally frequent. (N. Arivazhagan et al.,
+        "Massively multilingual neural machine translation in the wild", 2019, for languages.)
     shares : mapping of value to float, optional
-        The classes to draw and their shares instead, in any unit. Others are not drawn.
+        Share of each class, in any unit, instead of `temperature`. Other classes are not drawn.
 
     Raises
     ------
@@ -73,7 +72,7 @@ class Balance:
         return f"Balance({self.column!r}{more})"
 
     def check_classes(self, obs: DataFrame) -> None:
-        """Raise `InvalidArgument` where a class of `shares` has no cell, `NotFound` for the column."""
+        """Raise `InvalidArgument` if a class of `shares` has no cells, or `NotFound`."""
         if self.shares is None:
             return
         columns = self._read(obs)
@@ -87,12 +86,14 @@ class Balance:
             )
 
     def class_weights(self, obs: DataFrame) -> tuple[Array, npt.NDArray[np.float64]]:
-        """The class of each cell of `obs`, and the weight of a cell of each class.
+        """Return the class of each cell of `obs`, and the weight of a cell of each class.
 
         Raises
         ------
-        InvalidArgument, NotFound
-            No such column, or the joinid.
+        InvalidArgument
+            The column is ``soma_joinid``.
+        NotFound
+            The column does not exist.
         """
         columns = self._read(obs)
         codes, counts = factorize(columns)
@@ -101,7 +102,7 @@ class Balance:
         else:
             values = _classes(columns, len(counts))
             share_of_class = np.array([self.shares.get(value, 0.0) for value in values])
-        # Rounded, since powers may differ in their last bit between machines.
+        # Rounded, since the last bit of powers may differ between machines.
         return codes, (share_of_class / counts).astype(np.float32).astype(np.float64)
 
     def _read(self, obs: DataFrame) -> dict[str, ColumnValues]:
@@ -112,7 +113,7 @@ class Balance:
 
 
 def _classes(columns: Mapping[str, ColumnValues], count: int) -> list[Any]:
-    """Values of the `count` classes of a column, a missing one first."""
+    """Return the values of the `count` classes of a column, a missing value first."""
     (values,) = unique_rows(columns).values()
     return [None] * (count - len(values)) + list(values.tolist())
 
@@ -136,19 +137,19 @@ def _checked_shares(shares: Mapping[Any, float]) -> dict[Any, float]:
 
 
 class CellWeights:
-    """Weights that the user gave, for the cells that were selected then."""
+    """Weights by the user, for the cells that were selected when they were given."""
 
     def __init__(self, values: npt.NDArray[np.float64], rows: _core.RowSelection) -> None:
         self._values = values
         self._rows = rows
 
     def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
-        """Weights of a part of those cells."""
+        """Return the weights of a part of these cells."""
         return _core.RowWeights.from_values(_of_part(self._values, self._rows, rows))
 
 
 class ClassWeights(CellWeights):
-    """Weights that a `Balance` gave the cells that were selected then."""
+    """Weights from a `Balance`, for the cells that were selected when they were computed."""
 
     def __init__(
         self, codes: Array, values: npt.NDArray[np.float64], rows: _core.RowSelection
@@ -157,7 +158,7 @@ class ClassWeights(CellWeights):
         self._codes = codes
 
     def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
-        """Weights of a part of those cells, as they are among all of them."""
+        """Return the weights of a part of these cells, as they are among all of them."""
         codes = _of_part(self._codes, self._rows, rows)
         return _core.RowWeights.from_classes(codes.astype(np.int32), self._values)
 
@@ -170,12 +171,12 @@ def _of_part(values: Array, rows: _core.RowSelection, part: _core.RowSelection) 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What `penstock.Dataset` was told of how to draw cells, checked."""
+    """Checked arguments of `penstock.Dataset` about sampling."""
 
     weights: str | CellWeights | None
     balance: Balance | None
     replacement: bool
-    num_samples: int | None  # None: as many as there are to draw from
+    num_samples: int | None  # None: as many as can be drawn
 
     @classmethod
     def checked(
@@ -186,16 +187,16 @@ class Sampling:
         *,
         keeps_balance: bool = False,
     ) -> Sampling | None:
-        """Check the four arguments; None where nothing is drawn.
+        """Check the four arguments; return None without sampling.
 
-        A balance that is kept may be that of more cells, and have classes without any here.
+        With `keeps_balance` the balance may be of more cells, so classes may be empty here.
 
         Raises
         ------
         InvalidArgument
-            One that makes no sense, or that does not fit the cells selected.
+            An argument is not valid, or does not fit the selected cells.
         NotFound
-            There is no such column.
+            A column does not exist.
         """
         weights, balance = arguments["weights"], arguments["balance"]
         replacement, num_samples = arguments["replacement"], arguments["num_samples"]
@@ -227,18 +228,18 @@ class Sampling:
     def for_cells(
         self, cells: int, weights_of_cells: Callable[[], _core.RowWeights | None]
     ) -> _core.RowSampling | None:
-        """As the engine takes it; None where there are no cells.
+        """Return the sampling for the engine; None without cells.
 
-        `weights_of_cells` is called where weights are needed.
+        `weights_of_cells` is called if weights are needed.
 
         Raises
         ------
         InvalidArgument
-            More cells are to be drawn than there are.
+            `num_samples` exceeds the cells that can be drawn.
         """
         if cells == 0 and not self.num_samples:
             return None
-        if self.num_samples == 0:  # what is left of an epoch that was resumed
+        if self.num_samples == 0:  # a resumed epoch with nothing left
             return _core.RowSampling(None, 0, self.replacement)
         weights = weights_of_cells()
         can_be = cells if weights is None else weights.positive_count
@@ -256,7 +257,7 @@ class Sampling:
         return _core.RowSampling(weights, samples, self.replacement)
 
     def for_the_rest(self, obs: DataFrame, rows: _core.RowSelection, num_samples: int) -> Sampling:
-        """What draws what is left of an epoch: cells keep the weights that they have among all."""
+        """Return the sampling for the rest of an epoch; cells keep their weights."""
         rest = replace(self, num_samples=num_samples)
         if self.balance is None or self.replacement or num_samples == 0:
             return rest
@@ -264,7 +265,7 @@ class Sampling:
         return replace(rest, balance=None, weights=weights)
 
     def row_weights(self, obs: DataFrame, rows: _core.RowSelection) -> _core.RowWeights | None:
-        """Weights of the selected cells; None where all are alike."""
+        """Return the weights of the selected cells; None if all are equal."""
         if self.balance is not None:
             return ClassWeights(*self.balance.class_weights(obs), rows).row_weights(rows)
         if isinstance(self.weights, CellWeights):
@@ -302,10 +303,9 @@ def _checked_values(weights: Any, cells: int) -> npt.NDArray[np.float64]:
 
 
 def changed(sampling: Sampling | None, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that made `sampling`, some of them others now.
+    """Return the arguments of `sampling`, with changes.
 
-    What is left as it was goes with the weights or the balance that it was given for: new ones begin
-    with the defaults.
+    Unchanged arguments are kept unless `weights` or `balance` changes; then they are the defaults.
     """
     given = {name: changes.get(name) for name in ARGUMENTS}
     if sampling is None or "weights" in changes or "balance" in changes:

@@ -1,4 +1,4 @@
-"""The part of an experiment that a Dataset reads."""
+"""Selection: the part of an experiment that a Dataset reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.transforms.chain import Chain, make_chain
 
 @dataclass(frozen=True)
 class Selection:
-    """Cells and genes of one X layer. Immutable and picklable: a copy opens the layer again."""
+    """Cells and genes of one X layer. Immutable and picklable; a copy opens the layer again."""
 
     experiment: Experiment
     measurement: str
@@ -32,7 +32,7 @@ class Selection:
     cache: LocalCache | None = None
 
     def __post_init__(self) -> None:
-        # A layer that is not there, or not read, is an error now and not at the first batch.
+        # A missing or unsupported layer raises here, not at the first batch.
         cells = self.matrix.shape[0]
         if len(self.rows) and (last := self.rows.at(len(self.rows) - 1)) >= cells:
             raise InvalidArgument(
@@ -42,18 +42,18 @@ class Selection:
 
     @cached_property
     def matrix(self) -> _core.Matrix:
-        """The X layer, whole."""
+        """The whole X layer."""
         matrix = self.experiment.x(self.measurement, self.layer)
         return matrix if self.cache is None else self.cache.through(matrix)
 
     @property
     def obs(self) -> DataFrame:
-        """The selected cells with all stored columns."""
+        """Table of the selected cells, with all stored columns."""
         return self.experiment.obs.with_rows(self.rows)
 
     @property
     def var(self) -> DataFrame:
-        """The genes of X's columns, in their order, with all stored columns."""
+        """Table of the genes of X, in the order of its columns, with all stored columns."""
         var = self.experiment.var(self.measurement)
         chain = self.transforms
         if chain is None or chain.joinids is None:
@@ -64,12 +64,12 @@ class Selection:
 
     @property
     def n_columns(self) -> int:
-        """Number of genes that X has columns of."""
+        """Number of columns of X."""
         return len(self.genes) if self.transforms is None else self.transforms.columns
 
     @property
     def gene_names(self) -> GeneNames:
-        """Names of genes: of the column that was chosen, else of var's usual ones."""
+        """Gene names from the chosen column, else from the first usual one of var."""
         return GeneNames(self.experiment.var(self.measurement), self.var_names_column)
 
     @property
@@ -80,17 +80,17 @@ class Selection:
         return self.transforms.column_names(self.gene_names)
 
     def with_rows(self, rows: _core.RowSelection) -> Selection:
-        """Other cells of the same layer."""
+        """Return a selection of other cells of the same layer."""
         return replace(self, rows=rows)
 
     def with_var_names(self, column: str | None) -> Selection:
-        """The same with names of genes from another column of var, which is checked."""
+        """Return a selection with gene names from another column of var, which must exist."""
         chosen = replace(self, var_names_column=column)
         chosen.gene_names.column()
         return chosen
 
     def with_transforms(self, steps: Any) -> Selection:
-        """The same with other transforms; raises as `make_chain` does."""
+        """Return a selection with other transforms; errors are those of `make_chain`."""
         chain = make_chain(self.genes, self.obs, self.gene_names, steps)
         return replace(self, transforms=chain if chain.steps else None)
 

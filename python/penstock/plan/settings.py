@@ -1,4 +1,4 @@
-"""How a Dataset makes its batches: the checked arguments."""
+"""Checked arguments of a Dataset about how batches are made."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DTYPES = (
     "float32", "float64",
     "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 )  # fmt: skip
-#: Torch has these, and hardly computes with them.
+#: Dtypes that torch has, but with few operations.
 _NOT_OF_DEVICES = ("uint16", "uint32", "uint64")
-#: Torch's alone: the engine makes what they are made of.
+#: Dtypes of torch only; the engine makes float32, and torch converts.
 HALF_DTYPES = ("float16", "bfloat16")
 SPARSE_LAYOUTS = ("csr", "coo")
 SCATTER = "scatter"
@@ -41,7 +41,7 @@ UNEVEN = ("drop", "pad", "exact")
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """Everything but the selection: arguments of `penstock.Dataset`."""
+    """Arguments of `penstock.Dataset`, except those of the selection."""
 
     batch_size: int
     shuffle: bool | str  # one of SHUFFLES; True: "scatter" or "global", as Planner.shuffle says
@@ -64,7 +64,7 @@ class LoaderSettings:
 
     @classmethod
     def checked(cls, **arguments: Any) -> LoaderSettings:
-        """Check every argument; raise `InvalidArgument` for the first that makes no sense."""
+        """Check every argument; raise `InvalidArgument` for the first that is not valid."""
         threads = arguments["threads"]
         rank, world_size = arguments["rank"], arguments["world_size"]
         shuffle, chunk_size, chunks_per_block = _shuffle(arguments)
@@ -100,7 +100,7 @@ class LoaderSettings:
             rank=rank,
             world_size=world_size,
             compare_ranks=checked_bool("compare_ranks", arguments["compare_ranks"]),
-            # What is not shuffled cannot be drawn: a dataset to evaluate gives every cell.
+            # Without a shuffle nothing is drawn: a dataset for evaluation yields every cell.
             sampling=arguments.get("sampling") if shuffle else None,
             chunk_size=chunk_size,
             chunks_per_block=chunks_per_block,
@@ -108,7 +108,7 @@ class LoaderSettings:
 
     @property
     def is_placed(self) -> bool:
-        """Whether torch makes X from what the engine makes: on a device, or of a half dtype."""
+        """Whether torch makes X from the engine's arrays: on a device, or of a half dtype."""
         return self.device is not None or self.dtype in HALF_DTYPES
 
     @property
@@ -118,16 +118,16 @@ class LoaderSettings:
 
     @property
     def engine_dtype(self) -> str:
-        """What the engine makes values of."""
+        """Dtype of the engine's values: float32 for half dtypes."""
         return "float32" if self.dtype in HALF_DTYPES else self.dtype
 
     @property
     def is_compared(self) -> bool:
-        """Whether ranks are those of torch.distributed, and are to compare what they read."""
+        """Whether ranks are found, not given, and shall compare what they read."""
         return self.compare_ranks and self.shard and self.world_size is None
 
     def find_shard(self) -> Shard:
-        """Which part of an epoch this process reads, as things stand now."""
+        """Return the current shard of this process."""
         rank, world_size = 0, 1
         if self.world_size is not None and self.rank is not None:
             rank, world_size = self.rank, self.world_size
@@ -137,9 +137,9 @@ class LoaderSettings:
         return Shard(rank, world_size, worker, num_workers)
 
     def with_rank_found(self) -> LoaderSettings:
-        """Keep the rank of this process, for a copy that may look from a process without one.
+        """Return settings with the rank of this process, for a copy in a process without a rank.
 
-        Where there is no rank yet nothing is kept: the copy may be on its way to a rank.
+        Without a rank the settings do not change, since the copy may be sent to a rank.
         """
         shard = self.find_shard()
         if shard.world_size == 1:
@@ -148,7 +148,7 @@ class LoaderSettings:
 
 
 def _sparse_layout(sparse: Any) -> str | None:
-    """Layout of sparse X: that of the argument, "csr" for True, None for False."""
+    """Return the layout of sparse X: "csr" for True, None for False, else the argument."""
     if isinstance(sparse, str) and sparse in SPARSE_LAYOUTS:
         return sparse
     if sparse is None:
@@ -162,7 +162,7 @@ def _sparse_layout(sparse: Any) -> str | None:
 
 
 def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
-    """Shuffle, and the sizes of chunks and blocks; 0 where there are none."""
+    """Return the shuffle, and the sizes of chunks and blocks (0 for other shuffles)."""
     shuffle = arguments["shuffle"]
     sizes = {name: arguments.get(name) for name in ("chunk_size", "chunks_per_block")}
     if not isinstance(shuffle, str) or shuffle != CHUNKS:
@@ -201,12 +201,12 @@ def _min_batch(min_batch: Any, batch_size: Any) -> int:
 def _dtype_name(dtype: Any) -> str:
     try:
         name = str(dtype).removeprefix("torch.")
-    except Exception:  # of a class of the user's, or an int of thousands of digits
+    except Exception:  # raised by a user's class, or by an int of thousands of digits
         name = ""
-    if dtype is not None and name not in DTYPES + HALF_DTYPES:  # numpy takes None for float64
+    if dtype is not None and name not in DTYPES + HALF_DTYPES:  # numpy converts None to float64
         try:
             name = np.dtype(dtype).name
-        except Exception:  # numpy parses texts as Python, and asks objects for their repr
+        except Exception:  # numpy parses texts as Python and calls the repr of objects
             pass
     if name not in DTYPES + HALF_DTYPES:
         raise InvalidArgument(

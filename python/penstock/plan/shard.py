@@ -1,4 +1,4 @@
-"""Which share of the cells this process reads."""
+"""Shard: the part of the cells that this process reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from penstock.errors import InvalidArgument
 
-#: More than any run has; plans take memory for each.
+#: More than any run has; plans take memory for each rank.
 MOST_RANKS = 2**16
 MOST_WORKERS = 2**12
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rank among processes that train together, and DataLoader worker within the rank."""
+    """Rank among the processes that train together, and DataLoader worker within the rank."""
 
     rank: int = 0
     world_size: int = 1
@@ -26,21 +26,27 @@ class Shard:
 
 
 def find_rank() -> tuple[int, int]:
-    """(rank, world size) of this process.
+    """Return the rank and the world size of this process.
 
-    From torch.distributed when it is initialised, else from the environment of torchrun (``RANK``,
-    ``WORLD_SIZE``), else from that of a Slurm job step of several tasks. Torch is not imported.
+    They come from torch.distributed if it is initialised, else from the environment of torchrun
+    (``RANK``, ``WORLD_SIZE``), else from that of a Slurm job step (``SLURM_PROCID``,
+    ``SLURM_STEP_NUM_TASKS``). Torch is not imported.
+
+    Returns
+    -------
+    rank, world_size : int
+        (0, 1) if no rank is found.
 
     Raises
     ------
     InvalidArgument
-        The environment contradicts itself: a rank that is not of the world, or without one.
+        The environment has a rank without a world size, or a rank outside of the world.
     """
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    # In a batch script without srun, SLURM_NTASKS is set though there is one process: the count of
-    # the step is the one to ask.
+    # In a batch script without srun, SLURM_NTASKS is set although there is one process. The count
+    # of the step is correct.
     for rank_name, world_name in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         if rank_name in os.environ and world_name in os.environ:
             return _from_environment(rank_name, world_name)
@@ -54,14 +60,14 @@ def find_rank() -> tuple[int, int]:
 
 
 def check_divided_once(shard: Shard) -> None:
-    """Refuse to divide cells for a loader of Accelerate that divides the batches, too.
+    """Refuse to divide the cells if a loader of Accelerate divides the batches, too.
 
-    Called where an iterator is made. Each rank would divide its own part, and most cells be in none.
+    Called when an iterator is made. Dividing twice would leave out most cells.
 
     Raises
     ------
     InvalidArgument
-        Such a loader is asking.
+        The caller is such a loader.
     """
     if shard.world_size == 1 or "accelerate.data_loader" not in sys.modules:
         return
@@ -79,7 +85,7 @@ def check_divided_once(shard: Shard) -> None:
 
 
 def find_worker() -> tuple[int, int]:
-    """(worker, number of workers) of the DataLoader worker that this process is, else (0, 1)."""
+    """Return the number of this DataLoader worker and of all workers; (0, 1) in other processes."""
     data: Any = sys.modules.get("torch.utils.data")
     info = data.get_worker_info() if data is not None else None
     return (0, 1) if info is None else (info.id, info.num_workers)
@@ -92,7 +98,7 @@ def in_worker() -> bool:
 
 
 def find_iterator_seed() -> int | None:
-    """Seed that the workers of one DataLoader iterator share; None outside of a worker."""
+    """Return the seed that the workers of a DataLoader iterator share; None outside of a worker."""
     data: Any = sys.modules.get("torch.utils.data")
     info = data.get_worker_info() if data is not None else None
     return None if info is None else (info.seed - info.id) % 2**63

@@ -1,4 +1,4 @@
-"""What a global shuffle costs where rows do not lie packed on a disk."""
+"""Cost of a global shuffle if rows are not in a pack on a disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stats import from_core
 if TYPE_CHECKING:
     from .selection import Selection
 
-#: Bytes read for each one needed from which it is worth a word.
+#: Bytes read for each byte needed, from which a warning is issued.
 _MUCH = 1.5
 
 
@@ -23,19 +23,19 @@ class ReadAgainWarning(UserWarning):
 
 
 class RequestPerCellWarning(UserWarning):
-    """An epoch asks a remote store for its cells one by one."""
+    """An epoch requests each cell separately from a remote store."""
 
 
 def warn_of_cost(loader: _core.Loader, selection: Selection, memory_budget: int) -> None:
-    """Warn where an epoch of ``shuffle="global"`` costs much more than one of another shuffle.
+    """Warn if an epoch of ``shuffle="global"`` costs much more than another shuffle.
 
-    Where rows can be read one by one from a disk it does not. Of a remote pack they are a request
-    each. Elsewhere the cells of a block that fits in memory lie in nearly all units, and each of
-    them is decoded for every block.
+    It is cheap if rows can be read one by one from a disk. In a remote pack each row is a request.
+    In other stores the cells of a block that fits in memory are spread over nearly all units, so
+    these units are decoded for every block.
     """
     if loader.counts().planned_units:
         _warn_of_units(loader, selection.experiment.uri, memory_budget)
-    elif not (selection.matrix.addresses_rows or selection.matrix.keeps(selection.rows)):
+    elif not (selection.matrix.addresses_rows or selection.matrix.is_cached(selection.rows)):
         _warn_of_requests(loader, selection.experiment.uri)
 
 

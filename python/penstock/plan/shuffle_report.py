@@ -1,4 +1,4 @@
-"""How well the shuffle mixes, told from the plan; docs/shuffle.md."""
+"""Report how well the shuffle mixes, computed from the plan; docs/shuffle.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .planner import Planner
 from .stats import from_core
 from .uniform_entropy import uniform_entropy
 
-#: Batches that count as the first and the last ones.
+#: Number of batches at each end of an epoch that `first_share` and `last_share` cover.
 EDGE = 10
 _MOST_BUDGET = 2**50
 _NEAR_ENOUGH = 1.05
@@ -29,25 +29,25 @@ _NEAR_ENOUGH = 1.05
 
 @dataclass(frozen=True)
 class ShuffleReport:
-    """How mixed the batches of an epoch are, by the labels of a column of obs.
+    """Mixing of the batches of an epoch, measured by the labels of a column of obs.
 
     Attributes
     ----------
     column : str
-        The labels; a missing value is one.
+        Column of obs with the labels; a missing value counts as a label.
     batch_entropy : ndarray of float64
-        Shannon entropy of the label in each batch, in bits, in the order of the epoch.
+        Shannon entropy of the labels in each batch, in bits, shape (batches,), in epoch order.
     uniform_entropy : float
-        What a uniform shuffle of the same cells would have in a full batch, in bits, on average.
+        Mean entropy of a full batch in a uniform shuffle of the same cells, in bits.
     units, units_in_shuffle : int
-        Fetch units that the epoch reads, and how many of them feed a batch at any time; 0 where it
-        reads cells one by one.
+        Fetch units that the epoch reads, and units that feed a batch at any time. 0 if cells are
+        read one by one.
     read_amplification : float or None
-        Stored bytes that the epoch will read, divided by the stored bytes of the distinct tiles that its
-        cells and genes touch. Cells that a `cache_dir` already has count as read. None where it reads
-        cells one by one: `Dataset.stats` tells it then, after the epoch.
+        Stored bytes that the epoch will read, divided by the stored bytes of the distinct tiles
+        that its cells and genes touch. Cells in a `cache_dir` count as read. None if cells are read
+        one by one; `Dataset.stats` has it after the epoch.
     memory_budget, planned_bytes : int
-        Bytes allowed, and set aside for the epoch.
+        Bytes that are allowed, and bytes that the plan uses.
     """
 
     column: str
@@ -62,38 +62,43 @@ class ShuffleReport:
 
     @property
     def share(self) -> float:
-        """Mean entropy of all batches over that of a uniform shuffle; 1 is as good as uniform."""
+        """Mean entropy of all batches divided by that of a uniform shuffle; 1 is uniform."""
         return self._share_of(self.batch_entropy)
 
     @property
     def first_share(self) -> float:
-        """The same of the first ten batches."""
+        """Share of the first ten batches."""
         return self._share_of(self.batch_entropy[:EDGE])
 
     @property
     def last_share(self) -> float:
-        """The same of the last ten batches."""
+        """Share of the last ten batches."""
         return self._share_of(self.batch_entropy[-EDGE:])
 
     def _share_of(self, entropy: npt.NDArray[np.float64]) -> float:
         if self.uniform_entropy == 0:
-            return 1.0  # of one label, every order is as good
+            return 1.0  # with one label, every order is uniform
         return float(entropy.mean()) / self.uniform_entropy
 
     def budget_for(self, share: float) -> int:
-        """The least `memory_budget` whose epoch is mixed so well, in bytes, to within 5 %.
+        """Return the least `memory_budget` that reaches a share, to within 5 %.
 
-        Plans epochs of other budgets; reads no cells.
+        Epochs of other budgets are planned, but no cells are read.
 
         Parameters
         ----------
         share : float
-            Of a uniform shuffle's entropy, above 0; 0.98, say.
+            Share of a uniform shuffle's entropy, above 0 and at most 1; for example 0.98.
+
+        Returns
+        -------
+        int
+            Budget in bytes.
 
         Raises
         ------
         InvalidArgument
-            No budget reaches it.
+            No budget reaches `share`, `share` is out of range, or the report was pickled.
         """
         if not 0 < checked_number("share", share) <= 1:
             raise InvalidArgument(f"share must be above 0 and at most 1, got {described(share)}")
@@ -106,7 +111,7 @@ class ShuffleReport:
                 report = self._again(budget)
             except ResourceExhausted:
                 return None
-            # A uniform shuffle's own batches differ from their mean by chance.
+            # Batches of a uniform shuffle also differ from their mean by chance.
             whole = report.units_in_shuffle >= report.units
             return report if report.share >= share or whole else None
 
@@ -127,12 +132,17 @@ class ShuffleReport:
         return most
 
     def plot(self, path: str | Path) -> None:
-        """Draw the entropy of the batches along the epoch, as PNG, SVG or PDF (needs matplotlib).
+        """Plot the entropy of the batches along the epoch; needs matplotlib.
 
         Parameters
         ----------
         path : str or Path
-            Its ending says the format.
+            File to write. The suffix chooses the format: PNG, SVG or PDF.
+
+        Raises
+        ------
+        MissingPackage
+            matplotlib is not installed.
         """
         require("matplotlib")
         import matplotlib
@@ -174,7 +184,7 @@ class ShuffleReport:
         return f"{self.read_amplification:.2f} bytes read for each one needed"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_again": None}  # which holds the dataset
+        return {**self.__dict__, "_again": None}  # it holds the dataset
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

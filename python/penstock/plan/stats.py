@@ -1,4 +1,4 @@
-"""What an epoch did."""
+"""Counts of an epoch."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """Counts of the current epoch, or of the last one.
+    """Counts of the running epoch, or of the last one.
 
     Attributes
     ----------
     cells, nonzeros, batches : int
-        Handed to the consumer.
+        Cells, non-zeros and batches that were yielded.
     bytes_read : int
-        Read from the store, metadata apart.
+        Bytes read from the store, without metadata.
     bytes_needed : int
-        Stored size of the distinct tiles that the cells touch.
+        Stored bytes of the distinct tiles that the cells touch.
     requests : int
-        Reads that the store was asked for; of a remote store ranges, retries and metadata apart.
+        Read requests to the store. For a remote store: ranges, without retries and metadata.
     units : int
-        Fetch units read; 0 where cells are read one by one (a global shuffle of a pack).
+        Fetch units read. 0 if cells are read one by one (a global shuffle of a pack).
     units_in_shuffle : int
-        How many units feed a batch at any time; the more, the better mixed.
+        Units that feed a batch at any time. More units mix better.
     consumer_wait_seconds : float
-        Time that the consumer waited for batches.
+        Seconds that the consumer waited for batches.
     peak_buffered_bytes : int
-        Most memory that rows, tiles in flight and finished batches took; batches that you hold count
-        until you let go of them, and alone they can exceed the budget.
+        Peak memory of rows, tiles in flight and finished batches, in bytes. Batches count until the
+        consumer releases them; they alone can exceed the budget.
     spilled_bytes : int
-        Written to disk because an estimate of memory proved too low.
+        Bytes written to disk because an estimate of memory was too low.
     planned_bytes : int
-        Memory that the plan sets aside for the epoch.
+        Bytes of memory that the plan uses for the epoch.
     planned_units, planned_bytes_read : int
-        Fetch units that the plan visits, and the stored bytes that these visits will read. A tile counts
-        once for each visit that reads it. A cache counts as empty. Both are 0 where cells are read
-        one by one, as a global order reads packs and full caches.
+        Fetch units that the plan visits, and the stored bytes that these visits read. A tile counts
+        once for each visit. A cache counts as empty. Both are 0 if cells are read one by one, as in
+        a global shuffle of a pack or a full cache.
     cached_units, cached_bytes : int
-        Of `units`, those that `cache_dir` had, and what was read from there.
+        Units of `units` that `cache_dir` had, and bytes read from there.
     """
 
     cells: int = 0
@@ -63,7 +63,7 @@ class LoaderStats:
 
     @property
     def read_amplification(self) -> float:
-        """Bytes read over bytes needed; 1 is the least, 0 before anything is read."""
+        """`bytes_read` divided by `bytes_needed`: 1 or more, but 0 before anything is read."""
         return self.bytes_read / self.bytes_needed if self.bytes_needed else 0.0
 
 

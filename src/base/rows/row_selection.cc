@@ -2,9 +2,9 @@
 #include <penstock/row_selection.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/rows/row_selection_bitmap.h"
 
 namespace penstock {
@@ -47,8 +47,8 @@ RowSelection::RowSelection(std::shared_ptr<const Bitmap> bitmap) : bitmap_(std::
 
 RowSelection RowSelection::range(int64_t begin, int64_t end) {
   if (begin < 0 || end < begin) {
-    throw InvalidArgument("a range of rows must be ascending and not negative: [" +
-                          std::to_string(begin) + ", " + std::to_string(end) + ")");
+    throw InvalidArgument(
+        concat("a range of rows must be ascending and not negative: [", begin, ", ", end, ")"));
   }
   RowSelectionBuilder builder;
   auto row = static_cast<uint64_t>(begin);
@@ -72,13 +72,12 @@ RowSelection RowSelection::range(int64_t begin, int64_t end) {
 RowSelection RowSelection::from_sorted(std::span<const int64_t> joinids) {
   for (size_t i = 0; i < joinids.size(); ++i) {
     if (joinids[i] < 0) {
-      throw InvalidArgument("a row id must not be negative: " + std::to_string(joinids[i]) +
-                            " at position " + std::to_string(i));
+      throw InvalidArgument(
+          concat("a row id must not be negative: ", joinids[i], " at position ", i));
     }
     if (i > 0 && joinids[i] <= joinids[i - 1]) {
-      throw InvalidArgument("row ids must be strictly ascending: " + std::to_string(joinids[i]) +
-                            " follows " + std::to_string(joinids[i - 1]) + " at position " +
-                            std::to_string(i));
+      throw InvalidArgument(concat("row ids must be strictly ascending: ", joinids[i], " follows ",
+                                   joinids[i - 1], " at position ", i));
     }
   }
   RowSelectionBuilder builder;
@@ -122,7 +121,7 @@ bool RowSelection::intersects(int64_t begin, int64_t end) const {
     if (segment->word->intersects(low_of(begin), stop)) return true;
   }
   if (first == last) return false;
-  // Whole words between are never empty where there is a segment.
+  // A segment in the whole words between is never empty.
   const size_t index = bitmap_->first_at_or_after(first + 1);
   if (index == bitmap_->segments.size() || bitmap_->segments[index].word_first > last) return false;
   const auto& next = bitmap_->segments[index];
@@ -144,8 +143,8 @@ uint64_t RowSelection::rank(int64_t joinid) const {
 
 int64_t RowSelection::at(uint64_t position) const {
   if (position >= size()) {
-    throw InvalidArgument("no such position in a selection of " + std::to_string(size()) +
-                          " rows: " + std::to_string(position));
+    throw InvalidArgument(
+        concat("no such position in a selection of ", size(), " rows: ", position));
   }
   const auto& segment = bitmap_->segments[bitmap_->segment_at_position(position)];
   const uint64_t within = position - segment.first_position;
@@ -160,7 +159,7 @@ void RowSelection::copy_range(int64_t begin, int64_t end, std::vector<int64_t>& 
   const auto* segment = bitmap_->find_word(word_of(begin));
   if (count > 0 && segment != nullptr && segment->word != nullptr &&
       first + count <= segment->first_position + segment->count) {
-    // One word, as nearly always: no need to find the first row by its position.
+    // One word, the usual case: no need to find the first row by its position.
     segment->word->copy(low_of(begin), count, segment->base(), out);
   } else {
     copy_positions(first, count, out);
@@ -169,8 +168,8 @@ void RowSelection::copy_range(int64_t begin, int64_t end, std::vector<int64_t>& 
 
 void RowSelection::copy_positions(uint64_t first, uint64_t count, std::vector<int64_t>& out) const {
   if (first > size() || count > size() - first) {
-    throw InvalidArgument("no such positions in a selection of " + std::to_string(size()) +
-                          " rows: " + std::to_string(count) + " from " + std::to_string(first));
+    throw InvalidArgument(
+        concat("no such positions in a selection of ", size(), " rows: ", count, " from ", first));
   }
   if (count == 0) return;
   if (out.capacity() - out.size() < count) {
@@ -200,9 +199,8 @@ std::vector<int64_t> RowSelection::to_vector() const {
 RowSelection RowSelection::take(std::span<const uint64_t> positions) const {
   for (size_t i = 0; i < positions.size(); ++i) {
     if (positions[i] >= size() || (i > 0 && positions[i] <= positions[i - 1])) {
-      throw InvalidArgument("positions must be strictly ascending and below " +
-                            std::to_string(size()) + ": " + std::to_string(positions[i]) +
-                            " as number " + std::to_string(i));
+      throw InvalidArgument(concat("positions must be strictly ascending and below ", size(), ": ",
+                                   positions[i], " as number ", i));
     }
   }
   RowSelectionBuilder builder;
@@ -210,7 +208,7 @@ RowSelection RowSelection::take(std::span<const uint64_t> positions) const {
   std::vector<uint32_t> rows;
   for (size_t i = 0; i < positions.size();) {
     const auto& segment = bitmap_->segments[bitmap_->segment_at_position(positions[i])];
-    // One word of a full segment at a time: only what is taken is ever listed.
+    // One word of a full segment at a time: lists only the rows that are taken.
     uint64_t end = segment.first_position + segment.count;
     uint32_t word = segment.word_first;
     if (segment.word == nullptr) {
@@ -240,14 +238,14 @@ RowSelection RowSelection::take(std::span<const uint64_t> positions) const {
 RowSelection RowSelection::shifted(int64_t offset) const {
   const auto words = offset / static_cast<int64_t>(kWordRows);
   if (words * static_cast<int64_t>(kWordRows) != offset) {
-    throw InvalidArgument("rows are moved by a multiple of 2^32: " + std::to_string(offset));
+    throw InvalidArgument(concat("rows are moved by a multiple of 2^32: ", offset));
   }
   if (bitmap_->segments.empty()) return *this;
   const int64_t first = bitmap_->segments.front().word_first + words;
   const int64_t last = bitmap_->segments.back().word_last + words;
   if (first < 0 || last >= int64_t{1} << 31) {
-    throw InvalidArgument("rows would leave the range of ids: " + std::to_string(at(0)) + " to " +
-                          std::to_string(at(size() - 1)) + ", moved by " + std::to_string(offset));
+    throw InvalidArgument(concat("rows would leave the range of ids: ", at(0), " to ",
+                                 at(size() - 1), ", moved by ", offset));
   }
   RowSelectionBuilder builder;
   for (const auto& segment : bitmap_->segments) {

@@ -27,7 +27,7 @@ class Walk {
  public:
   explicit Walk(const Segments& segments) : segments_(segments) {}
 
-  /// What stands at `word`, and up to which word (exclusive) that holds. Words must ascend.
+  /// The kind at `word`, and the word (exclusive) up to which it holds. Words must ascend.
   Side at(uint64_t word, uint64_t& end) {
     while (index_ < segments_.size() && segments_[index_].word_last < word) ++index_;
     if (index_ == segments_.size()) {

@@ -9,10 +9,10 @@
 
 #include "base/rows/row_selection_word.h"
 
-// What a RowSelection points at: ascending, disjoint segments of the id space, cut at multiples of
-// 2^32 rows. A segment is full (every row of one or more such words; the domains of older stores
-// end near 2^63, so that a range may span 2^31 of them) or a bitmap of one word. The form is
-// canonical down to the segments: full words are never bitmaps, neighbouring full segments are one.
+// Contents of a RowSelection: ascending, disjoint segments of the id space. The space is cut into
+// words of 2^32 rows. A segment is a bitmap of one word, or full: every row of one or more words.
+// (Domains of older stores end near 2^63, so a range may span 2^31 words.) Segments are canonical:
+// full words are never bitmaps, and neighbouring full segments are merged.
 
 namespace penstock {
 
@@ -21,7 +21,7 @@ struct RowSelection::Bitmap {
     uint32_t word_first = 0;
     uint32_t word_last = 0;       ///< inclusive; equal to word_first for a bitmap
     RoaringWordPtr word;          ///< null: every row
-    uint64_t first_position = 0;  ///< rows in the segments before
+    uint64_t first_position = 0;  ///< number of rows in the segments before
     uint64_t count = 0;
 
     int64_t base() const noexcept { return static_cast<int64_t>(uint64_t{word_first} << 32); }

@@ -16,9 +16,8 @@
 //   u32 first word, u32 last word, u64 length, and `length` bytes of a bitmap (none: every row)
 //
 // Bitmaps are in the portable format (the RoaringFormatSpec repository, README). CRoaring's own
-// "safe" reader checks lengths but believes what containers say, and later overruns its buffers
-// when a run ends past 2^16 or a cardinality lies; so everything is checked here before CRoaring
-// sees it.
+// "safe" reader checks lengths but trusts the containers. If a run ends past 2^16 or a cardinality
+// is wrong, CRoaring later overruns its buffers. So everything is checked here first.
 
 namespace penstock {
 namespace {

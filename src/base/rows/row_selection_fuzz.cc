@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-// Bytes of a selection from anywhere: CorruptData, or a set on which every call works.
+// Any bytes must throw CorruptData, or give a selection on which every call works.
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using penstock::RowSelection;

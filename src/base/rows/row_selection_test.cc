@@ -107,7 +107,7 @@ TEST(RowSelection, EverythingAgainstStdSet) {
 
     EXPECT_EQ(x == y, a == b);
     EXPECT_EQ(x.fingerprint() == y.fingerprint(), a == b);
-    // The same sets by another way: equal, and of equal fingerprint, whatever the containers.
+    // The same sets made in another way: equal, with equal fingerprints, whatever the containers.
     const auto again = (x | y) - (y - x);
     EXPECT_TRUE(again == x);
     EXPECT_EQ(again.fingerprint(), x.fingerprint());
@@ -233,7 +233,7 @@ TEST(RowSelection, TruncatedOrFlippedBytesAreCorruptOrAnotherSet) {
     try {
       const auto read = read_back(bytes);
       ++survivors;
-      // What is accepted works: every call over all of it, and a round trip.
+      // For accepted bytes, every call and a round trip must work.
       if (read.size() < 100000) {
         const auto rows = read.to_vector();
         EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));

@@ -6,6 +6,7 @@
 #include <array>
 #include <new>
 
+#include "base/concat.h"
 #include "base/hash64.h"
 
 namespace penstock {
@@ -71,8 +72,8 @@ uint32_t RoaringWord::select(uint64_t position) const {
   const Block& block = blocks_[index];
   const uint64_t within = position - block.first_position;
   if (block_size(index) == kBlockRows) return block.first_row + static_cast<uint32_t>(within);
-  // The row r with `within` rows before it and itself in the set. Counting costs a pass over the
-  // block up to r, so that steps are guessed by proportion, and halve when guesses are poor.
+  // Searches the row r of the set with `within` rows before it. Counting costs a pass over the
+  // block up to r, so steps are guessed by proportion, and halved after poor guesses.
   uint64_t low = block.first_row,
            high = low + kBlockRows;  // rows before `low` are `below` or fewer
   uint64_t below = 0, above = block_size(index);
@@ -105,7 +106,7 @@ void RoaringWord::copy(uint32_t low, uint64_t count, int64_t base,
   while (count > 0) {
     const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(count, rows.size()));
     const uint32_t got = roaring_read_uint32_iterator(&it, rows.data(), wanted);
-    if (got == 0) throw Internal("row bitmap ends early: " + std::to_string(count) + " rows left");
+    if (got == 0) throw Internal(concat("row bitmap ends early: ", count, " rows left"));
     const size_t end = out.size();
     out.resize(end + got);
     for (uint32_t i = 0; i < got; ++i) out[end + i] = base + rows[i];
@@ -141,7 +142,7 @@ uint64_t RoaringWord::hash(uint64_t seed) const {
     hash = hash_combine(hash, block_size(index));
     if (block_size(index) == kBlockRows) continue;
     read_block(index, rows);
-    // A sum of mixed rows, not a chain: four times as fast, and rows are a set anyway.
+    // A sum of mixed rows, not a chain: four times as fast, and the order does not matter.
     uint64_t sum = 0;
     for (const uint32_t row : rows) sum += mix64(row + kGoldenRatio64);
     hash = hash_combine(hash, sum);

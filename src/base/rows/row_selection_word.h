@@ -9,15 +9,15 @@
 #include <vector>
 
 // The rows of a RowSelection that share the upper 32 bits of their ids: a 32-bit CRoaring bitmap
-// with an index of its 2^16-row blocks, so that rank and select cost a binary search and not a walk
-// over all containers. Never empty; immutable, shared by threads and by selections.
+// with an index of its 2^16-row blocks. With the index, rank and select cost a binary search
+// instead of a walk over all containers. Never empty; immutable, shared by threads and selections.
 
 namespace penstock {
 
 struct RoaringDeleter {
   void operator()(roaring_bitmap_t* bitmap) const noexcept { roaring_bitmap_free(bitmap); }
 };
-/// Throws bad_alloc for null, which is CRoaring's answer to a failed allocation.
+/// Throws bad_alloc for null, which CRoaring returns after a failed allocation.
 using RoaringPtr = std::unique_ptr<roaring_bitmap_t, RoaringDeleter>;
 RoaringPtr own_roaring(roaring_bitmap_t* bitmap);
 
@@ -41,7 +41,7 @@ class RoaringWord {
   void take(std::span<const uint64_t> positions, uint64_t position_base,
             std::vector<uint32_t>& rows) const;
 
-  uint64_t hash(uint64_t seed) const;  ///< of the set, however it is stored
+  uint64_t hash(uint64_t seed) const;  ///< of the set, independent of its containers
   size_t memory_bytes() const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include "codec/filter_step.h"
 
-// A bzip2 stream a part.
+// Each part is a bzip2 stream.
 
 namespace penstock::codec {
 

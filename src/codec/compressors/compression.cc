@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include "base/concat.h"
 #include "codec/expansion.h"
 
 namespace penstock::codec {
@@ -34,14 +35,12 @@ PartTable read_table(FilterStep& step) {
     (part < table.metadata_parts ? table.metadata_bytes : table.data_bytes) += original;
   }
   if (compressed != step.data.size()) {
-    throw CorruptData(std::string(name_of(step.config.type)) + ": parts of " +
-                      std::to_string(compressed) + " compressed bytes in " +
-                      std::to_string(step.data.size()) + " bytes of data");
+    throw CorruptData(concat(name_of(step.config.type), ": parts of ", compressed,
+                             " compressed bytes in ", step.data.size(), " bytes of data"));
   }
   if (!step.metadata.empty()) {
-    throw CorruptData(std::string(name_of(step.config.type)) + ": " +
-                      std::to_string(step.metadata.remaining()) +
-                      " bytes of metadata after the parts");
+    throw CorruptData(concat(name_of(step.config.type), ": ", step.metadata.remaining(),
+                             " bytes of metadata after the parts"));
   }
   return table;
 }
@@ -69,8 +68,8 @@ void decode_compressed(FilterStep& step, PartDecoder decode_part) {
 }
 
 void throw_bad_part(FilterType type, std::string_view why, size_t in_bytes, size_t out_bytes) {
-  throw CorruptData(std::string(name_of(type)) + ": " + std::string(why) + ", " +
-                    std::to_string(in_bytes) + " compressed bytes to " + std::to_string(out_bytes));
+  throw CorruptData(
+      concat(name_of(type), ": ", why, ", ", in_bytes, " compressed bytes to ", out_bytes));
 }
 
 }  // namespace penstock::codec

@@ -2,8 +2,8 @@
 
 #include "codec/filter_step.h"
 
-// What all compressors share: the parts. A compressor squeezes every metadata part that earlier
-// filters left and then every data part, one after the other into one stream; its own metadata are
+// The parts, which all compressors share. A compressor compresses each metadata part of earlier
+// filters and then each data part, one after the other, into one stream. Its own metadata:
 //
 //   uint32 metadata parts | uint32 data parts | (uint32 original, uint32 compressed) a part
 //
@@ -11,7 +11,7 @@
 
 namespace penstock::codec {
 
-/// Decodes one part; must fill `out` exactly or throw `CorruptData`.
+/// Decodes one part. Must fill `out` exactly or throw `CorruptData`.
 using PartDecoder = void (*)(const FilterStep& step, std::span<const std::byte> in,
                              std::span<std::byte> out);
 

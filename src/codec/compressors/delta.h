@@ -9,9 +9,9 @@ namespace penstock::codec {
 
 void decode_delta(FilterStep& step);
 
-/// Bytes of the integers that delta and double delta work on: the reinterpreting type where the
-/// filter has one, else the type that it was given. Text and blobs go byte by byte. Floating point
-/// is refused by the writer, so here it is `CorruptData`.
+/// Bytes of the integers that delta and double delta work on: of the filter's reinterpreting type
+/// if it has one, else of the type that it was given; 1 for text and blobs. Writers refuse floating
+/// point, so here it is `CorruptData`.
 size_t delta_element_bytes(const FilterStep& step);
 
 }  // namespace penstock::codec

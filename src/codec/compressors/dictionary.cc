@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/checked.h"
+#include "base/concat.h"
 
 namespace penstock::codec {
 namespace {
@@ -23,8 +24,7 @@ std::vector<std::string_view> read_dictionary(FilterStep& step, uint8_t length_w
 
 std::string_view word(const std::vector<std::string_view>& dictionary, uint64_t id) {
   if (id >= dictionary.size()) {
-    throw CorruptData("dictionary id " + std::to_string(id) + " of " +
-                      std::to_string(dictionary.size()) + " entries");
+    throw CorruptData(concat("dictionary id ", id, " of ", dictionary.size(), " entries"));
   }
   return dictionary[id];
 }
@@ -38,8 +38,8 @@ void decode_dictionary_strings(FilterStep& step, StringTarget& target) {
   const auto dictionary = read_dictionary(step, length_width);
   step.pass_metadata();
   if (step.data.size() % id_width != 0) {
-    throw CorruptData("dictionary ids of " + std::to_string(id_width) + " bytes in " +
-                      std::to_string(step.data.size()) + " bytes");
+    throw CorruptData(
+        concat("dictionary ids of ", id_width, " bytes in ", step.data.size(), " bytes"));
   }
 
   uint64_t characters = 0;

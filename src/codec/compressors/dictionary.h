@@ -2,7 +2,7 @@
 
 #include "codec/string_tile.h"
 
-// Dictionary encoding of strings of variable length: data are one id a string; own metadata are
+// Dictionary encoding of strings of variable length. Data are one id a string. Own metadata:
 //
 //   uint8 width of ids | uint8 width of string lengths | uint32 bytes of dictionary |
 //   (string length | string) an entry

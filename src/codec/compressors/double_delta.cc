@@ -68,8 +68,8 @@ void decode_part(const FilterStep& step, std::span<const std::byte> in, std::spa
                    in.size(), out.size());
   };
   if (count != out.size() / width) fail();
-  // Values whose differences are as wide as they are stand as they were, and with them the bytes
-  // after the last whole one: what a compressor made before has any number of bytes.
+  // If differences are as wide as values, values are stored unchanged. So are bytes after the last
+  // whole value, because an earlier compressor's output may have any number of bytes.
   if (bits >= width * 8 - 1) {
     if (reader.remaining() != out.size()) fail();
     std::ranges::copy(reader.take(out.size(), "values"), out.begin());

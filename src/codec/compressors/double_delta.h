@@ -7,9 +7,9 @@
 //   uint8 bits | uint64 number of values | first value | second value |
 //   (sign, 1 bit | magnitude, `bits` bits) a further value
 //
-// the last in 64-bit words, filled from the highest bit down. Where `bits` is the width of the type
-// less one, or more, the values stand as they were after the first two fields. The arithmetic
-// wraps. Source: dd_compressor.cc.
+// The further values are in 64-bit words, filled from the highest bit down. If `bits` is at least
+// the width of the type minus one, plain values follow the first two fields. The arithmetic wraps.
+// Source: dd_compressor.cc.
 
 namespace penstock::codec {
 

@@ -8,8 +8,8 @@
 namespace penstock::codec {
 namespace {
 
-// inflateInit allocates some 40 KiB and is as dear as a small tile; one stream a thread is reset
-// instead.
+// inflateInit allocates some 40 KiB and costs as much as decoding a small tile, so each thread
+// resets and reuses one stream.
 class InflateStream {
  public:
   InflateStream() {
@@ -20,7 +20,7 @@ class InflateStream {
   InflateStream& operator=(const InflateStream&) = delete;
 
   bool inflate_all(std::span<const std::byte> in, std::span<std::byte> out) {
-    // zlib wants a valid pointer even for no output; both sizes are below 2^32 by the format.
+    // zlib needs a valid pointer even without output. By the format both sizes are below 2^32.
     Bytef nothing = 0;
     inflateReset(&stream_);
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));

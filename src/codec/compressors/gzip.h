@@ -2,7 +2,7 @@
 
 #include "codec/filter_step.h"
 
-// A zlib stream (RFC 1950; TileDB calls it gzip) a part.
+// Each part is a zlib stream (RFC 1950; TileDB calls it gzip).
 
 namespace penstock::codec {
 

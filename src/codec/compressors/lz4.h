@@ -2,7 +2,7 @@
 
 #include "codec/filter_step.h"
 
-// LZ4 block format, one block a part (no frame).
+// Each part is one block in the LZ4 block format (no frame).
 
 namespace penstock::codec {
 

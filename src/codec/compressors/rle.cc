@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "codec/compressors/compression.h"
 
 namespace penstock::codec {
@@ -69,8 +70,8 @@ void decode_rle_strings(FilterStep& step, StringTarget& target) {
         characters, checked_mul<uint64_t>(run.length, run.string.size(), "characters of a run"),
         "characters");
     if (strings > target.expected.strings) {
-      throw CorruptData("rle: runs of " + std::to_string(strings) + " strings or more, expected " +
-                        std::to_string(target.expected.strings));
+      throw CorruptData(
+          concat("rle: runs of ", strings, " strings or more, expected ", target.expected.strings));
     }
   }
   size_target(step, target, strings, characters);

@@ -3,15 +3,13 @@
 #include "codec/filter_step.h"
 #include "codec/string_tile.h"
 
-// Run-length encoding. Of cells of fixed size, runs of
+// Run-length encoding. Cells of fixed size are runs of
 //
 //   cell | run length, 2 bytes, high byte first
 //
-// where the cell is the tile's own, also where another filter stands before this one. Of strings of
-// variable length, runs of
+// The cell is the tile's own, even after another filter. Strings of variable length are runs of
 //
-//   run length | string length | string          (own metadata: width of the one, width of the
-//   other)
+//   run length | string length | string          (own metadata: the widths of the two lengths)
 //
 // Source: rle_compressor.{h,cc}.
 

@@ -36,7 +36,7 @@ bool zstd_decompress(std::span<const std::byte> in, std::span<std::byte> out) {
 }
 
 bool decode_zstd_runs(const Chunk& chunk, std::vector<CellRun>& runs) {
-  // One part of data, none of metadata: what writers make of plain cells.
+  // One part of data and none of metadata, as for plain cells.
   ByteReader table(chunk.metadata);
   if (table.remaining() != 4 * sizeof(uint32_t)) return false;
   if (table.read<uint32_t>("metadata parts") != 0 || table.read<uint32_t>("data parts") != 1 ||

@@ -6,7 +6,7 @@
 #include "codec/compressors/zstd.h"
 #include "codec/zstd/run_decoder.h"
 
-// Runs of a frame, against libzstd: what is taken must be what libzstd gives. An input is
+// Compares the runs of accepted frames with libzstd. An input is
 //
 //   uint16 cells | frame
 
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock::codec;
   if (size < 2) return 0;
   const uint64_t cells = data[0] | uint64_t{data[1]} << 8;
-  // Exactly as long as it is, so that a read outside it is found.
+  // A copy of the exact length, so that a read outside it is found.
   const std::vector<uint8_t> copy(data + 2, data + size);
   const auto frame = std::as_bytes(std::span(copy));
   static zstd::RunDecoder decoder;

@@ -10,7 +10,7 @@
 #include "codec/compressors/zstd.h"
 #include "codec/zstd/run_decoder.h"
 
-// Runs straight from Zstandard frames, against libzstd.
+// Compares runs decoded from Zstandard frames with libzstd.
 
 namespace penstock::codec {
 namespace {
@@ -32,7 +32,7 @@ std::vector<uint64_t> expand(const std::vector<CellRun>& runs) {
   return cells;
 }
 
-/// Rows of a sparse matrix: ids that ascend, each for some cells.
+/// Row ids of a sparse matrix: they ascend, each for some cells.
 std::vector<uint64_t> random_rows(std::mt19937_64& random, size_t count) {
   const uint64_t mean = uint64_t{1} << random() % 9;
   const uint64_t most_step = uint64_t{1} << random() % 20;
@@ -65,11 +65,11 @@ TEST(ZstdRuns, RowsOfManyShapes) {
     ASSERT_EQ(expand(runs), cells) << "round " << round << ", level " << level;
     for (size_t i = 1; i < runs.size(); ++i) ASSERT_NE(runs[i].value, runs[i - 1].value);
   }
-  // Short runs with random steps are refused, as they should be.
+  // Short runs with random steps must be refused.
   EXPECT_GT(taken, 600U);
 }
 
-// What the Census stores: chunks of 8,192 cells, tens of cells a row, level 9. None is refused.
+// As in the Census: chunks of 8,192 cells, tens of cells a row, level 9. None is refused.
 TEST(ZstdRuns, TakesEveryChunkOfTheCensusLayout) {
   std::mt19937_64 random(2);
   zstd::RunDecoder decoder;
@@ -87,7 +87,7 @@ TEST(ZstdRuns, TakesEveryChunkOfTheCensusLayout) {
   }
 }
 
-// Every truncation and many flips: refused, or what libzstd gives.
+// Every truncation and many flips: refused, or equal to libzstd.
 TEST(ZstdRuns, DamagedFrames) {
   std::mt19937_64 random(3);
   zstd::RunDecoder decoder;

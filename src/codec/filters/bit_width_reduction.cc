@@ -5,12 +5,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/concat.h"
 #include "codec/filters/windowed.h"
 
 namespace penstock::codec {
 namespace {
 
-// Relative values are stored in an integer as signed as T. The sum wraps in T.
+// Relative values are signed if T is signed. The sum wraps in T.
 template <typename T, typename Stored>
 void widen_window(std::span<const std::byte> in, T smallest, std::span<std::byte> out) noexcept {
   using Wide = std::make_unsigned_t<T>;
@@ -37,7 +38,7 @@ void decode_window(ByteReader& in, T smallest, unsigned bits, std::span<std::byt
       return widen_window<T, std::conditional_t<kSigned, int32_t, uint32_t>>(
           in.take(count * 4, "window"), smallest, out);
     default:
-      throw CorruptData("bit_width_reduction: window of " + std::to_string(bits) + " bits");
+      throw CorruptData(concat("bit_width_reduction: window of ", bits, " bits"));
   }
 }
 
@@ -65,9 +66,8 @@ void decode_windows(FilterStep& step) {
     }
   }
   if (!room.empty() || !in.empty()) {
-    throw CorruptData("bit_width_reduction: windows end " + std::to_string(room.remaining()) +
-                      " bytes before the chunk and " + std::to_string(in.remaining()) +
-                      " before the data");
+    throw CorruptData(concat("bit_width_reduction: windows end ", room.remaining(),
+                             " bytes before the chunk and ", in.remaining(), " before the data"));
   }
   step.pass_metadata();
 }

@@ -21,8 +21,8 @@ uint64_t transpose_bits(uint64_t x) noexcept {
   return x ^ t ^ (t << 28);
 }
 
-/// `count` is a multiple of 8. Row 8 k + b of `in` has bit b of byte k of all elements, 8 elements
-/// a byte.
+/// `count` must be a multiple of 8. Row 8 k + b of `in` has bit b of byte k of all elements, 8
+/// elements a byte.
 void unshuffle_block(size_t element_bytes, size_t count, const std::byte* in,
                      std::byte* out) noexcept {
   const size_t row = count / 8;

@@ -4,10 +4,10 @@
 
 #include <immintrin.h>
 
-// Un-shuffling is a transposition: log2(element bytes) rounds of interleaving, first bytes with
-// bytes, then pairs with pairs, then fours. A 32-byte interleave works in each half on its own, so
-// a result holds elements i … of its lower 16-element group and 16 + i … of the upper one; the
-// halves are stored apart, which costs no shuffle.
+// Un-shuffling is a transposition: log2(element bytes) rounds of interleaving, first of bytes, then
+// of pairs, then of fours. A 32-byte interleave works in each half separately. So a result has
+// elements i … of the lower 16-element group and 16 + i … of the upper one. The halves are stored
+// separately, which costs no shuffle.
 
 namespace penstock::codec {
 namespace {
@@ -26,7 +26,7 @@ PENSTOCK_AVX2 __m256i load32(const std::byte* from) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-/// Halves of `value` to `to` and `to + apart`.
+/// Stores the halves of `value` at `to` and `to + apart`.
 PENSTOCK_AVX2 void store_halves(std::byte* to, size_t apart, __m256i value) noexcept {
   store16(to, _mm256_castsi256_si128(value));
   store16(to + apart, _mm256_extracti128_si256(value, 1));

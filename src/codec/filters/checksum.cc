@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 
+#include "base/concat.h"
 #include "base/hex.h"
 
 namespace penstock::codec {
@@ -40,15 +41,15 @@ void verify(const EVP_MD* algorithm, std::string_view name, std::string_view wha
     compute(algorithm, covered.take(length, "checksummed part"), digest);
     const auto* expected = reinterpret_cast<const unsigned char*>(stored.data());
     if (!std::equal(expected, expected + digest_bytes, digest.begin())) {
-      throw CorruptData("checksum differs: " + std::string(name) + " of " + std::string(what) +
-                        " part " + std::to_string(part) + " (" + std::to_string(length) +
-                        " bytes), stored " + hex(std::as_bytes(std::span(expected, digest_bytes))) +
-                        ", computed " + hex(std::as_bytes(std::span(digest.data(), digest_bytes))));
+      throw CorruptData(concat("checksum differs: ", name, " of ", what, " part ", part, " (",
+                               length, " bytes), stored ",
+                               hex(std::as_bytes(std::span(expected, digest_bytes))), ", computed ",
+                               hex(std::as_bytes(std::span(digest.data(), digest_bytes)))));
     }
   }
   if (!covered.empty()) {
-    throw CorruptData(std::string(name) + " covers all but the last " +
-                      std::to_string(covered.remaining()) + " bytes of the " + std::string(what));
+    throw CorruptData(
+        concat(name, " covers all but the last ", covered.remaining(), " bytes of the ", what));
   }
 }
 

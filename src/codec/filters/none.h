@@ -2,7 +2,7 @@
 
 #include "codec/filter_step.h"
 
-// No filter: data and metadata pass.
+// No filter: data and metadata pass unchanged.
 
 namespace penstock::codec {
 

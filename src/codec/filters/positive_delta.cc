@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/concat.h"
 #include "codec/filters/windowed.h"
 
 namespace penstock::codec {
@@ -34,8 +35,8 @@ void decode_windows(FilterStep& step) {
     }
   }
   if (!in.empty()) {
-    throw CorruptData("positive_delta: windows end " + std::to_string(in.remaining()) +
-                      " bytes before the data");
+    throw CorruptData(
+        concat("positive_delta: windows end ", in.remaining(), " bytes before the data"));
   }
   step.pass_metadata();
 }

@@ -2,12 +2,13 @@
 
 #include "codec/filter_step.h"
 
-// Positive delta: in each window, the difference of every value to the one before, the first to the
-// window's own offset. Metadata:
+// Positive delta: each value of a window is stored as its difference from the value before, the
+// first value as its difference from the window's offset. Metadata:
 //
 //   uint32 windows | (T offset | uint32 window bytes) a window
 //
-// A window of no whole number of values stands as it was. Floating point and text pass through.
+// A window is stored unchanged unless it is a whole number of values. Floating point and text pass
+// through.
 // Source: format_spec/tile.md, Positive-Delta Encoding Filter; positive_delta_filter.cc.
 
 namespace penstock::codec {

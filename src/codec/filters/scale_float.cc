@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/concat.h"
+
 namespace penstock::codec {
 namespace {
 
@@ -12,7 +14,7 @@ void scale(const FilterConfig& config, std::span<const std::byte> in, std::byte*
   for (size_t i = 0; i < in.size() / sizeof(Stored); ++i) {
     Stored stored;
     std::memcpy(&stored, in.data() + i * sizeof(Stored), sizeof(Stored));
-    // Through Float, as the writer's own reader does: a large int64 is rounded to float32 first.
+    // Converts to Float first, as TileDB's reader does, so a large int64 is rounded to float32.
     const auto value =
         static_cast<Float>(config.scale * double{static_cast<Float>(stored)} + config.offset);
     std::memcpy(out + i * sizeof(Float), &value, sizeof(Float));
@@ -25,16 +27,15 @@ void decode_parts(FilterStep& step) {
   const uint64_t parts = step.metadata.read<uint32_t>("number of parts");
   step.metadata.expect_items(parts, sizeof(uint32_t), "parts");
   if (step.data.size() % width != 0) {
-    throw CorruptData("float_scale: integers of " + std::to_string(width) + " bytes in " +
-                      std::to_string(step.data.size()) + " bytes");
+    throw CorruptData(
+        concat("float_scale: integers of ", width, " bytes in ", step.data.size(), " bytes"));
   }
   const auto out = step.make_data(step.data.size() / width * sizeof(Float));
   ByteReader in(step.data);
   for (uint64_t part = 0; part < parts; ++part) {
     const auto bytes = step.metadata.read<uint32_t>("part length");
     if (bytes % width != 0) {
-      throw CorruptData("float_scale: integers of " + std::to_string(width) +
-                        " bytes in a part of " + std::to_string(bytes));
+      throw CorruptData(concat("float_scale: integers of ", width, " bytes in a part of ", bytes));
     }
     std::byte* to = out.data() + in.offset() / width * sizeof(Float);
     const auto from = in.take(bytes, "part");
@@ -54,8 +55,7 @@ void decode_parts(FilterStep& step) {
     }
   }
   if (!in.empty()) {
-    throw CorruptData("float_scale: parts end " + std::to_string(in.remaining()) +
-                      " bytes before the data");
+    throw CorruptData(concat("float_scale: parts end ", in.remaining(), " bytes before the data"));
   }
   step.pass_metadata();
 }

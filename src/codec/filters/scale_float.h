@@ -3,8 +3,8 @@
 #include "codec/filter_step.h"
 
 // Float scale: a value is stored as the integer round((value - offset) / scale) of 1, 2, 4 or 8
-// bytes, and comes back as scale * integer + offset, computed in double precision. Cells of 4 bytes
-// are taken for float32 and of 8 for float64, whatever their type is called.
+// bytes, and decoded to scale * integer + offset in double precision. Cells of 4 bytes are treated
+// as float32 and of 8 as float64, whatever their type.
 // Metadata: uint32 parts | uint32 stored bytes a part. Source: float_scaling_filter.cc.
 
 namespace penstock::codec {

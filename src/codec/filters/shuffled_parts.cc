@@ -2,6 +2,8 @@
 
 #include <penstock/error.h>
 
+#include "base/concat.h"
+
 namespace penstock::codec {
 
 void transform_parts(FilterStep& step, PartTransform transform) {
@@ -15,8 +17,8 @@ void transform_parts(FilterStep& step, PartTransform transform) {
     transform(step, in.take(bytes, "part"), out.subspan(offset, bytes));
   }
   if (!in.empty()) {
-    throw CorruptData(std::string(name_of(step.config.type)) + ": parts end " +
-                      std::to_string(in.remaining()) + " bytes before the data");
+    throw CorruptData(concat(name_of(step.config.type), ": parts end ", in.remaining(),
+                             " bytes before the data"));
   }
   step.pass_metadata();
 }

@@ -2,8 +2,8 @@
 
 #include "codec/filter_step.h"
 
-// What the shuffles and XOR share: metadata of uint32 parts | uint32 bytes a part, data of the same
-// size as before.
+// Shared by the shuffles and XOR: metadata are uint32 parts | uint32 bytes a part, and data keep
+// their size.
 
 namespace penstock::codec {
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/concat.h"
 #include "codec/filters/shuffled_parts.h"
 
 namespace penstock::codec {
@@ -23,8 +24,7 @@ void accumulate(std::span<const std::byte> in, std::span<std::byte> out) noexcep
 void decode_part(const FilterStep& step, std::span<const std::byte> in, std::span<std::byte> out) {
   const size_t width = size_of(step.type);
   if (in.size() % width != 0) {
-    throw CorruptData("xor: values of " + std::to_string(width) + " bytes in a part of " +
-                      std::to_string(in.size()));
+    throw CorruptData(concat("xor: values of ", width, " bytes in a part of ", in.size()));
   }
   switch (width) {
     case 1:

@@ -2,7 +2,7 @@
 
 #include "codec/filter_step.h"
 
-// XOR: every value but a part's first is stored as its bits XOR those of the value before.
+// XOR: each value except a part's first is stored as its bits XOR the bits of the value before.
 // Metadata: uint32 parts | uint32 bytes a part. Source: xor_filter.cc.
 
 namespace penstock::codec {

@@ -30,7 +30,7 @@ inline std::vector<size_t> lengths() {
   return all;
 }
 
-/// `bytes` again, `shift` bytes after an aligned address.
+/// A copy of `bytes`, `shift` bytes after an aligned address.
 class Unaligned {
  public:
   Unaligned(std::span<const std::byte> bytes, size_t shift) : memory_(bytes.size() + 64 + shift) {

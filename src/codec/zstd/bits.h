@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-// Reading of Zstandard's two kinds of bit streams (RFC 8878, sections 4.1 and 4.2): forward ones
-// for the counts of FSE tables, and reversed ones, which start at their last byte's highest set bit
-// and run towards lower addresses, for everything else.
+// Reads Zstandard's reversed bit streams (RFC 8878, sections 4.1 and 4.2). They start at the
+// highest set bit of their last byte and run towards lower addresses. Only the counts of FSE tables
+// are forward streams (fse.cc).
 
 namespace penstock::codec::zstd {
 
@@ -23,18 +23,18 @@ inline uint64_t low_bits(uint64_t word, unsigned count) noexcept {
   return word & ((uint64_t{1} << count) - 1);
 }
 
-/// What a window of 8 bytes has at least, wherever in a byte it begins.
+/// Least number of bits in a window of 8 bytes, wherever in a byte it begins.
 inline constexpr unsigned kWindowBits = 57;
 
 /// A reversed stream, by the number of bits that are left.
 ///
-/// A window may reach up to 8 bytes before the stream's first byte: whoever makes a stream
-/// guarantees that those can be read (in a frame, headers come before every stream).
+/// A window may reach up to 8 bytes before the stream's first byte. The caller guarantees that
+/// these can be read (in a frame, headers precede every stream).
 struct ReverseBits {
   const uint8_t* begin = nullptr;
   int64_t left = 0;  ///< negative: more were read than there are
 
-  /// False when the stream is empty or has no end mark.
+  /// False if the stream is empty or has no end mark.
   bool open(const uint8_t* first, size_t size) noexcept {
     if (size == 0 || first[size - 1] == 0) return false;
     begin = first;
@@ -42,8 +42,8 @@ struct ReverseBits {
     return true;
   }
 
-  /// The next `count` bits, 57 at most, at the low end of a word, above them those read before
-  /// (none where count is 57). The one read first is the highest.
+  /// The next `count` bits, at most 57, at the low end of a word; the first bit is the highest.
+  /// Above them are bits read before (none if count is 57).
   uint64_t take(unsigned count) noexcept {
     const uint64_t window = load64(begin + ((left + 7) >> 3) - 8);
     const unsigned above = static_cast<unsigned>(-left) & 7;
@@ -51,7 +51,7 @@ struct ReverseBits {
     return window >> ((64 - count - above) & 63);
   }
 
-  /// The same for what is not hot: checked, nothing above, 0 and a negative `left` behind the end.
+  /// As take(), but checked and with zeros above. Past the end returns 0 and makes `left` negative.
   uint64_t read(unsigned count) noexcept {
     if (left < static_cast<int64_t>(count)) {
       left = -1;

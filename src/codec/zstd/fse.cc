@@ -8,7 +8,8 @@
 namespace penstock::codec::zstd {
 namespace {
 
-/// A forward stream, least significant bit first. Bits behind the end are zeros; `over()` tells.
+/// A forward stream, least significant bit first. Bits past the end are zeros; then `over()` is
+/// true.
 class ForwardBits {
  public:
   explicit ForwardBits(std::span<const uint8_t> in) : in_(in) {}
@@ -44,7 +45,7 @@ size_t read_fse_counts(std::span<const uint8_t> in, unsigned most_log, size_t mo
   size_t symbol = 0;
   while (left > 0) {
     if (symbol >= most_symbols || bits.over()) return 0;
-    // A value below 2^width - 2 - left takes one bit less than the others.
+    // A value below 2^width - 2 - left has one bit less than the others.
     const auto width = static_cast<unsigned>(std::bit_width(static_cast<uint32_t>(left + 1)));
     const uint32_t low_mask = (uint32_t{1} << (width - 1)) - 1;
     const uint32_t short_values = (uint32_t{1} << width) - 2 - static_cast<uint32_t>(left);
@@ -60,7 +61,7 @@ size_t read_fse_counts(std::span<const uint8_t> in, unsigned most_log, size_t mo
     left -= count < 0 ? -count : count;
     counts.counts[symbol++] = static_cast<int16_t>(count);
     if (count != 0) continue;
-    for (uint32_t more = 3; more == 3;) {  // how many zeros follow, three and on at a time
+    for (uint32_t more = 3; more == 3;) {  // zeros that follow; 3: another number follows
       more = bits.peek(2);
       bits.skip(2);
       if (bits.over() || symbol + more > most_symbols) return 0;

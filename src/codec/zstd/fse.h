@@ -20,16 +20,16 @@ struct FseCounts {
   unsigned log = 0;
 };
 
-/// Reads counts of at most `most_symbols` symbols and a table of at most 2^`most_log` states.
-/// Returns the bytes taken, or 0 when they are bad.
+/// Reads counts of at most `most_symbols` symbols for a table of at most 2^`most_log` states.
+/// Returns the number of bytes read, or 0 if they are bad.
 size_t read_fse_counts(std::span<const uint8_t> in, unsigned most_log, size_t most_symbols,
                        FseCounts& counts) noexcept;
 
 /// The symbol of each of the 2^log states.
 void place_fse_symbols(const FseCounts& counts, std::span<uint8_t> symbols) noexcept;
 
-/// Calls `make(state, symbol, bits, next)` for each state: `bits` are to be read and added to
-/// `next`, which gives the state after it.
+/// Calls `make(state, symbol, bits, next)` for each state. The following state is `next` plus the
+/// number in the following `bits` bits.
 template <typename Make>
 void for_each_fse_state(const FseCounts& counts, Make&& make) noexcept {
   std::array<uint8_t, (size_t{1} << kMostFseLog)> symbols;

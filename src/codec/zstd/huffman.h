@@ -11,7 +11,7 @@ namespace penstock::codec::zstd {
 
 inline constexpr unsigned kMostHuffmanLog = 11;
 
-/// For every value of the next `log` bits: the symbol they begin with and its length.
+/// For each value of the next `log` bits: the symbol that they begin with and its length.
 struct HuffmanTable {
   struct Entry {
     uint8_t bits;
@@ -21,11 +21,11 @@ struct HuffmanTable {
   std::array<Entry, size_t{1} << kMostHuffmanLog> entries;
 };
 
-/// Reads a tree description. Returns the bytes taken, or 0 when it is bad.
+/// Reads a tree description. Returns the number of bytes read, or 0 if it is bad.
 size_t read_huffman_table(std::span<const uint8_t> in, HuffmanTable& table) noexcept;
 
-/// Literals of one stream or of four. 8 bytes or more that can be read precede `in`. Returns false
-/// when a stream does not end with its last literal.
+/// Decodes literals of one stream or of four. At least 8 readable bytes must precede `in`. False
+/// unless each stream ends with its last literal.
 bool decode_huffman(std::span<const uint8_t> in, bool four, const HuffmanTable& table,
                     std::span<uint8_t> out) noexcept;
 

@@ -10,7 +10,7 @@ bool decode_stream(std::span<const uint8_t> in, const HuffmanTable& table,
   if (!bits.open(in.data(), in.size())) return false;
   for (uint8_t& literal : out) {
     if (bits.left <= 0) return false;
-    // The stream may have less than a whole index left: what lies before it is read and ignored.
+    // The stream may have fewer bits than an index: bits before it are read and ignored.
     const auto entry = table.entries[low_bits(bits.take(table.log), table.log)];
     literal = entry.symbol;
     bits.left += int64_t{table.log} - entry.bits;
@@ -23,8 +23,8 @@ bool decode_stream(std::span<const uint8_t> in, const HuffmanTable& table,
 bool decode_huffman(std::span<const uint8_t> in, bool four, const HuffmanTable& table,
                     std::span<uint8_t> out) noexcept {
   if (!four) return decode_stream(in, table, out);
-  constexpr size_t kSizes = 6;      // of the first three streams, before them
-  constexpr size_t kLeastFour = 6;  // literals; libzstd takes no fewer for four streams
+  constexpr size_t kSizes = 6;      // bytes of the first three streams' sizes, before the streams
+  constexpr size_t kLeastFour = 6;  // literals; libzstd refuses four streams of fewer
   if (in.size() < kSizes || out.size() < kLeastFour) return false;
   const size_t each = (out.size() + 3) / 4;
   if (3 * each > out.size()) return false;

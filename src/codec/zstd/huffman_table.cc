@@ -14,7 +14,8 @@ constexpr unsigned kMostWeight = kMostHuffmanLog;
 
 using Weights = std::array<uint8_t, kMostSymbols>;
 
-/// Two states that take turns, until the stream is over. Returns the number of weights, 0 when bad.
+/// Decodes weights with two alternating states to the end of the stream. Returns the number of
+/// weights, or 0 if the stream is bad.
 size_t read_fse_weights(std::span<const uint8_t> in, Weights& weights) noexcept {
   FseCounts counts;
   const size_t taken = read_fse_counts(in, kMostWeightLog, kMostWeight + 1, counts);
@@ -90,7 +91,7 @@ size_t read_huffman_table(std::span<const uint8_t> in, HuffmanTable& table) noex
     sum += (uint32_t{1} << weights[i]) >> 1;
   }
   if (sum == 0) return 0;
-  // The last symbol's weight is what makes the sum a power of two.
+  // The last symbol's weight makes the sum a power of two.
   const auto log = static_cast<unsigned>(std::bit_width(sum));
   if (log > kMostHuffmanLog) return 0;
   const uint32_t rest = (uint32_t{1} << log) - sum;
@@ -99,7 +100,7 @@ size_t read_huffman_table(std::span<const uint8_t> in, HuffmanTable& table) noex
   ++with_weight[weights[count++]];
   if (with_weight[1] < 2 || with_weight[1] % 2 != 0) return 0;
 
-  // Symbols by weight, so that each length is filled by a loop of its own.
+  // Sorts symbols by weight, so that each length has its own loop.
   std::array<uint32_t, kMostWeight + 2> first{};
   for (unsigned weight = 1; weight <= log; ++weight) {
     first[weight + 1] = first[weight] + with_weight[weight];

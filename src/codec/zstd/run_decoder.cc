@@ -6,17 +6,17 @@ namespace penstock::codec::zstd {
 namespace {
 
 constexpr uint32_t kMagic = 0xFD2FB528;
-constexpr size_t kLeastFrame = 9;  // with a block of nothing
+constexpr size_t kLeastFrame = 9;  // with an empty block
 constexpr size_t kBlockHead = 3;
 constexpr size_t kMostBlock = size_t{128} << 10;
-/// Bytes taken one by one, at once: more of them, and the cells are not runs.
+/// Most bytes of a match that are added one by one; with more the cells are not runs.
 constexpr size_t kMostSingle = 256;
 
 uint32_t load24(const uint8_t* from) noexcept {
   return from[0] | uint32_t{from[1]} << 8 | uint32_t{from[2]} << 16;
 }
 
-/// The bytes of the frame's head, 0 for a frame that is not taken. (Section 3.1.1.1.)
+/// Bytes of the frame's head, or 0 for a refused frame. (Section 3.1.1.1.)
 size_t read_frame_head(std::span<const uint8_t> in, uint64_t expected,
                        size_t& most_block) noexcept {
   if ((load24(in.data()) | uint32_t{in[3]} << 24) != kMagic) return 0;
@@ -47,8 +47,7 @@ size_t read_frame_head(std::span<const uint8_t> in, uint64_t expected,
 
 }  // namespace
 
-/// The decoded bytes as far as they matter: where they are, and the last 8 of them, each at its
-/// place in a cell.
+/// State of the decoded bytes: the position, and the last 8 bytes, each at its place in a cell.
 class RunDecoder::Cells {
  public:
   Cells(uint64_t bytes, std::vector<CellRun>& runs)
@@ -62,11 +61,11 @@ class RunDecoder::Cells {
     if ((++at_ & 7) == 0) end_cells(1);
   }
 
-  /// `count` bytes, each the one `offset` before it. False for what is not taken.
+  /// Appends `count` bytes, each equal to the one `offset` before it. False if refused.
   bool repeat(uint64_t offset, uint64_t count) {
     if (offset == 0 || offset > 8 || offset > at_) return false;
     if (offset < 8) {
-      // From 8 bytes on, a period that divides 8 is one of 8.
+      // After 8 bytes, a period that divides 8 is a period of 8.
       const uint64_t single = 8 % offset == 0 ? std::min<uint64_t>(count, 8) : count;
       if (single > kMostSingle) return false;
       for (uint64_t i = 0; i < single; ++i) {
@@ -170,7 +169,7 @@ bool RunDecoder::decode_block(std::span<const uint8_t> block, size_t most_block,
   return add_literals(literals.size());
 }
 
-// `block` is then what follows them. (Section 3.1.1.3.1.)
+// Afterwards `block` is the rest after the literals. (Section 3.1.1.3.1.)
 bool RunDecoder::read_literals(std::span<const uint8_t>& block) noexcept {
   if (block.size() < 3) return false;
   const unsigned kind = block[0] & 3U;

@@ -9,16 +9,16 @@
 #include "codec/zstd/huffman.h"
 #include "codec/zstd/sequences.h"
 
-// Runs of equal 8-byte cells straight from a Zstandard frame (RFC 8878), without writing the cells.
+// Decodes runs of equal 8-byte cells from a Zstandard frame (RFC 8878) without writing the cells.
 //
-// The row column of a sparse matrix repeats each row's id for every cell of the row. Compressed,
-// that is a literal or two where the id changes and one long match of offset 8: some two hundred
-// bytes for a chunk of 65,536, which libzstd expands and a scan for changes reads again: an eighth
-// of all decompression. Here a match of offset 8 only moves a position.
+// The row column of a sparse matrix repeats each row's id for every cell of the row. Compressed, a
+// change of the id is a literal or two and one long match of offset 8. So a chunk of 65,536 bytes
+// takes about two hundred bytes. Expanding these with libzstd and scanning for changes took an
+// eighth of all decompression. Here a match of offset 8 only moves a position.
 //
-// Frames of another kind, and everything that is not usual (dictionaries, checksums, several
-// frames), are refused: the caller then takes libzstd, whose word is final. Whatever is taken gives
-// what libzstd gives; the tests and a fuzz target compare them.
+// Other and unusual frames (dictionaries, checksums, several frames) are refused, and the caller
+// uses libzstd. The runs of accepted frames are those of libzstd's cells; tests and a fuzz target
+// compare them.
 
 namespace penstock::codec::zstd {
 
@@ -26,8 +26,8 @@ class RunDecoder {
  public:
   RunDecoder();
 
-  /// Appends the runs of the cells that `frame` holds, `bytes` in all, to `runs`; neighbouring runs
-  /// of this frame differ. False: refused, and `runs` is as it was. One thread at a time.
+  /// Appends the runs of the frame's cells, which have `bytes` in total; neighbouring runs of this
+  /// frame differ. False if refused; `runs` is then unchanged. One thread at a time.
   bool decode(std::span<const std::byte> frame, uint64_t bytes, std::vector<CellRun>& runs);
 
  private:

@@ -11,7 +11,7 @@ bool SequenceReader::open(std::span<const uint8_t> in, const SequenceTables& tab
   return bits_.left >= 0;
 }
 
-// All bits of a sequence at the low end of a word: the last ones read are the lowest.
+// All bits of a sequence at the low end of a word; the bits read last are the lowest.
 bool SequenceReader::read(Sequence& sequence) noexcept {
   const SequenceState l = tables_->literals.states[literals_];
   const SequenceState o = tables_->offset.states[offset_];
@@ -45,7 +45,7 @@ bool SequenceReader::read_last(Sequence& sequence) noexcept {
 }
 
 uint32_t RecentOffsets::take(uint32_t stored, uint32_t literals) noexcept {
-  // Without literals before it, 1 … 3 stand for the second, the third and the first less one.
+  // Without literals, 1 … 3 mean the second, the third, and the first minus one.
   const uint32_t place = stored + (literals == 0 ? 1U : 0U);
   uint32_t offset = stored - 3;
   if (stored <= 3) {

@@ -4,7 +4,7 @@
 namespace penstock::codec::zstd {
 namespace {
 
-/// What a symbol of a table stands for.
+/// The value of a symbol of a table.
 struct Code {
   uint32_t base;
   uint8_t extra;
@@ -26,7 +26,7 @@ constexpr std::array<Code, 53> kMatchCodes = {
      {67, 4},    {83, 4},    {99, 5},     {131, 7},    {259, 8},   {515, 9}, {1027, 10}, {2051, 11},
      {4099, 12}, {8195, 13}, {16387, 14}, {32771, 15}, {65539, 16}}};
 
-// Offsets of 2^28 and more are for data that no tile has.
+// No tile has offsets of 2^28 and more.
 constexpr std::array<Code, 28> kOffsetCodes = [] {
   std::array<Code, 28> codes{};
   for (uint8_t i = 0; i < codes.size(); ++i) codes[i] = {uint32_t{1} << i, i};

@@ -7,21 +7,21 @@
 
 #include "codec/zstd/bits.h"
 
-// Sequences (RFC 8878, sections 3.1.1.3.2 and 3.1.1.4): what to copy from the literals and from
-// what was already decoded.
+// Sequences (RFC 8878, sections 3.1.1.3.2 and 3.1.1.4): copies from the literals and from decoded
+// bytes.
 
 namespace penstock::codec::zstd {
 
-/// As stored: an offset of 1 … 3 stands for one of the last three, 4 and more for itself less 3.
+/// As stored: an offset of 1 … 3 means one of the last three offsets, 4 and more mean offset - 3.
 struct Sequence {
   uint32_t literals;
   uint32_t match;
   uint32_t offset;
 };
 
-/// A state of one of the three tables: the value that it stands for is `base` plus `extra` bits,
-/// and the state after it is `next` plus `moves` bits. Both counts in one number, so that those of
-/// three states are added at once.
+/// A state of one of the three tables. Its value is `base` plus the number in `extra` bits; the
+/// following state is `next` plus the number in `moves` bits. Both counts share one number, so that
+/// one addition adds those of three states.
 struct SequenceState {
   uint32_t base;
   uint16_t counts;  ///< extra | moves << 8
@@ -38,7 +38,7 @@ struct SequenceTable {
   std::array<SequenceState, kMostStates> states;
 };
 
-/// The tables that a frame's blocks hand on.
+/// The tables that a block may reuse from the block before.
 struct SequenceTables {
   SequenceTable literals;
   SequenceTable offset;
@@ -47,21 +47,21 @@ struct SequenceTables {
   void forget() noexcept { literals.known = offset.known = match.known = false; }
 };
 
-/// The head of a sequence section: how many, and the tables. On success `in` is what is left, the
-/// bit stream (nothing where there are no sequences).
+/// Reads the head of a sequence section: the count and the tables. On success `in` is the rest, the
+/// bit stream (empty without sequences).
 bool read_sequence_head(std::span<const uint8_t>& in, SequenceTables& tables,
                         size_t& count) noexcept;
 
-/// Reads a bit stream of sequences, one after the other.
+/// Reads the sequences of a bit stream one by one.
 class SequenceReader {
  public:
-  /// 8 bytes or more that can be read precede `in`. False when it is no such stream.
+  /// At least 8 readable bytes must precede `in`. False if it is not a stream of sequences.
   bool open(std::span<const uint8_t> in, const SequenceTables& tables) noexcept;
 
-  /// False when the stream is over, or has more bits for a sequence than any block can need.
+  /// False at the end of the stream, or if a sequence has more bits than any block can need.
   bool read(Sequence& sequence) noexcept;
 
-  /// The last one, which moves no states. False when it does not end the stream.
+  /// Reads the last sequence, which moves no states. False if the stream does not end with it.
   bool read_last(Sequence& sequence) noexcept;
 
  private:
@@ -75,7 +75,7 @@ class SequenceReader {
 /// The last three offsets (section 3.1.1.5).
 class RecentOffsets {
  public:
-  /// The offset that a stored one stands for, now the most recent; 0 when there is none such.
+  /// The offset that a stored one means, which becomes the most recent; 0 if invalid.
   uint32_t take(uint32_t stored, uint32_t literals) noexcept;
 
  private:

@@ -27,7 +27,7 @@ Cache::Cache(CacheOptions options) : impl_(std::make_shared<Impl>(options)) {
 Cache::~Cache() = default;
 
 Matrix Cache::through(const Matrix& matrix) {
-  if (matrix.addresses_rows()) return matrix;  // it is what a cache would make of it
+  if (matrix.addresses_rows()) return matrix;  // a cache would add nothing
   auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
       [matrix, folder = impl_->folder] {
         return format::pack::cached_source(HandleAccess::source(matrix), folder);
@@ -42,7 +42,7 @@ Matrix Cache::through(const Matrix& matrix) {
   state->stored_bytes = matrix.stored_bytes();
   state->fragment_count = matrix.fragment_count();
   state->layout = matrix.layout();
-  return HandleAccess::matrix(std::move(state));
+  return HandleAccess::same_cells(HandleAccess::matrix(std::move(state)), matrix);
 }
 
 std::string Cache::problem() const { return impl_->folder->problem(); }

@@ -23,15 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// A writer that is alive has not been at one file for so long.
+/// A file that is unfinished for so long has no living writer.
 constexpr auto kAbandonedAfter = 1h;
-/// A folder that is full is looked through again only then.
+/// A full folder is listed again only after this time.
 constexpr auto kLookAgainAfter = 10s;
-/// Where a process has the lock and does not go on, nothing is kept for so long.
+/// If another process holds the lock and hangs, no files are kept for this time.
 constexpr auto kLockAgainAfter = 60s;
-/// What is made room for at once, of what is kept.
+/// Evicting frees one part in so many of the kept bytes at once.
 constexpr uint64_t kRoomShare = 50;
-/// Of the disk, where there is no limit.
+/// Without a limit, one part in so many of the disk stays free.
 constexpr uint64_t kFreeShare = 20;
 constexpr uint64_t kMostFreeBytes = uint64_t{4} << 30;
 constexpr std::string_view kBeingWritten = ".tmp";
@@ -50,25 +50,25 @@ int64_t nanoseconds(std::chrono::nanoseconds since_epoch) { return since_epoch.c
 
 int64_t system_now() { return nanoseconds(std::chrono::system_clock::now().time_since_epoch()); }
 
-/// The folder was listed just now, by whomever.
+/// Whether some process has listed the folder just now.
 bool is_recent(const CacheRoom& room) {
   const int64_t now = system_now();
   return room.measured <= now && now - room.measured < nanoseconds(kLookAgainAfter);
 }
 
-/// Removes a file, and the folder of its unit with the last one. False where it cannot go.
+/// Removes a file, and the folder of its unit if it was the last. Returns false if that fails.
 bool erase(const std::string& file) noexcept {
   const bool is_gone = ::unlink(file.c_str()) == 0 || errno == ENOENT;
   try {
     io::forget_descriptor(io::normalize(file));
   } catch (...) {
-    // Then its descriptor is closed when others push it out.
+    // Its descriptor is then closed when the descriptor cache evicts it.
   }
   ::rmdir(fs::path(file).parent_path().c_str());
   return is_gone;
 }
 
-/// Removed meanwhile, or never a folder.
+/// The path was removed meanwhile or was never a folder.
 bool is_gone(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
          error.value() == ESTALE;
@@ -79,7 +79,7 @@ bool is_gone(const std::error_code& error) {
                 error.message() + ": " + path.string());
 }
 
-/// A folder that is there and cannot be listed is an error: what it holds would not count.
+/// Throws if a folder exists but cannot be listed, because its files would not be counted.
 template <typename Body>
 void for_each_entry(const fs::path& folder, Body&& body) {
   std::error_code error;
@@ -100,7 +100,7 @@ std::optional<CachedFile> cached_file(const fs::directory_entry& entry) {
   return std::nullopt;
 }
 
-/// What is ours: files at the depth and with the names that caches have.
+/// Visits the files of the cache, known by their depth and names.
 template <typename Body>
 void for_each_file(const std::string& folder, Body&& body) {
   for_each_entry(folder, [&](const fs::directory_entry& key) {
@@ -145,10 +145,10 @@ bool CacheFolder::make_room(uint64_t bytes) noexcept {
 }
 
 bool CacheFolder::look_for_room(uint64_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (is_locked()) return false;
   if (measured_) {
-    // Nearly always nobody has to wait for anybody.
+    // In nearly all cases no lock is needed.
     const auto room = read_cache_room(path_);
     if (room && lack(room->total_bytes, bytes, Disk::kHasToHaveIt).none()) return true;
   }
@@ -161,7 +161,7 @@ bool CacheFolder::publish(const std::string& written, const std::string& name, u
   try {
     if (give_name(written, name, bytes)) return true;
   } catch (...) {
-    ::unlink(written.c_str());  // its folder stays: that one is gone is a reason to try again
+    ::unlink(written.c_str());  // keeps its folder: a missing one means a retry
     throw;
   }
   erase(written);
@@ -169,12 +169,13 @@ bool CacheFolder::publish(const std::string& written, const std::string& name, u
 }
 
 bool CacheFolder::give_name(const std::string& written, const std::string& name, uint64_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (is_locked()) return false;
   CacheRoomLock lock(path_);
   const auto found = fits(lock, bytes, Disk::kHasIt);
   if (!found) return false;
-  // It counts before it is there: who is killed in between leaves too much, not too little.
+  // Counted before the rename: a process killed in between leaves the total too large, not too
+  // small.
   CacheRoom room = *found;
   room.total_bytes += bytes;
   const auto now = fs::file_time_type::clock::now().time_since_epoch();
@@ -187,8 +188,8 @@ bool CacheFolder::give_name(const std::string& written, const std::string& name,
   throw IoError("cannot write: " + std::generic_category().message(error) + ": " + name);
 }
 
-/// What is there, where so much more fits, after others made place where they have to. It is
-/// counted by listing only when nobody has just done so, and when the limit is reached.
+/// Returns the room if `bytes` more fit, after evicting files if needed. Lists the folder only if
+/// no process has just done so, and when the limit is reached.
 std::optional<CacheRoom> CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   const auto now = std::chrono::steady_clock::now();
   if (!lock.held()) {
@@ -200,7 +201,7 @@ std::optional<CacheRoom> CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, 
   measured_ = true;
   if (lack(room->total_bytes, bytes, disk).none()) return room;
   if (now < full_until_) return std::nullopt;
-  // What others have just listed has nothing that may go.
+  // If the folder was just listed and all files are in use, none can be evicted.
   if (!is_recent(*room) || room->oldest < begin_ns()) room = measure(lock, bytes, disk);
   const Lack left = lack(room->total_bytes, bytes, disk);
   if (left.none()) return room;
@@ -216,7 +217,7 @@ std::optional<CacheRoom> CacheFolder::fits(CacheRoomLock& lock, uint64_t bytes, 
   return std::nullopt;
 }
 
-/// What keeps so much more from being kept.
+/// Returns the bytes that are missing to keep `bytes` more.
 CacheFolder::Lack CacheFolder::lack(uint64_t total, uint64_t bytes, Disk disk) const {
   Lack lack;
   if (total > limit_bytes_ || bytes > limit_bytes_ - total) {
@@ -233,8 +234,8 @@ CacheFolder::Lack CacheFolder::lack(uint64_t total, uint64_t bytes, Disk disk) c
   return lack;
 }
 
-/// Lists what is there; then removes what was used longest ago until so much fits, and a little
-/// more. For 0 it only counts.
+/// Lists the files, then evicts the least recently used until `bytes` more fit, and a few more.
+/// With 0 it only counts.
 CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   std::vector<CachedFile> files;
   CacheRoom room{0, 0, std::numeric_limits<int64_t>::max()};
@@ -254,7 +255,7 @@ CacheRoom CacheFolder::measure(CacheRoomLock& lock, uint64_t bytes, Disk disk) {
   try {
     lock.write(room);
   } catch (const IoError&) {
-    // A full disk: what is evicted now leaves room, and whoever keeps more writes again.
+    // The disk is full. Evicting frees room, and a later write stores the number.
   }
   if (bytes == 0) return room;
   const uint64_t more = std::min(limit_bytes_, room.total_bytes) / kRoomShare;
@@ -282,9 +283,9 @@ void CacheFolder::touch(const std::string& file) noexcept {
 
 void CacheFolder::remove(const std::string& file) noexcept {
   try {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (is_locked()) {
-      erase(file);  // then it counts until the folder is listed
+      erase(file);  // counted until the folder is listed again
       return;
     }
     CacheRoomLock lock(path_, CacheRoomLock::Missing::kLeave);
@@ -302,19 +303,19 @@ void CacheFolder::remove(const std::string& file) noexcept {
   }
 }
 
-/// Another has the lock and has not moved.
+/// Whether a wait for the lock failed less than kLockAgainAfter ago.
 bool CacheFolder::is_locked() const noexcept {
   return std::chrono::steady_clock::now() < locked_until_;
 }
 
 void CacheFolder::turn_off(const std::string& reason) {
-  const std::lock_guard lock(problem_mutex_);
+  const MutexLock lock(problem_mutex_);
   if (problem_.empty()) problem_ = reason;
   off_ = true;
 }
 
 std::string CacheFolder::problem() const {
-  const std::lock_guard lock(problem_mutex_);
+  const MutexLock lock(problem_mutex_);
   return problem_;
 }
 

@@ -5,64 +5,66 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "format/cache/cache_room.h"
 
-// The folder of a cache, and how much it holds. Any number of processes use one:
+// The folder of a cache and its size. Any number of processes may share one folder:
 //
 //   FOLDER/<content key>/<first row of a unit>/<name>.rows
 //
-// Files are written under another name and renamed, and never changed: a name means one content
-// for ever. A file gets its name only where it fits into the limit: that is found out, and what was
-// used longest ago removed for it, under a lock of all processes (cache_room.h), which no reader
-// takes: one that finds its file gone reads the source. Any thread.
+// Files are written under another name, renamed and never changed, so a name always has the same
+// content. A file gets its name only if it fits into the limit. This check, and the eviction of the
+// least recently used files, run under a lock of all processes (cache_room.h). Readers take no
+// lock: a reader that finds its file gone reads the source. Any thread.
 
 namespace penstock::format::pack {
 
 class CacheFolder {
  public:
-  /// Of the file system that a path is on, or would be.
+  /// Space of the file system that holds a path or would hold it.
   using SpaceOf = std::function<std::filesystem::space_info(const std::string&)>;
   static constexpr uint64_t kNoLimit = ~uint64_t{0};
 
-  /// Without a limit a twentieth of the disk stays free, 4 GiB at most. Tests say what a disk has.
+  /// Without a limit, a twentieth of the disk (at most 4 GiB) stays free. Tests pass their own
+  /// space.
   CacheFolder(std::string path, uint64_t limit_bytes, SpaceOf space_of = {});
 
   const std::string& path() const noexcept { return path_; }
 
-  /// Whether so much more may be kept; removes other files where that makes room. Files that were
-  /// used since this object was made are not removed. A disk without room, or a folder that cannot
-  /// be written, ends the keeping.
+  /// Returns whether `bytes` more may be kept. Evicts other files if that makes room, but none that
+  /// were used since this object was made. A full disk, or a folder that cannot be written, turns
+  /// the cache off.
   bool make_room(uint64_t bytes) noexcept;
 
-  /// Gives a file of so many bytes, written beside, its name. Where there is no room for it (any
-  /// more) it is removed: false.
+  /// Renames a file of `bytes` bytes from `written` to `name`. If there is no room (any more),
+  /// removes the file and returns false.
   bool publish(const std::string& written, const std::string& name, uint64_t bytes);
 
-  /// The file was used now.
+  /// Marks the file as used now.
   static void touch(const std::string& file) noexcept;
   void remove(const std::string& file) noexcept;
 
-  /// Ends the keeping; the first reason stays.
+  /// Keeps no more files from now on. The first reason is remembered.
   void turn_off(const std::string& reason);
   bool is_on() const noexcept { return !off_; }
   std::string problem() const;
 
  private:
-  enum class Disk { kHasToHaveIt, kHasIt };  ///< the bytes that are asked for
+  enum class Disk { kHasToHaveIt, kHasIt };  ///< enum class Disk
   struct Lack {
-    uint64_t in_limit = 0, on_disk = 0;  ///< bytes that must go
+    uint64_t in_limit = 0, on_disk = 0;  ///< bytes to evict
     bool none() const noexcept { return in_limit == 0 && on_disk == 0; }
   };
   Lack lack(uint64_t total, uint64_t bytes, Disk disk) const;
   bool look_for_room(uint64_t bytes);
   bool give_name(const std::string& written, const std::string& name, uint64_t bytes);
-  bool is_locked() const noexcept;
-  std::optional<CacheRoom> fits(CacheRoomLock& lock, uint64_t bytes, Disk disk);
+  bool is_locked() const noexcept PENSTOCK_REQUIRES(mutex_);
+  std::optional<CacheRoom> fits(CacheRoomLock& lock, uint64_t bytes, Disk disk)
+      PENSTOCK_REQUIRES(mutex_);
   CacheRoom measure(CacheRoomLock& lock, uint64_t bytes, Disk disk);
   int64_t begin_ns() const noexcept;
 
@@ -71,11 +73,12 @@ class CacheFolder {
   SpaceOf space_of_;
   std::filesystem::file_time_type begin_;
   std::atomic<bool> off_{false};
-  std::mutex mutex_;
-  bool measured_ = false;  // guarded by mutex_, as the next
-  std::chrono::steady_clock::time_point full_until_{}, locked_until_{};
-  mutable std::mutex problem_mutex_;
-  std::string problem_;
+  Mutex mutex_;
+  bool measured_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  std::chrono::steady_clock::time_point full_until_ PENSTOCK_GUARDED_BY(mutex_){};
+  std::chrono::steady_clock::time_point locked_until_ PENSTOCK_GUARDED_BY(mutex_){};
+  mutable Mutex problem_mutex_;
+  std::string problem_ PENSTOCK_GUARDED_BY(problem_mutex_);
 };
 
 }  // namespace penstock::format::pack

@@ -24,12 +24,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whoever lists a large folder on a slow disk holds it for seconds, one that is stopped for ever.
+/// Listing a large folder on a slow disk holds the lock for seconds, a stopped process for ever.
 constexpr auto kPatience = 5s;
 constexpr auto kPause = 1ms;
-/// To make a file whose folder others may remove meanwhile.
+/// Attempts to make a file whose folder others may remove meanwhile.
 constexpr int kMostTries = 100;
-/// Never of what a link leads to, and without waiting for who writes to a pipe.
+/// Follows no links and does not wait for the writer of a pipe.
 constexpr int kOpenFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 constexpr std::array<char, 8> kMagic = {'P', 'S', 'R', 'O', 'O', 'M', '0', '1'};
 
@@ -74,7 +74,7 @@ CacheRoomLock::CacheRoomLock(const std::string& folder, Missing missing)
     : path_(io::join(folder, kCacheRoomName)) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (open(folder, missing)) {
-    // Each opening has a lock of its own, also in a child that is forked meanwhile.
+    // Each open() has its own lock, even in a child that is forked meanwhile.
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       struct stat found {};
       if (::fstat(fd_, &found) == 0 && found.st_nlink > 0) return;
@@ -90,7 +90,7 @@ CacheRoomLock::CacheRoomLock(const std::string& folder, Missing missing)
 
 CacheRoomLock::~CacheRoomLock() { close(); }
 
-/// False where it is missing, and shall be.
+/// Returns false if the file is missing and `missing` is kLeave.
 bool CacheRoomLock::open(const std::string& folder, Missing missing) {
   fd_ = ::open(path_.c_str(), O_RDWR | kOpenFlags);
   for (int tries = 1; fd_ < 0 && errno == ENOENT; ++tries) {
@@ -111,7 +111,7 @@ bool CacheRoomLock::open(const std::string& folder, Missing missing) {
 
 void CacheRoomLock::close() noexcept {
   if (fd_ < 0) return;
-  ::flock(fd_, LOCK_UN);  // a child that was forked meanwhile has the same one open
+  ::flock(fd_, LOCK_UN);  // a child forked meanwhile has it open, too
   ::close(std::exchange(fd_, -1));
 }
 

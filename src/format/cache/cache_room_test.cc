@@ -17,7 +17,7 @@
 #include "format/cache/cache_folder.h"
 #include "format/cache/testing/cached_source_fixture.h"
 
-// What a cache may take of a disk, and what goes when it has no more.
+// How much of a disk a cache may use, and which files it evicts.
 
 namespace penstock::format::pack {
 namespace {
@@ -305,13 +305,13 @@ TEST_F(CacheRoomTest, ADiskWithoutRoom) {
   const uint64_t whole = kept_bytes();
   const TemporaryFolder elsewhere;
   made = make_packed_rows(elsewhere, {}, 23);
-  // Of a small disk a twentieth stays free, of a large one 4 GiB.
+  // On a small disk a twentieth stays free, on a large one 4 GiB.
   for (const auto& [size, free] :
        {std::pair(uint64_t{40} << 30, uint64_t{2} << 30), {uint64_t{1} << 40, uint64_t{4} << 30}}) {
     capacity = size;
     fs::remove_all(cache_folder.file("cache"));
     used_by_others = 0;
-    // What no run uses is evicted.
+    // Files that no run uses are evicted.
     const TemporaryFolder older;
     const auto made_now = std::exchange(made, make_packed_rows(older, {}, 21));
     read(*source(folder()));

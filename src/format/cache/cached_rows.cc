@@ -3,9 +3,9 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::pack {
@@ -14,7 +14,7 @@ namespace {
 /// Ids, places and shapes of a row in flight.
 constexpr double kRowBytes = 128;
 
-/// Rows of a unit that the cache would not keep, in memory.
+/// Rows of one unit in memory, for units that the cache could not keep.
 class RowsInMemory final : public RowReader {
  public:
   RowsInMemory(const RecordUnpacker& unpacker, EncodedRows encoded)
@@ -50,7 +50,7 @@ class RowsInMemory final : public RowReader {
   std::span<const std::byte> record(int64_t row) const {
     const auto found = std::lower_bound(encoded_.rows.begin(), encoded_.rows.end(), row);
     if (found == encoded_.rows.end() || *found != row) {
-      throw InvalidArgument("row " + std::to_string(row) + " is none of those to be read");
+      throw InvalidArgument(concat("row ", row, " is none of those to be read"));
     }
     const auto i = static_cast<size_t>(found - encoded_.rows.begin());
     return {encoded_.bytes.data() + offsets_[i], encoded_.lengths[i]};
@@ -72,7 +72,7 @@ void count_as_cached(RowBuffer& buffer) {
 
 }  // namespace
 
-/// Buffers of a read that has several sources.
+/// Buffers of a read from several sources.
 struct CachedRowReader::Parts final : RowBuffer::Scratch {
   std::map<uint32_t, RowBuffer> units;
   RowBuffer kept;
@@ -91,7 +91,7 @@ double CachedRowReader::buffer_bytes_per_row() const {
   try {
     return kept_->buffer_bytes_per_row();
   } catch (const Error&) {
-    // A record of those that are measured is damaged or gone, and will be mended when it is read.
+    // A sampled record is damaged or missing. It is rebuilt when it is read.
   }
   double rows = 1;
   double bytes = 0;
@@ -110,13 +110,13 @@ uint32_t CachedRowReader::unit_of(int64_t row) const {
       units.begin(), units.end(), row,
       [](int64_t wanted, const plan::FetchUnit& unit) { return wanted < unit.row_end; });
   if (found == units.end() || row < 0) {
-    throw InvalidArgument("row " + std::to_string(row) + " is outside the matrix");
+    throw InvalidArgument(concat("row ", row, " is outside the matrix"));
   }
   return static_cast<uint32_t>(found - units.begin());
 }
 
 void CachedRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const {
-  if (!any_mended_) {
+  if (!any_repaired_) {
     try {
       kept_->read(rows, out);
       count_as_cached(out);
@@ -124,27 +124,27 @@ void CachedRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const 
     } catch (const InvalidArgument&) {
       throw;
     } catch (const Error&) {
-      // Damaged or gone: which, is found row by row.
+      // Damaged or missing: reading row by row finds which.
     }
   }
   while (!read_apart(rows, out)) {
   }
 }
 
-RowReaderPtr CachedRowReader::mended(uint32_t unit) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = mended_.find(unit);
-  return found == mended_.end() ? nullptr : found->second;
+RowReaderPtr CachedRowReader::repaired(uint32_t unit) const {
+  const MutexLock lock(mutex_);
+  const auto found = repaired_.find(unit);
+  return found == repaired_.end() ? nullptr : found->second;
 }
 
-/// False when something more was mended: then it is tried again.
+/// Returns false if another unit was rebuilt; then call it again.
 bool CachedRowReader::read_apart(std::span<const int64_t> rows, RowBuffer& out) const {
   auto parts = std::make_unique<Parts>();
   std::map<uint32_t, std::vector<int64_t>> apart;
   std::vector<int64_t> together;
   for (const int64_t row : rows) {
     const uint32_t unit = unit_of(row);
-    if (mended(unit) != nullptr) {
+    if (repaired(unit) != nullptr) {
       apart[unit].push_back(row);
     } else {
       together.push_back(row);
@@ -158,19 +158,19 @@ bool CachedRowReader::read_apart(std::span<const int64_t> rows, RowBuffer& out) 
       try {
         kept_->read(std::span(&row, 1), parts->kept);
       } catch (const Error&) {
-        mend(unit_of(row), nullptr);
+        repair(unit_of(row), nullptr);
         ++found;
       }
     }
-    if (found == 0) throw;  // it was a passing trouble, or none of a row
+    if (found == 0) throw;  // a temporary error, or not of a row
     return false;
   }
   for (const auto& [unit, wanted] : apart) {
-    const RowReaderPtr from = mended(unit);
+    const RowReaderPtr from = repaired(unit);
     try {
       from->read(wanted, parts->units[unit]);
     } catch (const Error&) {
-      mend(unit, from.get());  // removed again: this time it stays in memory
+      repair(unit, from.get());  // removed again: keep it in memory this time
       return false;
     }
   }
@@ -194,11 +194,11 @@ bool CachedRowReader::read_apart(std::span<const int64_t> rows, RowBuffer& out) 
   return true;
 }
 
-void CachedRowReader::mend(uint32_t unit, const RowReader* failed) const {
-  const std::lock_guard lock(mutex_);
-  const auto before = mended_.find(unit);
-  const bool again = before != mended_.end();
-  if (again && before->second.get() != failed) return;  // by another thread
+void CachedRowReader::repair(uint32_t unit, const RowReader* failed) const {
+  const MutexLock lock(mutex_);
+  const auto before = repaired_.find(unit);
+  const bool again = before != repaired_.end();
+  if (again && before->second.get() != failed) return;  // another thread has rebuilt it
   const plan::FetchUnit& place = reader_->source().units()[unit];
   std::vector<int64_t> wanted;
   rows_.copy_range(place.row_begin, place.row_end, wanted);
@@ -215,8 +215,8 @@ void CachedRowReader::mend(uint32_t unit, const RowReader* failed) const {
   } else {
     rows = std::make_shared<const RowsInMemory>(reader_->unpacker(), std::move(encoded));
   }
-  mended_[unit] = std::move(rows);
-  any_mended_ = true;
+  repaired_[unit] = std::move(rows);
+  any_repaired_ = true;
 }
 
 }  // namespace penstock::format::pack

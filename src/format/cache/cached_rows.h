@@ -4,22 +4,22 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "format/cache/cached_source.h"
 #include "format/pack/reader.h"
 #include "format/row_reader.h"
 
-// Rows one by one from a cache that has all of them. Files that are damaged, or removed for room
-// while an epoch runs, are made again from the source, unit by unit.
+// Rows one by one from a cache that has all of them. Files that are damaged, or evicted while an
+// epoch runs, are rebuilt from the source, unit by unit.
 
 namespace penstock::format::pack {
 
 class CachedRowReader final : public RowReader {
  public:
-  /// `layer`: the kept files. `rows`: those that will be asked for.
+  /// `layer`: the kept files. `rows`: the rows that will be read.
   CachedRowReader(std::shared_ptr<const CachedReader> reader,
                   std::shared_ptr<const PackedLayer> layer, std::span<const int64_t> columns,
                   RowSelection rows);
@@ -36,18 +36,19 @@ class CachedRowReader final : public RowReader {
   struct Parts;
   uint32_t unit_of(int64_t row) const;
   bool read_apart(std::span<const int64_t> rows, RowBuffer& out) const;
-  /// Unless another thread has: `failed` is what was read, null for the kept files.
-  void mend(uint32_t unit, const RowReader* failed) const;
-  RowReaderPtr mended(uint32_t unit) const;
+  /// Rebuilds the unit unless another thread has. `failed`: the reader that failed, null for the
+  /// kept files.
+  void repair(uint32_t unit, const RowReader* failed) const;
+  RowReaderPtr repaired(uint32_t unit) const;
 
   std::shared_ptr<const CachedReader> reader_;
   std::vector<int64_t> columns_;
   RowSelection rows_;
   std::shared_ptr<const PackedLayer> layer_;
   RowReaderPtr kept_;
-  mutable std::atomic<bool> any_mended_{false};
-  mutable std::mutex mutex_;
-  mutable std::map<uint32_t, RowReaderPtr> mended_;  // guarded by mutex_
+  mutable std::atomic<bool> any_repaired_{false};
+  mutable Mutex mutex_;
+  mutable std::map<uint32_t, RowReaderPtr> repaired_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::format::pack

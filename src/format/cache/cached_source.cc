@@ -8,17 +8,20 @@
 #include <string>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/mutex.h"
+#include "format/cache/cached_decode.h"
 #include "format/cache/cached_rows.h"
 #include "format/pack/packed_layer.h"
 
 namespace penstock::format::pack {
 namespace {
 
-/// Of a domain without an end, columns from here on are never kept.
+/// If the domain has no end, columns from this id on are never kept.
 constexpr int64_t kMostColumns = std::numeric_limits<int32_t>::max();
-/// Part of the key: what is kept changes with it.
+/// Part of the key: a new text makes all kept files unknown.
 constexpr std::string_view kCacheFormat = "penstock cache 1\n";
-/// A record takes less than this of a non-zero, nearly always.
+/// Upper bound, nearly always, of record bytes for each non-zero.
 constexpr double kRecordBytes = 1.5;
 
 class CachedSource final : public MatrixSource {
@@ -30,14 +33,15 @@ class CachedSource final : public MatrixSource {
   std::span<const plan::FetchUnit> units() const override { return source_->units(); }
   std::string content() const override { return source_->content(); }
 
-  bool keeps(const RowSelection& rows) const override {
-    if (info_.column_domain_end <= kMostColumns) return has_all(*cache_of(info_columns()), rows);
+  bool is_cached(const RowSelection& rows) const override {
+    if (info_.column_domain_end <= kMostColumns)
+      return contains_all(*cache_of(info_columns()), rows);
     std::shared_ptr<UnitCache> cache;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       cache = cache_;
     }
-    return cache != nullptr && has_all(*cache, rows);
+    return cache != nullptr && contains_all(*cache, rows);
   }
 
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
@@ -48,7 +52,7 @@ class CachedSource final : public MatrixSource {
  private:
   uint64_t info_columns() const { return static_cast<uint64_t>(info_.column_domain_end); }
 
-  bool has_all(UnitCache& cache, const RowSelection& rows) const {
+  bool contains_all(UnitCache& cache, const RowSelection& rows) const {
     std::vector<int64_t> wanted;
     for (const plan::FetchUnit& unit : units()) {
       wanted.clear();
@@ -58,20 +62,20 @@ class CachedSource final : public MatrixSource {
     return true;
   }
 
-  /// All columns; where their domain has no end, all up to the last one that was ever asked for.
+  /// Number of columns to keep: all, or up to the largest one ever chosen if the domain has no end.
   uint64_t stored_columns(std::span<const int64_t> columns) const {
     if (info_.column_domain_end <= kMostColumns) return info_columns();
     const int64_t end = columns.empty() ? 0 : columns.back() + 1;
     if (end > kMostColumns) {
-      throw Unsupported("columns too high for a cache: " + std::to_string(end - 1));
+      throw Unsupported(concat("columns too high for a cache: ", end - 1));
     }
-    // In steps, so that choices of genes share what is kept.
+    // Rounded up, so that different choices of genes share the kept files.
     constexpr int64_t kStep = 65536;
     return static_cast<uint64_t>((end + kStep - 1) / kStep * kStep);
   }
 
   std::shared_ptr<UnitCache> cache_of(uint64_t stored) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (cache_ == nullptr || cached_columns_ != stored) {
       RowFileFacts facts;
       facts.key = content_key(std::string(kCacheFormat) + std::to_string(stored) + " columns\n" +
@@ -87,9 +91,9 @@ class CachedSource final : public MatrixSource {
   MatrixSourcePtr source_;
   std::shared_ptr<CacheFolder> folder_;
   MatrixInfo info_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<UnitCache> cache_;
-  mutable uint64_t cached_columns_ = 0;
+  mutable Mutex mutex_;
+  mutable std::shared_ptr<UnitCache> cache_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable uint64_t cached_columns_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 std::vector<int64_t> every_column(uint64_t count) {
@@ -121,7 +125,7 @@ CachedReader::CachedReader(MatrixSourcePtr source, std::shared_ptr<UnitCache> ca
 std::unique_ptr<UnitDecode> CachedReader::start(uint32_t unit, std::vector<int64_t> rows,
                                                 std::unique_ptr<UnitDecode> recycled) const {
   if (unit >= source_->units().size()) {
-    throw InvalidArgument("no fetch unit " + std::to_string(unit));
+    throw InvalidArgument(concat("no fetch unit ", unit));
   }
   std::unique_ptr<CachedDecode> decode;
   if (auto* own = dynamic_cast<CachedDecode*>(recycled.get());

@@ -1,26 +1,22 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "format/cache/cache_folder.h"
 #include "format/cache/unit_cache.h"
 #include "format/matrix_source.h"
-#include "format/pack/record_rows.h"
 #include "format/row_file/encode_unit.h"
 #include "format/row_file/record_unpacker.h"
 
-// A matrix read through a cache: the source's units, in the source's order, with the source's
-// estimates, so that an epoch is the same whatever is kept. A unit comes from its row file if that
-// has the rows; else it is decoded with all columns, kept, and handed on with those that were
-// chosen.
+// A matrix read through a cache. Units, their order and their estimates are the source's, so an
+// epoch is the same whatever is kept. If the unit's row file has the rows, they are read from it.
+// Otherwise the unit is decoded with all columns and kept, and its chosen columns are passed on.
 
 namespace penstock::format::pack {
 
-/// Throws Unsupported for a source whose content is not known.
+/// Throws Unsupported for a source without content().
 MatrixSourcePtr cached_source(MatrixSourcePtr source, std::shared_ptr<CacheFolder> folder);
 
 class CachedReader final : public MatrixReader, public std::enable_shared_from_this<CachedReader> {
@@ -41,21 +37,21 @@ class CachedReader final : public MatrixReader, public std::enable_shared_from_t
   uint64_t bytes_needed(const RowSelection& rows) const override {
     return chosen_->bytes_needed(rows);
   }
-  /// The cache is filled with every column.
+  /// Counts every column, because the cache is filled with every column.
   uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override {
     return all_->visit_bytes(unit, rows);
   }
-  /// Not null once every one of the rows is kept.
+  /// Null until every one of the rows is kept.
   RowReaderPtr row_reader(const RowSelection& rows) const override;
 
   const MatrixSource& source() const noexcept { return *source_; }
-  const MatrixReader& all() const noexcept { return *all_; }        ///< columns
-  const MatrixReader& chosen() const noexcept { return *chosen_; }  ///< columns
+  const MatrixReader& all() const noexcept { return *all_; }        ///< with all columns
+  const MatrixReader& chosen() const noexcept { return *chosen_; }  ///< with the chosen columns
   const RecordUnpacker& unpacker() const noexcept { return unpacker_; }
   uint64_t stored_columns() const noexcept { return stored_columns_; }
   UnitCache& cache() const noexcept { return *cache_; }
 
-  /// These rows of a unit from the source, kept, at once.
+  /// Reads these rows of a unit from the source and keeps them.
   EncodedRows refill(uint32_t unit, const std::vector<int64_t>& rows) const;
 
  private:
@@ -66,62 +62,6 @@ class CachedReader final : public MatrixReader, public std::enable_shared_from_t
   std::shared_ptr<const MatrixReader> all_;
   std::shared_ptr<const MatrixReader> chosen_;
   RecordUnpacker unpacker_;
-};
-
-/// One unit in flight, which turns out to be one of three when it is fetched.
-class CachedDecode final : public UnitDecode {
- public:
-  explicit CachedDecode(std::shared_ptr<const CachedReader> reader) : reader_(std::move(reader)) {}
-
-  void start(uint32_t unit, std::vector<int64_t> rows);
-  const CachedReader* reader() const noexcept { return reader_.get(); }
-
-  void fetch() override;
-  size_t phase_count() const override;
-  size_t task_count(size_t phase) const override;
-  void run(size_t phase, size_t task) override;
-  uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
-  uint32_t nnz(uint32_t row) const override;
-  size_t packed_bytes(uint32_t row) const override;
-  uint32_t wide_count(uint32_t row) const override;
-  void pack(uint32_t row, std::byte* destination) const override;
-  uint64_t bytes_read() const override;
-  uint64_t read_count() const override { return kind_ == Kind::kKept ? 0 : inner_->read_count(); }
-  void take_buffers(UnitDecode& finished) override;
-  uint64_t cached_bytes() const override { return kind_ == Kind::kKept ? cached_bytes_ : 0; }
-
- private:
-  enum class Kind : uint8_t {
-    kKept,    ///< from its row file
-    kFilled,  ///< from the source, with all columns, and kept
-    kPassed,  ///< from the source, as if there were no cache
-  };
-
-  bool fetch_kept();
-  void encode(size_t task);
-  void keep();
-  void mend();
-  size_t encode_tasks() const noexcept;
-
-  std::shared_ptr<const CachedReader> reader_;
-  Kind kind_ = Kind::kPassed;
-  uint32_t unit_ = 0;
-  std::vector<int64_t> rows_;
-  uint64_t cached_bytes_ = 0;
-
-  std::vector<std::shared_ptr<const RowFile>> file_;  // kKept: one
-  std::vector<RowLocation> stored_;
-  RecordRows records_;
-  std::atomic<bool> damaged_{false};
-  bool mended_ = false;  // rows are those that were staged
-
-  std::unique_ptr<UnitDecode> inner_;      // kFilled, kPassed
-  std::unique_ptr<UnitDecode> all_spare_;  // finished ones of either reader
-  std::unique_ptr<UnitDecode> chosen_spare_;
-  std::vector<EncodedRows> encoded_;            // of the tasks
-  std::vector<RowShape> shapes_;                // of the rows that are staged
-  std::vector<std::vector<std::byte>> staged_;  // of the tasks
-  std::vector<size_t> staged_at_;
 };
 
 }  // namespace penstock::format::pack

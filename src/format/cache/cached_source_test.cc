@@ -160,15 +160,15 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
   const auto reader = cached->reader(columns);
   const auto all = RowSelection::range(0, 2000);
   EXPECT_EQ(reader->row_reader(all), nullptr);
-  EXPECT_FALSE(cached->keeps(all));
+  EXPECT_FALSE(cached->is_cached(all));
   read(*cached, 2, 0);
   EXPECT_EQ(reader->row_reader(all), nullptr);
-  EXPECT_FALSE(cached->keeps(all));
+  EXPECT_FALSE(cached->is_cached(all));
   read(*cached);
-  EXPECT_TRUE(cached->keeps(all));
-  EXPECT_TRUE(source(folder())->keeps(RowSelection::range(700, 900)));
+  EXPECT_TRUE(cached->is_cached(all));
+  EXPECT_TRUE(source(folder())->is_cached(RowSelection::range(700, 900)));
   EXPECT_FALSE(
-      source(std::make_shared<CacheFolder>(cache_folder.file("other"), 1 << 30))->keeps(all));
+      source(std::make_shared<CacheFolder>(cache_folder.file("other"), 1 << 30))->is_cached(all));
   std::mt19937_64 random(3);
   for (const int harm : {0, 1, 2, 3}) {
     const auto rows = reader->row_reader(all);
@@ -212,7 +212,7 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
 }
 
 TEST_F(CachedSourceTest, RowsThatTwoKeptAtOnceAreTogetherLater) {
-  // What two ranks leave who looked before either had written.
+  // The files that two ranks leave if both look before either has written.
   read(*source(folder()), 2, 0);
   const auto other = std::make_shared<CacheFolder>(cache_folder.file("other"), uint64_t{1} << 40);
   read(*source(other), 2, 1);
@@ -224,7 +224,7 @@ TEST_F(CachedSourceTest, RowsThatTwoKeptAtOnceAreTogetherLater) {
     fs::copy_file(entry.path(), to);
   }
   const auto cached = source(folder());
-  EXPECT_TRUE(cached->keeps(RowSelection::range(0, 2000)));
+  EXPECT_TRUE(cached->is_cached(RowSelection::range(0, 2000)));
   EXPECT_EQ(read(*cached).from_source, 0U);
   std::set<fs::path> units;
   for (const auto& path : kept()) EXPECT_TRUE(units.insert(path.parent_path()).second) << path;

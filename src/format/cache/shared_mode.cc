@@ -22,14 +22,15 @@ constexpr mode_t kOwnersBits = 0644;
   throw IoError("cannot make the folder: " + std::generic_category().message(error) + ": " + path);
 }
 
-/// A place such as /tmp is not made for sharing what lies in it: there the umask holds.
+/// False for places such as /tmp, whose files are not meant to be shared: there the umask applies.
 bool shares(const struct stat& root) noexcept {
   constexpr mode_t kEverybodys = S_ISVTX | S_IWOTH;
   return (root.st_mode & kEverybodys) != kEverybodys || root.st_uid == ::geteuid();
 }
 
-/// Of what this user has just made, looked at by what is open: the path may lead elsewhere by now.
-/// A file system without owners and modes is as it is.
+/// Sets mode and group of a file or folder that this user has just made. It is checked by its open
+/// descriptor, because the path may lead elsewhere by now. Does nothing on file systems without
+/// them.
 void share(const std::string& path, mode_t kind, const struct stat& like, mode_t mode) noexcept {
   const int made = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (made < 0) return;
@@ -42,7 +43,7 @@ void share(const std::string& path, mode_t kind, const struct stat& like, mode_t
   ::close(made);
 }
 
-/// Under another name first: others may need it as soon as it is there.
+/// Made under another name first, because others may use it as soon as it exists.
 void make_one(const struct stat& like, const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0) return;
@@ -53,10 +54,10 @@ void make_one(const struct stat& like, const std::string& path) {
   std::string made = path + ".new-XXXXXX";
   if (::mkdtemp(made.data()) == nullptr) fail(path, errno);
   share(made, S_IFDIR, like, like.st_mode & kFolderBits);
-  if (::rename(made.c_str(), path.c_str()) == 0) return;  // also over one that is empty
+  if (::rename(made.c_str(), path.c_str()) == 0) return;  // also replaces an empty folder
   const int error = errno;
   ::rmdir(made.c_str());
-  if (::stat(path.c_str(), &found) != 0) fail(path, error);  // else another has made it
+  if (::stat(path.c_str(), &found) != 0) fail(path, error);  // else another process made it
 }
 
 }  // namespace

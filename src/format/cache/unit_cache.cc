@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/hex.h"
@@ -21,22 +22,25 @@
 namespace penstock::format::pack {
 namespace {
 
-/// To make a file whose folder others may remove meanwhile.
+/// Another process may remove the folder of a unit before the new file is in it. The last try comes
+/// about a second after the first.
 constexpr int kMostTries = 1000;
+constexpr auto kPauseStep = std::chrono::microseconds(20);
+constexpr auto kLongestPause = std::chrono::microseconds(1000);
 
-bool has_all(const RowFile& file, std::span<const int64_t> rows) {
+bool contains_all(const RowFile& file, std::span<const int64_t> rows) {
   return std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return file.contains(row); });
 }
 
-bool all_have(std::span<const std::shared_ptr<const RowFile>> files,
-              std::span<const int64_t> rows) {
+bool contain_all(std::span<const std::shared_ptr<const RowFile>> files,
+                 std::span<const int64_t> rows) {
   return std::all_of(rows.begin(), rows.end(), [&](int64_t row) {
     return std::any_of(files.begin(), files.end(),
                        [&](const auto& file) { return file->contains(row); });
   });
 }
 
-/// A name that no other file has had.
+/// Returns a name that no file has had before.
 std::string new_name() {
   static std::atomic<uint64_t> count{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
@@ -46,7 +50,7 @@ std::string new_name() {
 
 using Records = std::map<int64_t, std::pair<std::vector<std::byte>, uint32_t>>;
 
-/// The intact records of a file that are not there yet.
+/// Adds the intact records of a file that `records` lacks.
 void add_records(const RowFile& file, Records& records) {
   const RowFileFacts& facts = file.facts();
   const RowDecoder decoder(kernel::make_row_layout(facts.column_count, facts.value_type),
@@ -74,6 +78,25 @@ EncodedRows encoded(const Records& records) {
   return rows;
 }
 
+/// These rows and the intact ones of the files.
+EncodedRows merge(const EncodedRows& rows, std::span<const std::shared_ptr<const RowFile>> files) {
+  Records records;
+  size_t offset = 0;
+  for (size_t i = 0; i < rows.rows.size(); ++i) {
+    const auto* const begin = rows.bytes.data() + offset;
+    records[rows.rows[i]] = {std::vector<std::byte>(begin, begin + rows.lengths[i]), rows.nnz[i]};
+    offset += rows.lengths[i];
+  }
+  for (const auto& file : files) {
+    try {
+      add_records(*file, records);
+    } catch (const Error&) {
+      // The file is damaged or was just removed. Its other records are not needed.
+    }
+  }
+  return encoded(records);
+}
+
 }  // namespace
 
 UnitCache::UnitCache(std::shared_ptr<CacheFolder> folder, const RowFileFacts& facts)
@@ -88,7 +111,7 @@ bool UnitCache::is_ours(const RowFileFacts& facts, const plan::FetchUnit& unit) 
          facts.value_type == facts_.value_type && facts.row_begin == unit.row_begin;
 }
 
-/// Files of the unit that are there and ours; what is not is removed.
+/// Returns the valid files of the unit and removes invalid ones.
 std::vector<std::shared_ptr<const RowFile>> UnitCache::files_of(const plan::FetchUnit& unit) {
   std::vector<std::shared_ptr<const RowFile>> files;
   const std::string folder = unit_folder(unit);
@@ -106,7 +129,7 @@ std::vector<std::shared_ptr<const RowFile>> UnitCache::files_of(const plan::Fetc
     } catch (const CorruptData&) {
       folder_->remove(path);
     } catch (const Unsupported&) {
-      // Of a newer Penstock, which has it still.
+      // Written by a newer Penstock, which still uses it.
     }
   }
   return files;
@@ -115,76 +138,75 @@ std::vector<std::shared_ptr<const RowFile>> UnitCache::files_of(const plan::Fetc
 std::shared_ptr<const RowFile> UnitCache::find(const plan::FetchUnit& unit,
                                                std::span<const int64_t> rows) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = known_.find(unit.row_begin);
-    if (known != known_.end() && has_all(*known->second, rows)) return known->second;
+    if (known != known_.end() && contains_all(*known->second, rows)) return known->second;
   }
   try {
     const auto files = files_of(unit);
     for (const auto& file : files) {
-      if (!has_all(*file, rows)) continue;
-      const std::lock_guard lock(mutex_);
-      known_[unit.row_begin] = file;
+      if (!contains_all(*file, rows)) continue;
+      remember(unit, file);
       return file;
     }
-    if (files.size() > 1 && all_have(files, rows)) return merged(unit, rows);
+    if (files.size() > 1 && contain_all(files, rows)) {
+      // Ranks that share the unit came at the same time, and each kept its own rows.
+      const auto merged = write(unit, {});
+      if (merged != nullptr && contains_all(*merged, rows)) return merged;
+    }
   } catch (const Error&) {
     // A folder that cannot be listed has nothing.
   }
   return nullptr;
 }
 
-/// Ranks that share a unit and came at the same time have each kept their own rows of it.
-std::shared_ptr<const RowFile> UnitCache::merged(const plan::FetchUnit& unit,
-                                                 std::span<const int64_t> rows) {
-  keep(unit, {});
-  const std::lock_guard lock(mutex_);
-  const auto known = known_.find(unit.row_begin);
-  return known != known_.end() && has_all(*known->second, rows) ? known->second : nullptr;
+void UnitCache::remember(const plan::FetchUnit& unit, std::shared_ptr<const RowFile> file) {
+  const MutexLock lock(mutex_);
+  known_[unit.row_begin] = std::move(file);
 }
 
 void UnitCache::drop(const plan::FetchUnit& unit, const RowFile& file) noexcept {
   folder_->remove(file.path());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = known_.find(unit.row_begin);
   if (known != known_.end() && known->second.get() == &file) known_.erase(known);
 }
 
 void UnitCache::keep(const plan::FetchUnit& unit, EncodedRows rows) noexcept {
+  write(unit, std::move(rows));
+}
+
+/// Writes one file with these rows and all that the unit's files have. Returns the file that has
+/// them, null if none was written. Errors turn the cache off.
+std::shared_ptr<const RowFile> UnitCache::write(const plan::FetchUnit& unit,
+                                                EncodedRows rows) noexcept {
   try {
-    if (folder_->is_on()) write(unit, std::move(rows));
+    if (!folder_->is_on()) return nullptr;
+    const auto before = files_of(unit);
+    if (!before.empty()) rows = merge(rows, before);
+    auto file = publish(unit, rows);
+    if (file == nullptr) return nullptr;
+    file = drop_redundant(unit, std::move(file));
+    remember(unit, file);
+    return file;
   } catch (const std::exception& error) {
     folder_->turn_off(error.what());
+    return nullptr;
   }
 }
 
-void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
-  const auto before = files_of(unit);
-  if (!before.empty()) {
-    Records records;
-    size_t offset = 0;
-    for (size_t i = 0; i < rows.rows.size(); ++i) {
-      const auto* const begin = rows.bytes.data() + offset;
-      records[rows.rows[i]] = {std::vector<std::byte>(begin, begin + rows.lengths[i]), rows.nnz[i]};
-      offset += rows.lengths[i];
-    }
-    for (const auto& file : before) {
-      try {
-        add_records(*file, records);
-      } catch (const Error&) {
-        // Damaged or just removed by somebody else: what is left of it is not needed.
-      }
-    }
-    rows = encoded(records);
+/// Null if there is no room for the rows, or another process has removed the file already.
+std::shared_ptr<const RowFile> UnitCache::publish(const plan::FetchUnit& unit,
+                                                  const EncodedRows& rows) {
+  if (rows.rows.empty() || !folder_->make_room(rows.bytes.size() + rows.rows.size() * 4)) {
+    return nullptr;
   }
-  if (rows.rows.empty() || !folder_->make_room(rows.bytes.size() + rows.rows.size() * 4)) return;
   const std::string folder = unit_folder(unit);
+  const std::string path = io::join(folder, new_name());
+  const std::string written = path + ".tmp";
   RowFileFacts facts = facts_;
   facts.row_begin = unit.row_begin;
   facts.row_end = rows.rows.back() + 1;
-  const std::string path = io::join(folder, new_name());
-  const std::string written = path + ".tmp";
-  std::shared_ptr<const RowFile> file;
   for (int tries = 1;; ++tries) {
     try {
       make_shared_folder(folder_->path(), folder);
@@ -192,34 +214,37 @@ void UnitCache::write(const plan::FetchUnit& unit, EncodedRows rows) {
       rows.append_to(writer);
       const uint64_t bytes = writer.finish();
       share_file(folder_->path(), written);
-      if (!folder_->publish(written, path, bytes)) return;
+      if (!folder_->publish(written, path, bytes)) return nullptr;
       break;
     } catch (const IoError&) {
-      // Whoever removes a unit's last file takes its folder along, also one that is empty yet. With
-      // the folder there it is the disk that fails.
+      // Whoever removes a unit's last file removes its folder too, even one that is still empty. If
+      // the folder is there, the disk fails.
       std::error_code unknown;
       if (tries == kMostTries || std::filesystem::is_directory(folder, unknown)) throw;
     }
+    std::this_thread::sleep_for(std::min(tries * kPauseStep, kLongestPause));
   }
   try {
-    file = RowFile::open(io::file_store(), path);
+    return RowFile::open(io::file_store(), path);
   } catch (const NotFound&) {
-    return;  // it was removed already, for room that others need
+    return nullptr;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    known_[unit.row_begin] = file;
-  }
-  // Others that hold nothing more. Two writers of the same rows agree on which file stays.
+}
+
+/// Removes other files of the unit whose rows are all in `file`. Of two with the same rows the one
+/// with the lower path stays, so that two writers agree. Returns the file that stays.
+std::shared_ptr<const RowFile> UnitCache::drop_redundant(const plan::FetchUnit& unit,
+                                                         std::shared_ptr<const RowFile> file) {
   for (const auto& other : files_of(unit)) {
-    if (other->path() == path || !has_all(*file, other->rows().to_vector())) continue;
-    const bool mine_goes = other->rows().size() == file->rows().size() && other->path() < path;
-    folder_->remove(mine_goes ? path : other->path());
-    if (!mine_goes) continue;
-    const std::lock_guard lock(mutex_);
-    known_[unit.row_begin] = other;
-    return;
+    if (other->path() == file->path()) continue;
+    if (!contains_all(*file, other->rows().to_vector())) continue;
+    if (other->rows().size() == file->rows().size() && other->path() < file->path()) {
+      folder_->remove(file->path());
+      return other;
+    }
+    folder_->remove(other->path());
   }
+  return file;
 }
 
 }  // namespace penstock::format::pack

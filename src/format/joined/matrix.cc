@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hash64.h"
 #include "format/handle_access.h"
 #include "format/joined/source.h"
 #include "kernel/repack_row.h"
@@ -24,6 +25,25 @@ format::MatrixSourcePtr open_parts(const Parts& parts, int64_t column_count) {
                        part.columns, part.joined_columns});
   }
   return format::join_sources(std::move(sources), column_count);
+}
+
+/// Which layers were joined, where their rows are, and which columns are one.
+uint64_t fingerprint(const std::vector<JoinPart>& parts) {
+  uint64_t hash = hash_combine(parts.size(), 1);
+  const auto add = [&hash](auto value) { hash = hash_combine(hash, static_cast<uint64_t>(value)); };
+  const auto add_all = [&add](const auto& values) {
+    add(values.size());
+    for (const auto value : values) add(value);
+  };
+  for (const JoinPart& part : parts) {
+    add_all(part.matrix.measurement());
+    add_all(part.matrix.layer());
+    add(part.row_offset);
+    add(part.row_end);
+    add_all(part.columns);
+    add_all(part.joined_columns);
+  }
+  return hash;
 }
 
 std::optional<RowSelection> stored_rows(const Parts& parts) {
@@ -55,7 +75,7 @@ Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
     state->path += (state->path.empty() ? "" : " + ") + part.matrix.uri();
   }
   state->layout = std::to_string(held->size()) + " matrices joined";
-  return HandleAccess::matrix(std::move(state));
+  return HandleAccess::with_joined(HandleAccess::matrix(std::move(state)), fingerprint(*held));
 }
 
 }  // namespace penstock

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "format/joined/row_reader.h"
 #include "kernel/pack_row.h"
 
@@ -17,7 +17,7 @@ bool same(const kernel::PackedRowLayout& a, const kernel::PackedRowLayout& b) {
   return a.index_bytes == b.index_bytes && a.value_type == b.value_type;
 }
 
-/// The chosen ones of a part's columns, ascending as stored, and their places in the output.
+/// Chosen columns of a part, ascending as stored, and their output columns.
 JoinedReader::Part choose(const JoinedPart& part, std::span<const int64_t> columns) {
   std::vector<int64_t> stored;
   std::vector<uint32_t> numbers;
@@ -34,7 +34,7 @@ JoinedReader::Part choose(const JoinedPart& part, std::span<const int64_t> colum
 }  // namespace
 
 size_t JoinedMatrix::part_of(uint32_t unit) const {
-  if (unit >= units.size()) throw InvalidArgument("no fetch unit " + std::to_string(unit));
+  if (unit >= units.size()) throw InvalidArgument(concat("no fetch unit ", unit));
   const auto after = std::upper_bound(first_unit.begin(), first_unit.end(), size_t{unit});
   return static_cast<size_t>(after - first_unit.begin()) - 1;
 }
@@ -45,12 +45,12 @@ JoinedReader::JoinedReader(std::shared_ptr<const JoinedMatrix> matrix,
       layout_(kernel::make_row_layout(columns.size(), matrix_->info.value_type)) {
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] < 0 || columns[i] >= matrix_->info.column_domain_end) {
-      throw InvalidArgument("column " + std::to_string(columns[i]) + " is outside 0 … " +
-                            std::to_string(matrix_->info.column_domain_end - 1));
+      throw InvalidArgument(
+          concat("column ", columns[i], " is outside 0 … ", matrix_->info.column_domain_end - 1));
     }
     if (i != 0 && columns[i] <= columns[i - 1]) {
-      throw InvalidArgument("columns must ascend strictly: " + std::to_string(columns[i - 1]) +
-                            " is followed by " + std::to_string(columns[i]));
+      throw InvalidArgument(
+          concat("columns must ascend strictly: ", columns[i - 1], " is followed by ", columns[i]));
     }
   }
   for (const JoinedPart& part : matrix_->parts) {
@@ -90,7 +90,7 @@ double JoinedReader::packed_bytes_per_cell_of_part(size_t index) const {
   const Part& part = parts_[index];
   const double bytes = part.reader->packed_bytes_per_cell();
   if (part.same_layout) return bytes;
-  // A wider index or value grows its share of the entry; how many values are codes is not known.
+  // A wider index or value makes its part of an entry larger; the share of codes is unknown.
   const kernel::PackedRowLayout& own = part.reader->row_layout();
   const double coded = (layout_.index_bytes + 1.0) / (own.index_bytes + 1.0);
   const double wide = static_cast<double>(layout_.index_bytes + layout_.value_bytes) /
@@ -155,7 +155,7 @@ void JoinedDecode::pack(uint32_t row, std::byte* destination) const {
     }
     return;
   }
-  // Of the thread: rows are packed by many at once, one after the other by each.
+  // One for each thread: many threads pack rows at once.
   thread_local kernel::RepackScratch scratch;
   thread_local std::vector<uint64_t> record;  // aligned
   const size_t bytes = decode_->packed_bytes(row);

@@ -1,23 +1,22 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "format/joined/source.h"
 #include "kernel/repack_row.h"
 
-// A joined matrix under a choice of columns: a reader for each part, whose rows are written again
-// under the joined columns' numbers while they are packed.
+// A joined matrix under a choice of columns: one reader for each part. While rows are packed, their
+// columns are renumbered to the joined columns.
 
 namespace penstock::format {
 
-/// What a joined source and its readers share.
+/// Data that a joined source and its readers share.
 struct JoinedMatrix {
   std::vector<JoinedPart> parts;
-  std::vector<size_t> first_unit;      ///< of each part among all units, and the end
-  std::vector<plan::FetchUnit> units;  ///< of all parts, rows with their offsets
+  std::vector<size_t> first_unit;      ///< of each part among all units, and one past the last
+  std::vector<plan::FetchUnit> units;  ///< of all parts, row offsets added
   std::vector<uint32_t> unit_of_part;  ///< number of each unit within its part
   MatrixInfo info;
 
@@ -38,13 +37,13 @@ class JoinedReader final : public MatrixReader, public std::enable_shared_from_t
   double packed_bytes_per_cell_of(uint32_t unit) const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;
   uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
-  /// Where every part with some of the rows can address them.
+  /// Null unless every part with some of the rows can address them.
   RowReaderPtr row_reader(const RowSelection& rows) const override;
 
   struct Part {
     std::shared_ptr<const MatrixReader> reader;
     kernel::ColumnNumbers numbers;
-    bool same_layout = false;  ///< as the joined rows'
+    bool same_layout = false;  ///< as the joined rows
   };
   const Part& part(size_t index) const { return parts_[index]; }
 

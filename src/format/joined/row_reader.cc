@@ -4,21 +4,22 @@
 
 #include <algorithm>
 #include <exception>
-#include <string>
 #include <utility>
+
+#include "base/concat.h"
 
 namespace penstock::format {
 
-/// What is asked of one part.
+/// Rows to read from one part.
 struct JoinedRowReader::Share {
   std::vector<int64_t> rows;
-  std::vector<size_t> places;  ///< of those rows among all that are asked for
+  std::vector<size_t> places;  ///< index of those rows among all that are read
 };
 
 struct JoinedRowReader::Scratch final : RowBuffer::Scratch {
   std::vector<Share> shares;
   std::vector<RowBuffer> buffers;  ///< of each part
-  std::vector<size_t> offsets;     ///< by place, of rows that are written again
+  std::vector<size_t> offsets;     ///< by place, of renumbered rows
   kernel::RepackScratch repack;
 
   size_t memory_bytes() const noexcept override {
@@ -42,7 +43,7 @@ void JoinedRowReader::divide(std::span<const int64_t> rows, std::vector<Share>& 
     const auto index = static_cast<size_t>(after - parts.begin());
     if (index == 0 || parts_[index - 1] == nullptr ||
         rows[i] - parts[index - 1].row_offset >= parts[index - 1].row_end) {
-      throw InvalidArgument("no such row in the joined matrices: " + std::to_string(rows[i]));
+      throw InvalidArgument(concat("no such row in the joined matrices: ", rows[i]));
     }
     shares[index - 1].rows.push_back(rows[i] - parts[index - 1].row_offset);
     shares[index - 1].places.push_back(i);
@@ -104,7 +105,7 @@ void JoinedRowReader::prefetch(std::span<const int64_t> rows) const noexcept {
     for (size_t part = 0; part < parts_.size(); ++part) {
       if (!shares[part].rows.empty()) parts_[part]->prefetch(shares[part].rows);
     }
-  } catch (const std::exception&) {  // read() says what is wrong
+  } catch (const std::exception&) {  // read() throws the error
   }
 }
 

@@ -7,11 +7,11 @@
 
 namespace penstock::format {
 
-/// Rows one by one of several matrices that can all address theirs: each part's are read together
-/// and written again under the joined columns' numbers, where these are others.
+/// Reads rows one by one from several matrices that can all address theirs. The rows of a part are
+/// read together, and their columns are renumbered where the joined columns differ.
 class JoinedRowReader final : public RowReader {
  public:
-  /// `parts`: of each part of the matrix; null where no row of it is asked for.
+  /// `parts`: a reader for each part of the matrix, null if none of its rows is asked for.
   JoinedRowReader(std::shared_ptr<const JoinedMatrix> matrix,
                   std::shared_ptr<const JoinedReader> reader, std::vector<RowReaderPtr> parts)
       : matrix_(std::move(matrix)), reader_(std::move(reader)), parts_(std::move(parts)) {}
@@ -26,7 +26,7 @@ class JoinedRowReader final : public RowReader {
  private:
   struct Scratch;
   struct Share;
-  /// Rows by part, ids within it.
+  /// Splits rows by part, with ids within the part.
   void divide(std::span<const int64_t> rows, std::vector<Share>& shares) const;
   bool rewrites(size_t part) const;
 

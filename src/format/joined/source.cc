@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "format/joined/reader.h"
 
 namespace penstock::format {
@@ -28,7 +29,7 @@ class JoinedSource final : public MatrixSource {
   std::shared_ptr<const JoinedMatrix> matrix_;
 };
 
-/// Of each part, where its rows and columns are in the whole.
+/// For each part: its content, and its rows and columns in the joined matrix.
 std::string JoinedSource::content() const {
   std::string text = "joined " + std::to_string(matrix_->info.column_domain_end) + "\n";
   for (const JoinedPart& part : matrix_->parts) {
@@ -47,20 +48,20 @@ void check(const JoinedPart& part, int64_t least_offset, int64_t column_count) {
   if (part.row_offset % kRowsPerWord != 0 || part.row_offset < least_offset || part.row_end < 0 ||
       part.row_end > std::numeric_limits<int64_t>::max() - part.row_offset) {
     throw InvalidArgument(
-        "rows of a joined matrix must begin behind those before, at a multiple of "
-        "2^32: offset " +
-        std::to_string(part.row_offset) + ", end " + std::to_string(part.row_end));
+        concat("rows of a joined matrix must begin behind those before, at a multiple of "
+               "2^32: offset ",
+               part.row_offset, ", end ", part.row_end));
   }
   if (part.columns.size() != part.joined_columns.size()) {
     throw InvalidArgument(
-        "columns of a joined matrix have one number each: " + std::to_string(part.columns.size()) +
-        " columns, " + std::to_string(part.joined_columns.size()) + " numbers");
+        concat("columns of a joined matrix have one number each: ", part.columns.size(),
+               " columns, ", part.joined_columns.size(), " numbers"));
   }
   std::vector<bool> taken(static_cast<size_t>(column_count), false);
   for (const uint32_t column : part.joined_columns) {
     if (int64_t{column} >= column_count || taken[column]) {
-      throw InvalidArgument("a column of a joined matrix is outside it or comes twice: " +
-                            std::to_string(column) + " of " + std::to_string(column_count));
+      throw InvalidArgument(concat("a column of a joined matrix is outside it or comes twice: ",
+                                   column, " of ", column_count));
     }
     taken[column] = true;
   }
@@ -83,7 +84,7 @@ void add_units(JoinedMatrix& matrix, const JoinedPart& part) {
 MatrixSourcePtr join_sources(std::vector<JoinedPart> parts, int64_t column_count) {
   if (parts.empty()) throw InvalidArgument("a joined matrix needs one part or more");
   if (column_count < 0 || column_count > std::numeric_limits<int32_t>::max()) {
-    throw InvalidArgument("too many columns to join: " + std::to_string(column_count));
+    throw InvalidArgument(concat("too many columns to join: ", column_count));
   }
   auto matrix = std::make_shared<JoinedMatrix>();
   MatrixInfo& info = matrix->info;

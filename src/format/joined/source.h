@@ -5,9 +5,8 @@
 
 #include "format/matrix_source.h"
 
-// Several matrices as one (docs/design/0005-several-experiments.md): their rows one after the
-// other, their columns matched. A MatrixSource like any other, so that what reads it knows nothing
-// of parts.
+// Several matrices as one (docs/design/0005-several-experiments.md): rows concatenated, columns
+// matched. It is a MatrixSource like any other, so its readers know nothing of parts.
 
 namespace penstock::format {
 
@@ -17,13 +16,13 @@ inline constexpr int64_t kRowsPerWord = int64_t{1} << 32;
 struct JoinedPart {
   MatrixSourcePtr source;
   int64_t row_offset = 0;
-  int64_t row_end = 0;                   ///< ids of the part, before the offset, are less
-  std::vector<int64_t> columns;          ///< stored ids of those that are matched, ascending
-  std::vector<uint32_t> joined_columns;  ///< what each of them is in the joined matrix
+  int64_t row_end = 0;                   ///< one past the largest id of the part, before the offset
+  std::vector<int64_t> columns;          ///< stored ids of the matched columns, ascending
+  std::vector<uint32_t> joined_columns;  ///< column of the joined matrix for each of them
 };
 
-/// Parts in the order of their offsets. Throws InvalidArgument for offsets that are no multiples of
-/// 2^32 or overlap, and for columns that are not told apart or lie outside.
+/// Joins parts, given in the order of their offsets. Throws InvalidArgument if offsets overlap or
+/// are not multiples of 2^32, and if columns are repeated or out of range.
 MatrixSourcePtr join_sources(std::vector<JoinedPart> parts, int64_t column_count);
 
 }  // namespace penstock::format

@@ -23,7 +23,7 @@ class CheckedStore final : public io::Store {
     for (const auto& [path, sum] : sums) files_[io::join(folder, path)].sum = sum;
   }
 
-  /// CorruptData where a file is gone: cells would be missing with their commit.
+  /// Throws CorruptData if a file is missing, because a missing commit would hide cells.
   std::vector<io::DirectoryEntry> list(const std::string& directory) const override {
     auto entries = store_->list(directory);
     std::set<std::string> there;
@@ -68,7 +68,7 @@ class CheckedStore final : public io::Store {
   void check(const std::string& path) const {
     const auto file = files_.find(path);
     if (file == files_.end()) {
-      if (!store_->exists(path)) return;  // reading it says so
+      if (!store_->exists(path)) return;  // reading it throws
       throw CorruptData(
           "a file that the pack does not know (it was written to, or replaced since "
           "it was opened: open it again): " +

@@ -14,7 +14,7 @@
 namespace penstock::format::pack {
 namespace {
 
-/// Names that sort as their rows do.
+/// Returns names that sort in the order of rows.
 std::string file_name(int64_t begin, int64_t end) {
   const auto digits = [](int64_t row) {
     std::string text = std::to_string(row);
@@ -66,7 +66,7 @@ std::vector<int64_t> LayerWriter::rows_at(uint64_t first, uint64_t count) const 
   return rows;
 }
 
-/// Whether the file is there; one that is damaged or of something else is written again.
+/// Whether a valid file exists. Damaged files and files of other content are written again.
 bool LayerWriter::kept(const FilePlan& plan) {
   try {
     const auto file = RowFile::open(io::file_store(), io::join(folder_, plan.name));

@@ -16,7 +16,7 @@
 //   while (writer.step()) …
 //   writer.contents(name)
 //
-// Row files that are there already, whole and of the same key, are kept. For one thread.
+// Complete row files of the same key that exist already are kept. For one thread.
 
 namespace penstock::format::pack {
 
@@ -25,7 +25,7 @@ class LayerWriter {
   LayerWriter(MatrixSourcePtr source, RowSelection rows, uint64_t stored_columns,
               const ContentKey& key, std::string folder, uint64_t rows_per_file, unsigned threads);
 
-  /// False when everything is written.
+  /// Returns false when everything is written.
   bool step();
 
   uint64_t rows_done() const noexcept { return rows_done_; }
@@ -36,7 +36,7 @@ class LayerWriter {
  private:
   struct UnitPlan {
     uint32_t unit = 0;
-    uint64_t first = 0;  ///< position of its rows
+    uint64_t first = 0;  ///< position of the first of its rows
     uint64_t count = 0;
   };
   struct FilePlan {
@@ -58,8 +58,8 @@ class LayerWriter {
   std::vector<FilePlan> files_;
   DecodePool pool_;
 
-  size_t file_ = 0;  ///< of files_, that is being written
-  size_t next_ = 0;  ///< of its units
+  size_t file_ = 0;  ///< index into files_ of the file being written
+  size_t next_ = 0;  ///< index of its next unit
   std::unique_ptr<RowFileWriter> writer_;
   uint64_t rows_done_ = 0;
   uint64_t rows_kept_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/concat.h"
 #include "base/hex.h"
 #include "base/lazy.h"
 #include "base/parallel.h"
@@ -16,13 +17,13 @@ namespace penstock::format::pack {
 namespace {
 
 [[noreturn]] void fail_for_row(int64_t row, const std::string& folder) {
-  throw CorruptData("row " + std::to_string(row) +
-                    " of obs is in no row file, so obs or a row file is damaged; pack the "
-                    "experiment again (overwrite): " +
-                    folder);
+  throw CorruptData(concat("row ", row,
+                           " of obs is in no row file, so obs or a row file is damaged; pack the "
+                           "experiment again (overwrite): ",
+                           folder));
 }
 
-/// Rows that no file has would read as empty.
+/// Throws if rows are in no file, because they would read as empty.
 void check_rows(const PackedLayer& layer, const RowSelection& rows, const std::string& folder) {
   int64_t end = 0;
   const auto check_gap = [&](int64_t next) {
@@ -68,11 +69,11 @@ PackContents open_contents(const io::Store& store, const std::string& folder,
                            const OpenOptions& options) {
   PackContents contents = PackContents::load(store, folder);
   if (options.timestamp_ms && options.timestamp_ms != contents.timestamp_ms) {
-    throw InvalidArgument("a pack holds its experiment as of one time, " +
-                          (contents.timestamp_ms ? std::to_string(*contents.timestamp_ms)
-                                                 : std::string("when it was packed")) +
-                          "; open it without a timestamp, or pack the experiment as of " +
-                          std::to_string(*options.timestamp_ms) + ", " + folder);
+    throw InvalidArgument(concat("a pack holds its experiment as of one time, ",
+                                 (contents.timestamp_ms ? std::to_string(*contents.timestamp_ms)
+                                                        : std::string("when it was packed")),
+                                 "; open it without a timestamp, or pack the experiment as of ",
+                                 *options.timestamp_ms, ", ", folder));
   }
   return contents;
 }

@@ -12,23 +12,23 @@
 #include "format/soma/matrix.h"
 #include "io/store.h"
 
-// A pack as an experiment: where its parts are, and its layers as matrices. obs and var are TileDB
-// arrays, read like those of any experiment.
+// Opens a pack as an experiment: finds its parts and gives its layers as matrices. obs and var are
+// TileDB arrays, read like those of any experiment.
 
 namespace penstock::format::pack {
 
-/// pack.json of a folder. InvalidArgument for a timestamp other than the pack's own.
+/// Reads pack.json of a folder. Throws InvalidArgument for any timestamp but the pack's own.
 PackContents open_contents(const io::Store& store, const std::string& folder,
                            const OpenOptions& options);
 
-/// Every file that pack.json lists.
+/// Returns every file that pack.json lists.
 std::vector<ExpectedFile> files_of(const PackContents& contents, const std::string& folder);
 
 std::string obs_path(std::string_view pack);
 std::string var_path(std::string_view pack, std::string_view measurement);
 std::string layer_path(std::string_view pack, std::string_view measurement, std::string_view layer);
 
-/// Row files are opened when the source is first asked for.
+/// Opens the row files when the source is first asked for.
 std::shared_ptr<const HandleAccess::MatrixState> open_matrix(const io::StorePtr& store,
                                                              const std::string& folder,
                                                              const PackedLayerContents& layer,

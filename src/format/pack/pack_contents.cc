@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/concat.h"
 #include "base/hex.h"
 #include "format/row_file/row_file.h"
 
@@ -70,8 +71,7 @@ PackedLayerContents layer_from(const json& value) {
   layer.rows = value.at("shape").at(0).get<int64_t>();
   layer.columns = value.at("shape").at(1).get<int64_t>();
   if (layer.rows < 0 || layer.columns < 0) {
-    throw CorruptData("a shape of " + std::to_string(layer.rows) + " x " +
-                      std::to_string(layer.columns));
+    throw CorruptData(concat("a shape of ", layer.rows, " x ", layer.columns));
   }
   layer.nonzeros = value.at("nonzeros").get<uint64_t>();
   layer.stored_bytes = value.at("stored_bytes").get<uint64_t>();
@@ -98,7 +98,7 @@ FileSums sums_from(const json& files) {
   return sums;
 }
 
-/// Of everything else, whose text is the same however it was read.
+/// Checksum of all other fields. Their text does not depend on how they were read.
 std::string checksum_of(const json& all) { return hex(content_key(text_of(all))); }
 
 template <typename Named>
@@ -132,7 +132,7 @@ std::string PackContents::to_json() const {
               {"measurements", measured},
               {"tables", pack::to_json(tables)},
               {"rows", rows ? json(hex_of(rows->serialize())) : json(nullptr)}};
-  // Read again first: names that are no UTF-8 are written as well as can be.
+  // Parse the text again first: invalid UTF-8 in names is replaced when written.
   all = json::parse(text_of(all));
   all["checksum"] = checksum_of(all);
   return text_of(all) + "\n";
@@ -143,9 +143,9 @@ PackContents PackContents::from_json(std::string_view text) {
     json all = json::parse(text);
     if (all.at("format").get<std::string>() != kFormat) throw CorruptData("not a pack");
     if (const auto version = all.at("version").get<uint64_t>(); version != kPackVersion) {
-      throw Unsupported("a pack of version " + std::to_string(version) +
-                        "; this Penstock reads version " + std::to_string(kPackVersion) +
-                        ": use a Penstock of its time, or pack the experiment again (overwrite)");
+      throw Unsupported(
+          concat("a pack of version ", version, "; this Penstock reads version ", kPackVersion,
+                 ": use a Penstock of its time, or pack the experiment again (overwrite)"));
     }
     const auto checksum = all.at("checksum").get<std::string>();
     all.erase("checksum");

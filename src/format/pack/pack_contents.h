@@ -13,8 +13,8 @@
 #include "format/pack/checked_store.h"
 #include "io/store.h"
 
-// pack.json: what a pack holds (docs/pack-format.md). It is written last, so that a folder with one
-// is whole. Values.
+// pack.json: the contents of a pack (docs/pack-format.md). It is written last, so a folder that has
+// one is complete. Plain values.
 
 namespace penstock::format::pack {
 
@@ -24,7 +24,7 @@ inline constexpr uint32_t kPackVersion = 2;
 struct PackedLayerContents {
   std::string name;
   DataType value_type = DataType::kFloat32;
-  int64_t rows = 0;  ///< shape, as that of the source
+  int64_t rows = 0;  ///< shape of the source
   int64_t columns = 0;
   uint64_t nonzeros = 0;
   uint64_t stored_bytes = 0;
@@ -39,27 +39,28 @@ struct PackedMeasurement {
 
 struct PackContents {
   std::string source;                           ///< URI that was packed
-  std::string key;                              ///< of all that is packed, in hexadecimal
-  std::optional<uint64_t> timestamp_ms;         ///< the source was opened as of then
+  std::string key;                              ///< of everything that is packed, in hexadecimal
+  std::optional<uint64_t> timestamp_ms;         ///< timestamp at which the source was opened
   std::map<std::string, std::string> metadata;  ///< of the experiment, as text
-  std::optional<RowSelection> rows;             ///< kept rows of obs; all when absent
+  std::optional<RowSelection> rows;             ///< kept rows of obs; absent: all
   std::vector<PackedMeasurement> measurements;
-  FileSums tables;  ///< of the files of obs and var; empty in older packs
+  FileSums tables;  ///< files of obs and var; empty in older packs
 
   std::string to_json() const;
-  /// CorruptData for what to_json() could not have written, Unsupported for a newer version.
+  /// Throws CorruptData for text that to_json() cannot have written, Unsupported for a newer
+  /// version.
   static PackContents from_json(std::string_view text);
   static PackContents load(const io::Store& store, const std::string& folder);
 
-  /// NotFound that lists what there is; `place` is where.
+  /// Throws NotFound that lists the measurements; `place` is named in the message.
   const PackedMeasurement& measurement(std::string_view wanted, const std::string& place) const;
 };
 
-/// NotFound that lists what there is.
+/// Throws NotFound that lists the layers.
 const PackedLayerContents& layer_of(const PackedMeasurement& measurement, std::string_view wanted,
                                     const std::string& place);
 
-/// Whether a name can be that of a folder or a file in one: no path, and nothing hidden.
+/// Whether a name may be that of a folder or a file in a folder: no path, not hidden.
 bool plain_name(std::string_view name);
 
 }  // namespace penstock::format::pack

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/concat.h"
 #include "base/utf8.h"
 #include "format/pack/pack_contents.h"
 #include "io/file_store.h"
@@ -45,14 +46,14 @@ void sync_path(const std::string& path) {
   ::close(fd);
 }
 
-/// The first bytes of an open file, as far as they are needed to tell it from `wanted`.
+/// Whether an open file has exactly the bytes `wanted`.
 bool holds(int fd, const std::string& wanted) {
   std::string text(wanted.size() + 1, '\0');
   const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
   return got == static_cast<ssize_t>(wanted.size()) && text.starts_with(wanted);
 }
 
-/// A file that is written under another name first.
+/// A file that is written under a temporary name and then renamed.
 class NewFile {
  public:
   explicit NewFile(const std::string& path) : path_(path), temporary_(path + kTemporary) {
@@ -91,14 +92,14 @@ class NewFile {
   int fd_ = -1;
 };
 
-// No way out of the folder that is copied to; of an object store's keys all may be said.
+// Refuses names that leave the target folder; keys of an object store may be anything.
 bool plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && is_utf8(name) &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-/// An empty file is copied as a line end: what copies a pack may leave empty files out. Of TileDB's
-/// files only commits are empty, which count by their name.
+/// An empty file is copied as a newline, because tools that copy a pack may omit empty files. Of
+/// TileDB's files only commits are empty, and only their names matter.
 FileSum copy_file(const io::Store& store, const std::string& from, uint64_t size,
                   const std::string& to) {
   std::error_code error;
@@ -127,8 +128,8 @@ bool has(const std::vector<io::DirectoryEntry>& entries, std::string_view name) 
 
 enum class Found { kNothing, kOurs, kOther };
 
-/// Whether a folder is of a packer, which has the mark then. Others may give it its name or take it
-/// away while it is listed; what is of nobody is still there at the next look.
+/// Whether a packer made the folder: it then contains `mark`. Packers may rename or remove their
+/// folder while it is listed, so a folder without a mark is listed twice.
 Found what_is_there(const std::string& folder, std::string_view mark) {
   for (int looks = 0; looks < 2; ++looks) {
     const auto entries = io::FileStore().list(folder);
@@ -154,7 +155,7 @@ bool is_folder(const std::string& path) {
   return ::lstat(path.c_str(), &place) == 0 && S_ISDIR(place.st_mode);
 }
 
-/// Beside the pack.
+/// Returns a free name beside the pack.
 std::string free_name(const std::string& destination, const char* what) {
   const std::string name = destination + what + std::to_string(::getpid());
   if (!is_there(name)) return name;
@@ -167,13 +168,13 @@ void give_name(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail("name", to, errno);
 }
 
-/// Each gets the other's name, at once. False where the file system or the kernel cannot.
+/// Swaps two names atomically. Returns false if the file system or the kernel cannot.
 bool exchange_names(const std::string& one, const std::string& other) {
   constexpr unsigned kExchange = 2;  // RENAME_EXCHANGE, which older headers lack
   return ::syscall(SYS_renameat2, AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), kExchange) == 0;
 }
 
-// What writers that were killed have left. Only while nobody writes there.
+// Removes files that killed writers left incomplete. Call it only while nobody writes there.
 void remove_half_written(const std::string& folder) {
   std::vector<fs::path> left;
   std::error_code error;
@@ -183,7 +184,7 @@ void remove_half_written(const std::string& folder) {
     const bool is_file = at->symlink_status(error).type() == fs::file_type::regular;
     if (is_file && at->path().extension() == kTemporary) left.push_back(at->path());
   }
-  for (const fs::path& path : left) fs::remove(path, error);  // one that stays does no harm
+  for (const fs::path& path : left) fs::remove(path, error);  // a remaining one does no harm
 }
 
 }  // namespace
@@ -226,7 +227,7 @@ FileSums copy_tree(const io::Store& store, const std::string& from, const std::s
 
 namespace {
 
-/// Nothing in the folder is of others.
+/// Whether the folder has nothing but parts of a pack.
 bool looks_like_pack(const std::string& folder) {
   const auto entries = io::FileStore().list(folder);
   return std::all_of(entries.begin(), entries.end(), [](const io::DirectoryEntry& entry) {
@@ -235,7 +236,7 @@ bool looks_like_pack(const std::string& folder) {
   });
 }
 
-/// Of the pack that is there; nothing where it is to be replaced and cannot be read.
+/// Key of the existing pack; nothing if it may be overwritten and cannot be read.
 std::optional<std::string> key_there(const std::string& folder, bool overwrite) {
   try {
     return PackContents::load(io::FileStore(), folder).key;
@@ -248,7 +249,7 @@ std::optional<std::string> key_there(const std::string& folder, bool overwrite) 
   }
 }
 
-/// Whether it may be replaced, and removed: a pack that can be read, or nothing but parts of one.
+/// Whether it may be replaced and removed: a readable pack, or nothing but parts of one.
 bool holds_pack(const std::string& folder) noexcept {
   try {
     if (what_is_there(folder, kContentsName) != Found::kOurs) return false;
@@ -264,20 +265,19 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder.string();
 }
 
-/// Of `destination` with the longest ending that it has on its way.
+/// Checks the length of `destination` with its longest temporary ending.
 void check_name_length(const std::string& destination, bool replaces) {
   const std::string ending =
       replaces ? kReplaced + std::to_string(::getpid()) + "-99" : std::string(kPartial);
   const size_t length = fs::path(destination).filename().string().size() + ending.size();
   const long most = ::pathconf(folder_of(destination).c_str(), _PC_NAME_MAX);
   if (most <= 0 || length <= static_cast<size_t>(most)) return;
-  throw InvalidArgument("the destination's name is too long, as it needs room for the ending " +
-                        ending + ": make it shorter by " +
-                        std::to_string(length - static_cast<size_t>(most)) + " bytes, " +
-                        destination);
+  throw InvalidArgument(
+      concat("the destination's name is too long, as it needs room for the ending ", ending,
+             ": make it shorter by ", length - static_cast<size_t>(most), " bytes, ", destination));
 }
 
-/// In a sticky folder only owners give another name to what lies there.
+/// In a sticky folder only owners may rename files.
 void check_owner(const std::string& path, const std::string& folder) {
   struct stat place, parent;
   const uid_t user = ::geteuid();
@@ -296,13 +296,13 @@ void check_owner(const std::string& path, const std::string& folder) {
 
 PackFolder::PackFolder(std::string destination, const std::string& key, bool overwrite)
     : destination_(io::normalize(destination)), partial_(destination_ + kPartial) {
-  constexpr int kMostTries = 100;  // a file system may give an open file another number each time
+  constexpr int kMostTries = 100;  // some file systems change an open file's inode
   for (int tries = 0; tries < kMostTries; ++tries) {
     look(key, overwrite);
     if (complete_) return;
     if (!lock(key)) continue;
     try {
-      look(key, overwrite);  // another process may have become done before the lock
+      look(key, overwrite);  // another process may have finished before the lock
     } catch (...) {
       leave();
       throw;
@@ -337,7 +337,7 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   if (!complete_) check_place();
 }
 
-/// What would keep the folder from getting its name in the end.
+/// Throws if the folder could not be renamed to the pack in the end.
 void PackFolder::check_place() const {
   const std::string folder = folder_of(destination_);
   check_name_length(destination_, replaces_);
@@ -349,7 +349,7 @@ void PackFolder::check_place() const {
     check_owner(partial_, folder);
   }
   struct stat place, parent;
-  if (::lstat(destination_.c_str(), &place) != 0) return;  // nothing is there
+  if (::lstat(destination_.c_str(), &place) != 0) return;  // the name is free
   if (S_ISLNK(place.st_mode) && !replaces_) {
     throw InvalidArgument("the destination is a link; give the folder that it should lead to: " +
                           destination_);
@@ -374,7 +374,7 @@ bool PackFolder::lock(const std::string& key) {
     ::close(std::exchange(lock_, -1));
     throw InvalidArgument("another process is packing there: " + partial_);
   }
-  if (!is_same_file(lock_, marker)) {  // another process became done meanwhile
+  if (!is_same_file(lock_, marker)) {  // another process finished meanwhile
     ::close(std::exchange(lock_, -1));
     return false;
   }
@@ -382,7 +382,7 @@ bool PackFolder::lock(const std::string& key) {
     if (is_alone) remove_half_written(partial_);
     return true;
   }
-  // Of other content, or of nothing: only the marker stays.
+  // Another key, or no key: remove everything except the marker.
   for (const auto& entry : io::FileStore().list(partial_)) {
     if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
   }
@@ -393,7 +393,7 @@ bool PackFolder::lock(const std::string& key) {
   return true;
 }
 
-/// Nothing is packed here: what lock() made goes, what an attempt before left stays.
+/// Abandons the folder: removes what lock() made and keeps files of an earlier attempt.
 void PackFolder::leave() noexcept {
   try {
     if (io::FileStore().list(partial_).size() == 1) {
@@ -401,7 +401,7 @@ void PackFolder::leave() noexcept {
       ::rmdir(partial_.c_str());
     }
   } catch (...) {
-    // Then the marker stays.
+    // The marker then stays.
   }
   ::close(std::exchange(lock_, -1));
 }
@@ -412,15 +412,15 @@ void PackFolder::finish() {
   if (old.empty()) give_name(partial_, destination_);
   ::unlink(io::join(destination_, kMarkerName).c_str());
   sync_path(folder_of(destination_));
-  // Looked at once more: something else may have come to the name just before it was taken away.
+  // Check once more: something else may have taken the name just before it was moved.
   std::error_code ignored;
   if (!old.empty() && holds_pack(old)) fs::remove_all(old, ignored);
   complete_ = true;
 }
 
-/// Where the pack that was there is now. There is one all the time, where the file system can
-/// exchange names. Another packer may begin at any moment: it must not find the old one as begun,
-/// so the new one leaves its name first.
+/// Returns where the old pack is now. If the file system can swap names, a pack exists all the
+/// time. Another packer may start at any moment and must not take the old pack for an unfinished
+/// one, so the new pack leaves its temporary name first.
 std::string PackFolder::replace() {
   if (!holds_pack(destination_)) {
     throw InvalidArgument("something that is no pack came to the destination meanwhile: " +

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/hex.h"
 #include "format/pack/reader.h"
 #include "format/pack/record_runs.h"
@@ -44,14 +45,13 @@ void check(const RowFile& file, const RowFile* before, const PackedLayer& layer)
       facts.column_count != layer.files.front()->facts().column_count ||
       static_cast<int64_t>(facts.column_count) > layer.info.column_domain_end ||
       facts.value_type != layer.info.value_type) {
-    throw CorruptData("a row file of rows up to " + std::to_string(facts.row_end) + ", " +
-                      std::to_string(facts.column_count) + " columns and type " +
-                      std::string(name_of(facts.value_type)) + " in a matrix of another shape, " +
-                      file.path());
+    throw CorruptData(concat("a row file of rows up to ", facts.row_end, ", ", facts.column_count,
+                             " columns and type ", name_of(facts.value_type),
+                             " in a matrix of another shape, ", file.path()));
   }
   if (before != nullptr && before->facts().row_end > facts.row_begin) {
-    throw CorruptData("row files overlap at row " + std::to_string(facts.row_begin) + ": " +
-                      before->path() + " and " + file.path());
+    throw CorruptData(concat("row files overlap at row ", facts.row_begin, ": ", before->path(),
+                             " and ", file.path()));
   }
 }
 

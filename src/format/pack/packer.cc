@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/hex.h"
 #include "format/handle_access.h"
 #include "format/pack/layer_writer.h"
@@ -34,7 +35,7 @@ bool among(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// With links followed, as far as there is something.
+/// Resolves links as far as the path exists.
 std::string real_path(const std::string& path) {
   std::error_code error;
   const auto real = std::filesystem::weakly_canonical(path, error);
@@ -47,7 +48,7 @@ struct PlannedLayer {
   uint64_t stored_columns = 0;
 };
 
-/// All columns; of an array whose domain has no end (older releases) those that var knows.
+/// All columns; if the domain has no end (older releases), those listed in var.
 uint64_t columns_of(const Matrix& matrix, const DataFrame& var) {
   const int64_t end = matrix.shape().second;
   if (end <= kMostColumns) return static_cast<uint64_t>(end);
@@ -55,7 +56,7 @@ uint64_t columns_of(const Matrix& matrix, const DataFrame& var) {
   if (known.empty()) return 0;
   const int64_t last = known.at(known.size() - 1);
   if (last >= kMostColumns) {
-    throw Unsupported("too many columns to pack: " + std::to_string(last) + ", " + matrix.uri());
+    throw Unsupported(concat("too many columns to pack: ", last, ", ", matrix.uri()));
   }
   return static_cast<uint64_t>(last) + 1;
 }
@@ -102,8 +103,8 @@ class Packer::Impl {
     const RowSelection all = source_.obs().select("");
     rows_ = options_.rows ? *options_.rows & all : all;
     if (options_.rows && rows_.size() != options_.rows->size()) {
-      throw InvalidArgument(std::to_string(options_.rows->size() - rows_.size()) +
-                            " of the rows to pack are not in obs, " + source_.uri());
+      throw InvalidArgument(concat(options_.rows->size() - rows_.size(),
+                                   " of the rows to pack are not in obs, ", source_.uri()));
     }
     if (rows_.empty()) throw InvalidArgument("no cell is selected to pack, of " + source_.uri());
     if (rows_.size() != stored_obs().row_count()) contents_.rows = rows_;
@@ -141,7 +142,7 @@ class Packer::Impl {
   }
 
  private:
-  /// A folder in an array that is copied would be copied into itself.
+  /// Throws if the destination lies in an array that is copied, as it would be copied into itself.
   void check_outside(const std::string& destination) const {
     if (store_->traits().remote) return;
     std::vector<std::string> arrays = {source_.obs().uri()};
@@ -163,7 +164,7 @@ class Packer::Impl {
     return range;
   }
 
-  /// The table that is copied: a pack may show fewer rows of it.
+  /// The table to copy; a pack may show fewer of its rows.
   DataFrame stored_obs() const {
     return HandleAccess::table(std::make_shared<const HandleAccess::TableState>(
         store_, source_.obs().uri(), time_range(), source_.options().threads));
@@ -220,7 +221,7 @@ class Packer::Impl {
     return contents_.measurements.emplace_back(PackedMeasurement{name, {}});
   }
 
-  /// Of a pack what is damaged must not get a checksum that fits it.
+  /// Checked if the source is a pack, so that damaged files do not get a new, matching checksum.
   io::StorePtr tables_of_source() const {
     const std::string folder = io::normalize(source_.uri());
     if (!store_->exists(io::join(folder, kContentsName))) return store_;
@@ -235,7 +236,7 @@ class Packer::Impl {
     }
   }
 
-  /// What is written meanwhile may be copied, but not all of it, and X has none of it.
+  /// Cells written meanwhile might be copied in part, and X would have none of them.
   void copy_table(const DataFrame& table, const std::string& path) {
     const std::string place = path.substr(folder_->path().size() + 1);
     for (const auto& [file, sum] : copy_tree(*tables_, table.uri(), path)) {
@@ -259,12 +260,12 @@ class Packer::Impl {
   Experiment source_;
   PackOptions options_;
   io::StorePtr store_;
-  io::StorePtr tables_;  ///< of the source, checked where it is a pack
+  io::StorePtr tables_;  ///< of the source, checked if it is a pack
   std::vector<PlannedLayer> layers_;
   RowSelection rows_;
   PackContents contents_;
   std::unique_ptr<PackFolder> folder_;
-  PackProgress progress_;  ///< of the layers that are done
+  PackProgress progress_;  ///< of the finished layers
   size_t layer_ = 0;
   std::unique_ptr<LayerWriter> writer_;
 };

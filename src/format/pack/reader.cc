@@ -5,26 +5,26 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "format/pack/record_rows.h"
 #include "format/pack/unit_decode.h"
 
 namespace penstock::format::pack {
 namespace {
 
-/// Two records of a page are read together.
+/// Records on one page are read together.
 constexpr uint64_t kRowGap = 4096;
 /// Ids, places and shapes of a row in flight.
 constexpr uint64_t kRowBytes = 64;
 
-/// Memory of a reading thread, beside its rows.
+/// Memory of a reading thread without its rows.
 struct RowScratch final : RowBuffer::Scratch {
   std::vector<RowLocation> sorted;
-  std::vector<uint32_t> order;  ///< number of each of `sorted` among the rows asked for
+  std::vector<uint32_t> order;  ///< index of each of `sorted` among the rows to read
   std::vector<const std::byte*> stored;
-  std::vector<std::byte*> to;  ///< of the runs
+  std::vector<std::byte*> to;  ///< by run
   std::vector<RowShape> shapes;
   Buffer bytes;
 };
@@ -41,8 +41,7 @@ RowScratch& scratch_of(RowBuffer& buffer) {
 
 void check_row(int64_t row, const MatrixInfo& info) {
   if (row < 0 || row >= info.row_domain_end) {
-    throw InvalidArgument("row " + std::to_string(row) + " is outside 0 … " +
-                          std::to_string(info.row_domain_end - 1));
+    throw InvalidArgument(concat("row ", row, " is outside 0 … ", info.row_domain_end - 1));
   }
 }
 
@@ -73,13 +72,12 @@ PackReader::PackReader(std::shared_ptr<const PackedLayer> layer, std::span<const
 std::unique_ptr<UnitDecode> PackReader::start(uint32_t unit, std::vector<int64_t> rows,
                                               std::unique_ptr<UnitDecode> recycled) const {
   if (unit >= layer_->units.size()) {
-    throw InvalidArgument("no fetch unit " + std::to_string(unit));
+    throw InvalidArgument(concat("no fetch unit ", unit));
   }
   const plan::FetchUnit& place = layer_->units[unit];
   if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
-    throw InvalidArgument("rows " + std::to_string(rows.front()) + " … " +
-                          std::to_string(rows.back()) + " are not all in fetch unit " +
-                          std::to_string(unit));
+    throw InvalidArgument(
+        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
   }
   std::unique_ptr<PackUnitDecode> decode;
   if (auto* own = dynamic_cast<PackUnitDecode*>(recycled.get());
@@ -238,14 +236,14 @@ void PackRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const {
 void PackRowReader::prefetch(std::span<const int64_t> rows) const noexcept {
   try {
     const PackedLayer& layer = reader_->layer();
-    if (reader_->remote()) return;  // a batch is one round trip already
+    if (reader_->remote()) return;  // a batch already takes one round trip
     RowScratch scratch;
     locate(layer, rows, scratch);
     for (const RecordRun& run : runs_of(scratch.sorted, layer.files, kRowGap)) {
       layer.files[run.file]->will_need(run.offset, run.length);
     }
   } catch (...) {
-    // read() will say what is wrong.
+    // read() will throw the error.
   }
 }
 

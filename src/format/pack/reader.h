@@ -12,7 +12,7 @@
 #include "format/pack/record_runs.h"
 #include "format/row_file/record_unpacker.h"
 
-// A packed layer under a choice of columns, as units and row by row.
+// A packed layer under a choice of columns, read by units and row by row.
 
 namespace penstock::format::pack {
 
@@ -34,11 +34,11 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   const RecordUnpacker& unpacker() const noexcept { return unpacker_; }
 
   struct Sample {
-    double packed_bytes = 3;  ///< a stored cell
+    double packed_bytes = 3;  ///< of a stored cell
     double stored_bytes_per_row = 0;
     double packed_bytes_per_row = 0;
   };
-  /// Averages over some rows spread over the layer.
+  /// Returns averages over some rows spread over the layer.
   const Sample& sample() const;
 
  private:
@@ -49,8 +49,8 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   Lazy<Sample> sample_;
 };
 
-/// Rows by themselves: a read for each run of records that lie together, all of a call at once from
-/// a remote store.
+/// Rows one by one. Records that lie together are read at once. From a remote store all reads of a
+/// call are made at once.
 class PackRowReader final : public RowReader {
  public:
   explicit PackRowReader(std::shared_ptr<const PackReader> reader) : reader_(std::move(reader)) {}

@@ -11,7 +11,7 @@ namespace penstock::format::pack {
 namespace {
 
 constexpr size_t kTaskRows = 64;
-/// What is read for nothing between two records costs less than another read.
+/// Reading a gap of this size in vain costs less than another read.
 constexpr uint64_t kUnitGap = uint64_t{64} << 10;
 
 }  // namespace

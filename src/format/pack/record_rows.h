@@ -9,17 +9,18 @@
 #include "format/pack/packed_layer.h"
 #include "format/row_file/record_unpacker.h"
 
-// Some rows of row files on their way to packed rows: located, read, checked and unpacked. What the
-// units of packs and of caches share; driven as a UnitDecode is, with one phase.
+// Locates, reads, checks and unpacks some rows of row files. Shared by the units of packs and of
+// caches, and driven like a UnitDecode with one phase.
 //
-// Where columns are chosen, rows are unpacked by the tasks; with all columns when they are packed,
-// straight to their place.
+// With a choice of columns, tasks unpack the rows. With all columns, pack() unpacks them straight
+// to their destination.
 
 namespace penstock::format::pack {
 
 class RecordRows {
  public:
-  /// Of `files`, `stored` are those of the rows, ascending; all must live until the last call.
+  /// `stored`: places in `files` of the rows, ascending. All arguments must live until the last
+  /// call.
   void start(std::span<const int64_t> rows, std::span<const RowLocation> stored,
              std::span<const std::shared_ptr<const RowFile>> files, const RecordUnpacker& unpacker);
 
@@ -44,12 +45,12 @@ class RecordRows {
   std::span<const RowLocation> stored_;
   std::span<const std::shared_ptr<const RowFile>> files_;
   const RecordUnpacker* unpacker_ = nullptr;
-  std::vector<const std::byte*> records_;  // of the rows, once fetched
+  std::vector<const std::byte*> records_;  // by row, after fetch()
   std::vector<Buffer> reads_;
   std::vector<std::byte*> to_;
   std::vector<RowShape> shapes_;
-  std::vector<std::vector<std::byte>> staged_;  // of the tasks, when columns are chosen
-  std::vector<size_t> staged_at_;               // of the rows, in their task's
+  std::vector<std::vector<std::byte>> staged_;  // by task, with a choice of columns
+  std::vector<size_t> staged_at_;               // by row: offset in its task's buffer
   uint64_t bytes_read_ = 0;
   uint64_t read_count_ = 0;
 };

@@ -8,11 +8,11 @@
 
 #include "format/pack/packed_layer.h"
 
-// Records that are read together, as it pays where they lie.
+// Groups records into reads as the store needs it.
 
 namespace penstock::format::pack {
 
-/// A read that brings several records: `begin` and `end` are places in the order of the records.
+/// A read of several records. `begin` and `end` are indices into the sorted records.
 struct RecordRun {
   uint32_t file = 0;
   uint64_t offset = 0;
@@ -23,16 +23,16 @@ struct RecordRun {
 
 using RowFiles = std::span<const std::shared_ptr<const RowFile>>;
 
-/// Records in the order of files and offsets to reads; records that are at most `gap` bytes apart
-/// are read together. Empty ones belong to no run.
+/// Turns records, sorted by file and offset, into reads. Records at most `gap` bytes apart are read
+/// together. Empty records belong to no run.
 std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, uint64_t gap);
 
-/// The same with the gaps that the files' store is best read with: `local_gap` on a disk; over a
-/// network longer ones, as long as little is read for nothing.
+/// The same with the best gap for the files' store: `local_gap` on a disk. Over a network the gap
+/// is larger, as long as few bytes are read in vain.
 std::vector<RecordRun> runs_of(std::span<const RowLocation> sorted, RowFiles files,
                                uint64_t local_gap);
 
-/// Reads each run to its place, which has its length; all at once from a remote store.
+/// Reads each run into its buffer, which has its length. From a remote store all at once.
 void read_runs(std::span<const RecordRun> runs, RowFiles files, std::span<std::byte* const> to);
 
 }  // namespace penstock::format::pack

@@ -12,7 +12,7 @@
 #include "format/pack/testing/packed_rows.h"
 #include "io/file_store.h"
 
-// Packs in a store where every read is a round trip: how many there are, and what they bring.
+// Packs in a store where every read is a round trip: counts reads and their bytes.
 
 namespace penstock::format::pack {
 namespace {
@@ -22,7 +22,7 @@ using testing::make_packed_rows;
 using testing::PackedRows;
 using testing::TemporaryFolder;
 
-/// Files, behind a network that counts.
+/// Local files as a remote store that counts reads.
 class DistantStore final : public io::Store {
  public:
   std::vector<io::DirectoryEntry> list(const std::string& at) const override {

@@ -9,7 +9,7 @@
 #include "format/pack/reader.h"
 #include "format/pack/record_rows.h"
 
-// One fetch unit of a packed layer in flight (format/matrix_source.h says how it is driven).
+// One fetch unit of a packed layer in flight (see format/matrix_source.h for the calls).
 
 namespace penstock::format::pack {
 
@@ -42,7 +42,7 @@ class PackUnitDecode final : public UnitDecode {
  private:
   std::shared_ptr<const PackReader> reader_;
   std::vector<int64_t> rows_;
-  std::vector<RowLocation> stored_;  // of the rows
+  std::vector<RowLocation> stored_;  // by row
   RecordRows records_;
 };
 

@@ -70,7 +70,7 @@ PENSTOCK_TARGET_BMI2 void pack_bmi2(const uint16_t* values, size_t count, unsign
                                     std::byte* out) noexcept {
   const uint64_t mask = 0x0001000100010001U * ((uint64_t{1} << width) - 1);
   for (size_t i = 0; i < count; i += 8, out += width) {
-    // Eight values are up to 128 bits: the second four begin in the middle of a byte, maybe.
+    // Eight values are up to 128 bits: the second four may start in the middle of a byte.
     const uint64_t first = _pext_u64(load_word(values + i), mask);
     const uint64_t second = _pext_u64(load_word(values + i + 4), mask);
     const unsigned __int128 bits = first | static_cast<unsigned __int128>(second) << (4 * width);
@@ -78,8 +78,8 @@ PENSTOCK_TARGET_BMI2 void pack_bmi2(const uint16_t* values, size_t count, unsign
   }
 }
 
-/// Where four values of a width are, for the first and the second four of eight: bytes of each to
-/// its lane, then how far it is shifted down.
+/// Places of four values of a width, for the first and the second four of eight: which bytes go to
+/// each lane, and how far the lane is shifted down.
 struct FourValues {
   std::array<uint8_t, 16> shuffle{};
   std::array<uint32_t, 4> shift{};
@@ -88,7 +88,7 @@ struct EightValues {
   FourValues first, second;
 };
 
-/// Up to here a value with the bits before it, seven at most, fits a lane.
+/// Up to this width a value, with at most seven bits before it, fits a lane.
 constexpr unsigned kMaxLaneWidth = 25;
 
 constexpr FourValues four_values(unsigned width, unsigned first_bit) {

@@ -48,7 +48,7 @@ void expect_packed(std::mt19937_64& random, const std::vector<uint32_t>& values,
   }
   std::vector<std::byte> bytes(packed_bytes(values.size(), width) + kPackSlack);
   pack_bits(noisy.data(), values.size(), width, bytes.data(), path);
-  // What follows the last number may be anything, also within its byte.
+  // Bits after the last number may have any value, even in its own byte.
   const size_t whole = values.size() * width / 8;
   const auto expected = packed_slowly(values, width);
   ASSERT_TRUE(

@@ -13,7 +13,7 @@
 namespace penstock::format::pack {
 namespace {
 
-/// Head, exceptions and numbers of any block, and what the stores of eight bytes reach behind them.
+/// Largest block: head, exceptions and numbers, plus the bytes that 8-byte stores write past them.
 constexpr size_t kMostBlockBytes = sizeof(uint16_t) +
                                    packed_bytes(kMaxExceptions, kPlaceBits + kMaxBitWidth) +
                                    packed_bytes(kBlockNumbers, kMaxBitWidth) + kPackSlack;
@@ -51,7 +51,7 @@ PENSTOCK_TARGET_AVX2 BlockMask longer_avx2(const uint16_t* numbers, unsigned wid
 
 #endif
 
-/// Places of numbers that need more than `width` bits, which is less than T has.
+/// Places of numbers that need more than `width` bits; `width` is less than that of T.
 template <typename T>
 BlockMask longer_than(const T* numbers, unsigned width, VectorPath path) noexcept {
 #if PENSTOCK_X86_PATHS
@@ -68,7 +68,7 @@ BlockMask longer_than(const T* numbers, unsigned width, VectorPath path) noexcep
   return longer;
 }
 
-/// Appends numbers of any few bits to bytes.
+/// Appends numbers of a few bits each to bytes.
 class BitAppender {
  public:
   explicit BitAppender(std::byte* out) noexcept : out_(out) {}
@@ -90,7 +90,7 @@ class BitAppender {
   unsigned held_ = 0;
 };
 
-/// How a block is written at least cost.
+/// The cheapest form of a block.
 struct BlockForm {
   unsigned width = 0;
   unsigned high_width = 0;
@@ -119,7 +119,7 @@ struct BlockForm {
   }
 };
 
-/// The exceptions of half a block, which begins at number `first`.
+/// Appends the exceptions of half a block, which starts at number `first`.
 template <typename T>
 void append_patches(const BlockForm& form, uint64_t places, unsigned first, const T* numbers,
                     const BlockMask& escapes, BitAppender& out) noexcept {

@@ -10,13 +10,13 @@
 
 // Blocks of numbers (number_block.h), each written at the width that takes the fewest bytes.
 //
-// A block is looked at once for each width from that of its largest number down, until more numbers
-// are longer than exceptions may be: a comparison of all 128 with 2^width gives their places and,
-// counted, the cost. Vectors do it 16 or 32 at a time.
+// Every width is tried once, from that of the largest number down, until more numbers are longer
+// than exceptions may be. Comparing all 128 numbers with 2^width gives the places of the exceptions
+// and, counted, the cost. Vectors compare 16 or 32 numbers at a time.
 
 namespace penstock::format::pack {
 
-/// One bit a number of a block.
+/// One bit for each number of a block.
 struct BlockMask {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -40,10 +40,10 @@ class BlockWriter {
   void clear() noexcept { used_ = 0; }
   std::span<const std::byte> bytes() const noexcept { return std::span(bytes_).first(used_); }
 
-  /// Appends a block. All kBlockNumbers are read, and those from `count` on must be 0.
+  /// Appends a block. All kBlockNumbers are read; numbers from `count` on must be 0.
   void append(const uint8_t* numbers, size_t count) { append_block(numbers, count, {}); }
   void append(const uint16_t* numbers, size_t count) { append_block(numbers, count, {}); }
-  /// `escapes`: numbers that are exceptions whatever their width, and 0; kMaxExceptions at most.
+  /// `escapes`: numbers that are 0 and become exceptions at any width; at most kMaxExceptions.
   void append(const uint32_t* numbers, size_t count, const BlockMask& escapes) {
     append_block(numbers, count, escapes);
   }
@@ -53,7 +53,7 @@ class BlockWriter {
   void append_block(const T* numbers, size_t count, const BlockMask& escapes);
 
   VectorPath path_;
-  std::vector<std::byte> bytes_;  // grows only, so that nothing is cleared for a row
+  std::vector<std::byte> bytes_;  // never shrinks, so that no bytes are cleared for a row
   size_t used_ = 0;
 };
 

@@ -3,24 +3,24 @@
 #include <penstock/error.h>
 
 #include <cstring>
-#include <string>
 
 #if PENSTOCK_X86_PATHS
 #include <immintrin.h>
+
+#include "base/concat.h"
 #endif
 
 namespace penstock::format::pack {
 namespace {
 
-/// `next`: the least that the next column can be. In 64 bits, which no row overflows.
+/// `next`: the smallest possible next column. 64 bits, so that no row overflows.
 template <typename Index>
 uint64_t sum_scalar(const Index* gaps, size_t begin, size_t count, uint64_t step, uint64_t next,
                     uint64_t column_count, std::byte* out) {
   for (size_t i = begin; i < count; ++i) {
     const uint64_t column = next + gaps[i];
     if (column >= column_count) {
-      throw CorruptData("column " + std::to_string(column) + " of a row, of " +
-                        std::to_string(column_count));
+      throw CorruptData(concat("column ", column, " of a row, of ", column_count));
     }
     const auto index = static_cast<Index>(column);
     std::memcpy(out + i * sizeof(Index), &index, sizeof(Index));
@@ -30,8 +30,8 @@ uint64_t sum_scalar(const Index* gaps, size_t begin, size_t count, uint64_t step
 }
 
 #if PENSTOCK_X86_PATHS
-/// Sixteen columns a step. Sums saturate, so that columns stay in order whatever the gaps; one that
-/// has reached 65,535 that way is found by the caller. Returns the columns done.
+/// Sixteen columns a step. Sums saturate, so columns stay in order for any gaps. The caller checks
+/// for columns that have reached 65,535. Returns the number of columns done.
 PENSTOCK_TARGET_AVX2 size_t sum_avx2(const uint16_t* gaps, size_t count, bool strict,
                                      std::byte* out) noexcept {
   const __m256i ones = strict ? _mm256_set1_epi16(1) : _mm256_setzero_si256();
@@ -75,12 +75,11 @@ void sum_gaps(const uint16_t* gaps, size_t count, bool strict, uint64_t column_c
   if (path == VectorPath::kAvx2 && count >= 16) {
     done = sum_avx2(gaps, count, strict, out);
     const uint64_t last = column_at(out, done - 1);
-    // Only 65,535 itself can be right or saturated: then, rarely, everything is summed again.
+    // 65,535 may be exact or saturated. In this rare case everything is summed again.
     if (last == 0xFFFF) {
       done = 0;
     } else if (last >= column_count) {
-      throw CorruptData("column " + std::to_string(last) + " of a row, of " +
-                        std::to_string(column_count));
+      throw CorruptData(concat("column ", last, " of a row, of ", column_count));
     } else {
       next = last + (strict ? 1 : 0);
     }

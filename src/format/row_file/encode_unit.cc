@@ -13,7 +13,7 @@ void EncodedRows::append_to(RowFileWriter& writer) const {
 }
 
 std::unique_ptr<UnitDecode> DecodePool::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) return nullptr;
   auto decode = std::move(free_.back());
   free_.pop_back();
@@ -21,7 +21,7 @@ std::unique_ptr<UnitDecode> DecodePool::take() {
 }
 
 void DecodePool::give(std::unique_ptr<UnitDecode> decode) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::move(decode));
 }
 

@@ -8,13 +8,14 @@
 #include <string>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/row_file/bit_packing.h"
 
 // A block of a row record: up to 128 numbers at one width, and exceptions to it.
 //
 //   u16   width (bits 0-4), width of the high bits (5-9), number of exceptions (10-15)
-//   bits  for each exception its place (7 bits), ascending, and what it has above `width`; 0, which
-//         none has, is an escape
+//   bits  for each exception its place (7 bits), ascending, and its bits above `width`; 0, which no
+//         exception has there, marks an escape
 //   bits  the numbers, their lowest `width` bits
 
 namespace penstock::format::pack {
@@ -23,7 +24,7 @@ inline constexpr uint32_t kBlockNumbers = 128;
 inline constexpr uint32_t kMaxExceptions = 63;
 inline constexpr unsigned kPlaceBits = 7;
 
-/// A block taken apart; pointers into it, all checked but for the places.
+/// A parsed block: pointers into the stored bytes. Everything is checked except the places.
 struct NumberBlock {
   unsigned width = 0;
   unsigned high_width = 0;
@@ -38,9 +39,8 @@ struct NumberBlock {
     block.high_width = (head >> 5) & 31U;
     block.exceptions = head >> 10;
     if (block.width + block.high_width > kMaxBitWidth || block.exceptions > count) {
-      throw CorruptData("a block of " + std::to_string(count) + " numbers of " +
-                        std::to_string(block.width) + " + " + std::to_string(block.high_width) +
-                        " bits with " + std::to_string(block.exceptions) + " exceptions");
+      throw CorruptData(concat("a block of ", count, " numbers of ", block.width, " + ",
+                               block.high_width, " bits with ", block.exceptions, " exceptions"));
     }
     block.patches =
         reader.take(packed_bytes(block.exceptions, kPlaceBits + block.high_width), "exceptions")
@@ -49,8 +49,8 @@ struct NumberBlock {
     return block;
   }
 
-  /// Calls body(place, high bits) for each exception. CorruptData for places outside or not
-  /// ascending.
+  /// Calls body(place, high bits) for each exception. Throws CorruptData for places that are out of
+  /// range or do not ascend.
   template <typename Body>
   void for_each_exception(uint32_t count, Body&& body) const {
     constexpr uint64_t kPlaceMask = (uint64_t{1} << kPlaceBits) - 1;
@@ -64,8 +64,7 @@ struct NumberBlock {
       bits = (bits >> (bit % 8)) & mask;
       const auto place = static_cast<uint32_t>(bits & kPlaceMask);
       if (place < least || place >= count) {
-        throw CorruptData("exception at place " + std::to_string(place) + " of a block of " +
-                          std::to_string(count));
+        throw CorruptData(concat("exception at place ", place, " of a block of ", count));
       }
       least = place + 1;
       body(place, static_cast<uint32_t>(bits >> kPlaceBits));

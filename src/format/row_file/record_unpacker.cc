@@ -3,9 +3,9 @@
 #include <penstock/error.h>
 
 #include <cstring>
-#include <string>
 #include <vector>
 
+#include "base/concat.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::pack {
@@ -16,12 +16,12 @@ std::vector<uint32_t> stored_among(std::span<const int64_t> columns, uint64_t st
   std::vector<uint32_t> stored;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] < 0 || columns[i] >= column_domain_end) {
-      throw InvalidArgument("column " + std::to_string(columns[i]) + " is outside 0 … " +
-                            std::to_string(column_domain_end - 1));
+      throw InvalidArgument(
+          concat("column ", columns[i], " is outside 0 … ", column_domain_end - 1));
     }
     if (i != 0 && columns[i] <= columns[i - 1]) {
-      throw InvalidArgument("columns must ascend strictly: " + std::to_string(columns[i - 1]) +
-                            " is followed by " + std::to_string(columns[i]));
+      throw InvalidArgument(
+          concat("columns must ascend strictly: ", columns[i - 1], " is followed by ", columns[i]));
     }
     if (static_cast<uint64_t>(columns[i]) < stored_columns) {
       stored.push_back(static_cast<uint32_t>(columns[i]));

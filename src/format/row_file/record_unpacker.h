@@ -8,34 +8,34 @@
 #include "format/row_file/row_record.h"
 #include "kernel/select_columns.h"
 
-// Stored records to packed rows under a choice of columns: what every reader of row files does
-// last. Immutable, any thread.
+// Unpacks stored records to packed rows under a choice of columns: the last step of every reader of
+// row files. Immutable, any thread.
 
 namespace penstock::format::pack {
 
 class RecordUnpacker {
  public:
-  /// `columns`: strictly ascending ids below `column_domain_end`, else InvalidArgument; those that
-  /// the files do not keep (at `stored_columns` and above) have no values.
+  /// `columns`: strictly ascending ids below `column_domain_end`, else InvalidArgument. Columns
+  /// that the files do not store (ids from `stored_columns` on) have no values.
   RecordUnpacker(uint64_t stored_columns, int64_t column_domain_end, DataType value_type,
                  std::span<const int64_t> columns);
 
   const kernel::PackedRowLayout& layout() const noexcept { return layout_; }
-  /// Rows leave as they are stored, so that unpack() writes exactly most_bytes().
+  /// True if rows are returned as stored. unpack() then writes exactly most_bytes().
   bool all_columns() const noexcept { return all_columns_; }
 
-  /// Throws CorruptData when the checksum is not that of the record.
+  /// Throws CorruptData if the checksum does not match the record.
   void check(std::span<const std::byte> stored) const;
   RowShape shape(std::span<const std::byte> stored) const { return decoder_.shape(stored); }
-  /// Bytes that unpack() may write for a record of this shape.
+  /// Returns the most bytes that unpack() may write for a record of this shape.
   size_t most_bytes(const RowShape& shape) const noexcept {
     return std::max(decoder_.layout().record_bytes(shape.nnz, shape.wide_count),
                     layout_.record_bytes(shape.nnz, shape.wide_count));
   }
-  /// `shape`: of the record. Returns that of the row that was written.
+  /// `shape`: of the record. Returns the shape of the row that was written.
   RowShape unpack(std::span<const std::byte> stored, const RowShape& shape,
                   std::byte* destination) const;
-  /// The same for a row that is packed with all stored columns; `shape` is that of `whole`.
+  /// The same for a packed row with all stored columns; `shape` is the shape of `whole`.
   RowShape choose(const RowShape& shape, const std::byte* whole, std::byte* destination) const;
 
  private:

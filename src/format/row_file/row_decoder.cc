@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "base/concat.h"
 #include "base/escape_code.h"
 #include "format/row_file/column_sums.h"
 #include "format/row_file/number_block.h"
@@ -33,7 +34,7 @@ uint32_t read_varint(ByteReader& reader, std::string_view what) {
   throw CorruptData(std::string(what) + " is out of range");
 }
 
-/// Values that need their own type, as they are met.
+/// Reads wide values in their own type, in order.
 template <typename T>
 class WideValues {
  public:
@@ -44,7 +45,7 @@ class WideValues {
     if (count < kEscapeCode) return static_cast<uint8_t>(count);
     if constexpr (std::is_integral_v<T>) {
       if (!std::in_range<T>(count)) {
-        throw CorruptData("a count of " + std::to_string(count) + " in too narrow a type");
+        throw CorruptData(concat("a count of ", count, " in too narrow a type"));
       }
     }
     append(static_cast<T>(count));
@@ -60,8 +61,8 @@ class WideValues {
   }
   void finish() const {
     if (room_ != 0 || !escapes_.empty()) {
-      throw CorruptData("values that a row should have and has not: " + std::to_string(room_) +
-                        " wide, " + std::to_string(escapes_.size() / sizeof(T)) + " escapes");
+      throw CorruptData(concat("values that a row should have and has not: ", room_, " wide, ",
+                               escapes_.size() / sizeof(T), " escapes"));
     }
   }
 
@@ -78,12 +79,12 @@ class WideValues {
   std::span<const std::byte> escapes_;
 };
 
-/// Values as they are stored, to codes and those that have none.
+/// Splits stored values into codes and values without a code.
 template <typename T>
 void encode_raw(std::span<const std::byte> values, uint32_t nnz, uint8_t* codes, std::byte* wide,
                 uint32_t wide_count, VectorPath path) {
   if (kernel::encode<T>(values.data(), nnz, codes, path) != wide_count) {
-    throw CorruptData("a row that has not " + std::to_string(wide_count) + " wide values");
+    throw CorruptData(concat("a row that has not ", wide_count, " wide values"));
   }
   for (uint32_t i = 0, left = wide_count; left != 0; ++i) {
     if (codes[i] != kEscapeCode) continue;
@@ -93,7 +94,7 @@ void encode_raw(std::span<const std::byte> values, uint32_t nnz, uint8_t* codes,
   }
 }
 
-/// Most blocks: counts to 128 and a few exceptions, put right where the codes lie.
+/// For most blocks: counts up to 128, with a few exceptions patched in the codes.
 template <typename T>
 void decode_narrow(const NumberBlock& block, uint32_t count, uint8_t* codes, WideValues<T>& wide,
                    VectorPath path) {
@@ -104,7 +105,7 @@ void decode_narrow(const NumberBlock& block, uint32_t count, uint8_t* codes, Wid
   });
 }
 
-/// Blocks of large counts.
+/// For blocks of large counts.
 template <typename T>
 void decode_broad(const NumberBlock& block, uint32_t count, uint8_t* codes, WideValues<T>& wide,
                   VectorPath path) {
@@ -147,7 +148,7 @@ struct RowDecoder::Header {
   uint32_t wide_count = 0;
   uint32_t escape_count = 0;
 
-  /// A row that is smaller without codes is packed so (kernel::choose_wide_count).
+  /// Rows that are smaller without codes are packed raw (kernel::choose_wide_count).
   bool packs_raw(size_t value_bytes) const {
     return uint64_t{wide_count} * value_bytes + nnz > uint64_t{nnz} * value_bytes;
   }
@@ -174,14 +175,14 @@ RowDecoder::Header RowDecoder::read_header(ByteReader& reader) const {
   header.form = form & kFormMask;
   header.repeats = (form & kRepeatsFlag) != 0;
   if (header.form > kRawForm || (form & ~(kFormMask | kRepeatsFlag)) != 0) {
-    throw CorruptData("form of a row: " + std::to_string(form));
+    throw CorruptData(concat("form of a row: ", form));
   }
   header.nnz = read_varint(reader, "number of non-zeros");
   const uint64_t blocks = (uint64_t{header.nnz} + kBlockNumbers - 1) / kBlockNumbers;
   header.wide_count = read_varint(reader, "number of wide values");
   if (header.wide_count > header.nnz) {
-    throw CorruptData("a row of " + std::to_string(header.nnz) + " non-zeros with " +
-                      std::to_string(header.wide_count) + " wide values");
+    throw CorruptData(
+        concat("a row of ", header.nnz, " non-zeros with ", header.wide_count, " wide values"));
   }
   if (header.form == kRawForm) {
     reader.expect_items(header.nnz, layout_.value_bytes, "values of a row");
@@ -213,8 +214,8 @@ void RowDecoder::decode_columns(ByteReader& reader, uint32_t nnz, bool repeats,
     const uint32_t count = std::min(kBlockNumbers, nnz - begin);
     const auto block = NumberBlock::read(reader, count);
     if (block.width + block.high_width > kIndexBits) {
-      throw CorruptData("gaps of " + std::to_string(block.width + block.high_width) +
-                        " bits between columns of " + std::to_string(kIndexBits));
+      throw CorruptData(concat("gaps of ", block.width + block.high_width,
+                               " bits between columns of ", kIndexBits));
     }
     Index* const to = gaps.data() + begin;
     unpack_bits(block.numbers, count, block.width, to, path_);
@@ -251,7 +252,7 @@ void RowDecoder::decode(std::span<const std::byte> stored, const RowShape& shape
     if (raw) {
       std::memcpy(wide, values.data(), wide_bytes);
     } else {
-      kernel::with_value_type(layout_.value_type, [&](auto identity) {
+      visit_number(layout_.value_type, [&](auto identity) {
         encode_raw<typename decltype(identity)::type>(values, header.nnz, codes, wide,
                                                       header.wide_count, path_);
       });
@@ -260,7 +261,7 @@ void RowDecoder::decode(std::span<const std::byte> stored, const RowShape& shape
   }
   const auto escapes =
       reader.take(uint64_t{header.escape_count} * layout_.value_bytes, "escapes of a row");
-  kernel::with_value_type(layout_.value_type, [&](auto identity) {
+  visit_number(layout_.value_type, [&](auto identity) {
     using T = typename decltype(identity)::type;
     if (!raw) {
       decode_counts<T>(reader, header.nnz, header.wide_count, escapes, codes, wide, path_);

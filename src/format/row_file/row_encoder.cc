@@ -34,7 +34,7 @@ void append_varint(std::vector<std::byte>& out, uint32_t value) {
   out.push_back(static_cast<std::byte>(value));
 }
 
-/// The value less one where it is an integer from 1 to 2^31 and nothing of it is lost.
+/// Returns the value less one if it is an integer from 1 to 2^31 and no bits are lost.
 template <typename T>
 bool as_count(T value, uint32_t& number) noexcept {
   constexpr uint32_t kMost = uint32_t{1} << kMaxBitWidth;
@@ -52,7 +52,8 @@ bool as_count(T value, uint32_t& number) noexcept {
   }
 }
 
-/// Codes less one to `numbers`; false where one is no count: a stored zero, or an escape.
+/// Writes codes less one to `numbers`. Returns false if one is not a count: a stored zero or an
+/// escape.
 bool plain_counts(const uint8_t* codes, size_t count, uint8_t* numbers) noexcept {
   uint8_t most = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -62,8 +63,8 @@ bool plain_counts(const uint8_t* codes, size_t count, uint8_t* numbers) noexcept
   return most < kEscapeCode - 1;
 }
 
-/// Gaps before the entries [begin, begin + count) of a row, zeros behind them. Returns whether one
-/// is -1, which is that a column comes twice where `step` is 1.
+/// Writes the gaps before entries [begin, begin + count) of a row, followed by zeros. Returns
+/// whether a gap is -1: a repeated column if `step` is 1.
 template <typename Index>
 bool find_gaps(const std::byte* columns, size_t begin, size_t count, Index step,
                std::array<Index, kBlockNumbers>& gaps) noexcept {
@@ -89,7 +90,7 @@ RowEncoder::RowEncoder(const kernel::PackedRowLayout& layout, uint64_t column_co
   check_columns(layout, column_count);
 }
 
-/// False when a column comes twice and `step` says that none does.
+/// Returns false if a column repeats although `step` says that none does.
 template <typename Index>
 bool RowEncoder::append_gaps(const PackedRowView& row, Index step) {
   gaps_.clear();
@@ -106,7 +107,7 @@ bool RowEncoder::append_gaps(const PackedRowView& row, Index step) {
   return true;
 }
 
-/// Returns whether a column comes twice.
+/// Returns whether a column repeats.
 template <typename Index>
 bool RowEncoder::append_columns(const PackedRowView& row) {
   if (append_gaps<Index>(row, 1)) return false;
@@ -114,13 +115,13 @@ bool RowEncoder::append_columns(const PackedRowView& row) {
   return true;
 }
 
-/// Blocks and escapes of a row's values; false where they are better kept as they are.
+/// Appends blocks and escapes of a row's values. Returns false if the raw form is better.
 bool RowEncoder::append_counts(const PackedRowView& row, uint32_t& wide_count) {
   std::array<uint8_t, kBlockNumbers> small{};
   std::array<uint32_t, kBlockNumbers> numbers;
   const std::byte* wide = row.wide;
   wide_count = 0;
-  return kernel::with_value_type(layout_.value_type, [&](auto identity) {
+  return visit_number(layout_.value_type, [&](auto identity) {
     using T = typename decltype(identity)::type;
     for (size_t begin = 0; begin < row.nnz; begin += kBlockNumbers) {
       const size_t count = std::min<size_t>(kBlockNumbers, row.nnz - begin);
@@ -142,7 +143,7 @@ bool RowEncoder::append_counts(const PackedRowView& row, uint32_t& wide_count) {
           value = load_unaligned<T>(wide);
           wide += sizeof(T);
         }
-        // A zero that is stored is an escape here, and a code of the packed row.
+        // A stored zero is an escape here but a code in the packed row.
         wide_count += kernel::encode_one(value) == kEscapeCode ? 1U : 0U;
         if (as_count(value, numbers[i])) continue;
         numbers[i] = 0;
@@ -188,13 +189,13 @@ size_t RowEncoder::append(const std::byte* packed_row, std::vector<std::byte>& o
   return sizeof(checksum) + body_.size();
 }
 
-/// All values of a row in the stored type.
+/// Appends all values of a row in the stored type.
 void RowEncoder::append_raw(const PackedRowView& row) {
   if (row.codes == nullptr) {
     append_bytes(body_, row.wide, size_t{row.nnz} * layout_.value_bytes);
     return;
   }
-  kernel::with_value_type(layout_.value_type, [&](auto identity) {
+  visit_number(layout_.value_type, [&](auto identity) {
     using T = typename decltype(identity)::type;
     const std::byte* wide = row.wide;
     for (size_t i = 0; i < row.nnz; ++i) {

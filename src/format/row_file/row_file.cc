@@ -1,31 +1,24 @@
 #include "format/row_file/row_file.h"
 
-#include <openssl/evp.h>
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/checksum.h"
+#include "base/concat.h"
+#include "base/sha256.h"
 #include "format/row_file/row_file_layout.h"
 #include "io/descriptor_cache.h"
 #include "io/file_store.h"
 
 namespace penstock::format::pack {
 
-ContentKey content_key(std::string_view text) {
-  ContentKey key;
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(key.data()), &length,
-                 EVP_sha256(), nullptr) != 1 ||
-      length != key.size()) {
-    throw Internal("OpenSSL computes no SHA-256");
-  }
-  return key;
-}
+ContentKey content_key(std::string_view text) { return std::bit_cast<ContentKey>(sha256(text)); }
 
 std::shared_ptr<const RowFile> RowFile::open(const io::StorePtr& store, const std::string& path) {
   auto file = std::make_shared<RowFile>(store, path);
@@ -55,22 +48,22 @@ void RowFile::load() {
   remote_ = store_->traits().remote;
   if (local_) path_ = io::normalize(path_);
   if (local_) {
-    // One that is open already may be of a file that had this name before.
+    // An open descriptor may belong to an earlier file of this name.
     io::forget_descriptor(path_);
     identity_ = io::open_descriptor(path_)->identity();
   }
   file_bytes_ = local_ ? identity_.size_bytes : store_->size_bytes(path_);
   RowFileHeader header;
   if (file_bytes_ < sizeof(header)) {
-    throw CorruptData("a row file of " + std::to_string(file_bytes_) + " bytes");
+    throw CorruptData(concat("a row file of ", file_bytes_, " bytes"));
   }
   const auto bytes = std::as_writable_bytes(std::span(&header, 1));
   read(0, bytes);
   if (header.magic != kRowFileMagic) throw CorruptData("not a row file of a pack");
   if (header.version != kRowFileVersion) {
-    throw Unsupported("a row file of version " + std::to_string(header.version) +
-                      "; this Penstock reads version " + std::to_string(kRowFileVersion) +
-                      ": use a newer one, or pack the experiment again");
+    throw Unsupported(concat("a row file of version ", header.version,
+                             "; this Penstock reads version ", kRowFileVersion,
+                             ": use a newer one, or pack the experiment again"));
   }
   if (header.header_checksum != lane_checksum(bytes.first(bytes.size() - sizeof(uint32_t)))) {
     throw CorruptData("the checksum of the header does not fit it");
@@ -80,7 +73,7 @@ void RowFile::load() {
   facts_.row_end = header.row_end;
   facts_.column_count = header.column_count;
   if (header.value_type > kLastDataType) {
-    throw CorruptData("value type " + std::to_string(header.value_type));
+    throw CorruptData(concat("value type ", header.value_type));
   }
   facts_.value_type = static_cast<DataType>(header.value_type);
   nonzeros_ = header.nonzeros;
@@ -88,11 +81,9 @@ void RowFile::load() {
       header.row_end < header.row_begin || header.index_offset < sizeof(header) ||
       header.index_offset > file_bytes_ ||
       header.index_bytes != file_bytes_ - header.index_offset) {
-    throw CorruptData("rows " + std::to_string(header.row_begin) + " to " +
-                      std::to_string(header.row_end) + ", " + std::to_string(header.column_count) +
-                      " columns, an index of " + std::to_string(header.index_bytes) + " bytes at " +
-                      std::to_string(header.index_offset) + " in a file of " +
-                      std::to_string(file_bytes_));
+    throw CorruptData(concat("rows ", header.row_begin, " to ", header.row_end, ", ",
+                             header.column_count, " columns, an index of ", header.index_bytes,
+                             " bytes at ", header.index_offset, " in a file of ", file_bytes_));
   }
   record_bytes_ = header.index_offset - sizeof(header);
   Buffer index(header.index_bytes);
@@ -110,8 +101,7 @@ void RowFile::load_index(std::span<const std::byte> index, uint64_t row_count) {
   contiguous_ = bitmap_bytes == 0;
   if (contiguous_) {
     if (row_count > static_cast<uint64_t>(facts_.row_end - facts_.row_begin)) {
-      throw CorruptData(std::to_string(row_count) + " rows from " +
-                        std::to_string(facts_.row_begin) + " to " + std::to_string(facts_.row_end));
+      throw CorruptData(concat(row_count, " rows from ", facts_.row_begin, " to ", facts_.row_end));
     }
     rows_ =
         RowSelection::range(facts_.row_begin, facts_.row_begin + static_cast<int64_t>(row_count));
@@ -119,8 +109,7 @@ void RowFile::load_index(std::span<const std::byte> index, uint64_t row_count) {
     rows_ = RowSelection::deserialize(bitmap);
     if (rows_.size() != row_count || rows_.empty() || rows_.at(0) < facts_.row_begin ||
         rows_.at(row_count - 1) >= facts_.row_end) {
-      throw CorruptData("a bitmap of " + std::to_string(rows_.size()) + " rows, " +
-                        std::to_string(row_count) + " said");
+      throw CorruptData(concat("a bitmap of ", rows_.size(), " rows, ", row_count, " said"));
     }
   }
   const auto long_count = reader.read<uint64_t>("number of long records");
@@ -130,8 +119,7 @@ void RowFile::load_index(std::span<const std::byte> index, uint64_t row_count) {
     const auto words = reader.read<uint64_t>("length of a long record");
     if (position >= row_count || (i != 0 && position <= long_words_.back().first) ||
         words > record_bytes_ / kWordBytes) {
-      throw CorruptData("a long record of " + std::to_string(words) + " words at position " +
-                        std::to_string(position));
+      throw CorruptData(concat("a long record of ", words, " words at position ", position));
     }
     long_words_.emplace_back(position, words);
   }
@@ -147,7 +135,7 @@ void RowFile::load_index(std::span<const std::byte> index, uint64_t row_count) {
     uint64_t words = words_[i];
     if (words == kLongRecord) {
       if (next_long == long_words_.size() || long_words_[next_long].first != i) {
-        throw CorruptData("a long record without a length at position " + std::to_string(i));
+        throw CorruptData(concat("a long record without a length at position ", i));
       }
       words = long_words_[next_long++].second;
     }
@@ -188,7 +176,7 @@ bool RowFile::find(int64_t row, RecordPlace& place_out) const {
   return true;
 }
 
-/// Opened again under its name when the cache of descriptors had to let go of it.
+/// Opens the file again by name if the descriptor cache has evicted it.
 std::shared_ptr<const io::OpenFile> RowFile::opened() const {
   auto file = io::open_descriptor(path_);
   if (file->identity() == identity_) return file;
@@ -211,7 +199,7 @@ void RowFile::will_need(uint64_t offset, uint64_t length) const noexcept {
   try {
     opened()->will_need(offset, length);
   } catch (...) {
-    // Whoever reads the rows is told.
+    // Reading the rows throws the error.
   }
 }
 

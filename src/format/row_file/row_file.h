@@ -16,15 +16,14 @@
 #include "io/descriptor_cache.h"
 #include "io/store.h"
 
-// A row file (docs/pack-format.md): the records of rows of one stretch of ids, and an index to find
-// each of them. Whole or absent: it is written under another name and renamed. Packs and caches are
-// made of them.
+// A row file (docs/pack-format.md): records of the rows in one range of ids, and an index to find
+// each record. A file is complete or absent, because it is written under another name and renamed.
+// Packs and caches consist of row files.
 //
 //   RowFileWriter writer(path, facts);             writer.append(row, record); … writer.finish();
 //   const auto file = RowFile::open(store, path);  header and index, checked
-//   if (const auto place = file->find(row)) …      where its record is; reading and checking that
-//   is
-//                                                  the caller's (row_reader.h)
+//   RecordPlace place;                             where a record is; the caller reads and checks
+//   if (file->find(row, place)) …                  the record
 //
 // The index takes 2.5 bytes a row in memory. A RowFile is immutable; any thread. A writer is for
 // one thread.
@@ -33,10 +32,11 @@ namespace penstock::format::pack {
 
 inline constexpr uint32_t kRowFileVersion = 1;
 
-/// What the rows were made from, 32 bytes: files of other contents are never taken for one another.
+/// Identifies the content that the rows were made from: 32 bytes. Files of different content never
+/// have the same key.
 using ContentKey = std::array<std::byte, 32>;
 
-/// SHA-256 of a text that says what the content is.
+/// Returns the SHA-256 of a text that describes the content.
 ContentKey content_key(std::string_view text);
 
 struct RowFileFacts {
@@ -47,7 +47,7 @@ struct RowFileFacts {
   DataType value_type = DataType::kFloat32;
 };
 
-/// Where a record is. Empty rows have a length of 0.
+/// Place of a record. Empty rows have a length of 0.
 struct RecordPlace {
   uint64_t offset = 0;
   uint64_t length = 0;
@@ -55,15 +55,15 @@ struct RecordPlace {
 
 class RowFile {
  public:
-  /// NotFound, CorruptData (a checksum, a length), Unsupported for a newer version.
+  /// Throws NotFound, CorruptData (a checksum, a length), or Unsupported for a newer version.
   static std::shared_ptr<const RowFile> open(const io::StorePtr& store, const std::string& path);
 
-  /// All of these will be opened: two round trips, whatever their number.
+  /// Tells the store that all of these will be opened: two round trips for any number of files.
   static void announce(const io::Store& store, std::span<const std::string> paths);
 
   const std::string& path() const noexcept { return path_; }
   const io::Store& store() const noexcept { return *store_; }
-  /// Whether a read is a network's round trip.
+  /// True if each read is a network round trip.
   bool remote() const noexcept { return remote_; }
   const RowFileFacts& facts() const noexcept { return facts_; }
   const RowSelection& rows() const noexcept { return rows_; }
@@ -75,7 +75,7 @@ class RowFile {
   bool contains(int64_t row) const;
   /// Place of the row at a position of rows().
   RecordPlace place(uint64_t position) const;
-  /// False when the file has not the row.
+  /// Returns false if the file does not have the row.
   bool find(int64_t row, RecordPlace& place) const;
 
   void read(uint64_t offset, std::span<std::byte> out) const;
@@ -97,7 +97,7 @@ class RowFile {
   io::OpenFile::Identity identity_;  ///< of a local file
   RowFileFacts facts_;
   RowSelection rows_;
-  bool contiguous_ = false;  ///< every row from row_begin on
+  bool contiguous_ = false;  ///< the file has every row from row_begin on
   uint64_t nonzeros_ = 0;
   uint64_t file_bytes_ = 0;
   uint64_t record_bytes_ = 0;
@@ -108,13 +108,13 @@ class RowFile {
 
 class RowFileWriter {
  public:
-  /// `durable`: the file outlives a loss of power once finish() has returned.
+  /// `durable`: once finish() has returned, the file survives a loss of power.
   RowFileWriter(std::string path, const RowFileFacts& facts, bool durable);
   ~RowFileWriter();
   RowFileWriter(const RowFileWriter&) = delete;
   RowFileWriter& operator=(const RowFileWriter&) = delete;
 
-  /// Rows ascend. ResourceExhausted when the disk is full.
+  /// Rows must ascend. Throws ResourceExhausted if the disk is full.
   void append(int64_t row, std::span<const std::byte> record, uint64_t nonzeros);
 
   /// Writes index and header and gives the file its name. Returns its size.

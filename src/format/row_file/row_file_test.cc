@@ -119,7 +119,7 @@ TEST(RowFile, EveryDamagedByteOfHeaderAndIndexIsSeen) {
   }
 }
 
-// As from somebody who means harm: checksums fit what was changed.
+// Hostile files: checksums match the changed bytes.
 TEST(RowFile, HostileHeadersAndIndexes) {
   const TemporaryFolder folder;
   make_packed_rows(folder, {.row_count = 60, .rows_per_file = 60}, 1);

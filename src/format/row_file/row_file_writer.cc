@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "base/concat.h"
 #include "format/row_file/row_file.h"
 #include "format/row_file/row_file_layout.h"
 #include "io/store.h"
@@ -28,7 +29,7 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
   throw IoError(message);
 }
 
-/// Beside the file, of this process and no other file of it.
+/// A name beside the file, unique among the files of this process.
 std::string temporary_name(const std::string& path) {
   static std::atomic<uint64_t> count{0};
   return path + "." + std::to_string(::getpid()) + "-" +
@@ -63,7 +64,7 @@ RowFileWriter::~RowFileWriter() {
 void RowFileWriter::append(int64_t row, std::span<const std::byte> record, uint64_t nonzeros) {
   if (row < facts_.row_begin || row >= facts_.row_end || (!rows_.empty() && row <= rows_.back()) ||
       record.size() % kWordBytes != 0) {
-    throw Internal("row " + std::to_string(row) + " does not belong here in a row file");
+    throw Internal(concat("row ", row, " does not belong here in a row file"));
   }
   const uint64_t words = record.size() / kWordBytes;
   if (words >= kLongRecord) {
@@ -144,7 +145,7 @@ uint64_t RowFileWriter::finish() {
     done += static_cast<size_t>(count);
   }
   if (durable_ && ::fsync(fd_) != 0) fail("write", temporary_, errno);
-  // Some file systems tell only now that they are full.
+  // Some file systems report only now that they are full.
   if (::close(std::exchange(fd_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
     ::unlink(temporary_.c_str());

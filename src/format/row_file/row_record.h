@@ -17,23 +17,23 @@
 //
 //   checksum | form, nnz, … | gaps between columns | values
 //
-// both in blocks of 128 numbers, bit-packed at a width that most of a block fit ("patched frame of
-// reference"); the few that do not have their place and their high bits apart. A value that is
-// no integer from 1 to 2^31 has its bits kept as they are; a row of fractions keeps all of them.
+// Gaps and values are stored in blocks of 128 numbers, bit-packed at a width that fits most numbers
+// of the block ("patched frame of reference"). The few larger ones store their place and high bits
+// separately. A value that is not an integer from 1 to 2^31 keeps its exact bits; a row of
+// fractions keeps all exact bits.
 //
 //   RowEncoder encoder(layout, column_count);        one a thread
 //   encoder.append(record, bytes);                   a packed row (kernel/packed_row.h) to bytes
 //   const RowDecoder decoder(layout, column_count);  immutable, any thread
 //   const RowShape shape = decoder.shape(stored);
-//   decoder.decode(stored, shape, destination);      layout.record_bytes(shape.nnz,
-//   shape.wide_count)
+//   decoder.decode(stored, shape, destination);      record_bytes(shape.nnz, shape.wide_count)
 //
-// Stored bytes are hostile: whatever they are, decode() gives a valid packed row (columns in order
-// and inside the matrix) or throws CorruptData. An empty row has no bytes.
+// Stored bytes are not trusted: decode() returns a valid packed row (columns in order and inside
+// the matrix) or throws CorruptData. An empty row has no bytes.
 
 namespace penstock::format::pack {
 
-/// Records are whole words of so many bytes.
+/// The length of a record is a multiple of this many bytes.
 inline constexpr size_t kRecordAlignment = 4;
 
 /// Bytes behind a record that decode() may read.
@@ -46,7 +46,7 @@ struct RowShape {
 
 class RowEncoder {
  public:
-  /// `layout`: of the rows that come, with all `column_count` columns.
+  /// `layout`: of the packed rows, which have all `column_count` columns.
   RowEncoder(const kernel::PackedRowLayout& layout, uint64_t column_count,
              VectorPath path = best_vector_path());
 
@@ -62,7 +62,7 @@ class RowEncoder {
   void append_raw(const kernel::PackedRowView& row);
 
   kernel::PackedRowLayout layout_;
-  std::vector<std::byte> body_;     // of the record that is made
+  std::vector<std::byte> body_;     // of the record being encoded
   std::vector<std::byte> escapes_;  // exact values
   BlockWriter gaps_;
   BlockWriter counts_;
@@ -75,12 +75,12 @@ class RowDecoder {
 
   const kernel::PackedRowLayout& layout() const noexcept { return layout_; }
 
-  /// Whether the checksum is that of the bytes.
+  /// Whether the checksum matches the bytes.
   bool intact(std::span<const std::byte> stored) const noexcept;
 
   RowShape shape(std::span<const std::byte> stored) const;
 
-  /// `shape` as shape() says. kRecordSlack bytes can be read behind `stored`.
+  /// `shape`: the result of shape(). kRecordSlack bytes behind `stored` must be readable.
   void decode(std::span<const std::byte> stored, const RowShape& shape,
               std::byte* destination) const;
 

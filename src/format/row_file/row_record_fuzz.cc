@@ -8,8 +8,8 @@
 #include "kernel/pack_row.h"
 #include "kernel/unpack_row.h"
 
-// An input is a value type, the kind of column count, and a record, whose checksum need not fit.
-// Whatever decodes must be a valid packed row, the same by either path.
+// An input is a value type, the kind of column count, and a record, whose checksum need not match.
+// If a record decodes, it must be a valid packed row, the same by either path.
 
 namespace {
 

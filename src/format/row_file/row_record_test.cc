@@ -46,7 +46,7 @@ std::vector<std::byte> decoded(const RowDecoder& decoder, const std::vector<std:
   return row;
 }
 
-/// What kernels take for granted of a packed row.
+/// Checks what kernels assume of a packed row.
 void expect_valid(const std::vector<std::byte>& row, const PackedRowLayout& layout,
                   uint64_t column_count) {
   const auto view = PackedRowView::of(row.data(), layout);

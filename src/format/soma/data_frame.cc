@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "format/tiledb/directory/array_content.h"
+#include "format/tiledb/reader/run_parts.h"
 #include "table/column_operations.h"
 #include "table/filter_expression.h"
 
@@ -20,7 +21,7 @@ using format::tiledb::ArrayReadRequest;
 
 constexpr std::string_view kJoinid = "soma_joinid";
 
-/// Rows come in ascending order of soma_joinid without a sort.
+/// Whether rows are stored in ascending order of soma_joinid.
 bool stored_in_order(const ArrayReader& reader) {
   return reader.ascending() && reader.schema().dimensions[0].name == kJoinid;
 }
@@ -59,7 +60,7 @@ RowSelection selection_of(std::vector<int64_t> joinids) {
   return RowSelection::from_sorted(joinids);
 }
 
-/// The union, joined pairwise: each bit is copied as often as a sum of logarithms says.
+/// Returns the union, joined pairwise so that each bit is copied a logarithmic number of times.
 RowSelection join(std::vector<RowSelection> parts) {
   if (parts.empty()) return {};
   while (parts.size() > 1) {
@@ -151,20 +152,12 @@ RowSelection DataFrame::select(std::string_view value_filter,
   ArrayReadRequest request;
   request.columns = {std::string(kJoinid)};
   if (filter) request.filter = &*filter;
-  std::mutex mutex;
-  std::vector<std::pair<size_t, RowSelection>> parts;
+  format::tiledb::RunParts<RowSelection> parts;
   reader.read_runs(request, [&](size_t run, Table&& table) {
     const auto joinids = joinids_of(table);
-    RowSelection rows = selection_of({joinids.begin(), joinids.end()});
-    const std::lock_guard lock(mutex);
-    parts.emplace_back(run, std::move(rows));
+    parts.put(run, selection_of({joinids.begin(), joinids.end()}));
   });
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<RowSelection> rows;
-  rows.reserve(parts.size());
-  for (auto& [run, part] : parts) rows.push_back(std::move(part));
-  RowSelection found = join(std::move(rows));
+  RowSelection found = join(parts.take());
   return state_->kept ? found & *state_->kept : found;
 }
 

@@ -11,7 +11,7 @@
 #include "format/tiledb/reader/array_reader.h"
 #include "io/store.h"
 
-// What a DataFrame handle shares: where the array lies, and its reader once something was asked.
+// State that a DataFrame handle shares: the place of the array and its reader, made on first use.
 
 namespace penstock {
 
@@ -28,9 +28,9 @@ struct DataFrame::State {
   std::string path;
   format::tiledb::TimeRange range;
   unsigned threads = 0;
-  std::optional<RowSelection> kept;  ///< joinids of the rows that it shows; all when absent
+  std::optional<RowSelection> kept;  ///< joinids of the rows that are shown; absent: all
 
-  /// Opens the array on first use; a failed attempt is repeated by the next call.
+  /// Opens the array on first use. If that fails, the next call tries again.
   const format::tiledb::ArrayReader& reader() const;
 
  private:

@@ -4,10 +4,11 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "format/handle_access.h"
 #include "format/pack/open_pack.h"
 #include "format/soma/data_frame.h"
@@ -19,12 +20,12 @@
 #include "io/store.h"
 #include "io/url_secrets.h"
 
-// A SOMA experiment is a TileDB group: obs (an array), ms (a group of measurements); a measurement
-// is a group of var (an array) and X (a group of arrays). Source: TileDB-SOMA, spec of the data
-// model.
+// A SOMA experiment is a TileDB group of obs (an array) and ms (a group of measurements). A
+// measurement is a group of var (an array) and X (a group of arrays). Source: TileDB-SOMA, spec of
+// the data model.
 //
-// Groups are read when they are first asked for and kept; every object is checked against its
-// soma_object_type, so that a wrong path is told from a damaged one.
+// Groups are read on first use and kept. Every object is checked against its soma_object_type, so
+// that errors can distinguish a wrong path from a damaged object.
 
 namespace penstock {
 namespace {
@@ -38,7 +39,7 @@ using format::tiledb::TimeRange;
 
 constexpr std::string_view kTypeKey = "soma_object_type";
 
-/// The shortest text that gives the number again: 419, 0.1.
+/// Returns the shortest text that parses to the same number: 419, 0.1.
 std::string text_of(double number) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
@@ -51,7 +52,7 @@ std::string text_of(const MetadataValue& value) {
   return "<" + std::to_string(value.count) + " of " + std::string(name_of(value.type)) + ">";
 }
 
-/// The soma_object_type of what lies at `path`, or nothing.
+/// Returns the soma_object_type of the object at `path`, or nothing.
 std::string soma_type(const io::Store& store, const std::string& path, const TimeRange& range) {
   const Metadata metadata = load_metadata(store, path, range);
   const auto found = metadata.find(kTypeKey);
@@ -102,16 +103,19 @@ struct Experiment::State {
   OpenOptions options;
   TimeRange range;
   Metadata metadata;
-  std::optional<format::pack::PackContents> pack;  ///< in its stead, where it is a pack
+  std::optional<format::pack::PackContents> pack;  ///< set if the experiment is a pack
   io::StorePtr tables;                             ///< of the pack's obs and var
 
-  mutable std::mutex mutex;
-  mutable std::map<std::string, std::shared_ptr<const Group>> groups;  // by path
-  mutable std::map<std::string, std::shared_ptr<const HandleAccess::TableState>> frames;
-  mutable std::map<std::string, std::shared_ptr<const HandleAccess::MatrixState>> matrices;
+  mutable Mutex mutex;
+  mutable std::map<std::string, std::shared_ptr<const Group>> groups
+      PENSTOCK_GUARDED_BY(mutex);  // by path
+  mutable std::map<std::string, std::shared_ptr<const HandleAccess::TableState>> frames
+      PENSTOCK_GUARDED_BY(mutex);
+  mutable std::map<std::string, std::shared_ptr<const HandleAccess::MatrixState>> matrices
+      PENSTOCK_GUARDED_BY(mutex);
 
   std::shared_ptr<const Group> group(const std::string& at) const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     auto& held = groups[at];
     if (!held) held = std::make_shared<const Group>(Group::load(*store, at, range));
     return held;
@@ -158,7 +162,7 @@ struct Experiment::State {
 
   DataFrame frame(const std::string& at,
                   const std::optional<RowSelection>& kept = std::nullopt) const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     auto& held = frames[at];
     if (!held) {
       held = std::make_shared<const HandleAccess::TableState>(tables ? tables : store, at, range,
@@ -171,12 +175,12 @@ struct Experiment::State {
   template <typename Open>
   Matrix matrix(const std::string& at, Open&& open) const {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       const auto held = matrices.find(at);
       if (held != matrices.end()) return HandleAccess::matrix(held->second);
     }
     std::shared_ptr<const HandleAccess::MatrixState> made = open();
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return HandleAccess::matrix(matrices.try_emplace(at, std::move(made)).first->second);
   }
 };
@@ -205,9 +209,8 @@ Experiment Experiment::open(const std::string& uri, const OpenOptions& options) 
   if (!is_experiment(state->metadata)) {
     if (!is_file && options.timestamp_ms &&
         is_experiment(load_metadata(from, state->path, TimeRange()))) {
-      throw NotFound("the experiment was not there yet at timestamp " +
-                     std::to_string(*options.timestamp_ms) + " (milliseconds since 1970), " +
-                     state->path);
+      throw NotFound(concat("the experiment was not there yet at timestamp ", *options.timestamp_ms,
+                            " (milliseconds since 1970), ", state->path));
     }
     throw InvalidArgument("not a SOMA experiment: " +
                           not_an_experiment(from, state->path, state->range) + ", " + state->path);
@@ -270,21 +273,23 @@ Matrix Experiment::x(std::string_view measurement, std::string_view layer) const
     const auto& packed = state_->pack->measurement(measurement, state_->path);
     const auto& wanted = format::pack::layer_of(packed, layer, state_->path);
     const std::string folder = format::pack::layer_path(state_->path, packed.name, wanted.name);
-    return state_->matrix(folder, [&] {
+    Matrix matrix = state_->matrix(folder, [&] {
       return format::pack::open_matrix(state_->store, folder, wanted, obs(),
                                        state_->options.threads);
     });
+    return HandleAccess::named(std::move(matrix), measurement, layer);
   }
   const auto group = state_->measurement(measurement);
   const auto x = state_->group(state_->member_path(*group, "X", ObjectType::kGroup, "collection"));
   const std::string path = state_->member_path(*x, layer, ObjectType::kArray, "layer");
-  return state_->matrix(path, [&] {
+  Matrix matrix = state_->matrix(path, [&] {
     std::optional<DataFrame> rows;
     const GroupMember* obs_member = state_->group(state_->path)->find("obs");
     if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
     return std::make_shared<const HandleAccess::MatrixState>(
         state_->store, path, state_->range, state_->options.threads, std::move(rows));
   });
+  return HandleAccess::named(std::move(matrix), measurement, layer);
 }
 
 std::map<std::string, std::string> Experiment::metadata() const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/handle_access.h"
 #include "format/soma/x/source.h"
 #include "format/tiledb/reader/array_reader.h"
@@ -62,9 +63,8 @@ Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb:
                      schema.dimensions[0].type == DataType::kInt64 &&
                      schema.dimensions[1].type == DataType::kInt64;
   if (!plane || schema.attributes.size() != 1) {
-    throw Unsupported("a layer of X is two int64 dimensions and one attribute, array " + path +
-                      " has " + std::to_string(schema.dimensions.size()) + " and " +
-                      std::to_string(schema.attributes.size()));
+    throw Unsupported(concat("a layer of X is two int64 dimensions and one attribute, array ", path,
+                             " has ", schema.dimensions.size(), " and ", schema.attributes.size()));
   }
   shape = {length_along(schema, 0), length_along(schema, 1)};
   value_type = schema.attributes[0].type;
@@ -96,7 +96,7 @@ uint64_t Matrix::stored_bytes() const { return state_->stored_bytes; }
 uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
 const std::string& Matrix::layout() const { return state_->layout; }
 bool Matrix::addresses_rows() const { return state_->addresses_rows; }
-bool Matrix::keeps(const RowSelection& rows) const { return state_->source()->keeps(rows); }
+bool Matrix::is_cached(const RowSelection& rows) const { return state_->source()->is_cached(rows); }
 uint64_t Matrix::stored_cells() const { return state_->source()->info().stored_cells; }
 uint64_t Matrix::tile_count() const { return state_->source()->info().tile_count; }
 

@@ -14,13 +14,13 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// What a Matrix handle shares: facts from schema and footers, read when it is made, and the source
-// that the pipeline reads cells from, once it was asked for.
+// State that a Matrix handle shares: facts from schema and footers, read when it is made, and the
+// source that the pipeline reads cells from, made on first use.
 
 namespace penstock {
 
 struct Matrix::State {
-  /// Where cells and the joinids of rows come from, for a matrix that is no stored array.
+  /// Where cells and row joinids come from, for a matrix that is not one stored array.
   struct Origin {
     std::function<format::MatrixSourcePtr()> source;
     std::function<std::optional<RowSelection>()> stored_rows;
@@ -28,8 +28,8 @@ struct Matrix::State {
 
   explicit State(Origin origin_in) : origin(std::move(origin_in)) {}
 
-  /// `Unsupported` for an array that is not two-dimensional with int64 coordinates. `rows_in`: the
-  /// table of the matrix's rows, if it is known.
+  /// Throws `Unsupported` for an array that is not two-dimensional with int64 coordinates.
+  /// `rows_in`: the table of the matrix's rows, if known.
   State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
         unsigned threads_in, std::optional<DataFrame> rows_in = std::nullopt);
 
@@ -48,7 +48,7 @@ struct Matrix::State {
   Origin origin;
 
   const std::shared_ptr<const format::MatrixSource>& source() const;
-  /// joinids of the rows that there are, null when there is no table to tell. Read once.
+  /// joinids of the rows that exist; null if no table tells. Read once.
   const RowSelection* stored_rows() const;
 
  private:

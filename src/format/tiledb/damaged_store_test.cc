@@ -1,5 +1,5 @@
-// Golden stores, cut short at every length and with random bytes changed: an Error or an answer,
-// never a crash. The sanitizer builds make this test worth its while.
+// Golden stores, truncated at every length and with random bytes changed, must give an Error or an
+// answer, never a crash. Most useful in sanitizer builds.
 
 #include <gtest/gtest.h>
 #include <penstock/error.h>
@@ -187,9 +187,9 @@ std::set<std::string> needed_schemas(const io::StorePtr& store, const std::strin
   return names;
 }
 
-// Objects that others name, and .ign, without which .con names fragments that are gone. What is
-// found by listing alone (commits, metadata, members of a group, a schema that nothing was written
-// with) is simply not there, as for TileDB.
+// Objects that others name, and .ign, without which .con names removed fragments. Objects that are
+// found by listing alone (commits, metadata, members of a group, a schema without fragments) are
+// then simply absent, as for TileDB.
 bool is_needed(const std::string& path, const std::set<std::string>& schemas) {
   if (path.find("/__enumerations/") != std::string::npos) return true;
   if (path.find("/__schema/") != std::string::npos) return schemas.contains(io::base_name(path));

@@ -8,6 +8,7 @@
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
+#include "base/concat.h"
 #include "base/parallel.h"
 
 namespace penstock::format::tiledb {
@@ -17,10 +18,10 @@ namespace {
 constexpr uint64_t kFixedHeaderBytes = 4 + 8 + 8 + 1 + 8 + 1 + 4;
 // Filters are a few bytes each; TileDB writes one.
 constexpr uint32_t kMaxPipelineBytes = 64 * 1024;
-// Deflate shrinks zeros 1,032 times, but no long metadata is of zeros alone.
+// Deflate shrinks zeros 1,032 times, but no long metadata consists of zeros alone.
 constexpr uint64_t kMaxInflation = 64;
 
-// Lists of millions of tiles: decoded by several threads from this size on, in runs of about 2 MiB.
+// From this size on (lists of millions of tiles), several threads decode runs of about 2 MiB.
 constexpr size_t kParallelBodyBytes = 1024 * 1024;
 constexpr size_t kChunksPerRun = 32;
 constexpr size_t kChunkHeaderBytes = 12;
@@ -41,34 +42,33 @@ Header parse_header(ByteReader& reader) {
   Header header;
   header.format_version = reader.read<uint32_t>("generic tile version");
   if (header.format_version > kNewestFormatVersion) {
-    throw Unsupported("generic tile has format version " + std::to_string(header.format_version) +
-                      ", newer than " + std::to_string(kNewestFormatVersion) +
-                      " (or the bytes are no generic tile); a newer penstock may read it");
+    throw Unsupported(concat("generic tile has format version ", header.format_version,
+                             ", newer than ", kNewestFormatVersion,
+                             " (or the bytes are no generic tile); a newer penstock may read it"));
   }
   header.body_bytes = reader.read<uint64_t>("generic tile stored size");
   header.tile_bytes = reader.read<uint64_t>("generic tile size");
   const auto type = reader.read<uint8_t>("generic tile type");
   if (type > kLastDataType) {
-    throw CorruptData("generic tile type is unknown: " + std::to_string(type));
+    throw CorruptData(concat("generic tile type is unknown: ", type));
   }
   header.type = static_cast<DataType>(type);
   reader.skip(8, "generic tile cell size");
   const auto encryption = reader.read<uint8_t>("generic tile encryption");
   if (encryption != 0) {
     throw Unsupported(
-        "encrypted TileDB objects are not read; write the array again without encryption "
-        "(encryption type " +
-        std::to_string(encryption) + ")");
+        concat("encrypted TileDB objects are not read; write the array again without encryption "
+               "(encryption type ",
+               encryption, ")"));
   }
   header.pipeline_bytes = reader.read<uint32_t>("generic tile pipeline size");
   if (header.pipeline_bytes > kMaxPipelineBytes) {
-    throw CorruptData("generic tile pipeline is too long: " +
-                      std::to_string(header.pipeline_bytes));
+    throw CorruptData(concat("generic tile pipeline is too long: ", header.pipeline_bytes));
   }
   return header;
 }
 
-// Chunks are independent: runs of them are decoded as tiles of their own, each behind a count.
+// Chunks are independent, so runs of chunks are decoded as separate tiles, each with its own count.
 void decode_in_parallel(const Header& header, const codec::FilterPipeline& filters,
                         std::span<const std::byte> body, std::span<std::byte> out) {
   const std::vector<codec::Chunk> chunks = codec::split_chunks(body);
@@ -106,18 +106,17 @@ GenericTile decode_generic_tile(std::span<const std::byte> stored, uint64_t beli
   const auto body = reader.take(header.body_bytes, "generic tile body");
 
   if (filters.filters().size() > 1) {
-    throw CorruptData("generic tile has " + std::to_string(filters.filters().size()) +
-                      " filters, TileDB writes one");
+    throw CorruptData(
+        concat("generic tile has ", filters.filters().size(), " filters, TileDB writes one"));
   }
   const uint64_t decoded_bytes = filters.decoded_bytes(body);
   if (decoded_bytes != header.tile_bytes) {
-    throw CorruptData("generic tile has " + std::to_string(decoded_bytes) +
-                      " bytes where its header says " + std::to_string(header.tile_bytes));
+    throw CorruptData(concat("generic tile has ", decoded_bytes, " bytes where its header says ",
+                             header.tile_bytes));
   }
   if (const uint64_t most = most_inflated(body.size(), believed_bytes); decoded_bytes > most) {
-    throw CorruptData("metadata must not exceed " + std::to_string(most) + " bytes, as only " +
-                      std::to_string(body.size()) + " bytes are stored, but claim to be " +
-                      std::to_string(decoded_bytes));
+    throw CorruptData(concat("metadata must not exceed ", most, " bytes, as only ", body.size(),
+                             " bytes are stored, but claim to be ", decoded_bytes));
   }
   GenericTile tile;
   tile.format_version = header.format_version;
@@ -137,8 +136,7 @@ GenericTile read_generic_tile(const io::Store& store, const std::string& path, u
   const auto read_and_decode = [&] {
     const uint64_t object_bytes = store.size_bytes(path);
     if (offset > object_bytes || object_bytes - offset < kFixedHeaderBytes) {
-      throw CorruptData("truncated: no generic tile fits, object ends at " +
-                        std::to_string(object_bytes));
+      throw CorruptData(concat("truncated: no generic tile fits, object ends at ", object_bytes));
     }
     const uint64_t available = object_bytes - offset;
     Buffer stored(std::min(available, kGenericTileFirstRead));
@@ -147,8 +145,8 @@ GenericTile read_generic_tile(const io::Store& store, const std::string& path, u
     ByteReader reader(stored.span());
     const uint64_t stored_bytes = parse_header(reader).stored_bytes();
     if (stored_bytes > available) {
-      throw CorruptData("truncated: generic tile needs " + std::to_string(stored_bytes) +
-                        " bytes, object has " + std::to_string(available) + " left");
+      throw CorruptData(concat("truncated: generic tile needs ", stored_bytes,
+                               " bytes, object has ", available, " left"));
     }
     if (stored_bytes <= stored.size()) return decode_generic_tile(stored.span(), believed_bytes);
     Buffer whole(stored_bytes);

@@ -1,5 +1,5 @@
-// Prints each golden store's facts as Penstock sees them and compares the text with what TileDB
-// says (tests/data/tiledb_golden, tests/golden/make_tiledb_golden.py).
+// Prints the facts of each golden store as Penstock reads them and compares the text with TileDB's
+// (tests/data/tiledb_golden, tests/golden/make_tiledb_golden.py).
 
 #include <gtest/gtest.h>
 #include <penstock/error.h>

@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {
@@ -20,12 +21,12 @@ StoredMember parse_member(ByteReader& reader) {
   StoredMember result;
   const auto version = reader.read<uint32_t>("group member version");
   if (version != 1 && version != 2) {
-    throw Unsupported("group member has version " + std::to_string(version) +
-                      "; read are 1 and 2. A newer penstock may read it");
+    throw Unsupported(concat("group member has version ", version,
+                             "; read are 1 and 2. A newer penstock may read it"));
   }
   const auto type = reader.read<uint8_t>("group member type");
   if (type > static_cast<uint8_t>(ObjectType::kArray)) {
-    throw CorruptData("group member type is unknown: " + std::to_string(type));
+    throw CorruptData(concat("group member type is unknown: ", type));
   }
   result.member.type = static_cast<ObjectType>(type);
   result.member.relative = reader.read<uint8_t>("group member relative flag") != 0;
@@ -77,8 +78,8 @@ void Group::apply_details(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto version = reader.read<uint32_t>("group version");
   if (version != 1 && version != 2) {
-    throw Unsupported("group has version " + std::to_string(version) +
-                      "; read are 1 and 2. A newer penstock may read it");
+    throw Unsupported(
+        concat("group has version ", version, "; read are 1 and 2. A newer penstock may read it"));
   }
   const auto count = reader.read<uint64_t>("number of group members");
   reader.expect_items(count, 15, "group members");
@@ -92,7 +93,7 @@ void Group::apply_details(std::span<const std::byte> bytes) {
     members_.emplace(std::move(key), std::move(member));
   }
   if (!reader.empty()) {
-    throw CorruptData("group details have bytes left over: " + std::to_string(reader.remaining()));
+    throw CorruptData(concat("group details have bytes left over: ", reader.remaining()));
   }
 }
 

@@ -13,16 +13,17 @@
 // A TileDB group: named members that are arrays or groups (a SOMA experiment, collection or
 // measurement). Source: format_spec/group.md, tiledb/sm/group/*.cc.
 //
-// Details files (the folder __group) come in two versions. In version 1 the newest file is the
-// whole list; in version 2 all visible files are replayed in order, later members replace earlier
-// ones of the same key and deletions remove them. The newest file decides which rule holds. A plain
+// Details files (the folder __group) have two versions; the newest file decides which applies. In
+// version 1 the newest file is the whole list. In version 2 all visible files are replayed in
+// order: later members replace earlier ones of the same key, and deletions remove them. A plain
 // value.
 
 namespace penstock::format::tiledb {
 
 enum class ObjectType : uint8_t { kInvalid = 0, kGroup = 1, kArray = 2 };
 
-/// What lies at a path: looks for a group's or an array's folders (two or three look-ups).
+/// Finds what lies at a path by looking for a group's or an array's folders (two or three
+/// look-ups).
 ObjectType object_type(const io::Store& store, const std::string& path);
 
 struct GroupMember {
@@ -30,15 +31,15 @@ struct GroupMember {
   ObjectType type = ObjectType::kInvalid;
   bool relative = true;
   std::string uri;   ///< as stored
-  std::string path;  ///< resolved against the group; absolute URIs stay what they are
+  std::string path;  ///< resolved against the group; absolute URIs are unchanged
 
-  /// What identifies the member within the group: its name, or its URI without one.
+  /// Identifies the member within the group: its name, or its URI if it has no name.
   const std::string& key() const noexcept { return name.empty() ? uri : name; }
 };
 
 class Group {
  public:
-  /// `NotFound` when there is no group at `path`.
+  /// Throws `NotFound` if there is no group at `path`.
   static Group load(const io::Store& store, const std::string& path, const TimeRange& range = {});
 
   const std::string& path() const noexcept { return path_; }
@@ -47,7 +48,7 @@ class Group {
     return members_;
   }
   const GroupMember* find(std::string_view name) const noexcept;
-  /// `NotFound` that lists the members.
+  /// Throws `NotFound` that lists the members.
   const GroupMember& member(std::string_view name) const;
 
   /// Applies one inflated details file; for tests and fuzz targets.

@@ -1,5 +1,5 @@
-// First byte: what the rest is. 0: inflated group details, 1: inflated metadata, 2: a consolidated
-// commits file, 3: a file name.
+// First byte: kind of the other bytes. 0: inflated group details, 1: inflated metadata, 2: a
+// consolidated commits file, 3: a file name.
 
 #include <penstock/error.h>
 

@@ -6,6 +6,7 @@
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 #include "format/tiledb/integer_value.h"
 
@@ -50,7 +51,7 @@ void apply_metadata(Metadata& metadata, std::span<const std::byte> bytes) {
     MetadataValue value;
     const auto type = reader.read<uint8_t>("metadata type");
     if (type > kLastDataType) {
-      throw CorruptData("metadata type is unknown: " + std::to_string(type) + ", key " + key);
+      throw CorruptData(concat("metadata type is unknown: ", type, ", key ", key));
     }
     value.type = static_cast<DataType>(type);
     value.count = reader.read<uint32_t>("metadata count");
@@ -72,12 +73,12 @@ Metadata load_metadata(const io::Store& store, const std::string& object_path,
     const GenericTile tile = read_generic_tile(store, path);
     with_place([&] { apply_metadata(metadata, tile.bytes.span()); }, [&] { return path; });
     stored += tile.stored_bytes;
-    // What counts is what is kept: a value that was written many times is kept once.
+    // Counts kept bytes only: a value that was written many times is kept once.
     uint64_t kept = 0;
     for (const auto& [key, value] : metadata) kept += value.bytes.size();
     if (kept > most_inflated(stored, kBelievedListBytes)) {
-      throw CorruptData("metadata come to " + std::to_string(kept) + " bytes, of which only " +
-                        std::to_string(stored) + " are stored, in " + directory);
+      throw CorruptData(concat("metadata come to ", kept, " bytes, of which only ", stored,
+                               " are stored, in ", directory));
     }
   }
   return metadata;

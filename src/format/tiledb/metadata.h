@@ -16,22 +16,22 @@
 // Key-value metadata of an array or a group (the folder __meta): soma_object_type,
 // soma_encoding_version, …. Source: format_spec/metadata.md, tiledb/sm/metadata/metadata.cc.
 //
-// All visible files are read oldest first; a later entry or deletion of a key replaces the earlier.
-// A plain value.
+// All visible files are read oldest first. A later entry or deletion of a key replaces the earlier
+// one. A plain value.
 
 namespace penstock::format::tiledb {
 
 struct MetadataValue {
   DataType type = DataType::kStringUtf8;
-  uint32_t count = 0;  ///< values; 0 for an empty one
+  uint32_t count = 0;  ///< number of values; 0 for an empty entry
   std::vector<std::byte> bytes;
 
-  /// The bytes as text when the type is a string, character or blob type of one byte and they are
-  /// UTF-8; nothing otherwise.
+  /// The bytes as text, if the type is a one-byte string, character or blob type and the bytes are
+  /// UTF-8; otherwise nothing.
   std::optional<std::string> as_string() const;
-  /// The one value of an integer or boolean entry; nothing when it is something else.
+  /// The one value of an integer or boolean entry; otherwise nothing.
   std::optional<int64_t> as_int() const;
-  /// The one value of a floating or integer entry; nothing when it is something else.
+  /// The one value of a floating or integer entry; otherwise nothing.
   std::optional<double> as_double() const;
 };
 
@@ -40,11 +40,11 @@ using Metadata = std::map<std::string, MetadataValue, std::less<>>;
 /// Applies the entries of one inflated metadata file.
 void apply_metadata(Metadata& metadata, std::span<const std::byte> bytes);
 
-/// The metadata of the array or group at `object_path`; empty when it has none.
+/// Returns the metadata of the array or group at `object_path`; empty if it has none.
 Metadata load_metadata(const io::Store& store, const std::string& object_path,
                        const TimeRange& range = {});
 
-/// A key's text. `NotFound` when it is missing, `CorruptData` when it is no text.
+/// Returns a key's text. Throws `NotFound` if it is missing, `CorruptData` if it is not text.
 std::string metadata_string(const Metadata& metadata, std::string_view key,
                             std::string_view object_path);
 

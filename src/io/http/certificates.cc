@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kBundleVariables[] = {"CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"};
 constexpr const char* kFolderVariable = "SSL_CERT_DIR";
 
-// Where they are kept, as Go's crypto/x509/root_linux.go has it, too.
+// The usual places, the same as in Go's crypto/x509/root_linux.go.
 constexpr const char* kFiles[] = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch, Gentoo, Alpine
     "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
@@ -35,7 +35,7 @@ bool is_bundle(const std::string& path) {
          ::access(path.c_str(), R_OK) == 0;
 }
 
-// "002c0b4f.0": OpenSSL looks for no other names in a folder.
+// "002c0b4f.0": OpenSSL ignores other names in a folder.
 bool is_hashed_name(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789", kHex = "0123456789abcdef";
   return name.size() >= 10 && name.find_first_not_of(kHex) == 8 && name[8] == '.' &&

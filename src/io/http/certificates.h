@@ -3,31 +3,32 @@
 #include <functional>
 #include <string>
 
-// Which certificates TLS trusts: what the environment names, else where systems keep theirs. What
-// libcurl was built with is where its builder kept them, which is not where a wheel runs.
+// Finds the certificates that TLS trusts: those that the environment names, else those in the usual
+// places of Linux systems. The paths built into libcurl are those of the build machine, which need
+// not exist where a wheel runs.
 
 namespace penstock::io {
 
 struct Certificates {
   std::string file;    ///< a bundle in PEM, or empty
   std::string folder;  ///< folders of hashed names (`openssl rehash`), ":" between them, or empty
-  std::string source;  ///< the variables that said so; empty where they were found by looking
+  std::string source;  ///< the variables that name them; empty if found in the usual places
 
-  /// Nothing is known of this system; what libcurl was built with may still be right.
+  /// Nothing was found; the paths built into libcurl may still be right.
   bool empty() const noexcept { return file.empty() && folder.empty(); }
 };
 
-/// The file is the first that is set of CURL_CA_BUNDLE, AWS_CA_BUNDLE and SSL_CERT_FILE, the folder
-/// SSL_CERT_DIR; what is named is believed unseen, and nothing else is trusted then. Else the first
-/// file, else the first folder, of those of Linux systems that is there with something in it.
-/// `variable` is the text of an environment variable, `root` comes before the paths looked at.
+/// The file is the first that is set of CURL_CA_BUNDLE, AWS_CA_BUNDLE and SSL_CERT_FILE; the folder
+/// is SSL_CERT_DIR. If any is set, nothing else is trusted, and contents are not checked. Otherwise
+/// the first non-empty file, else the first non-empty folder, of those that Linux systems use.
+/// `variable` returns the text of an environment variable; `root` is a prefix of the Linux paths.
 Certificates find_certificates(const std::function<std::string(const char* name)>& variable,
                                const std::string& root = "");
 
-/// Those of this process, looked for once.
+/// Certificates of this process, searched once.
 const Certificates& certificates();
 
-/// For the message of a connection that was not trusted: what was, and how to say otherwise.
+/// Text for the message of an untrusted connection: what is trusted, and how to change it.
 std::string describe(const Certificates& found);
 
 }  // namespace penstock::io

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Variables = std::map<std::string, std::string>;
 
-/// The folders of a machine, below one that is empty at first.
+/// The folders of a machine, below one that starts empty.
 class Machine {
  public:
   Machine() {
@@ -53,7 +53,7 @@ class Machine {
   std::string root_;
 };
 
-// As distributions install them; the first that is there is taken.
+// Files as distributions install them; the first that exists is used.
 const std::array<std::string, 6> kBundles = {
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -114,7 +114,7 @@ TEST(Certificates, AreNotWhatCannotBeRead) {
   fs::create_symlink("real.pem", machine.root() + kBundles[3]);
   EXPECT_EQ(machine.found().file, machine.root() + kBundles[3]);
   fs::permissions(machine.root() + kBundles[3], fs::perms::none);
-  const bool is_root = ::geteuid() == 0;  // who reads everything
+  const bool is_root = ::geteuid() == 0;  // root can read any file
   EXPECT_EQ(machine.found().file, machine.root() + kBundles[is_root ? 3 : 5]);
 }
 
@@ -144,7 +144,7 @@ TEST(Certificates, AreThoseOfTheEnvironmentAlone) {
   }
 }
 
-// OpenSSL would wait for somebody who writes.
+// OpenSSL would wait for a writer.
 TEST(Certificates, OfAPipeAreAnError) {
   const Machine machine;
   machine.write("/here");

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kMaxHeaderLines = 256;
 
-// Of CURLE_UNSUPPORTED_PROTOCOL: an answer without a status line is HTTP/0.9 to curl. Else the
-// address has a scheme that is not read.
+// Whether CURLE_UNSUPPORTED_PROTOCOL means a response without a status line, which is HTTP/0.9 for
+// curl. Otherwise the scheme of the address is not supported.
 bool is_of_garbled_answer(CURL* handle) {
   const char* url = nullptr;
   curl_easy_getinfo(handle, CURLINFO_EFFECTIVE_URL, &url);
@@ -22,7 +22,7 @@ bool is_of_garbled_answer(CURL* handle) {
   return parts && (parts->scheme == "http" || parts->scheme == "https");
 }
 
-// Will not be better the next time.
+// Whether a retry cannot help.
 bool is_final(CURL* handle, CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -38,7 +38,7 @@ bool is_final(CURL* handle, CURLcode code) {
   }
 }
 
-// A certificate was refused, and neither for its dates nor for its name: trusting others may help.
+// Whether a certificate was refused, but not for its dates or its name: trusting others may help.
 bool is_of_unknown_issuer(CURL* handle, CURLcode code) {
   // X509_V_ERR_... of OpenSSL; kUnspecified is what curl says of a wrong name.
   constexpr long kUnspecified = 1, kNotYetValid = 9, kExpired = 10;
@@ -101,7 +101,7 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
   set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_seconds + 0.5)));
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_BUFFERSIZE, 256L * 1024);
-  set(CURLOPT_FOLLOWLOCATION, 0L);  // redirect.h says what is followed, and with which headers
+  set(CURLOPT_FOLLOWLOCATION, 0L);  // redirect.h decides what is followed, and with which headers
   if (!request.use_proxy) set(CURLOPT_PROXY, "");
 #if LIBCURL_VERSION_NUM >= 0x075500
   set(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -109,11 +109,10 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
   set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-  set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name to be resolved
+  set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for name resolution
 #endif
   if (const Certificates& trusted = certificates(); !trusted.empty()) {
-    // Null where there is none, else curl adds what it was built with, and fails if that is
-    // missing.
+    // Null if there is none; otherwise curl adds its built-in path, and fails if that is missing.
     const char* const file = trusted.file.empty() ? nullptr : trusted.file.c_str();
     const char* const folder = trusted.folder.empty() ? nullptr : trusted.folder.c_str();
     set(CURLOPT_CAINFO, file);
@@ -121,7 +120,7 @@ void CurlEasy::set(const HttpRequest& request, std::span<std::byte> sink,
     set(CURLOPT_PROXY_CAINFO, file);
     set(CURLOPT_PROXY_CAPATH, folder);
   }
-  if (sink.empty()) {  // what says that it is too long is not waited for
+  if (sink.empty()) {  // a text that announces too many bytes is not read
     set(CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(request.max_text_bytes));
   }
   set(CURLOPT_HEADERFUNCTION, &CurlEasy::on_header);
@@ -178,7 +177,7 @@ HttpResponse CurlEasy::finish(CURLcode code) {
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
   response_.status = static_cast<int>(status);
   if (code != CURLE_OK) {
-    // curl quotes a proxy's address that it cannot take, with the password in it.
+    // curl quotes a bad proxy address in its message, with the password.
     const bool tells_more = error_[0] != '\0' && std::strchr(error_, '@') == nullptr;
     response_.failure = tells_more ? error_ : curl_easy_strerror(code);
     response_.stalled = code == CURLE_OPERATION_TIMEDOUT;

@@ -9,8 +9,8 @@
 #include "io/http/http_engine.h"
 #include "io/http/http_message.h"
 
-// One attempt of a transfer as a curl easy handle: set up from a request, its answer collected.
-// Used by the engine's thread alone; the handle is used again for the next attempt.
+// One attempt of a transfer as a curl easy handle: set up from a request, it collects the response.
+// Used only by the engine's thread; the handle is reused for the next attempt.
 
 namespace penstock::io {
 
@@ -25,11 +25,11 @@ class CurlEasy {
   CurlEasy& operator=(const CurlEasy&) = delete;
 
   void set(const HttpRequest& request, std::span<std::byte> sink, const HttpOptions& options);
-  /// The answer, after curl said how the transfer ended.
+  /// The response, after curl reported how the transfer ended.
   HttpResponse finish(CURLcode code);
-  /// The answer of a transfer that brought nothing for too long and was taken from curl.
+  /// The response of a transfer that stalled and was removed from curl.
   HttpResponse give_up();
-  /// When it was set, or the last bytes came.
+  /// Time of set(), or when the last bytes arrived.
   std::chrono::steady_clock::time_point last_progress() const noexcept { return last_progress_; }
   CURL* handle() const noexcept { return handle_; }
 

@@ -6,16 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <map>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "io/http/curl_easy.h"
 #include "io/remote/fork_safe_lock.h"
 
@@ -33,15 +33,15 @@ Clock::duration seconds(double count) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
 }
 
-/// Between one answer and the next request, since a fast server leaves no other time for it.
-void look_round() {
+/// Called between requests: with a fast server there is no other time to check.
+void check_cancelled() {
   if (cancel_requested()) throw IoError("cancelled while waiting for the network");
   poll_wait_hook();
 }
 
 /// The transfers of one run().
 struct Run {
-  size_t open = 0;  ///< not done and not given up
+  size_t open = 0;  ///< neither done nor abandoned
   std::exception_ptr error;
 };
 
@@ -52,7 +52,7 @@ struct Task {
   int redirects = 0;
   Clock::time_point first_attempt;
   Clock::time_point not_before;
-  std::unique_ptr<CurlEasy> easy;  ///< while it is under way
+  std::unique_ptr<CurlEasy> easy;  ///< while it is running
 };
 
 }  // namespace
@@ -83,7 +83,7 @@ class HttpEngine::Loop {
 
   ~Loop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
     curl_multi_wakeup(multi_);
@@ -94,10 +94,10 @@ class HttpEngine::Loop {
 
   void run(std::span<Transfer* const> transfers) {
     if (transfers.empty()) return;
-    look_round();
+    check_cancelled();
     Run run;
     run.open = transfers.size();
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (Transfer* const transfer : transfers) {
       Task task;
       task.transfer = transfer;
@@ -105,10 +105,9 @@ class HttpEngine::Loop {
       waiting_.push_back(std::move(task));
     }
     curl_multi_wakeup(multi_);
-    const auto done = [&] { return run.open == 0; };
     std::exception_ptr stopped;
-    while (!done_.wait_for(lock, kCancelInterval, done)) {
-      if (stopped) continue;  // the engine gives the transfers up
+    while (!wait_for_end(run)) {
+      if (stopped) continue;  // the engine abandons the transfers
       if (!cancel_requested()) {
         lock.unlock();
         try {
@@ -130,13 +129,21 @@ class HttpEngine::Loop {
   }
 
   RemoteCounts counts() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return counts_;
   }
 
  private:
+  /// False if the run has not ended after an interval.
+  bool wait_for_end(const Run& run) PENSTOCK_REQUIRES(mutex_) {
+    const auto interval_end = Clock::now() + kCancelInterval;
+    while (run.open != 0 && done_.wait_until(mutex_, interval_end)) {
+    }
+    return run.open == 0;
+  }
+
   void loop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stop_) {
       give_up();
       const auto next = start();
@@ -155,8 +162,8 @@ class HttpEngine::Loop {
     active_.clear();
   }
 
-  // Transfers whose run has failed: nothing is written to their sinks from here on.
-  void give_up() {
+  // Abandons transfers whose run has failed: their sinks are not written from here on.
+  void give_up() PENSTOCK_REQUIRES(mutex_) {
     const size_t before = waiting_.size();
     bool ended = false;
     std::erase_if(waiting_, [&](Task& task) {
@@ -172,13 +179,13 @@ class HttpEngine::Loop {
       curl_multi_remove_handle(multi_, at->first);
       bytes_ -= at->second.transfer->sink().size();
       ended |= --at->second.run->open == 0;
-      at = active_.erase(at);  // with its connection, which is in the middle of an answer
+      at = active_.erase(at);  // also its connection, which is in the middle of a response
     }
     if (ended || before != waiting_.size()) done_.notify_all();
   }
 
-  // Starts what may start; returns when the next that waits for its time may.
-  Clock::time_point start() {
+  // Starts the transfers that may start. Returns when the next delayed one may start.
+  Clock::time_point start() PENSTOCK_REQUIRES(mutex_) {
     const auto now = Clock::now();
     auto next = now + std::chrono::seconds(1);
     for (auto at = waiting_.begin(); at != waiting_.end();) {
@@ -203,7 +210,7 @@ class HttpEngine::Loop {
     return next;
   }
 
-  void begin(Task& task) {
+  void begin(Task& task) PENSTOCK_REQUIRES(mutex_) {
     if (idle_.empty()) {
       task.easy = std::make_unique<CurlEasy>();
     } else {
@@ -221,7 +228,7 @@ class HttpEngine::Loop {
     active_.emplace(handle, std::move(task));
   }
 
-  bool collect() {
+  bool collect() PENSTOCK_REQUIRES(mutex_) {
     bool any = false;
     int left = 0;
     while (const CURLMsg* const message = curl_multi_info_read(multi_, &left)) {
@@ -242,8 +249,8 @@ class HttpEngine::Loop {
     return any;
   }
 
-  // curl's own check of speed averages over some seconds, and only looks when something happens.
-  bool give_up_stalled() {
+  // curl's own speed check averages over some seconds and runs only when something happens.
+  bool give_up_stalled() PENSTOCK_REQUIRES(mutex_) {
     const auto limit = Clock::now() - seconds(options_.stall_timeout_seconds);
     for (auto at = active_.begin(); at != active_.end(); ++at) {
       if (at->second.easy->last_progress() > limit) continue;
@@ -259,7 +266,7 @@ class HttpEngine::Loop {
     return false;
   }
 
-  void settle(Task& task, const HttpResponse& response) {
+  void settle(Task& task, const HttpResponse& response) PENSTOCK_REQUIRES(mutex_) {
     Verdict verdict;
     try {
       verdict = task.transfer->judge(response);
@@ -273,9 +280,9 @@ class HttpEngine::Loop {
         return;
       case Verdict::Kind::kAgain:
         if (++task.redirects > kMaxRedirects) {
-          return fail(task, std::make_exception_ptr(IoError("redirected more than " +
-                                                            std::to_string(kMaxRedirects) +
-                                                            " times: " + task.transfer->place())));
+          return fail(task,
+                      std::make_exception_ptr(IoError(concat("redirected more than ", kMaxRedirects,
+                                                             " times: ", task.transfer->place()))));
         }
         --task.attempts;
         waiting_.push_front(std::move(task));
@@ -287,7 +294,7 @@ class HttpEngine::Loop {
     }
   }
 
-  void retry(Task& task, const Verdict& verdict) {
+  void retry(Task& task, const Verdict& verdict) PENSTOCK_REQUIRES(mutex_) {
     const double delay =
         std::max(back_off_seconds(task.attempts, random_),
                  std::min(verdict.after_seconds, options_.longest_retry_after_seconds));
@@ -295,11 +302,10 @@ class HttpEngine::Loop {
     const auto last = task.first_attempt + seconds(options_.retry_timeout_seconds);
     if (task.attempts >= options_.max_attempts || now + seconds(delay) > last) {
       const double took = std::chrono::duration<double>(now - task.first_attempt).count();
-      return fail(task, std::make_exception_ptr(
-                            IoError(verdict.reason + ", after " + std::to_string(task.attempts) +
-                                    (task.attempts == 1 ? " attempt" : " attempts") + " in " +
-                                    std::to_string(static_cast<int>(took + 0.5)) +
-                                    " s: " + task.transfer->place())));
+      return fail(task, std::make_exception_ptr(IoError(
+                            concat(verdict.reason, ", after ", task.attempts,
+                                   (task.attempts == 1 ? " attempt" : " attempts"), " in ",
+                                   static_cast<int>(took + 0.5), " s: ", task.transfer->place()))));
     }
     ++counts_.retries;
     task.redirects = 0;
@@ -307,22 +313,22 @@ class HttpEngine::Loop {
     waiting_.push_back(std::move(task));
   }
 
-  void fail(Task& task, std::exception_ptr error) {
+  void fail(Task& task, std::exception_ptr error) PENSTOCK_REQUIRES(mutex_) {
     if (!task.run->error) task.run->error = std::move(error);
     if (--task.run->open == 0) done_.notify_all();
   }
 
   const HttpOptions options_;
   CURLM* multi_ = nullptr;
-  mutable std::mutex mutex_;
-  std::condition_variable done_;
-  std::deque<Task> waiting_;
-  std::map<CURL*, Task> active_;
-  std::vector<std::unique_ptr<CurlEasy>> idle_;
-  uint64_t bytes_ = 0;  ///< asked for by active_
-  RemoteCounts counts_;
-  bool stop_ = false;
-  std::mt19937_64 random_{std::random_device{}()};
+  mutable Mutex mutex_;
+  ConditionVariable done_;
+  std::deque<Task> waiting_ PENSTOCK_GUARDED_BY(mutex_);
+  std::map<CURL*, Task> active_ PENSTOCK_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<CurlEasy>> idle_ PENSTOCK_GUARDED_BY(mutex_);
+  uint64_t bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< requested by active_
+  RemoteCounts counts_ PENSTOCK_GUARDED_BY(mutex_);
+  bool stop_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  std::mt19937_64 random_ PENSTOCK_GUARDED_BY(mutex_){std::random_device{}()};
   std::thread thread_;
 };
 
@@ -336,9 +342,9 @@ HttpEnginePerProcess::~HttpEnginePerProcess() {
 }
 
 HttpEngine& HttpEnginePerProcess::get() const {
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   if (process_id_ != ::getpid()) {
-    engine_ = new HttpEngine(options_);  // a parent's, with its threads gone, is left alone
+    engine_ = new HttpEngine(options_);  // a parent's engine has no threads here, so it is leaked
     process_id_ = ::getpid();
   }
   return *engine_;

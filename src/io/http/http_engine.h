@@ -8,53 +8,54 @@
 #include <span>
 #include <string>
 
+#include "base/mutex.h"
 #include "io/http/http_message.h"
+#include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"
 
-// Transfers over HTTP(S): many at once over reused connections, each attempt judged by its owner
-// and repeated with back-off where that may help.
+// Runs many HTTP(S) transfers at once over reused connections. The owner of a transfer judges each
+// attempt; attempts are repeated with back-off if that may help.
 //
-//   engine.run(transfers)     blocks until all are done; throws the first error, the others are
-//                             given up; ends within a tenth of a second of cancel_requested()
+//   engine.run(transfers)     blocks until all are done; throws the first error and abandons the
+//                             others; ends within a tenth of a second of cancel_requested()
 //
-// One thread with one curl multi handle belongs to the engine and starts with the first run(). An
-// engine belongs to the process that made it: engine_of() makes another one in a forked child.
-// Proxies come from the environment (http_proxy, https_proxy, no_proxy); certificates.h says which
-// certificates are trusted.
+// An engine has one thread with one curl multi handle. It belongs to the process that made it:
+// HttpEnginePerProcess makes another one in a forked child. Proxies come from the environment
+// (http_proxy, https_proxy, no_proxy); certificates.h finds the trusted certificates.
 
 namespace penstock::io {
 
 struct HttpOptions {
   size_t max_requests = 64;
-  uint64_t max_bytes_in_flight = uint64_t{256} << 20;  ///< that transfers under way have asked for
+  uint64_t max_bytes_in_flight = uint64_t{256} << 20;  ///< requested by running transfers
   double connect_timeout_seconds = 10;
-  double stall_timeout_seconds = 20;  ///< below 500 bytes a second for so long: given up
-  double retry_timeout_seconds = 60;  ///< no attempt begins later than this after the first
+  double stall_timeout_seconds = 20;  ///< a transfer is stopped if it stalls for so long
+  double retry_timeout_seconds = 60;  ///< no attempt starts later than this after the first
   int max_attempts = 8;
   double longest_retry_after_seconds = 30;
 };
 
-/// How long to wait after so many attempts: anything up to a ceiling, which is 0.1 s after the
-/// first attempt, doubles with each and ends at 10 s, so that clients that failed together do not
-/// come again together.
+/// Random delay after this many attempts, up to a ceiling. The ceiling is 0.1 s after the first
+/// attempt, doubles with each, and is at most 10 s. Random delays keep clients that failed together
+/// from retrying together.
 double back_off_seconds(int attempts, std::mt19937_64& random);
 
-/// What becomes of an attempt.
+/// What to do after an attempt.
 struct Verdict {
   enum class Kind : uint8_t {
     kDone,
-    kRetry,  ///< after a while
-    kAgain,  ///< at once: prepare() will ask for something else (a redirect)
+    kRetry,  ///< after a delay
+    kAgain,  ///< at once: prepare() will return another request (a redirect)
     kFail,
   };
   Kind kind = Kind::kDone;
-  std::string reason;          ///< of kRetry, for the message when no attempt is left
-  double after_seconds = 0;    ///< of kRetry: not earlier
-  std::exception_ptr error{};  ///< of kFail
+  std::string reason;          ///< kRetry: for the message when no attempt is left
+  double after_seconds = 0;    ///< kRetry: least delay
+  std::exception_ptr error{};  ///< kFail
 };
 
-/// A request and who judges its answers. Called by the engine's thread, one call at a time; must
-/// not block.
+/// A request, and the judge of its responses. The engine's thread calls it, one call at a time; its
+/// methods must not block.
 class Transfer {
  public:
   explicit Transfer(std::span<std::byte> sink = {}) : sink_(sink) {}
@@ -65,7 +66,7 @@ class Transfer {
   /// For messages: "GET s3://bucket/key, bytes 0 to 99".
   virtual std::string place() const = 0;
 
-  /// Where the body of a 2xx answer goes; without one it is kept as text.
+  /// Receives the body of a 2xx response; if empty, the body is kept as text.
   std::span<std::byte> sink() const noexcept { return sink_; }
 
  private:
@@ -92,7 +93,7 @@ class HttpEngine {
   std::unique_ptr<Loop> loop_;
 };
 
-/// An engine for whichever process asks. A child never touches its parent's.
+/// One engine for each process. A child never uses its parent's.
 class HttpEnginePerProcess {
  public:
   explicit HttpEnginePerProcess(HttpOptions options) : options_(options) {}
@@ -105,8 +106,9 @@ class HttpEnginePerProcess {
 
  private:
   const HttpOptions options_;
-  mutable int process_id_ = 0;
-  mutable HttpEngine* engine_ = nullptr;  // of process_id_; guarded by a lock that forks hold
+  mutable int process_id_ PENSTOCK_GUARDED_BY(fork_safe_lock()) = 0;
+  /// Of process_id_.
+  mutable HttpEngine* engine_ PENSTOCK_GUARDED_BY(fork_safe_lock()) = nullptr;
 };
 
 }  // namespace penstock::io

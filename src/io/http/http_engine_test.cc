@@ -15,7 +15,7 @@
 #include "io/http/range_transfer.h"
 #include "io/testing/loopback_server.h"
 
-// What the engine promises of requests: how many at once, how many bytes, when again and how often.
+// Limits of the engine: requests at once, bytes in flight, delays and number of attempts.
 
 namespace penstock::io {
 namespace {
@@ -24,7 +24,7 @@ using Answer = LoopbackServer::Answer;
 using Request = LoopbackServer::Request;
 using Clock = std::chrono::steady_clock;
 
-/// What is under way at once; the engine's thread alone counts.
+/// Counts what runs at once; only the engine's thread counts.
 struct UnderWay {
   size_t requests = 0, most_requests = 0;
   uint64_t bytes = 0, most_bytes = 0;
@@ -115,7 +115,7 @@ TEST(HttpEngine, NoMoreBytesAtOnceThanAreAllowed) {
   engine.run(pointers_to(all));
   EXPECT_EQ(under_way.most_bytes, 800U);
   for (const auto& sink : sinks) EXPECT_EQ(sink, std::vector<std::byte>(400, std::byte{'x'}));
-  // One that is larger by itself passes, alone.
+  // A transfer that is larger than the limit runs, but alone.
   std::vector<std::byte> large(5000);
   all.emplace_back(server.url() + "/large", under_way, large);
   engine.run(pointers_to(all));
@@ -144,7 +144,7 @@ TEST(HttpEngine, RetryAfterIsWaitedForWithinReason) {
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(950));
     EXPECT_EQ(transfer.attempts, 2);
     EXPECT_EQ(engine.counts().retries, 1U);
-    // Longer than it is tried at all: said at once.
+    // Longer than the retry timeout: fails at once.
     refuse_once("25");
     options.retry_timeout_seconds = 20;
     HttpEngine impatient(options);

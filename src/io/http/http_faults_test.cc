@@ -6,11 +6,12 @@
 #include <random>
 
 #include "base/cancellation.h"
+#include "base/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 
-// What servers do wrong, one way at a time: what is tried again, what is an error, and that neither
-// takes longer than was said.
+// Faults of servers, one at a time: which are retried, which are errors, and that neither takes
+// longer than the timeouts.
 
 namespace penstock::io {
 namespace {
@@ -43,7 +44,7 @@ class HttpFaults : public testing::Test {
     store.read(server_.url() + "/d/x", offset, std::as_writable_bytes(std::span(out)));
     return out;
   }
-  /// The first `count` requests of a range are answered so.
+  /// Answers the first `count` requests of a range this way.
   void fault(int count, const std::function<Answer(const Request&)>& answer) {
     auto left = std::make_shared<std::atomic<int>>(count);
     server_.set_before([left, answer](const Request& request, int) {
@@ -128,7 +129,7 @@ TEST_F(HttpFaults, WhatStaysIsAnIoErrorInTime) {
 }
 
 TEST_F(HttpFaults, WhatStaysIsAnIoErrorWithinRetryTimeout) {
-  // 14 attempts take 31 s and more in nearly all cases: it is the time that ends them.
+  // 14 attempts take 31 s or more in nearly all cases, so the time limit ends them.
   const auto store = open({{"max_attempts", "14"}, {"retry_timeout", "2"}});
   for (const auto& [name, answer] : kFaults) {
     fault(1 << 30, answer);
@@ -186,7 +187,7 @@ TEST_F(HttpFaults, AChangedObjectIsNeverMixed) {
             std::string::npos);
   server_.put("/d/x", bytes_ + "more");
   EXPECT_THROW(read(*store, 0, 10), IoError);
-  // Also by a server that knows no ETags and answers that there is no such range.
+  // Also noticed if the server has no ETags and answers that there is no such range.
   fault(1, [](const Request&) { return status("416 Range Not Satisfiable"); });
   EXPECT_NE(message([&] { read(*store, 0, 10); }).find("the object changed"), std::string::npos);
   server_.put("/d/x", bytes_);
@@ -299,12 +300,12 @@ TEST(HttpStore, ACopyWithoutIndexNamesTheCommand) {
 }
 
 TEST(HttpStore, HeadersGoToTheirHostAlone) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::string> seen;
-  LoopbackServer server;  // its threads end before what they use goes
+  LoopbackServer server;  // its threads end before the data they use
   server.put("/d/x", "0123456789");
   server.set_before([&](const Request& request, int) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     seen.push_back(header(request, "authorization"));
     return Answer{};
   });
@@ -312,7 +313,7 @@ TEST(HttpStore, HeadersGoToTheirHostAlone) {
   const auto store = store_for(server.url() + "/d", options);
   EXPECT_EQ(store->size_bytes(server.url() + "/d/x"), 10u);
   const auto expect_all = [&](const std::string& expected) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     EXPECT_FALSE(seen.empty());
     for (const auto& value : seen) EXPECT_EQ(value, expected);
     seen.clear();

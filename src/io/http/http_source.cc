@@ -14,9 +14,9 @@
 namespace penstock::io {
 namespace {
 
-constexpr int kFoldersUp = 6;  // an experiment of a release lies a few folders below its manifest
+constexpr int kFoldersUp = 6;  // an experiment is a few folders below the manifest of its release
 
-/// More would need gigabytes to be parsed.
+/// Parsing more would need gigabytes.
 constexpr size_t kMaxIndexBytes = size_t{256} << 20;
 
 Verdict again() { return {Verdict::Kind::kAgain, "", 0, nullptr}; }
@@ -25,7 +25,7 @@ constexpr const char* kWithheld =
     "the headers of storage_options are sent to the server in the address alone; give the address "
     "that it redirects to if that needs them";
 
-/// `withheld`: a redirect led to where the user's headers are not sent.
+/// `withheld`: a redirect led to an address that does not get the user's headers.
 std::string what_to_check(bool withheld) {
   return withheld ? kWithheld
                   : "check the address, and headers such as Authorization in storage_options";
@@ -46,7 +46,7 @@ Verdict refusal(const HttpResponse& response, const std::string& place, bool wit
   return failed(std::make_exception_ptr(IoError(what + ": " + place)));
 }
 
-/// Where a request goes and what goes with it, redirects included.
+/// Address and headers of a request, redirects included.
 class Target {
  public:
   Target(std::string url, const std::vector<HttpField>& headers)
@@ -64,7 +64,7 @@ class Target {
   bool follow(const HttpResponse& response, const std::string& place) {
     return url_.follow(response, place);
   }
-  /// Another attempt begins at the first address.
+  /// Another attempt starts at the first address.
   Verdict judged(Verdict verdict) {
     if (verdict.kind == Verdict::Kind::kRetry) {
       verdict.reason += url_.note();
@@ -99,7 +99,7 @@ class HttpRange final : public RangeTransfer {
   Target target_;
 };
 
-/// The index of a folder; none where there is none, or where a server hides that by 403.
+/// The index of a folder; none if it does not exist. Some servers answer 403 for missing files.
 class HttpIndex final : public Transfer {
  public:
   HttpIndex(std::string url, const std::vector<HttpField>& headers)
@@ -117,7 +117,7 @@ class HttpIndex final : public Transfer {
   std::string place() const override { return url_ + target_.note(); }
   const std::optional<std::string>& text() const noexcept { return text_; }
   bool forbidden() const noexcept { return status_ == 401 || status_ == 403; }
-  /// Where a redirect led to which the user's headers are not sent; empty where none did.
+  /// The address of a redirect that does not get the user's headers; empty if there was none.
   std::string withheld() const { return target_.withheld() ? target_.note() : std::string(); }
 
  private:
@@ -152,7 +152,7 @@ class HttpIndex final : public Transfer {
   int status_ = 0;
 };
 
-// An index above the address has names as they are; the address may have them escaped.
+// An index above the address has plain names, but the address may have escaped ones.
 std::vector<RemoteObject> with_address(std::vector<RemoteObject> objects, const std::string& folder,
                                        const std::string& address) {
   if (!address.starts_with(folder + "/")) return objects;
@@ -175,8 +175,8 @@ HttpSource::HttpSource(const HttpOptions& options, const std::string& uri,
   if (origin_.empty()) throw InvalidArgument("not a URL of a file on a server: " + uri);
 }
 
-// What the user gave is a URL, in which something may be escaped; below it are names as they are,
-// which may have characters that a URL may not.
+// The user's address is a URL and may be escaped. Names below it are plain and may have characters
+// that a URL must escape.
 std::string HttpSource::url_of(const std::string& path) const {
   const bool below = path.starts_with(root_) && path.compare(root_.size(), 1, "/") == 0;
   const size_t names = below ? root_.size() : path.size();

@@ -13,7 +13,7 @@ namespace penstock::io {
 
 class HttpSource final : public ObjectSource {
  public:
-  /// `headers` (a token, say) are sent to the origin of `uri` alone, wherever redirects lead.
+  /// `headers` (a token, say) are sent only to the origin of `uri`, wherever redirects lead.
   HttpSource(const HttpOptions& options, const std::string& uri, std::vector<HttpField> headers);
 
   RemoteListing list_tree(const std::string& directory, size_t max_objects) const override;

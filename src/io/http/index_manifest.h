@@ -6,7 +6,7 @@
 
 #include "io/remote/object_source.h"
 
-// What `penstock index` writes beside a static copy, since a plain web server cannot list:
+// The manifest that `penstock index` writes into a static copy, because a web server cannot list:
 //
 //   {"format": "penstock-index", "version": 1, "files": {"obs/__schema/…": 1234, …}}
 //
@@ -16,8 +16,8 @@ namespace penstock::io {
 
 inline constexpr std::string_view kIndexName = ".penstock-index.json";
 
-/// The objects of a manifest, under `folder`. CorruptData for anything else, Unsupported for a
-/// newer version.
+/// The objects of a manifest, under `folder`. Throws Unsupported for a newer version and
+/// CorruptData for anything else.
 std::vector<RemoteObject> parse_index(std::string_view json, const std::string& folder);
 
 }  // namespace penstock::io

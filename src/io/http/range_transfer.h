@@ -5,13 +5,13 @@
 #include "io/http/http_engine.h"
 #include "io/remote/object_source.h"
 
-// A range of an object as a transfer: what HTTP itself says about whether the answer is the range
-// of the object that was meant. HTTP and S3 sources add where to ask and what an error means.
+// A transfer of a range of an object. Checks by HTTP's own rules that the response is the requested
+// range of the expected object. HTTP and S3 sources add the address and the meaning of errors.
 //
-// A response is taken only when its range, the object's size and ETag, and the length of the body
-// are all as they must be; where an ETag is missing Last-Modified counts. A wrong range, 200 with
-// another length than asked for, or another length of body is tried again; 412, another ETag or
-// size is a changed object.
+// A response is accepted only if its range, the object's size and ETag, and the length of the body
+// are all right. Without an ETag, Last-Modified is compared. A wrong range, status 200 with another
+// length, or a body of another length is retried. Status 412, another ETag or another size means
+// that the object has changed.
 
 namespace penstock::io {
 
@@ -25,7 +25,7 @@ class RangeTransfer : public Transfer {
  protected:
   /// Range, and If-Match with a strong ETag.
   std::vector<HttpField> range_headers() const;
-  /// Of a status that is not 2xx, 412 or 416 and not worth a retry.
+  /// Judges a status other than 2xx, 412 or 416 that a retry cannot help.
   virtual Verdict judge_refusal(const HttpResponse& response) = 0;
   const RemoteRead& read() const noexcept { return read_; }
 
@@ -36,8 +36,8 @@ class RangeTransfer : public Transfer {
   RemoteRead& read_;
 };
 
-/// A retry when an answer did not come, or says that a later one may be better; else nothing to
-/// say.
+/// Sets `verdict` to a retry and returns true if there was no response, or one that invites a
+/// retry.
 bool retry_later(const HttpResponse& response, Verdict& verdict);
 
 /// "HTTP 403 Forbidden".

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 
+#include "base/concat.h"
 #include "io/url_secrets.h"
 
 namespace penstock::io {
 namespace {
 
-/// curl's own view of a URL, so that what is compared is where the request would go.
+/// A URL as curl parses it, so that the address compared is the one requested.
 class Url {
  public:
   explicit Url(const std::string& text) : handle_(curl_url()) {
@@ -21,9 +22,9 @@ class Url {
   Url(const Url&) = delete;
   Url& operator=(const Url&) = delete;
 
-  /// A relative reference is taken relative to what is there.
+  /// Relative references are resolved against the current URL.
   bool set(const std::string& text) {
-    // Blanks become escapes; what is no http(s) is told apart here, to say what it is.
+    // Blanks are escaped. Other schemes are accepted here, so that an error can name them.
     const unsigned flags = CURLU_URLENCODE | CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME;
     valid_ = curl_url_set(handle_, CURLUPART_URL, text.c_str(), flags) == CURLUE_OK;
     return valid_;
@@ -75,8 +76,8 @@ bool RedirectedUrl::follow(const HttpResponse& response, const std::string& plac
   Url url(url_);
   const std::string scheme_before = url.scheme();
   const auto refuse = [&](const std::string& why) {
-    throw IoError("the server redirects (HTTP " + std::to_string(response.status) + ") to " + why +
-                  ": " + place);
+    throw IoError(
+        concat("the server redirects (HTTP ", response.status, ") to ", why, ": ", place));
   };
   if (!url.set(location)) refuse("an address that is not a URL");
   const std::string shown = shown_address(url.part(CURLUPART_URL));

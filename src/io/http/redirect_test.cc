@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include "base/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 
-// What redirects may do: lead elsewhere, but take no secret along and not out of the encryption.
+// Redirects may lead elsewhere, but must not take secrets along or end the encryption.
 
 namespace penstock::io {
 namespace {
@@ -29,7 +30,7 @@ Answer moved(const std::string& location, const std::string& line = "302 Found")
   return status(line, "\r\nLocation: " + location);
 }
 
-/// Two servers with the same file; the first does what `answer` says, the second is another origin.
+/// Two servers with the same file. The first answers by `answer`; the second is another origin.
 class Redirects : public testing::Test {
  protected:
   struct Seen {
@@ -44,7 +45,7 @@ class Redirects : public testing::Test {
   void record(LoopbackServer& server, std::vector<Seen>& seen,
               std::function<Answer(const Request&, int)> answer) {
     server.set_before([this, &seen, answer](const Request& request, int number) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       seen.push_back(
           {request.path, header(request, "x-api-key"), header(request, "authorization")});
       return answer(request, number);
@@ -81,9 +82,9 @@ class Redirects : public testing::Test {
     }
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;  // orders the servers' threads; the test looks at what they saw after their answers
   std::vector<Seen> at_first_, at_other_;
-  LoopbackServer first_, other_;  // their threads end before what they use goes
+  LoopbackServer first_, other_;  // their threads end before the data they use
 };
 
 TEST_F(Redirects, ToAnotherServerAreFollowedWithoutTheUsersHeaders) {

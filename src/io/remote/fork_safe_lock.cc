@@ -3,12 +3,17 @@
 #include <pthread.h>
 
 namespace penstock::io {
+namespace {
 
-std::mutex& fork_safe_lock() {
-  static std::mutex* const lock = [] {
-    static auto* const made = new std::mutex;
-    ::pthread_atfork([] { made->lock(); }, [] { made->unlock(); }, [] { made->unlock(); });
-    return made;
+void before_fork() PENSTOCK_ACQUIRE(fork_safe_lock()) { fork_safe_lock().lock(); }
+void after_fork() PENSTOCK_RELEASE(fork_safe_lock()) { fork_safe_lock().unlock(); }
+
+}  // namespace
+
+Mutex& fork_safe_lock() {
+  static Mutex* const lock = [] {
+    ::pthread_atfork(before_fork, after_fork, after_fork);
+    return new Mutex;
   }();
   return *lock;
 }

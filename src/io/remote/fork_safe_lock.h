@@ -1,12 +1,12 @@
 #pragma once
 
-#include <mutex>
+#include "base/mutex.h"
 
-// One lock for what remote stores remember and for which engine belongs to which process. A fork
-// waits for it and the child has it free, so it is held for look-ups only, never during a request.
+// One lock for the state of remote stores and the engine of each process. A fork waits for the
+// lock, and it is free in the child. So hold it only for look-ups, never during a request.
 
 namespace penstock::io {
 
-std::mutex& fork_safe_lock();
+Mutex& fork_safe_lock();
 
 }  // namespace penstock::io

@@ -5,18 +5,18 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/cancellation.h"
+#include "base/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 
-// Servers and listings that nobody would make by accident: names that lead elsewhere, sizes that
-// nothing has, listings without an end, files that change and do not say so.
+// Hostile servers and listings: names that lead elsewhere, impossible sizes, endless listings,
+// files that change without notice.
 
 namespace penstock::io {
 namespace {
@@ -151,7 +151,7 @@ TEST(HostileListing, OneWithoutKeysEnds) {
   const auto store = s3_store(server);
   const auto said = message<IoError>([&] { store->will_open("s3://b/exp"); });
   EXPECT_NE(said.find("after 100 pages without a key"), std::string::npos) << said;
-  // Stores that skip what was deleted send a few.
+  // Stores that skip deleted objects send a few empty pages.
   server.set_before([](const Request&, int number) {
     const bool last = number >= 150;
     return page(number % 50 == 0 ? contents("exp/" + std::to_string(number)) : "",
@@ -170,7 +170,7 @@ TEST(HostileListing, OneThatGoesOnWithoutATokenIsAnError) {
   EXPECT_NE(said.find("goes on and does not say where"), std::string::npos) << said;
 }
 
-/// A listing with another key on every page, as fast as this machine can.
+/// An endless listing with one new key on every page.
 void never_end(LoopbackServer& server) {
   server.set_before([](const Request&, int number) {
     return page(contents("exp/" + std::to_string(number)), std::to_string(number));
@@ -312,12 +312,12 @@ TEST_F(HostileFile, AnETagCountsMoreThanTheTime) {
 }
 
 TEST(HostileNames, PercentSignsOfNamesAreEscapedAndThoseOfTheAddressStay) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::string> targets;
   LoopbackServer server;  // decodes what is asked for, as web servers do
   server.put("/my data/50%25/x", "0123456789");
   server.set_before([&](const Request& request, int) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     targets.push_back(request.path);
     if (request.path != "/my data/.penstock-index.json") return Answer{};
     return text(R"({"format": "penstock-index", "version": 1, "files": {"50%25/x": 10}})");

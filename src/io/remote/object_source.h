@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// What differs between remote places: how objects are listed and how ranges of them are asked for.
-// RemoteStore makes a Store of one. Paths are full URIs, without a slash at the end.
+// The interface of a remote source: how objects are listed and how their ranges are read.
+// RemoteStore makes it a Store. Paths are full URIs without a trailing slash.
 //
 // All methods are safe from any number of threads, block, and end with cancel_requested().
 
@@ -16,15 +16,15 @@ namespace penstock::io {
 struct RemoteObject {
   std::string path;
   uint64_t size_bytes = 0;
-  std::string etag;             ///< empty when the listing has none
-  std::string last_modified{};  ///< as answers say it; empty while it is not known
+  std::string etag;             ///< empty if the listing has none
+  std::string last_modified{};  ///< as in responses; empty while unknown
 };
 
-/// What an answer says of the state that its object is in; empty fields where it says nothing.
+/// Version of an object according to a response; empty fields if the response has none.
 struct ObjectVersion {
   std::string etag, last_modified;
 
-  /// Nothing says that it is another state. Times count where there are no ETags to compare.
+  /// Whether both may be the same version. Times are compared only without ETags.
   bool agrees_with(const RemoteObject& object) const {
     if (!etag.empty() && !object.etag.empty()) return etag == object.etag;
     return last_modified.empty() || object.last_modified.empty() ||
@@ -34,16 +34,16 @@ struct ObjectVersion {
 
 struct RemoteListing {
   std::vector<RemoteObject> objects;
-  std::vector<std::string> folders;  ///< of list_folder: paths of the folders in it
-  bool complete = true;              ///< false: there are more than was asked for
+  std::vector<std::string> folders;  ///< list_folder: paths of the folders in it
+  bool complete = true;              ///< false: there are more than max_objects
 };
 
-/// A range of an object as it was when it was listed.
+/// A read of a range of an object in its listed version.
 struct RemoteRead {
   RemoteObject object;
   uint64_t offset = 0;
   std::span<std::byte> out;
-  ObjectVersion* seen = nullptr;  ///< set to what the answer says where the ETag is not known
+  ObjectVersion* seen = nullptr;  ///< set to the response's version if the ETag is not known
 };
 
 struct RemoteCounts {
@@ -56,12 +56,12 @@ class ObjectSource {
  public:
   virtual ~ObjectSource() = default;
 
-  /// All objects below `directory`, however deep, up to about `max_objects`.
+  /// All objects below `directory`, at any depth, up to about `max_objects`.
   virtual RemoteListing list_tree(const std::string& directory, size_t max_objects) const = 0;
   /// One level.
   virtual RemoteListing list_folder(const std::string& directory) const = 0;
-  /// All at once; throws the first error when none is under way any more. No read is empty, none
-  /// reaches beyond its object's size.
+  /// Reads all at once. Throws the first error when no read is running any more. Reads must not be
+  /// empty or exceed their object's size.
   virtual void read(std::span<RemoteRead> reads) const = 0;
 
   virtual RemoteCounts counts() const { return {}; }

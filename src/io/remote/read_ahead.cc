@@ -5,8 +5,8 @@
 
 namespace penstock::io {
 
-// Blocks of an object may overlap; the nearest ones that begin at or before the range are looked
-// at.
+// Blocks of an object may overlap: the eight nearest ones that begin at or before the range are
+// checked.
 const std::pair<const uint64_t, ReadAhead::Block>* ReadAhead::find(const std::string& path,
                                                                    const ByteRange& range) const {
   const auto object = objects_.find(path);

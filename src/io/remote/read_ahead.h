@@ -10,9 +10,9 @@
 #include "base/buffer.h"
 #include "io/range_coalescing.h"
 
-// Bytes that were read before somebody asked for them. Large blocks go when all of their bytes have
-// been handed out; small ones stay, since metadata is looked at more than once; the oldest go when
-// the room is used up. Not thread-safe.
+// Bytes that were read before they were requested. A large block is freed once all its bytes were
+// returned. Small blocks stay, because metadata is read more than once. The oldest blocks are
+// evicted when kRoomBytes is exceeded. Not thread-safe.
 
 namespace penstock::io {
 

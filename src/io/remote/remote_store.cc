@@ -3,9 +3,10 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "io/remote/fork_safe_lock.h"
 
 namespace penstock::io {
@@ -25,8 +26,9 @@ bool below(const std::string& path, const std::string& directory) {
 
 RemoteStore::RemoteStore(std::shared_ptr<const ObjectSource> source) : source_(std::move(source)) {}
 
-// An object and the folders between it and `root`. Keys may be any text: a folder's marker ends in
-// a slash, and no copy may leave its destination by "..". TileDB makes no such names, nor do packs.
+// Adds an object and the folders between it and `root`. Keys may be any text, so names that are not
+// plain paths are left out: markers of folders end in a slash, and a copy must not leave its
+// destination by "..". TileDB and packs have no such names.
 void RemoteStore::add(const RemoteObject& object, const std::string& root) const {
   if (!below(object.path, root)) return;
   if (!is_plain_path(std::string_view(object.path).substr(root.size() + 1))) return;
@@ -50,11 +52,11 @@ bool RemoteStore::below_tree(const std::string& folder) const {
 
 void RemoteStore::need_folder(const std::string& path) const {
   {
-    const std::lock_guard lock(fork_safe_lock());
+    const MutexLock lock(fork_safe_lock());
     if (folders_.contains(path) || below_tree(path)) return;
   }
   const RemoteListing listing = source_->list_folder(path);
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   Folder& folder = folders_[path];
   for (const std::string& found : listing.folders) {
     if (!below(found, path)) continue;
@@ -69,12 +71,12 @@ void RemoteStore::need_folder(const std::string& path) const {
 bool RemoteStore::will_open(const std::string& directory) const {
   const std::string root = normalize(directory);
   {
-    const std::lock_guard lock(fork_safe_lock());
+    const MutexLock lock(fork_safe_lock());
     if (below_tree(root)) return true;
   }
   const RemoteListing listing = source_->list_tree(root, kMaxTreeObjects);
   if (!listing.complete) return false;
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   if (below_tree(root)) return true;
   for (const RemoteObject& object : listing.objects) add(object, root);
   trees_.insert(root);
@@ -84,7 +86,7 @@ bool RemoteStore::will_open(const std::string& directory) const {
 std::vector<DirectoryEntry> RemoteStore::list(const std::string& directory) const {
   const std::string path = normalize(directory);
   need_folder(path);
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   std::vector<DirectoryEntry> entries;
   const auto folder = folders_.find(path);
   if (folder == folders_.end()) return entries;
@@ -95,19 +97,19 @@ std::vector<DirectoryEntry> RemoteStore::list(const std::string& directory) cons
 bool RemoteStore::exists(const std::string& path) const {
   const std::string object = normalize(path);
   {
-    const std::lock_guard lock(fork_safe_lock());
+    const MutexLock lock(fork_safe_lock());
     if (objects_.contains(object)) return true;
     if (trees_.contains(object)) return false;  // opened as a folder
   }
   need_folder(parent_of(object));
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   return objects_.contains(object);
 }
 
 bool RemoteStore::is_directory(const std::string& path) const {
   const std::string folder = normalize(path);
   need_folder(folder);
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   const auto found = folders_.find(folder);
   return found != folders_.end() && !found->second.empty();
 }
@@ -116,7 +118,7 @@ RemoteObject RemoteStore::object(const std::string& path) const {
   const std::string name = normalize(path);
   for (int round = 0;; ++round) {
     {
-      const std::lock_guard lock(fork_safe_lock());
+      const MutexLock lock(fork_safe_lock());
       const auto found = objects_.find(name);
       if (found != objects_.end()) return found->second;
     }
@@ -138,12 +140,11 @@ void RemoteStore::read_many(std::span<const ReadRequest> requests) const {
     const RemoteObject found = object(request.path);
     const uint64_t size = found.size_bytes;
     if (request.offset > size || request.out.size() > size - request.offset) {
-      throw CorruptData("truncated: wanted " + std::to_string(request.out.size()) +
-                        " bytes at offset " + std::to_string(request.offset) + ", ends at " +
-                        std::to_string(size) + ", in " + found.path);
+      throw CorruptData(concat("truncated: wanted ", request.out.size(), " bytes at offset ",
+                               request.offset, ", ends at ", size, ", in ", found.path));
     }
     {
-      const std::lock_guard lock(fork_safe_lock());
+      const MutexLock lock(fork_safe_lock());
       if (ahead_.take(found.path, request.offset, request.out)) continue;
     }
     reads.push_back({found, request.offset, request.out, nullptr});
@@ -151,8 +152,8 @@ void RemoteStore::read_many(std::span<const ReadRequest> requests) const {
   fetch(reads);
 }
 
-// Long reads are cut into equal requests; an ETag, or a time where there is none, that is first
-// seen here is the object's from now on.
+// Splits long reads into equal requests. The first ETag of an object that is seen here (or its time
+// if there is none) is kept; later responses must agree.
 void RemoteStore::fetch(std::vector<RemoteRead>& wanted) const {
   std::vector<RemoteRead> reads;
   for (const RemoteRead& read : wanted) {
@@ -170,7 +171,7 @@ void RemoteStore::fetch(std::vector<RemoteRead>& wanted) const {
     if (reads[i].object.etag.empty()) reads[i].seen = &seen[i];
   }
   source_->read(reads);
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   for (size_t i = 0; i < reads.size(); ++i) {
     const auto found = objects_.find(reads[i].object.path);
     if (found == objects_.end()) continue;
@@ -199,12 +200,12 @@ void RemoteStore::will_read(std::span<const ObjectRange> ranges) const {
     try {
       found = object(each.path);
     } catch (const NotFound&) {
-      continue;  // whoever reads it is told
+      continue;  // a later read throws
     }
     if (each.range.offset >= found.size_bytes) continue;
     const ByteRange range{each.range.offset,
                           std::min(each.range.length, found.size_bytes - each.range.offset)};
-    const std::lock_guard lock(fork_safe_lock());
+    const MutexLock lock(fork_safe_lock());
     if (range.length != 0 && !ahead_.has(found.path, range)) wanted[found.path].push_back(range);
   }
   struct Block {
@@ -217,9 +218,9 @@ void RemoteStore::will_read(std::span<const ObjectRange> ranges) const {
   CoalescingOptions options = traits().coalescing;
   options.max_read_bytes = room;
   for (const auto& [path, of_object] : wanted) {
-    // What is asked for in one go is one block, so that a read may go over the edge of two ranges.
+    // Ranges that are read together become one block, so that a read may span two ranges.
     for (const ByteRange& range : coalesce(of_object, options).reads) {
-      if (range.length > room) continue;  // read when it is asked for
+      if (range.length > room) continue;  // read on demand
       room -= range.length;
       blocks.push_back({object(path), range, Buffer()});
     }
@@ -230,7 +231,7 @@ void RemoteStore::will_read(std::span<const ObjectRange> ranges) const {
     reads.push_back({block.object, block.range.offset, block.bytes.span(), nullptr});
   }
   fetch(reads);
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   for (Block& block : blocks) {
     ahead_.put(block.object.path, block.range.offset, std::move(block.bytes));
   }

@@ -6,16 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
+#include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"
 #include "io/remote/read_ahead.h"
 #include "io/store.h"
 
-// A Store over an ObjectSource: listings and sizes are asked for once and kept, so that what is
-// read is the store as it was then (each object with its size and ETag), and ranges that were
-// announced (will_read) are held until they are read.
+// A Store over an ObjectSource. Listings, sizes and ETags are requested once and kept, so reads see
+// the store as it was then. Announced ranges (will_read) are held until they are read.
 //
-// Thread-safe; one lock for all remote stores of the process, never held during a request, which a
-// fork waits for (remote_store.cc), so that a child can go on with what its parent knew.
+// Thread-safe. All remote stores of the process share one lock (fork_safe_lock.h), which is never
+// held during a request. A fork waits for it, so a child keeps what its parent knew.
 
 namespace penstock::io {
 
@@ -35,26 +36,27 @@ class RemoteStore final : public Store {
 
   RemoteCounts counts() const { return source_->counts(); }
 
-  /// Longest single request; longer reads are cut.
+  /// Longest single request; longer reads are split.
   static constexpr uint64_t kMaxRequestBytes = uint64_t{8} << 20;
-  /// Trees with more objects are listed folder by folder, as they are asked for.
+  /// Trees with more objects are listed folder by folder, on demand.
   static constexpr size_t kMaxTreeObjects = 20'000;
 
  private:
   using Folder = std::map<std::string, DirectoryEntry>;
 
-  void add(const RemoteObject& object, const std::string& root) const;
-  bool below_tree(const std::string& folder) const;  // under the lock
-  void need_folder(const std::string& path) const;
-  RemoteObject object(const std::string& path) const;
-  void fetch(std::vector<RemoteRead>& reads) const;
+  void add(const RemoteObject& object, const std::string& root) const
+      PENSTOCK_REQUIRES(fork_safe_lock());
+  bool below_tree(const std::string& folder) const PENSTOCK_REQUIRES(fork_safe_lock());
+  void need_folder(const std::string& path) const PENSTOCK_EXCLUDES(fork_safe_lock());
+  RemoteObject object(const std::string& path) const PENSTOCK_EXCLUDES(fork_safe_lock());
+  void fetch(std::vector<RemoteRead>& reads) const PENSTOCK_EXCLUDES(fork_safe_lock());
 
   const std::shared_ptr<const ObjectSource> source_;
-  // Guarded by the process's lock.
-  mutable std::map<std::string, Folder> folders_;
-  mutable std::map<std::string, RemoteObject> objects_;
-  mutable std::set<std::string> trees_;  ///< all below is known
-  mutable ReadAhead ahead_;
+  mutable std::map<std::string, Folder> folders_ PENSTOCK_GUARDED_BY(fork_safe_lock());
+  mutable std::map<std::string, RemoteObject> objects_ PENSTOCK_GUARDED_BY(fork_safe_lock());
+  mutable std::set<std::string> trees_
+      PENSTOCK_GUARDED_BY(fork_safe_lock());  ///< folders whose whole tree is known
+  mutable ReadAhead ahead_ PENSTOCK_GUARDED_BY(fork_safe_lock());
 };
 
 }  // namespace penstock::io

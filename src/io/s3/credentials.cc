@@ -21,7 +21,7 @@ constexpr auto kRefreshBefore = std::chrono::minutes(5);
 constexpr const char* kContainerHost = "http://169.254.170.2";
 constexpr const char* kInstanceHost = "http://169.254.169.254";
 
-/// The way to keys that is set up and that only botocore goes; empty where there is none.
+/// The configured method that only botocore has; empty if there is none.
 std::string what_needs_botocore(const ConfigSection& profile) {
   if (profile.contains("sso_session") || profile.contains("sso_start_url")) return "SSO";
   if (profile.contains("web_identity_token_file") ||
@@ -41,7 +41,7 @@ HttpOptions metadata_patience() {
   return options;
 }
 
-/// A small request to a service of the machine; nothing unless it is answered with 200.
+/// A small request to a service of the machine; null unless the status is 200.
 class MetadataRequest final : public Transfer {
  public:
   MetadataRequest(std::string method, std::string url, std::vector<HttpField> headers)
@@ -85,7 +85,7 @@ std::optional<S3Credentials> keys_of(const std::string& id, const std::string& s
   return S3Credentials{{id, secret, token}, std::nullopt};
 }
 
-/// What would break the request apart, and is easily brought along from a file.
+/// Throws for characters that would break the request, such as a newline copied from a file.
 void check_characters(const S3Key& key) {
   for (const auto& [name, text] : {std::pair("access key id", &key.access_key_id),
                                    std::pair("secret access key", &key.secret_access_key),
@@ -158,9 +158,9 @@ S3CredentialChain::~S3CredentialChain() {
 }
 
 S3CredentialChain::Held& S3CredentialChain::held() {
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   if (process_id_ != ::getpid()) {
-    held_ = new Held;  // the parent's is left alone
+    held_ = new Held;  // the parent's is leaked
     process_id_ = ::getpid();
   }
   return *held_;
@@ -168,7 +168,7 @@ S3CredentialChain::Held& S3CredentialChain::held() {
 
 S3Key S3CredentialChain::get() {
   Held& held = this->held();
-  const std::lock_guard lock(held.mutex);
+  const MutexLock lock(held.mutex);
   auto& keys = held.keys;
   const auto now = Clock::now();
   if (keys && (!keys->end || *keys->end - now > kRefreshBefore)) return keys->key;
@@ -196,7 +196,7 @@ bool S3CredentialChain::renew(const S3Key& refused) {
            key.session_token == refused.session_token;
   };
   Held& held = this->held();
-  const std::lock_guard lock(held.mutex);
+  const MutexLock lock(held.mutex);
   if (held.keys && !same(held.keys->key)) return true;  // by another thread
   auto found = find();
   if (!found || same(found->key)) return false;
@@ -204,7 +204,7 @@ bool S3CredentialChain::renew(const S3Key& refused) {
   return true;
 }
 
-/// What is configured may need somebody else, who is not there.
+/// Throws if the configured method needs the fallback but there is none.
 void S3CredentialChain::check_fallback() const {
   if (options_.fallback) return;
   const std::string name = profile_name(options_.profile);
@@ -247,8 +247,8 @@ std::optional<S3Credentials> S3CredentialChain::from_fallback() {
 
 namespace {
 
-/// The token goes there and keys come back: encrypted, or without leaving the machine. Source: the
-/// hosts that botocore allows (ContainerMetadataFetcher).
+/// Throws unless the token may be sent there: encrypted, or without leaving the machine. Source:
+/// the hosts that botocore allows (ContainerMetadataFetcher).
 void check_container_address(const std::string& url) {
   const std::string origin = origin_of(url);
   if (origin.starts_with("https://") && secret_part_of(url) != "a user or password") return;

@@ -3,23 +3,24 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "io/http/http_engine.h"
+#include "io/remote/fork_safe_lock.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
 
-// Where the keys that requests are signed with come from, in this order, as botocore's: arguments,
-// environment (unless a profile was named), the profile's static keys, container metadata, instance
-// metadata (IMDSv2). What only botocore does (SSO, web identity, roles, credential_process) is
-// asked of a function that the Python package gives. Source: AWS SDKs and Tools Reference Guide,
-// "Standardized credential providers".
+// Finds the keys that sign requests. The order is botocore's: arguments, environment (unless a
+// profile was named), the profile's static keys, container metadata, instance metadata (IMDSv2).
+// Methods that only botocore has (SSO, web identity, roles, credential_process) are delegated to a
+// function of the Python package. Source: AWS SDKs and Tools Reference Guide, "Standardized
+// credential providers".
 //
-// get() may be called from any thread; it makes requests when keys are missing or end within five
-// minutes. Keys never get into a message.
+// get() may be called from any thread. It makes requests if keys are missing or expire within five
+// minutes. Keys never appear in a message.
 
 namespace penstock::io {
 
@@ -31,8 +32,8 @@ struct S3Credentials {
 struct S3CredentialOptions {
   S3Key given;
   std::string profile;  ///< as named by the user, else empty
-  /// Keys from elsewhere: access_key_id, secret_access_key, session_token, expiration (RFC 3339);
-  /// empty when there are none.
+  /// Returns other keys: access_key_id, secret_access_key, session_token, expiration (RFC 3339);
+  /// empty if there are none.
   std::function<std::map<std::string, std::string>(const std::string& profile)> fallback;
 };
 
@@ -41,10 +42,10 @@ class S3CredentialChain {
   explicit S3CredentialChain(S3CredentialOptions options);
   ~S3CredentialChain();
 
-  /// IoError that says what was looked at when there are none.
+  /// Throws IoError if there are no keys; the message lists the places searched.
   S3Key get();
 
-  /// The store says that these are no longer valid: whether there are others by now.
+  /// Call when the store refuses keys as expired. True if there are other keys now.
   bool renew(const S3Key& refused);
 
  private:
@@ -55,20 +56,20 @@ class S3CredentialChain {
   void check_fallback() const;
 
   struct Held {
-    std::mutex mutex;
-    std::optional<S3Credentials> keys;
+    Mutex mutex;
+    std::optional<S3Credentials> keys PENSTOCK_GUARDED_BY(mutex);
   };
   Held& held();
 
   const S3CredentialOptions options_;
   HttpEnginePerProcess engine_;  // for metadata services: short patience
-  // A child of a fork looks for keys of its own: its parent's may be locked by a thread that it
-  // has not, while that one waits for a metadata service.
-  Held* held_ = nullptr;
-  int process_id_ = 0;  // of held_; both under fork_safe_lock()
+  // A forked child looks for its own keys: its parent's may be locked by a thread that waits for a
+  // metadata service and does not exist in the child.
+  Held* held_ PENSTOCK_GUARDED_BY(fork_safe_lock()) = nullptr;
+  int process_id_ PENSTOCK_GUARDED_BY(fork_safe_lock()) = 0;  // of held_
 };
 
-/// The answer of a metadata service; nothing when it is none.
+/// Parses the response of a metadata service; null if it is not one.
 std::optional<S3Credentials> parse_credentials_json(std::string_view json);
 
 /// "2026-11-21T21:21:30Z", with or without a fraction, or with +00:00.

@@ -8,7 +8,7 @@
 namespace penstock::io {
 namespace {
 
-/// Of "https://host:443".
+/// The host of "https://host:443".
 std::string host_of(const std::string& origin) {
   const size_t begin = origin.find("://") + 3;
   return origin.substr(begin, origin.rfind(':') - begin);
@@ -18,15 +18,15 @@ bool is_below(const std::string& host, const std::string& domain) {
   return host.ends_with("." + domain);
 }
 
-/// Amazon S3's hosts, from the right: the domain, a region or none, "dualstack" or nothing, and a
-/// label that is "s3" or begins with "s3-". Others of the domain may be anybody's, as load
-/// balancers are. https://docs.aws.amazon.com/general/latest/gr/s3.html
+/// Whether a host is Amazon S3's. From the right: the domain, an optional region, an optional
+/// "dualstack", and a label that is "s3" or begins with "s3-". Other hosts of the domain may belong
+/// to anybody, such as load balancers. https://docs.aws.amazon.com/general/latest/gr/s3.html
 bool is_amazon_s3(std::string host) {
   const std::string domain = host.ends_with(".cn") ? "amazonaws.com.cn" : "amazonaws.com";
   if (!is_below(host, domain)) return false;
   host.resize(host.size() - domain.size() - 1);
   for (int other = 0; other < 3; ++other) {
-    const size_t begin = host.rfind('.') + 1;  // 0 where there is no dot
+    const size_t begin = host.rfind('.') + 1;  // 0 if there is no dot
     const std::string label = host.substr(begin);
     if (label == "s3" || label.starts_with("s3-")) return true;
     const bool may_follow = other == 0 || label == "dualstack";

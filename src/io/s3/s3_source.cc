@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/mutex.h"
 #include "io/http/range_transfer.h"
 #include "io/http/redirect.h"
 #include "io/remote/fork_safe_lock.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr std::string_view kScheme = "s3://";
 constexpr const char* kDefaultRegion = "us-east-1";
 constexpr int kMaxEmptyPages = 100;
-/// Of the pages of one listing, which takes a few times that in memory.
+/// Most bytes of the pages of one listing, which takes a few times as much memory.
 constexpr uint64_t kMaxListingBytes = uint64_t{256} << 20;
 
 std::string first_of(std::initializer_list<std::string> texts) {
@@ -29,7 +30,7 @@ std::string first_of(std::initializer_list<std::string> texts) {
   return {};
 }
 
-/// What can stand in a host's name without ending it.
+/// Characters that are allowed in a host name.
 bool has_host_characters(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -37,7 +38,7 @@ bool has_host_characters(std::string_view text) {
   });
 }
 
-// Fills in what the user left open from the environment and the profile.
+// Fills in unset options from the environment and the profile.
 S3Options complete(S3Options options) {
   const ConfigSection profile = load_profile(profile_name(options.credentials.profile));
   const auto setting = [&](const char* name) {
@@ -69,7 +70,7 @@ S3Options complete(S3Options options) {
   return options;
 }
 
-/// A name that a certificate for *.s3.region.amazonaws.com holds for.
+/// Whether a certificate for *.s3.region.amazonaws.com covers the bucket's name.
 bool is_host_label(const std::string& bucket) {
   if (bucket.size() < 3 || bucket.size() > 63) return false;
   return std::all_of(bucket.begin(), bucket.end(), [](char c) {
@@ -82,7 +83,7 @@ std::string amazon(const std::string& region) {
   return "https://s3." + region + ".amazonaws.com" + (china ? ".cn" : "");
 }
 
-/// Servers send these with 400, too.
+/// Whether the keys were refused. Servers also send these codes with status 400.
 bool is_about_keys(const std::string& code) {
   for (const char* each : {"ExpiredToken", "InvalidToken", "TokenRefreshRequired",
                            "InvalidAccessKeyId", "SignatureDoesNotMatch"}) {
@@ -91,7 +92,7 @@ bool is_about_keys(const std::string& code) {
   return false;
 }
 
-/// Keys that were valid once; others may be found where these came from.
+/// The keys have expired; their provider may have new ones.
 class KeysEnded : public IoError {
  public:
   using IoError::IoError;
@@ -157,7 +158,7 @@ S3Location parse_s3_uri(const std::string& uri) {
   return location;
 }
 
-/// What a run's transfers sign with; keys are looked up when it is made.
+/// Signs the transfers of a run; keys are looked up when it is made.
 class S3Source::Signer {
  public:
   Signer(const S3Source& source, std::optional<S3Key> key)
@@ -189,7 +190,7 @@ class S3Source::Signer {
     return request;
   }
 
-  /// What to do with an answer that is not 2xx.
+  /// What to do with a response that is not 2xx.
   Verdict refusal(const HttpResponse& response, const std::string& bucket, const std::string& place,
                   bool listing) const {
     if (source_.learn(bucket, response, place)) return {Verdict::Kind::kAgain, "", 0, nullptr};
@@ -265,7 +266,7 @@ class S3List final : public Transfer {
   const ListPage& page() const noexcept { return page_; }
 
  private:
-  // Each page says where the next begins; a server that never says "the end" is not followed.
+  // Each page has the token of the next. A server that never ends the listing is refused.
   Verdict expect_end() {
     empty_pages_ = page_.objects.empty() && page_.prefixes.empty() ? empty_pages_ + 1 : 0;
     std::string fault;
@@ -298,7 +299,7 @@ S3Source::S3Source(const HttpOptions& http, S3Options options)
     : engine_(http), options_(complete(std::move(options))), credentials_(options_.credentials) {}
 
 S3Source::Home S3Source::home_of(const std::string& bucket) const {
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   const auto found = homes_.find(bucket);
   return found != homes_.end() ? found->second : Home{options_.region, options_.endpoint};
 }
@@ -322,15 +323,15 @@ bool S3Source::learn(const std::string& bucket, const HttpResponse& response,
     if (named.empty() && !error.endpoint.empty()) named = "https://" + error.endpoint;
     const std::string from = home.endpoint.empty() ? amazon(home.region) : home.endpoint;
     if (split_url(named)) home.endpoint = redirected_endpoint(from, named, place);
-    // A host that has the bucket's name already gets it only once (Signer::request).
+    // If the host has the bucket's name already, it is not added again (Signer::request).
   }
   if (home.region == before.region && home.endpoint == before.endpoint) return false;
-  const std::lock_guard lock(fork_safe_lock());
+  const MutexLock lock(fork_safe_lock());
   homes_[bucket] = home;
   return true;
 }
 
-/// With the keys that are held; once more with others where those are refused as ended.
+/// Works with the current keys. If these are refused as expired, tries once more with others.
 template <typename Work>
 auto S3Source::with_signer(Work&& work) const {
   if (options_.anonymous) return work(Signer(*this, std::nullopt));

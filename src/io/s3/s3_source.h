@@ -5,16 +5,17 @@
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "io/http/http_engine.h"
+#include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"
 #include "io/s3/credentials.h"
 
-// Objects in S3, or in what speaks its language (MinIO, R2, Google Cloud Storage): listings by
+// Objects in S3 or a compatible service (MinIO, R2, Google Cloud Storage): listings by
 // ListObjectsV2, ranges by GetObject, signed with our own canonical request.
 //
-// A bucket's region and host are what it answers itself, whatever was configured; the request is
-// then signed again. Requests are signed when an attempt begins, with keys that were looked up by
-// the caller.
+// If a bucket answers that it has another region or host than configured, the request is signed
+// again for these. Each attempt is signed when it starts, with keys that the caller looked up.
 
 namespace penstock::io {
 
@@ -22,7 +23,7 @@ struct S3Options {
   enum class Addressing : uint8_t { kAuto, kPath, kVirtual };
   std::string region;    ///< empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1
   std::string endpoint;  ///< empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, Amazon's
-  Addressing addressing = Addressing::kAuto;  ///< auto: by path where there is an endpoint
+  Addressing addressing = Addressing::kAuto;  ///< auto: by path if there is an endpoint
   bool anonymous = false;
   bool requester_pays = false;
   S3CredentialOptions credentials;
@@ -31,7 +32,7 @@ struct S3Options {
 struct S3Location {
   std::string bucket, key;
 };
-/// Of s3://bucket/key; InvalidArgument for another form.
+/// Parses s3://bucket/key. Throws InvalidArgument for another form.
 S3Location parse_s3_uri(const std::string& uri);
 
 class S3Source final : public ObjectSource {
@@ -57,14 +58,15 @@ class S3Source final : public ObjectSource {
   template <typename Work>
   auto with_signer(Work&& work) const;
   Home home_of(const std::string& bucket) const;
-  /// Whether what the bucket answered tells another home; IoError where it may not move there.
+  /// Whether the response names another home of the bucket. Throws IoError if it must not be
+  /// followed.
   bool learn(const std::string& bucket, const HttpResponse& response,
              const std::string& place) const;
 
   HttpEnginePerProcess engine_;
   const S3Options options_;
   mutable S3CredentialChain credentials_;
-  mutable std::map<std::string, Home> homes_;  // by bucket; under fork_safe_lock()
+  mutable std::map<std::string, Home> homes_ PENSTOCK_GUARDED_BY(fork_safe_lock());  // by bucket
 };
 
 }  // namespace penstock::io

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/mutex.h"
 #include "io/s3/xml_answer.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
@@ -57,7 +58,7 @@ TEST(S3Source, Uris) {
   EXPECT_THROW(parse_s3_uri("/k"), InvalidArgument);
 }
 
-// The region is what the bucket answers, and the request is signed again for it.
+// The bucket answers with its region, and the request is signed again for it.
 TEST(S3Source, FollowsTheBucketsRegion) {
   const std::vector<std::pair<std::string, std::string>> answers = {
       {"301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>"},
@@ -66,20 +67,20 @@ TEST(S3Source, FollowsTheBucketsRegion) {
       {"307 Temporary Redirect",
        "<Error><Code>TemporaryRedirect</Code><Region>eu-west-3</Region></Error>"}};
   for (const auto& [line, body] : answers) {
-    std::mutex mutex;
+    Mutex mutex;
     std::vector<std::string> signatures;
     LoopbackServer server;  // its threads end before what they use goes
     server.put("/bucket/d/x", "0123456789");
     const bool by_header = line.starts_with("301");
     server.set_before([&, line = line, body = body](const Request& request, int) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       signatures.push_back(header(request, "authorization"));
       if (signatures.back().find("/eu-west-3/s3/") != std::string::npos) return Answer{};
       return xml(line, body, by_header ? "\r\nx-amz-bucket-region: eu-west-3" : "");
     });
     const auto store = store_for("s3://bucket/d", {signed_options(server)});
     EXPECT_EQ(store->size_bytes("s3://bucket/d/x"), 10u) << line;
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     EXPECT_EQ(signatures.size(), 2u) << line;
     EXPECT_NE(signatures[0].find("/us-east-1/s3/"), std::string::npos) << signatures[0];
   }
@@ -138,7 +139,7 @@ TEST(S3Source, SlowDownIsTriedAgain) {
   }
 }
 
-/// What came with each request.
+/// Headers of each request.
 class Recorded {
  public:
   explicit Recorded(LoopbackServer& server,
@@ -196,7 +197,7 @@ TEST(S3Source, KeysWithLineBreaksAreRefused) {
   EXPECT_EQ(server.requests(), 0);
 }
 
-// *.localhost is this machine, to curl as well.
+// *.localhost is this machine, also for curl.
 TEST(S3Source, ABucketInTheHost) {
   LoopbackServer server;
   server.put("/d/x", "0123456789");
@@ -251,7 +252,7 @@ TEST(S3Source, ARedirectToAnotherServiceIsNotFollowed) {
   EXPECT_EQ(other.requests(), 0);
 }
 
-// A region or bucket is part of the host's name, and must not end it.
+// A region or bucket is part of the host name and must not end it.
 TEST(S3Source, NamesThatWouldLeadToAnotherHost) {
   EXPECT_THROW(store_for("s3://bucket/d", {{{"region", "evil.example/#"}}}), InvalidArgument);
   LoopbackServer server;
@@ -312,7 +313,7 @@ TEST(S3Credentials, TimesAndAnswers) {
   EXPECT_FALSE(parse_credentials_json("[1"));
 }
 
-// Where the token goes and keys come from: as botocore allows it.
+// Hosts that may get the token and return keys, as botocore allows them.
 TEST(S3Credentials, AContainersServiceIsOfThisMachineOrEncrypted) {
   const auto said = [](const std::string& uri) -> std::string {
     ::setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.c_str(), 1);
@@ -364,7 +365,7 @@ TEST(S3Credentials, AChildOfAForkDoesNotWaitForItsParentsThreads) {
   while (!asked) std::this_thread::yield();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);  // instead of a wait without end
+    ::alarm(60);  // instead of waiting for ever
     ::_exit(chain.get().secret_access_key == "s" ? 0 : 1);
   }
   int status = -1;

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/hex.h"
+#include "base/sha256.h"
 
 namespace penstock::io {
 namespace {
@@ -18,15 +19,6 @@ constexpr std::string_view kEmptySha256 =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 std::string hex_of(std::string_view text) { return hex(std::as_bytes(std::span(text))); }
-
-std::string sha256(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1) {
-    throw Internal("OpenSSL has no SHA-256");
-  }
-  return {reinterpret_cast<const char*>(digest.data()), length};
-}
 
 std::string hmac(std::string_view key, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -41,7 +33,7 @@ std::string hmac(std::string_view key, std::string_view text) {
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/// Without blanks at its ends, runs of them as one space.
+/// Trims blanks at both ends and replaces inner runs by one space.
 std::string canonical_value(std::string_view value) {
   std::string text;
   for (const char c : value) {
@@ -101,7 +93,7 @@ std::vector<HttpField> sign_request(const SigningRequest& request, const S3Key& 
   const std::string date = request.timestamp.substr(0, 8);
   const std::string scope = date + "/" + request.region + "/s3/aws4_request";
   const std::string to_sign =
-      "AWS4-HMAC-SHA256\n" + request.timestamp + "\n" + scope + "\n" + hex_of(sha256(text));
+      "AWS4-HMAC-SHA256\n" + request.timestamp + "\n" + scope + "\n" + hex(sha256(text));
   std::string signing_key = hmac("AWS4" + key.secret_access_key, date);
   for (const std::string& step : {request.region, std::string("s3"), std::string("aws4_request")}) {
     signing_key = hmac(signing_key, step);

@@ -6,9 +6,9 @@
 
 #include "io/http/http_message.h"
 
-// AWS Signature Version 4 for requests without a body, as S3 wants it: the path is escaped once and
-// not normalized. Source: AWS, "Authenticating Requests: Using the Authorization Header"; the
-// oracle in tests is botocore. Pure functions.
+// AWS Signature Version 4 for requests without a body. As S3 requires, the path is escaped once and
+// not normalized. Source: AWS, "Authenticating Requests: Using the Authorization Header". Tests
+// compare with botocore. Pure functions.
 
 namespace penstock::io {
 
@@ -26,11 +26,11 @@ struct SigningRequest {
   std::string timestamp;  ///< 20261121T212130Z
 };
 
-/// Names and values escaped, sorted: what follows '?' in the URL and in the canonical request.
+/// The query of the URL and of the canonical request: names and values escaped and sorted.
 std::string canonical_query(std::vector<HttpField> query);
 
 /// The request's headers, then X-Amz-Content-SHA256, X-Amz-Date, X-Amz-Security-Token and
-/// Authorization. Host is signed, too, and not among them.
+/// Authorization. Host is signed too, but not returned.
 std::vector<HttpField> sign_request(const SigningRequest& request, const S3Key& key);
 
 /// Now, as `timestamp`.

@@ -8,25 +8,25 @@
 
 #include "io/remote/object_source.h"
 
-// The XML that S3 answers with: a page of a listing, an error. Source: Amazon S3 API reference,
-// ListObjectsV2 and "Error responses". Namespaces are ignored, since servers differ.
+// Parses S3's XML responses: a page of a listing, an error. Source: Amazon S3 API reference,
+// ListObjectsV2 and "Error responses". Namespaces are ignored, because servers differ.
 
 namespace penstock::io {
 
 struct ListPage {
   std::vector<RemoteObject> objects;  ///< paths are keys
-  std::vector<std::string> prefixes;  ///< with the slash at their ends
+  std::vector<std::string> prefixes;  ///< with a trailing slash
   bool truncated = false;
   std::string continuation_token;
 };
 
-/// The answer came through garbled, or another than a listing was sent; the next may be good.
+/// The response is garbled or not a listing; a retry may help.
 class NoListing : public CorruptData {
  public:
   using CorruptData::CorruptData;
 };
 
-/// NoListing where it is none, CorruptData for an object whose size is none.
+/// Throws NoListing if it is not a listing, CorruptData if an object's size is not a number.
 ListPage parse_list_page(std::string_view xml);
 
 struct S3Error {

@@ -9,18 +9,18 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "io/http/http_message.h"
 #include "io/http/index_manifest.h"
 
-// A web server of some lines for tests: objects in memory, ranges, ETags, a manifest at the root,
-// and ListObjectsV2 where a query asks for a listing. One connection and request at a time a
-// thread; `before` may answer first, to misbehave.
+// A small web server for tests: objects in memory, ranges, ETags, a manifest at the root, and
+// ListObjectsV2 for queries that ask for a listing. Each connection has a thread and answers one
+// request at a time. `before` may answer first, to misbehave.
 
 namespace penstock::io {
 
@@ -33,7 +33,7 @@ class LoopbackServer {
   struct Answer {
     std::string head;  ///< status line and fields, without the last empty line
     std::string body;
-    bool close = false;  ///< after what is there of it
+    bool close = false;  ///< close the connection after sending head and body
   };
 
   LoopbackServer() {
@@ -56,7 +56,7 @@ class LoopbackServer {
     ::close(listener_);
     std::vector<std::thread> serving;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const int connection : open_) ::shutdown(connection, SHUT_RDWR);
       serving.swap(serving_);
     }
@@ -66,23 +66,23 @@ class LoopbackServer {
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
   void put(const std::string& path, const std::string& bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     objects_[path] = bytes;
   }
-  /// Answers before the objects are looked at, when it gives one with a head.
+  /// Called first for each request; its answer is used if it has a head or closes.
   void set_before(std::function<Answer(const Request&, int number)> before) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     before_ = std::move(before);
   }
   int requests() const { return requests_; }
-  int connections() const { return connections_; }  ///< that were made until now
+  int connections() const { return connections_; }  ///< made until now
 
  private:
   void accept() {
     while (!stop_) {
       const int connection = ::accept(listener_, nullptr, nullptr);
       if (connection < 0) continue;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stop_) {
         ::close(connection);
         return;
@@ -117,7 +117,7 @@ class LoopbackServer {
       }
       if (answer.close) break;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_.erase(connection);
     ::close(connection);
   }
@@ -154,7 +154,7 @@ class LoopbackServer {
 
   Answer reply(const Request& request) {
     const int number = requests_++;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (before_) {
       Answer first = before_(request, number);
       if (!first.head.empty() || first.close) return first;
@@ -182,7 +182,7 @@ class LoopbackServer {
     return "\"" + std::to_string(std::hash<std::string>()(bytes)) + "\"";
   }
 
-  std::string index() const {
+  std::string index() const PENSTOCK_REQUIRES(mutex_) {
     std::string files;
     for (const auto& [path, bytes] : objects_) {
       files += (files.empty() ? "" : ", ") + ("\"" + path.substr(1)) +
@@ -198,8 +198,8 @@ class LoopbackServer {
     return percent_decode(query.substr(begin, query.find('&', begin) - begin));
   }
 
-  // Two entries a page, so that listings go on.
-  Answer list(const Request& request) const {
+  // Two entries a page, so that listings have several pages.
+  Answer list(const Request& request) const PENSTOCK_REQUIRES(mutex_) {
     const std::string bucket = request.path.substr(0, request.path.find('/', 1)) + "/";
     const std::string prefix = parameter(request.query, "prefix");
     const bool one_level = !parameter(request.query, "delimiter").empty();
@@ -238,11 +238,11 @@ class LoopbackServer {
   std::atomic<bool> stop_{false};
   std::atomic<int> requests_{0}, connections_{0};
   std::thread accepting_;
-  std::mutex mutex_;
-  std::map<std::string, std::string> objects_;                // guarded by mutex_
-  std::function<Answer(const Request&, int number)> before_;  // guarded by mutex_
-  std::vector<std::thread> serving_;                          // guarded by mutex_
-  std::set<int> open_;                                        // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::string> objects_ PENSTOCK_GUARDED_BY(mutex_);
+  std::function<Answer(const Request&, int number)> before_ PENSTOCK_GUARDED_BY(mutex_);
+  std::vector<std::thread> serving_ PENSTOCK_GUARDED_BY(mutex_);
+  std::set<int> open_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::io

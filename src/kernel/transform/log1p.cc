@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-// A fused multiply-add rounds once where the vector path rounds twice.
+// A fused multiply-add rounds once, but the vector path rounds twice.
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #elif defined(__GNUC__) && !defined(__x86_64__)
@@ -74,7 +74,8 @@ PENSTOCK_TARGET_AVX2 inline __m256 log1p_eight(__m256 x) noexcept {
   return _mm256_add_ps(_mm256_mul_ps(k, _mm256_set1_ps(kLog2High)), _mm256_add_ps(f, tail));
 }
 
-/// How many values from the first on it did: groups of eight, until one has a value outside.
+/// Processes groups of eight values until one has a value out of range. Returns the number of
+/// values processed.
 PENSTOCK_TARGET_AVX2 uint32_t log1p_avx2(float* values, uint32_t count) noexcept {
   uint32_t i = 0;
   for (; i + 8 <= count; i += 8) {
@@ -97,7 +98,7 @@ void log1p_values(float* values, uint32_t count, VectorPath path) noexcept {
     if (path == VectorPath::kAvx2) i += log1p_avx2(values + i, count - i);
 #endif
     static_cast<void>(path);
-    // The rest, or a group with a value outside: after it the vector path goes on.
+    // The rest, or a group with a value out of range, after which the vector path continues.
     for (uint32_t n = 0; n < 8 && i < count; ++n, ++i) {
       values[i] = is_inside(values[i]) ? log1p_one(values[i]) : std::log1p(values[i]);
     }

@@ -4,13 +4,13 @@
 
 #include "base/vector_path.h"
 
-// log(1 + x) of many values in place, about 2 units in the last place from the exact result for
-// float; double is the standard library's.
+// log(1 + x) of many values in place. For float the error is about 2 units in the last place;
+// double uses the standard library.
 //
 // 1 + x = 2^k m with m near 1, and m - 1 = x 2^-k + (2^-k - 1) is rounded once; then
-// log(1 + x) = k log 2 + 2 atanh(f / (2 + f)) with f = m - 1, whose series converges fast since
-// |f / (2 + f)| < 0.172. Both paths do the same operations in the same order, so that they agree
-// to the bit. Values that are not in (-0.999, 2^60) are left to the standard library.
+// log(1 + x) = k log 2 + 2 atanh(f / (2 + f)) with f = m - 1, whose series converges fast because
+// |f / (2 + f)| < 0.172. Both paths do the same operations in the same order, so results agree to
+// the bit. The standard library computes values outside (-0.999, 2^60).
 
 namespace penstock::kernel {
 

@@ -3,19 +3,19 @@
 #include <cmath>
 #include <cstdint>
 
-// Sums from which mean and variance are exact, or nearly: integers in 64 bits, other values by
-// Welford's update, whose parts are put together by Chan's formula (Chan, Golub, LeVeque, "Updating
-// formulae and a pairwise algorithm for computing sample variances", 1979).
+// Sums for an exact or nearly exact mean and variance. Integers are summed in 64 bits, other values
+// by Welford's update. Parts are merged by Chan's formula (Chan, Golub, LeVeque, "Updating formulae
+// and a pairwise algorithm for computing sample variances", 1979).
 
 namespace penstock::kernel {
 
-/// Of integers: exact as long as add() says so.
+/// Sums of integers; exact for all values that add() accepts.
 struct IntegerSums {
   int64_t count = 0;  ///< values that are not 0
   int64_t sum = 0;
   int64_t squares = 0;
 
-  /// False, and nothing is added, for a value that is no integer or would overflow.
+  /// False for a value that is not an integer or would overflow; nothing is added then.
   bool add(double value) noexcept {
     constexpr double kLargest = 2147483648.0;  // its square fits
     if (!(value > -kLargest && value < kLargest)) return false;
@@ -33,7 +33,7 @@ struct IntegerSums {
   }
 };
 
-/// Mean and squared deviation of any values.
+/// Mean and sum of squared deviations of any values.
 struct RunningMoments {
   int64_t count = 0;
   double mean = 0;
@@ -61,7 +61,7 @@ inline RunningMoments constant_moments(int64_t count, double value) noexcept {
   return {count, value, 0};
 }
 
-/// Of `count` values that have these sums: those that are not in `sums` are zeros.
+/// Moments of `count` values with these sums; values that are not in `sums` are zeros.
 inline RunningMoments moments_of(const IntegerSums& sums, int64_t count) noexcept {
   if (count == 0) return {};
   __extension__ using Wide = __int128;

@@ -23,7 +23,7 @@ bool strictly_ascending(const T* indices, uint32_t count) noexcept {
   return ascending;
 }
 
-/// Sums the values of equal columns, which lie side by side.
+/// Sums the values of duplicated columns, which are neighbours.
 template <typename T>
 uint32_t merge_duplicates(int32_t* indices, T* values, uint32_t nnz) {
   if (strictly_ascending(indices, nnz)) return nnz;
@@ -42,7 +42,7 @@ uint32_t merge_duplicates(int32_t* indices, T* values, uint32_t nnz) {
   return last + 1;
 }
 
-/// Leaves out entries that became zero.
+/// Removes entries that became zero.
 template <typename T>
 uint32_t drop_zeros(int32_t* indices, T* values, uint32_t nnz) noexcept {
   uint32_t kept = 0;
@@ -54,7 +54,7 @@ uint32_t drop_zeros(int32_t* indices, T* values, uint32_t nnz) noexcept {
   return kept;
 }
 
-/// The entries of columns that have a place, in the order of their places.
+/// Keeps the entries of columns that have a place, in the order of places.
 template <typename T>
 uint32_t move_columns(const std::vector<int32_t>& places, unsigned bits, int32_t* indices,
                       T* values, uint32_t nnz, RowScratch& scratch) {

@@ -8,16 +8,16 @@
 
 #include "base/vector_path.h"
 
-// The steps of a TransformPlan on one cell's entries, and then, from the first centring on, on its
-// dense row: centring makes every zero a value.
+// Applies the steps of a TransformPlan to one cell. Steps before the first centring apply to the
+// sparse entries. Later steps apply to the dense row, because centring makes zeros non-zero.
 //
 //   const RowTransform<float> transform(plan, columns);
-//   nnz = transform.apply(position, indices, values, nnz, scratch);     in place; may get fewer
+//   nnz = transform.apply(position, indices, values, nnz, scratch);     in place; may return fewer
 //   transform.apply_dense(values + begin, begin, end);                  of a row of columns()
 //
-// Entries come in ascending column order and leave so; several of one column are summed first,
-// since the steps are not linear. Immutable, any thread, each with a scratch of its own. T is the
-// type of the batch; integers take kColumns alone.
+// Entries must come in ascending column order and keep it. Duplicates of a column are summed first,
+// because the steps are not linear. Immutable; any thread, each with its own scratch. T is the type
+// of the batch; integer types allow only kColumns.
 
 namespace penstock::kernel {
 
@@ -27,27 +27,27 @@ struct RowScratch {
   std::vector<std::byte> values;
 };
 
-/// Columns after the steps (those of tokens not counted).
+/// Number of columns after the steps (without tokens).
 uint32_t columns_after(const TransformPlan& plan, uint32_t columns);
 
-/// Throws InvalidArgument for a plan that makes no sense on rows of `columns` columns.
+/// Throws InvalidArgument for a plan that is invalid for rows of `columns` columns.
 void check_plan(const TransformPlan& plan, uint32_t columns);
 
-/// Whether the plan centres, so that only dense rows can hold what results.
+/// Whether the plan centres, so that only dense rows can hold the result.
 bool has_dense_steps(const TransformPlan& plan) noexcept;
 
 template <typename T>
 class RowTransform {
  public:
-  /// As check_plan; also for steps that the integer type T has no values for.
+  /// Throws as check_plan does, and for steps that an integer type T does not support.
   RowTransform(const TransformPlan& plan, uint32_t columns, VectorPath path = best_vector_path());
 
-  /// Number of entries that are left. InvalidArgument when the sum of a column's several values
-  /// does not fit T.
+  /// Returns the number of remaining entries. Throws InvalidArgument if the sum of a column's
+  /// duplicates does not fit T.
   uint32_t apply(int64_t position, int32_t* indices, T* values, uint32_t nnz,
                  RowScratch& scratch) const;
 
-  /// Columns [begin, end) of a dense row, `values` being at begin.
+  /// Transforms columns [begin, end) of a dense row; `values` starts at `begin`.
   void apply_dense(T* values, uint32_t begin, uint32_t end) const;
 
   uint32_t columns() const noexcept { return columns_; }
@@ -72,7 +72,7 @@ class RowTransform {
   VectorPath path_;
 };
 
-/// Sum in an order that depends on the count alone.
+/// Sum of values, in an order that depends only on the count.
 template <typename T>
 double total_of(const T* values, uint32_t count) noexcept;
 

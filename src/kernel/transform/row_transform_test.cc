@@ -43,7 +43,7 @@ TransformStep::Numbers numbers(std::vector<double> values) {
   return std::make_shared<const std::vector<double>>(std::move(values));
 }
 
-/// A cell's entries, ascending columns, now and then one twice.
+/// A cell's entries by ascending column, with some duplicates.
 struct Entries {
   std::vector<int32_t> indices;
   std::vector<double> values;
@@ -61,7 +61,7 @@ Entries random_entries(Random& random, uint32_t columns, bool duplicates) {
   return entries;
 }
 
-/// The rule of each step on a dense row, one value at a time.
+/// Reference: the rule of each step on a dense row, one value at a time.
 std::vector<double> reference(const TransformPlan& plan, std::vector<double> row,
                               int64_t position) {
   for (const TransformStep& step : plan.steps) {
@@ -281,7 +281,8 @@ TEST(Log1p, PathsAgreeToTheBitAndAreNearTheExactResult) {
   }
 }
 
-// One number for every build and machine: with vectors, without, and on other processors.
+// The result must be the same for every build and machine: with vectors, without, and on other
+// processors.
 TEST(Log1p, TheSameBitsEverywhere) {
   std::vector<float> values;
   for (uint32_t i = 0; i < 200000; ++i) {

@@ -9,8 +9,8 @@
 namespace penstock::kernel {
 namespace {
 
-/// Smaller for larger values. Rounding to float keeps the order but for ties, which are settled
-/// after the sort.
+/// A key that is smaller for larger values. Rounding to float keeps the order except for ties,
+/// which are resolved after the sort.
 uint32_t descending_key(double value) noexcept {
   const auto rounded = static_cast<float>(std::min(value, 1e38));
   return std::numeric_limits<uint32_t>::max() / 2 - std::bit_cast<uint32_t>(rounded);
@@ -33,7 +33,7 @@ uint32_t TokenRanking::rank(int64_t position, const int32_t* indices, double* va
     scratch.keys.push_back(uint64_t{descending_key(values[i])} << 32 | i);
   }
   sort_keys(scratch.keys, 31, scratch.spare);
-  // Runs that float could not tell apart.
+  // Sorts runs of values that are equal as float.
   auto& keys = scratch.keys;
   for (size_t begin = 0, end = 0; begin < keys.size(); begin = end) {
     while (end < keys.size() && keys[end] >> 32 == keys[begin] >> 32) ++end;

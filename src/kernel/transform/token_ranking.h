@@ -10,15 +10,15 @@
 
 namespace penstock::kernel {
 
-/// A cell's entries to its row of tokens, by the rule of RankTokens. In double, each value computed
-/// as value / total * target / median, so that values that are equal there are equal here.
-/// Immutable, any thread, each with a scratch of its own.
+/// Converts a cell's entries to its row of tokens, by the rule of RankTokens. Computes
+/// value / total * target / median in double and in this order, so ties are those of Geneformer's
+/// tokenizer. Immutable; any thread, each with its own scratch.
 class TokenRanking {
  public:
-  /// The plan is checked before (check_plan).
+  /// Call check_plan before.
   explicit TokenRanking(RankTokens tokens) : tokens_(std::move(tokens)) {}
 
-  /// Fills max_tokens ids of the dtype; returns how many are no padding. `values` are overwritten.
+  /// Fills max_tokens ids of the dtype and returns how many are not padding. Overwrites `values`.
   uint32_t rank(int64_t position, const int32_t* indices, double* values, uint32_t nnz,
                 std::byte* ids, RowScratch& scratch) const;
 

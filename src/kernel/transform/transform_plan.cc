@@ -7,7 +7,7 @@
 
 #include "kernel/transform/row_transform.h"
 
-// Checks of a TransformPlan, which a user may have filled in by hand.
+// Checks a TransformPlan, which a user may have filled in by hand.
 
 namespace penstock::kernel {
 namespace {

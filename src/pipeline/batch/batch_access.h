@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// The one way to fill the private members of a Batch: the pipeline makes batches, users read them.
+/// The only way to fill the private members of a Batch: the pipeline makes batches, users read
+/// them.
 struct BatchAccess {
   static std::shared_ptr<Batch> make() { return std::shared_ptr<Batch>(new Batch()); }
   static void set_shape(Batch& batch, uint32_t rows, uint32_t columns, uint64_t nnz, DataType dtype,

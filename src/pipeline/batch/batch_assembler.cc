@@ -3,9 +3,9 @@
 #include <penstock/error.h>
 
 #include <limits>
-#include <string>
 #include <utility>
 
+#include "base/concat.h"
 #include "pipeline/batch/batch_access.h"
 
 namespace penstock::pipeline {
@@ -59,9 +59,9 @@ BatchAssembler::BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout 
 size_t BatchAssembler::batch_bytes(uint64_t rows, uint64_t nnz) const {
   if (layout_ == BatchLayout::kCsr && nnz > uint64_t{std::numeric_limits<int32_t>::max()}) {
     throw InvalidArgument(
-        "a CSR batch has more than 2^31 - 1 non-zeros; choose a smaller "
-        "batch_size: " +
-        std::to_string(rows) + " rows with " + std::to_string(nnz) + " non-zeros");
+        concat("a CSR batch has more than 2^31 - 1 non-zeros; choose a smaller "
+               "batch_size: ",
+               rows, " rows with ", nnz, " non-zeros"));
   }
   return Parts(layout_, shape_, rows, nnz).total;
 }
@@ -162,11 +162,10 @@ void BatchAssembler::fail_misfit(const PackedRowRef& row, uint32_t entry) const 
   const auto view = kernel::PackedRowView::of(row.record, layout);
   const uint32_t column = kernel::entry_column(view, layout, entry);
   const int64_t gene = column_ids_ != nullptr ? (*column_ids_)[column] : int64_t{column};
-  throw InvalidArgument(
-      "a value does not fit " + std::string(name_of(unpacker_.output_type())) +
-      (layout_ == BatchLayout::kDense ? " (or the sum of a gene's several values does not)" : "") +
-      ": " + kernel::entry_text(view, layout, entry) + ", in cell " + std::to_string(row.joinid) +
-      ", gene " + std::to_string(gene));
+  throw InvalidArgument(concat(
+      "a value does not fit ", name_of(unpacker_.output_type()),
+      (layout_ == BatchLayout::kDense ? " (or the sum of a gene's several values does not)" : ""),
+      ": ", kernel::entry_text(view, layout, entry), ", in cell ", row.joinid, ", gene ", gene));
 }
 
 }  // namespace penstock::pipeline

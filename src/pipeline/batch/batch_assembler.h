@@ -13,37 +13,37 @@
 #include "pipeline/memory/batch_pool.h"
 #include "pipeline/memory/packed_row_ref.h"
 
-// Packed rows to one batch, CSR, dense or tokens. Immutable; batches are made by any threads at
-// once.
+// Assembles packed rows into one batch: CSR, dense or tokens. Immutable; many threads may assemble
+// batches at once.
 
 namespace penstock::pipeline {
 
 class BatchAssembler {
  public:
-  /// `column_ids` (null: column i is i) are only read to name a gene in an error.
+  /// `column_ids` (null: column i is i) are only used to name a gene in an error.
   BatchAssembler(const kernel::PackedRowLayout& rows, BatchLayout layout, DataType dtype,
                  uint32_t columns, std::shared_ptr<const std::vector<int64_t>> column_ids,
                  std::shared_ptr<BatchPool> pool, bool narrow_values = false,
                  std::shared_ptr<const TransformPlan> transforms = nullptr);
 
-  /// Bytes of a batch of rows with `nnz` stored non-zeros. Throws InvalidArgument when a CSR batch
-  /// has more non-zeros than an int32 indptr can count.
+  /// Returns the bytes of a batch of rows with `nnz` stored non-zeros. Throws InvalidArgument if a
+  /// CSR batch has more non-zeros than an int32 indptr can count.
   size_t batch_bytes(uint64_t rows, uint64_t nnz) const;
 
-  /// Throws InvalidArgument, naming value, cell and gene, when a value does not fit the dtype.
+  /// Throws InvalidArgument that names value, cell and gene if a value does not fit the dtype.
   std::shared_ptr<const Batch> assemble(std::span<const PackedRowRef> rows,
                                         std::optional<uint32_t> repeated_row = {}) const;
 
  private:
   struct Parts;
-  /// A value that does not fit: its row among those of the batch, and its entry there.
+  /// A value that does not fit: its row in the batch and its entry in the row.
   struct Misfit {
     size_t row = SIZE_MAX;
     uint32_t entry = kernel::kNoMisfit;
   };
   Misfit fill_csr(std::span<const PackedRowRef> rows, const Parts& parts,
                   const kernel::RowUnpacker& unpacker) const;
-  /// The dtype of the values that it wrote; `nnz` is how many.
+  /// Returns the dtype of the values that it wrote; `nnz` is their number.
   DataType fill_csr_values(std::span<const PackedRowRef> rows, const Parts& parts,
                            uint64_t& nnz) const;
   void fill_dense(std::span<const PackedRowRef> rows, const Parts& parts) const;
@@ -51,7 +51,7 @@ class BatchAssembler {
 
   kernel::RowUnpacker unpacker_;
   std::optional<kernel::RowUnpacker> narrow_;           ///< to uint16, tried first
-  std::unique_ptr<const TransformedRows> transformed_;  ///< null: values go out as they are
+  std::unique_ptr<const TransformedRows> transformed_;  ///< null: values are not transformed
   BatchLayout layout_;
   BatchShape shape_;
   size_t value_bytes_;

@@ -99,11 +99,10 @@ std::unique_ptr<const TransformedRows> make_transformed_rows(const TransformPlan
     throw InvalidArgument("transforms: centring makes every zero a value, which CSR cannot hold");
   }
   const DataType computed = plan.tokens ? DataType::kFloat64 : dtype;
-  return kernel::with_value_type(
-      computed, [&](auto identity) -> std::unique_ptr<const TransformedRows> {
-        using T = typename decltype(identity)::type;
-        return std::make_unique<TypedRows<T>>(plan, rows, columns, computed);
-      });
+  return visit_number(computed, [&](auto identity) -> std::unique_ptr<const TransformedRows> {
+    using T = typename decltype(identity)::type;
+    return std::make_unique<TypedRows<T>>(plan, rows, columns, computed);
+  });
 }
 
 }  // namespace penstock::pipeline

@@ -14,7 +14,8 @@ BatchPool::BatchPool(uint64_t limit_bytes, std::shared_ptr<MemoryMeter> meter)
 
 BatchPool::~BatchPool() { meter_->subtract(mapped_bytes_); }
 
-// Batches of one loader differ by some per cent; with an eighth to spare most blocks fit the next.
+// Batches of one loader differ by some per cent. With an eighth to spare, most blocks fit the next
+// batch.
 size_t BatchPool::block_bytes(size_t bytes) noexcept {
   const size_t step = std::max<size_t>(4096, std::min<size_t>(bytes / 8, size_t{1} << 20));
   return whole_memory_pages((bytes / step + 1) * step);
@@ -27,7 +28,7 @@ struct BatchPool::Owner {
 };
 
 bool BatchPool::reserve(size_t bytes, bool force) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const size_t wanted = block_bytes(bytes);
   if (!force && used_bytes_ + wanted > limit_bytes_) return false;
   used_bytes_ += wanted;
@@ -40,7 +41,7 @@ BatchPool::Block BatchPool::take(size_t bytes) {
   if (region.data() == nullptr) {
     region = MappedRegion::huge(wanted);
     meter_->add(wanted);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mapped_bytes_ += wanted;
   }
   Block block{region.data(), region.size(), nullptr};
@@ -48,11 +49,11 @@ BatchPool::Block BatchPool::take(size_t bytes) {
   return block;
 }
 
-// The smallest idle block that fits and is not wastefully large; else an empty one, after enough
-// idle blocks were freed to make room for a new one.
+// Returns the smallest idle block that fits without too much waste. If there is none, frees idle
+// blocks until a new block fits and returns an empty one.
 MappedRegion BatchPool::take_idle(size_t bytes, size_t wanted) {
   std::vector<MappedRegion> freed;  // declared before the lock: unmapped after it
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto best = idle_.end();
   for (auto at = idle_.begin(); at != idle_.end(); ++at) {
     const bool fits = at->size() >= bytes && at->size() / 2 <= wanted;
@@ -77,7 +78,7 @@ MappedRegion BatchPool::take_idle(size_t bytes, size_t wanted) {
 void BatchPool::give_back(MappedRegion region) {
   if (::getpid() != process_id_) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_bytes_ -= region.size();
     if (closed_ || mapped_bytes_ > limit_bytes_) {
       mapped_bytes_ -= region.size();
@@ -86,14 +87,14 @@ void BatchPool::give_back(MappedRegion region) {
       idle_.push_back(std::move(region));
     }
   }
-  const std::lock_guard lock(release_mutex_);
+  const MutexLock lock(release_mutex_);
   if (on_release_) on_release_();
 }
 
 void BatchPool::close() {
   std::vector<MappedRegion> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     freed.swap(idle_);
     for (const MappedRegion& region : freed) {
@@ -105,7 +106,7 @@ void BatchPool::close() {
 }
 
 void BatchPool::set_on_release(std::function<void()> on_release) {
-  const std::lock_guard lock(release_mutex_);
+  const MutexLock lock(release_mutex_);
   on_release_ = std::move(on_release);
 }
 

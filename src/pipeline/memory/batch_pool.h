@@ -4,26 +4,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "pipeline/memory/mapped_region.h"
 #include "pipeline/memory/memory_meter.h"
 
-// The memory of batches: blocks that are used again when the consumer drops its batch, so that no
-// page is cleared by the kernel twice. Lives as long as the loader or the last batch, whichever is
-// longer. Any thread.
+// The memory of batches. Blocks are reused after the consumer drops its batch, so the kernel clears
+// no page twice. The pool lives as long as the loader or the last batch, whichever is longer. Any
+// thread.
 
 namespace penstock::pipeline {
 
 class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
-  /// Blocks that wait to be used again are freed first when the pool would pass `limit_bytes`.
+  /// If the pool would exceed `limit_bytes`, idle blocks are freed first.
   BatchPool(uint64_t limit_bytes, std::shared_ptr<MemoryMeter> meter);
   ~BatchPool();
 
-  /// At least `bytes`, 64-byte aligned, contents undefined; reserve() comes first. The last
-  /// reference to `owner` gives it back.
+  /// A block of at least `bytes`, 64-byte aligned, contents undefined. Call reserve() first. The
+  /// block returns to the pool with the last reference to `owner`.
   struct Block {
     std::byte* data = nullptr;
     size_t capacity = 0;
@@ -31,15 +31,15 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   };
   Block take(size_t bytes);
 
-  /// Sets room aside for one take() of `bytes`. False when that would pass the limit, with the
-  /// blocks in use now; `force` does it all the same.
+  /// Reserves room for one take() of `bytes`. Returns false if that and the blocks in use now would
+  /// exceed the limit, unless `force` is set.
   bool reserve(size_t bytes, bool force);
 
-  /// The loader ends: idle blocks are freed, blocks in use when they come back. `on_release` is
-  /// not called any more once this returns.
+  /// Ends the loader's use: idle blocks are freed now, blocks in use when they are returned.
+  /// `on_release` is not called after this returns.
   void close();
-  /// Called after a block came back, by whoever dropped it; may take locks that are not held while
-  /// a block is dropped.
+  /// Sets the function that is called after a block returns, in the thread that dropped it. It may
+  /// take locks that are not held while a block is dropped.
   void set_on_release(std::function<void()> on_release);
 
   static size_t block_bytes(size_t bytes) noexcept;
@@ -47,18 +47,18 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
  private:
   struct Owner;
   MappedRegion take_idle(size_t bytes, size_t wanted);
-  void give_back(MappedRegion region);
+  void give_back(MappedRegion region) PENSTOCK_EXCLUDES(mutex_, release_mutex_);
 
   const uint64_t limit_bytes_;
-  const int process_id_;  ///< after a fork locks may be held for ever: blocks are only unmapped
+  const int process_id_;  ///< after a fork, locks may be held for ever: blocks are only unmapped
   const std::shared_ptr<MemoryMeter> meter_;
-  mutable std::mutex mutex_;
-  std::vector<MappedRegion> idle_;
-  uint64_t mapped_bytes_ = 0;  ///< all blocks, idle or in use
-  uint64_t used_bytes_ = 0;    ///< blocks in use, and room set aside
-  bool closed_ = false;
-  std::mutex release_mutex_;
-  std::function<void()> on_release_;
+  mutable Mutex mutex_;
+  std::vector<MappedRegion> idle_ PENSTOCK_GUARDED_BY(mutex_);
+  uint64_t mapped_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< all blocks, idle or in use
+  uint64_t used_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;    ///< blocks in use, and reserved room
+  bool closed_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  Mutex release_mutex_;
+  std::function<void()> on_release_ PENSTOCK_GUARDED_BY(release_mutex_);
 };
 
 }  // namespace penstock::pipeline

@@ -52,7 +52,7 @@ std::byte* BucketStore::allocate(Bucket& bucket, size_t bytes,
 }
 
 void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const ArrivingRow* before = nullptr;
   size_t before_index = 0;
   for (ArrivingRow& row : rows) {
@@ -98,7 +98,7 @@ uint64_t BucketStore::nnz(uint64_t begin, uint64_t end) const {
 }
 
 void BucketStore::release_before(uint64_t slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (first_bucket_ < buckets_.size() && plan_.bucket_begin(first_bucket_ + 1) <= slot) {
     if (const auto bucket = std::move(buckets_[first_bucket_])) {
       for (std::byte* const page : bucket->pages) pool_.give_back(page);
@@ -110,7 +110,7 @@ void BucketStore::release_before(uint64_t slot) {
 }
 
 uint64_t BucketStore::spilled_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pool_.spilled_bytes();
 }
 

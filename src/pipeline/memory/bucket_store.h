@@ -3,29 +3,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/memory/packed_row_ref.h"
 #include "pipeline/memory/page_pool.h"
 #include "plan/epoch_plan.h"
 
-// Where the rows of an epoch wait for their batch: by bucket, a table of slots and the pages that
-// hold the packed rows. A bucket's memory is taken when the first row comes and freed when all its
-// rows have left.
+// Holds the rows of an epoch until their batch is made: for each bucket a table of slots and the
+// pages with the packed rows. A bucket's memory is allocated when its first row arrives and freed
+// when all its rows have left.
 //
 //   store.reserve(rows, spilled); addresses for the rows of one visit, under one lock
 //   … pack each row to row.destination, any threads; then drop_resident() what was spilled …
 //   store.rows(begin, end, out)   once the visits that feed those slots are done
 //   store.release_before(slot)    once the batches before `slot` are made
 //
-// Which visits are done, and that rows are read only then, is the scheduler's business.
+// The scheduler knows which visits are done and must read rows only then.
 
 namespace penstock::pipeline {
 
-/// A row that is about to come.
+/// A row that is about to arrive.
 struct ArrivingRow {
   uint64_t slot = 0;
   int64_t position = 0;
@@ -41,11 +41,12 @@ class BucketStore {
               MemoryMeter& meter);
   ~BucketStore();
 
-  /// A row that comes several times in a bucket, one after the other, gets the same destination
-  /// each time. `spilled` gets the pages in the spill file that the rows are in.
+  /// A row that occurs several times in a bucket, one after the other, gets the same destination
+  /// each time. `spilled` gets the pages of the rows that lie in the spill file.
   void reserve(std::span<ArrivingRow> rows, std::vector<std::span<std::byte>>& spilled);
 
-  /// The rows in slots [begin, end), which must all have come. Valid until release_before(end).
+  /// Returns the rows in slots [begin, end), which must all have arrived. Valid until
+  /// release_before(end).
   void rows(uint64_t begin, uint64_t end, std::vector<PackedRowRef>& out) const;
   uint64_t nnz(uint64_t begin, uint64_t end) const;
 
@@ -64,17 +65,20 @@ class BucketStore {
     size_t left = 0;
   };
 
-  Bucket& open(size_t index);
-  std::byte* allocate(Bucket& bucket, size_t bytes, std::vector<std::span<std::byte>>& spilled);
+  Bucket& open(size_t index) PENSTOCK_REQUIRES(mutex_);
+  std::byte* allocate(Bucket& bucket, size_t bytes, std::vector<std::span<std::byte>>& spilled)
+      PENSTOCK_REQUIRES(mutex_);
   template <typename Visit>
   void for_each_run(uint64_t begin, uint64_t end, Visit&& visit) const;
 
   const plan::EpochPlan& plan_;
   MemoryMeter& meter_;
-  mutable std::mutex mutex_;
-  PagePool pool_;
+  mutable Mutex mutex_;
+  PagePool pool_ PENSTOCK_GUARDED_BY(mutex_);
+  /// Written under mutex_. rows() and nnz() read it without: their buckets are complete, and stay
+  /// until release_before().
   std::vector<std::unique_ptr<Bucket>> buckets_;
-  size_t first_bucket_ = 0;
+  size_t first_bucket_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock::pipeline

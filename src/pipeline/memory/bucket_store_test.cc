@@ -12,7 +12,7 @@ constexpr uint32_t kPageBytes = 4096;
 constexpr uint32_t kRowsPerUnit = 4;
 constexpr uint32_t kUnits = 50;
 
-// Unshuffled: every unit is a bucket, whose slots are in order.
+// Not shuffled: every unit is a bucket with its slots in order.
 plan::EpochPlan plan_of_units() {
   std::vector<plan::UnitRows> units;
   for (uint32_t i = 0; i < kUnits; ++i) {
@@ -25,7 +25,7 @@ plan::EpochPlan plan_of_units() {
   return {units, options, 1};
 }
 
-// What leaves is used again: an epoch of many times the capacity needs no spill file, and holds no
+// Freed memory is reused: an epoch of many times the capacity needs no spill file and holds no
 // memory at its end.
 void expect_no_spill(size_t row_bytes, uint64_t capacity_bytes) {
   const plan::EpochPlan plan = plan_of_units();

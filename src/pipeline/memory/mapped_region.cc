@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
+#include "base/concat.h"
 #include "base/memory_page.h"
 
 namespace penstock::pipeline {
@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 [[noreturn]] void fail(size_t bytes) {
-  throw ResourceExhausted("cannot map memory: " + std::string(std::strerror(errno)) + ", " +
-                          std::to_string(bytes) + " bytes");
+  throw ResourceExhausted(
+      concat("cannot map memory: ", std::strerror(errno), ", ", bytes, " bytes"));
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ MappedRegion MappedRegion::huge(size_t bytes) {
   auto* const begin = region.data_;
   const size_t misaligned = reinterpret_cast<uintptr_t>(begin) % kHugePage;
   const size_t head = misaligned == 0 ? 0 : kHugePage - misaligned;
-  // The ends that alignment leaves over go back at once.
+  // Unmap the ends that alignment leaves.
   const size_t kept = whole_memory_pages(bytes);
   const size_t tail = region.size_ - head - kept;
   if (head != 0) ::munmap(begin, head);

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-// Memory mapped from the kernel, given back whole when the object goes. Untouched pages cost
-// nothing, so that a region may be as large as the budget allows before it is known what is needed.
+// Memory mapped from the kernel and returned when the object is destroyed. Untouched pages cost
+// nothing, so a region may be as large as the budget allows before the need is known.
 
 namespace penstock::pipeline {
 
@@ -24,13 +24,14 @@ class MappedRegion {
     return *this;
   }
 
-  /// Zero-filled memory. Throws ResourceExhausted when the system has no addresses or memory left.
+  /// Zero-filled memory. Throws ResourceExhausted if the system has no addresses or memory left.
   static MappedRegion anonymous(size_t bytes);
-  /// The same, 2 MiB aligned and advised for huge pages when it is that large: for what is streamed
-  /// through again and again. Not for what is touched once: on virtual machines whose host takes
-  /// free memory back, a new huge page was seen to cost 2 ms (2 s a GB, against 0.4 in small ones).
+  /// The same, but 2 MiB aligned and advised for huge pages if it is that large: for memory that is
+  /// streamed through again and again. Not for memory that is touched once: on virtual machines
+  /// whose host reclaims free memory, a new huge page took 2 ms (2 s a GB, against 0.4 with small
+  /// pages).
   static MappedRegion huge(size_t bytes);
-  /// `bytes` of a file from `offset` on, shared with it. Throws ResourceExhausted.
+  /// Maps `bytes` of a file from `offset` on, shared with it. Throws ResourceExhausted.
   static MappedRegion of_file(int descriptor, uint64_t offset, size_t bytes);
 
   std::byte* data() const noexcept { return data_; }
@@ -45,11 +46,11 @@ class MappedRegion {
   size_t size_ = 0;
 };
 
-/// Has the system back whole system pages with memory now, all in one call: a fifth less time than
-/// one fault for each. Where it cannot (Linux before 5.14), they come one by one when written.
+/// Makes the system back whole pages with memory now, in one call: a fifth less time than one fault
+/// for each. If it cannot (Linux before 5.14), pages are backed one by one when written.
 void make_resident(std::byte* data, size_t bytes) noexcept;
 
-/// Takes the memory of whole system pages out of the process; a file's contents stay.
+/// Removes the memory of whole system pages from the process. A file's contents stay.
 void drop_resident(std::byte* data, size_t bytes) noexcept;
 
 }  // namespace penstock::pipeline

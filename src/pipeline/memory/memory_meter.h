@@ -3,8 +3,8 @@
 #include <atomic>
 #include <cstdint>
 
-// Counts the bytes that a loader holds, and the most it ever held: pages of rows, units in flight,
-// batches. Everything that takes memory out of the budget is added here. Any thread.
+// Counts the bytes that a loader holds, and their peak: pages of rows, units in flight, batches.
+// Everything that uses the budget is added here. Any thread.
 
 namespace penstock::pipeline {
 

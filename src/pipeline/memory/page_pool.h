@@ -9,8 +9,8 @@
 #include "pipeline/memory/spill_file.h"
 
 // The memory of packed rows: pages of one size from one mapped arena, and single allocations for
-// rows larger than a page. What is given back is used again; the arena never holds more than its
-// capacity. Beyond it, memory comes from a spill file, whose bytes are counted apart.
+// rows larger than a page. Returned memory is reused, and the arena never holds more than its
+// capacity. Memory beyond that comes from a spill file, whose bytes are counted separately.
 //
 // One thread at a time (BucketStore's lock).
 
@@ -18,7 +18,7 @@ namespace penstock::pipeline {
 
 class PagePool {
  public:
-  /// `page_bytes` is a power of two, 4 KiB or more. The arena costs nothing until it is used.
+  /// `page_bytes` is a power of two, at least 4 KiB. The arena costs nothing until it is used.
   PagePool(uint64_t capacity_bytes, uint32_t page_bytes, MemoryMeter& meter);
   ~PagePool();
   PagePool(const PagePool&) = delete;
@@ -27,21 +27,21 @@ class PagePool {
   uint32_t page_bytes() const noexcept { return page_bytes_; }
   uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
 
-  /// Throws ResourceExhausted, naming capacity and need, when not even spilling helps.
+  /// Throws ResourceExhausted that names capacity and need if even spilling fails.
   std::byte* take();
   void give_back(std::byte* page);
 
   struct Large {
     std::byte* data = nullptr;
-    MappedRegion region;   ///< empty when the bytes are in the spill file
-    uint64_t spilled = 0;  ///< bytes, when they are
+    MappedRegion region;   ///< empty if the bytes are in the spill file
+    uint64_t spilled = 0;  ///< bytes in the spill file, if they are there
   };
-  /// `bytes` in one piece, for a row that no page can hold.
+  /// Returns `bytes` in one piece, for a row that does not fit into a page.
   Large take_large(size_t bytes);
   void give_back_large(Large large);
 
   bool is_spilled(const std::byte* page) const noexcept { return !arena_.contains(page); }
-  uint64_t spilled_bytes() const noexcept { return spill_.size(); }  ///< most ever at a time
+  uint64_t spilled_bytes() const noexcept { return spill_.size(); }  ///< most at any time
   uint64_t used_bytes() const noexcept { return used_bytes_; }
 
  private:
@@ -54,9 +54,9 @@ class PagePool {
   MappedRegion arena_;
   uint64_t touched_pages_ = 0;       ///< arena pages ever handed out
   uint64_t resident_bytes_ = 0;      ///< arena pages that hold memory, and large rows
-  uint64_t used_bytes_ = 0;          ///< handed out now, spilled ones included
+  uint64_t used_bytes_ = 0;          ///< in use now, spilled bytes included
   std::vector<std::byte*> free_;     ///< arena pages that hold memory
-  std::vector<std::byte*> dropped_;  ///< arena pages whose memory was given up for a large row
+  std::vector<std::byte*> dropped_;  ///< arena pages whose memory was released for a large row
   std::vector<std::byte*> spilled_free_;
   std::vector<Large> large_spilled_free_;
   SpillFile spill_;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/concat.h"
+
 namespace penstock::pipeline {
 
 SpillFile::~SpillFile() {
@@ -32,9 +34,8 @@ std::byte* SpillFile::extend(size_t bytes) {
   const int error =
       ::posix_fallocate(descriptor_, static_cast<off_t>(size_), static_cast<off_t>(bytes));
   if (error != 0) {
-    throw ResourceExhausted("cannot spill rows: " + std::string(std::strerror(error)) + ", " +
-                            std::to_string(bytes) + " bytes after " + std::to_string(size_) +
-                            ", in " + directory_);
+    throw ResourceExhausted(concat("cannot spill rows: ", std::strerror(error), ", ", bytes,
+                                   " bytes after ", size_, ", in ", directory_));
   }
   regions_.push_back(MappedRegion::of_file(descriptor_, size_, bytes));
   size_ += bytes;

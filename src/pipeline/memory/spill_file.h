@@ -7,9 +7,9 @@
 
 #include "pipeline/memory/mapped_region.h"
 
-// Memory of last resort: an unlinked temporary file, mapped. Used when rows turn out larger than
-// the plan's estimate. Space is allocated on the disk before it is mapped, so that a full disk is
-// an error here and not a signal later. One thread at a time; made on first use.
+// Memory of last resort: an unlinked temporary file, mapped. Used if rows are larger than the
+// plan's estimate. Disk space is allocated before it is mapped, so a full disk is an error here,
+// not a signal later. One thread at a time; made on first use.
 
 namespace penstock::pipeline {
 
@@ -20,7 +20,8 @@ class SpillFile {
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
 
-  /// `bytes` (a multiple of 4 KiB) more of the file. Throws ResourceExhausted naming the directory.
+  /// Extends the file by `bytes` (a multiple of 4 KiB). Throws ResourceExhausted naming the
+  /// directory.
   std::byte* extend(size_t bytes);
 
   uint64_t size() const noexcept { return size_; }

@@ -6,14 +6,14 @@
 #include <memory>
 #include <vector>
 
-// The batches between the workers and the consumer: made at once by several threads, handed over in
-// order. A ring of fixed depth; the caller's lock guards it.
+// The batches between the workers and the consumer: several threads make them at once, and they are
+// delivered in order. A ring of fixed depth; the caller's lock guards it.
 
 namespace penstock::pipeline {
 
 class BatchRing {
  public:
-  /// Begins with batch `first`, as if those before had been handed over.
+  /// Starts with batch `first`, as if the batches before had been delivered.
   BatchRing(uint64_t batch_count, uint32_t depth, uint64_t first = 0)
       : batch_count_(batch_count),
         claimed_(first),
@@ -21,11 +21,11 @@ class BatchRing {
         delivered_(first),
         slots_(depth) {}
 
-  /// Before anything is claimed; not less than `first`.
+  /// Call before any batch is claimed. `batches` must not be less than `first`.
   void set_batch_count(uint64_t batches) noexcept { batch_count_ = batches; }
   uint64_t batch_count() const noexcept { return batch_count_; }
 
-  /// Next batch that nobody makes yet, when the ring has a place for it.
+  /// Whether there is a next batch to claim and the ring has a place for it.
   bool can_claim() const noexcept {
     return claimed_ < batch_count_ && claimed_ - delivered_ < slots_.size();
   }
@@ -34,7 +34,7 @@ class BatchRing {
   bool all_claimed() const noexcept { return claimed_ == batch_count_; }
   bool all_made() const noexcept { return made_ == batch_count_; }
 
-  /// Puts a finished batch in its place. True when it is the one that the consumer waits for.
+  /// Stores a finished batch. Returns true if the consumer waits for this batch.
   bool finish(uint64_t index, std::shared_ptr<const Batch> batch) {
     slots_[index % slots_.size()] = std::move(batch);
     ++made_;
@@ -47,10 +47,12 @@ class BatchRing {
   std::shared_ptr<const Batch> take() { return std::move(slots_[delivered_++ % slots_.size()]); }
   uint64_t delivered() const noexcept { return delivered_; }
   bool at_end() const noexcept { return delivered_ == batch_count_; }
-  /// Nothing is finished or being made: what the consumer needs next has not begun.
+  /// True if no batch is finished or being made: the batch that the consumer needs has not been
+  /// started.
   bool idle() const noexcept { return claimed_ == delivered_; }
 
-  /// What nobody took, for the caller to drop without its lock: that wakes others.
+  /// Takes the batches that were not delivered. Drop them without the caller's lock, as that wakes
+  /// others.
   std::vector<std::shared_ptr<const Batch>> take_all() {
     std::vector<std::shared_ptr<const Batch>> taken(slots_.size());
     taken.swap(slots_);

@@ -9,11 +9,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/cancellation.h"
+#include "base/concat.h"
 
 namespace penstock::pipeline {
 
@@ -26,18 +26,20 @@ BatchStream::BatchStream(const Room& room)
     : first_batch_(room.first_batch),
       batches_(std::make_shared<BatchPool>(room.batch_bytes, meter_)),
       ring_(0, room.batches_ahead, room.first_batch) {
-  // Under the lock: a worker that has just found no room must be asleep before it is woken.
+  // Under the lock, so that a worker that has just found no room sleeps before it is woken.
   batches_->set_on_release([this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_worker();
   });
 }
 
 void BatchStream::set_batch_count(uint64_t batches) {
   if (first_batch_ > batches) {
-    throw InvalidArgument("first_batch is beyond the epoch: " + std::to_string(first_batch_) +
-                          " of " + std::to_string(batches) + " batches");
+    throw InvalidArgument(
+        concat("first_batch is beyond the epoch: ", first_batch_, " of ", batches, " batches"));
   }
+  batch_count_ = batches;
+  const MutexLock lock(mutex_);
   ring_.set_batch_count(batches);
 }
 
@@ -61,9 +63,8 @@ void BatchStream::start_threads(unsigned count, const std::function<void()>& loo
       });
     }
   } catch (const std::system_error& error) {
-    throw ResourceExhausted("cannot start threads: " + std::string(error.what()) + ", " +
-                            std::to_string(count) + " wanted, " + std::to_string(running_.size()) +
-                            " started");
+    throw ResourceExhausted(concat("cannot start threads: ", error.what(), ", ", count, " wanted, ",
+                                   running_.size(), " started"));
   }
 }
 
@@ -85,8 +86,8 @@ void BatchStream::wake_all() noexcept {
 
 void BatchStream::fail(std::exception_ptr error) noexcept {
   cancel_reads_ = true;
-  const std::lock_guard lock(mutex_);
-  // Reads that cancel() ended are no errors.
+  const MutexLock lock(mutex_);
+  // Errors of reads that cancel() ended are ignored.
   if (error_ == nullptr && !cancelled_) error_ = std::move(error);
   stop_ = true;
   wake_all();
@@ -95,7 +96,7 @@ void BatchStream::fail(std::exception_ptr error) noexcept {
 void BatchStream::cancel() noexcept {
   if (in_other_process()) return;
   cancel_reads_ = true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_ = true;
   cancelled_ = true;
   wake_all();
@@ -113,11 +114,11 @@ Loader::NextBatch BatchStream::next_for(double timeout_seconds) {
   using Clock = std::chrono::steady_clock;
   if (in_other_process()) {
     throw InvalidArgument(
-        "a Loader cannot be used in a forked process once it has started; make a "
-        "new one there: started in process " +
-        std::to_string(process_id_) + ", used in " + std::to_string(::getpid()));
+        concat("a Loader cannot be used in a forked process once it has started; make a "
+               "new one there: started in process ",
+               process_id_.load(), ", used in ", ::getpid()));
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   throw_error_once();
   if (stop_) return {};
   if (ring_.at_end()) {
@@ -138,14 +139,15 @@ Loader::NextBatch BatchStream::next_for(double timeout_seconds) {
   }
   if (!ring_.ready()) {
     const auto begin = Clock::now();
-    const auto came = [this] { return stop_ || ring_.ready(); };
     consumer_waits_ = true;
     wake_worker();
     if (timeout_seconds < 0) {
-      ready_.wait(lock, came);
+      while (!stop_ && !ring_.ready()) ready_.wait(mutex_);
     } else {
       const auto wait = std::chrono::duration<double>(std::min(timeout_seconds, 1e6));
-      ready_.wait_until(lock, begin + std::chrono::duration_cast<Clock::duration>(wait), came);
+      const auto end = begin + std::chrono::duration_cast<Clock::duration>(wait);
+      while (!stop_ && !ring_.ready() && ready_.wait_until(mutex_, end)) {
+      }
     }
     consumer_waits_ = false;
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -162,17 +164,17 @@ Loader::NextBatch BatchStream::next_for(double timeout_seconds) {
 
 bool BatchStream::ready() const {
   if (in_other_process()) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return started_ && (stop_ || error_ != nullptr || ring_.ready() || ring_.at_end());
 }
 
-// The threads have ended. What decoders allocated goes back to the system too: glibc would keep it
-// in the arenas of threads that are gone, 10 to 50 MB more in each of the first epochs.
+// The threads have ended. Memory of decoders is also returned to the system. glibc would keep it in
+// the arenas of ended threads, 10 to 50 MB more in each of the first epochs.
 void BatchStream::free_memory() {
   batches_->close();
   std::vector<std::shared_ptr<const Batch>> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left = ring_.take_all();
     if (!started_ || freed_) return;
     freed_ = true;
@@ -199,7 +201,7 @@ uint64_t BatchStream::planned_bytes_read() const {
 
 LoaderStats BatchStream::counts() const {
   if (in_other_process()) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LoaderStats stats;
   stats.cells = cells_;
   stats.nonzeros = nonzeros_;

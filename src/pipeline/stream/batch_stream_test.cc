@@ -17,7 +17,7 @@
 #include "pipeline/stream/row_stream.h"
 #include "pipeline/testing/random_epochs.h"
 
-// What holds of every stream of batches: of units and of single rows.
+// Tests that hold for every stream of batches, read by units or row by row.
 
 namespace penstock::pipeline {
 namespace {
@@ -38,7 +38,7 @@ class AnyStream : public ::testing::TestWithParam<Reads> {
  protected:
   bool by_rows() const { return GetParam() == Reads::kRows; }
 
-  /// Of a store that can address rows and an order that wants it, or neither.
+  /// Makes a case, either with a store that addresses rows and a global order, or with neither.
   Case made(MemoryMatrixOptions matrix, LoaderOptions options = {}) const {
     matrix.addresses_rows = by_rows();
     if (by_rows()) options.order = GlobalShuffle{};

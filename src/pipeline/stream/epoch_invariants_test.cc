@@ -1,4 +1,4 @@
-// What holds for every epoch, over thousands of random shapes: matrices, selections, columns,
+// Tests that hold for every epoch, over thousands of random shapes: matrices, selections, columns,
 // options, budgets from the least up, ranks and workers.
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Planned {
   friend bool operator==(const Planned&, const Planned&) = default;
 };
 
-/// What an epoch reads in which order, and where its batches end.
+/// The rows of an epoch in their order, and the ends of its batches.
 Planned planned(const Case& test) {
   const EpochSetup setup = make_epoch_setup(*test.matrix, test.options);
   const plan::EpochPlan plan(setup.units, setup.epoch, setup.budget.spread);

@@ -13,8 +13,8 @@
 #include "pipeline/stream/row_stream.h"
 #include "pipeline/testing/memory_matrix.h"
 
-// Epochs over several matrices as one: every row once with its columns in their joined places,
-// within the budget, for random shapes, ranks and places to resume from.
+// Epochs over several matrices as one: every row once with its joined columns, within the budget,
+// for random shapes, ranks and resume positions.
 
 namespace penstock::pipeline {
 namespace {
@@ -166,7 +166,7 @@ TEST(EpochJoined, RanksShareTheRowsAndAnEpochGoesOn) {
   }
 }
 
-/// What the reader of a join tells before anything is read is what the readers of its parts tell.
+/// Estimates of a joined reader, before any read, equal those of the readers of its parts.
 TEST(EpochJoined, ReaderTellsWhatThePartsTell) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

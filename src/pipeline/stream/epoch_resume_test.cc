@@ -7,7 +7,7 @@
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
 
-// An epoch that begins in its middle: first_batch.
+// Epochs that start at first_batch.
 
 namespace penstock::pipeline {
 namespace {

@@ -1,4 +1,4 @@
-// Epochs of rows that are drawn, over random shapes, read through the whole pipeline.
+// Epochs of drawn rows, over random shapes, read through the whole pipeline.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ std::vector<int64_t> sorted(std::vector<int64_t> joinids) {
   return joinids;
 }
 
-/// What the sampler drew, from its plan.
+/// Returns the rows that the sampler drew, from its plan.
 std::vector<int64_t> drawn(const Case& test) {
   Case whole = test;
   whole.options.drop_last = false;

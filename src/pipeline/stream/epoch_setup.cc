@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/concat.h"
 #include "pipeline/batch/transformed_rows.h"
 #include "pipeline/stream/selected_units.h"
 #include "plan/cut/rank_cut.h"
@@ -20,21 +21,18 @@ namespace {
 void check(const LoaderOptions& options) {
   if (options.batch_size == 0) throw InvalidArgument("batch_size must be 1 or more: 0");
   if (options.world_size == 0 || options.rank >= options.world_size) {
-    throw InvalidArgument("rank must be less than world_size: rank " +
-                          std::to_string(options.rank) + ", world_size " +
-                          std::to_string(options.world_size));
+    throw InvalidArgument(concat("rank must be less than world_size: rank ", options.rank,
+                                 ", world_size ", options.world_size));
   }
   if (options.num_workers == 0 || options.worker >= options.num_workers) {
-    throw InvalidArgument("worker must be less than num_workers: worker " +
-                          std::to_string(options.worker) + ", num_workers " +
-                          std::to_string(options.num_workers));
+    throw InvalidArgument(concat("worker must be less than num_workers: worker ", options.worker,
+                                 ", num_workers ", options.num_workers));
   }
   const auto* chunks = std::get_if<ChunkShuffle>(&options.order);
   if (chunks != nullptr && (chunks->chunk_rows == 0 || chunks->chunks_per_block == 0)) {
     throw InvalidArgument(
-        "chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows " +
-        std::to_string(chunks->chunk_rows) + ", chunks_per_block " +
-        std::to_string(chunks->chunks_per_block));
+        concat("chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows ",
+               chunks->chunk_rows, ", chunks_per_block ", chunks->chunks_per_block));
   }
   if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
     throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
@@ -44,7 +42,7 @@ void check(const LoaderOptions& options) {
 
 std::vector<int64_t> every_column(int64_t end) {
   if (end < 0 || end > std::numeric_limits<int32_t>::max()) {
-    throw InvalidArgument("too many columns for a batch, choose some: " + std::to_string(end));
+    throw InvalidArgument(concat("too many columns for a batch, choose some: ", end));
   }
   std::vector<int64_t> columns(static_cast<size_t>(end));
   std::iota(columns.begin(), columns.end(), int64_t{0});
@@ -55,8 +53,9 @@ void check_totals(const LoaderOptions& options, uint64_t rows) {
   if (options.transforms == nullptr) return;
   const auto check_one = [&](const TransformStep::Numbers& totals) {
     if (totals == nullptr || totals->size() == rows) return;
-    throw InvalidArgument("transforms: row_totals must have one number for each selected row: " +
-                          std::to_string(totals->size()) + " for " + std::to_string(rows));
+    throw InvalidArgument(concat(
+        "transforms: row_totals must have one number for each selected row: ", totals->size(),
+        " for ", rows));
   };
   for (const TransformStep& step : options.transforms->steps) check_one(step.row_totals);
   if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
@@ -91,21 +90,19 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
   return epoch;
 }
 
-/// Batches of kExact have sizes that differ by one at most; the smallest is that of the rank with
-/// the fewest rows.
+/// Sizes of kExact batches differ by at most one. The smallest is on the rank with the fewest rows.
 void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
   if (epoch.uneven != plan::Uneven::kExact || epoch.min_batch <= 1 || rows == 0) return;
   const uint32_t ranks = epoch.shard.world_size;
   const uint64_t smallest = rows / ranks / plan::exact_batches(rows, epoch);
   if (smallest >= epoch.min_batch) return;
   throw InvalidArgument(
-      "min_batch=" + std::to_string(epoch.min_batch) +
-      " cannot be kept with uneven=\"exact\", which divides " + std::to_string(rows) +
-      " rows among " + std::to_string(ranks) + " ranks, each in equally many batches of at most " +
-      std::to_string(epoch.batch_size) + ": use " +
-      (smallest == 0 ? std::string("fewer ranks")
-                     : "min_batch=" + std::to_string(smallest) + ", another batch_size") +
-      ", or uneven=\"drop\" or \"pad\"");
+      concat("min_batch=", epoch.min_batch, " cannot be kept with uneven=\"exact\", which divides ",
+             rows, " rows among ", ranks, " ranks, each in equally many batches of at most ",
+             epoch.batch_size, ": use ",
+             (smallest == 0 ? std::string("fewer ranks")
+                            : "min_batch=" + std::to_string(smallest) + ", another batch_size"),
+             ", or uneven=\"drop\" or \"pad\""));
 }
 
 }  // namespace
@@ -158,18 +155,18 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
 
 namespace {
 
-constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids that are gathered before they are packed
-/// Of a unit with fewer draws than a row in so many, some tiles may hold none.
+constexpr size_t kIdsAtOnce = size_t{1} << 20;  // ids gathered before they are packed
+/// If fewer than one row in so many of a unit is drawn, some of its tiles may hold no drawn row.
 constexpr uint64_t kFewDraws = 16;
 
-/// Whether a visit may leave out tiles of its unit.
+/// Whether a visit may need only some tiles of its unit.
 bool keeps_few_rows(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index) {
   const plan::Visit& visit = plan.visit(index);
   return plan.keeps_stored_part(index) ||
          (setup.sampler != nullptr && visit.unit_rows * kFewDraws < visit.selected_rows);
 }
 
-/// joinids of the rows that a visit keeps, ascending, once each.
+/// Appends the joinids of the rows that a visit keeps, ascending, once each.
 void append_kept(const EpochSetup& setup, const plan::EpochPlan& plan, size_t index,
                  std::vector<int64_t>& ids) {
   std::vector<plan::Placement> placements;
@@ -192,7 +189,7 @@ RowSelection selection_of(std::vector<int64_t>& ids) {
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan) {
   if (setup.sampler == nullptr && setup.first_batch == 0 && plan.row_count() == setup.rows.size())
     return setup.reader->bytes_needed(setup.rows);
-  // Rows of a unit in no order touch all its tiles, near enough: count those units as whole.
+  // Permuted rows of a unit touch nearly all of its tiles, so such units count as whole.
   std::vector<std::pair<uint64_t, uint32_t>> units;
   std::vector<int64_t> ids;
   for (size_t i = plan.earliest_visit(setup.first_batch); i < plan.visit_count(); ++i) {

@@ -15,7 +15,7 @@
 
 namespace penstock::pipeline {
 
-/// What every epoch is made from: options checked, columns and rows chosen.
+/// Inputs of every epoch: checked options, chosen columns and rows.
 struct StreamSetup {
   std::shared_ptr<const format::MatrixReader> reader;
   std::shared_ptr<const std::vector<int64_t>> column_ids;  ///< null: every column
@@ -26,15 +26,14 @@ struct StreamSetup {
   BudgetRequest request;
 };
 
-/// What the plan of an epoch is made from that is read unit by unit: units selected, memory split.
+/// Inputs of the plan of an epoch that is read by units: selected units and the split of memory.
 struct EpochSetup : StreamSetup {
-  std::vector<plan::UnitRows>
-      units;  ///< what the plan is made of: the sampler's where there is one
+  std::vector<plan::UnitRows> units;  ///< of the plan; the sampler's if there is one
   std::shared_ptr<const plan::RowSampler> sampler;
   BudgetSplit budget;
 };
 
-/// Throws InvalidArgument for options that make no sense.
+/// Throws InvalidArgument for options that are invalid.
 StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options);
 
 /// Throws as split_budget does.
@@ -45,15 +44,15 @@ inline EpochSetup make_epoch_setup(const format::MatrixSource& source,
   return make_epoch_setup(source, make_stream_setup(source, options), options);
 }
 
-/// Stored bytes of the distinct tiles that the plan's rows touch, from first_batch on.
+/// Stored bytes of the distinct tiles that the plan's rows touch from first_batch on.
 uint64_t bytes_needed(const EpochSetup& setup, const plan::EpochPlan& plan);
 
-/// Stored bytes that the plan's visits from first_batch on read: tiles with chosen columns and
-/// selected rows, counted for each visit that reads them. Takes long for many visits.
+/// Stored bytes that the plan's visits read from first_batch on: tiles with chosen columns and
+/// selected rows, counted once for each visit that reads them. Slow for many visits.
 uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan);
 
-/// joinids in the batches before first_batch, but for the row that kPad repeats: its own turn
-/// comes.
+/// joinids in the batches before first_batch, without the row that kPad repeats: it is counted at
+/// its own slot.
 RowSelection rows_before(const EpochSetup& setup, const plan::EpochPlan& plan);
 
 }  // namespace penstock::pipeline

@@ -7,14 +7,14 @@
 namespace penstock::pipeline {
 namespace {
 
-/// Threads that wait for reads: half the units in flight are read while the others are decoded.
-/// Over a network every unit that may be ahead waits at the same time.
+/// Number of threads that wait for reads: half the units in flight are read while the others are
+/// decoded. Over a network, every unit that may be ahead waits at the same time.
 uint32_t fetcher_count(const BudgetSplit& budget) {
   if (budget.units_ahead != 0) return budget.units_ahead + budget.units_decoding;
   return (budget.units_decoding + 1) / 2;
 }
 
-/// Pages get what the tables of rows leave of the rows' share.
+/// Bytes for pages: the rows' share less the tables of rows.
 uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
   const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
@@ -61,33 +61,35 @@ void EpochStream::wake_all() noexcept {
 
 void EpochStream::work() {
   std::vector<PackedRowRef> rows;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_ && !ring_.all_made()) {
     BatchJob job;
     if (claim_batch(job)) {
-      make_batch(job, rows, lock);
+      make_batch(job, rows);
     } else if (const auto task = units_->take_task()) {
-      run_task(*task, lock);
+      run_task(*task);
     } else {
-      work_.wait(lock);
+      work_.wait(mutex_);
     }
   }
 }
 
-void EpochStream::run_task(const UnitTask& task, std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  units_->run(task);
-  lock.lock();
-  const uint64_t finished = units_->units_finished();
-  if (units_->finish_task(task)) work_.notify_all();
-  if (units_->units_finished() != finished) fetch_.notify_one();
+void EpochStream::run_task(const UnitTask& task) {
+  UnitScheduler& units = *units_;
+  {
+    const MutexUnlock unlocked(mutex_);
+    units.run(task);
+  }
+  const uint64_t finished = units.units_finished();
+  if (units.finish_task(task)) work_.notify_all();
+  if (units.units_finished() != finished) fetch_.notify_one();
 }
 
 void EpochStream::prepare_claim() {
   next_job_.index = ring_.next_to_claim();
   next_job_.begin = plan_.batch_begin(next_job_.index);
   next_job_.end = plan_.batch_begin(next_job_.index + 1);
-  // Where ranks must make equally many batches, one may be empty and need nothing.
+  // If ranks must have equally many batches, one may be empty and need no rows.
   if (next_job_.begin < next_job_.end) {
     while (plan_.bucket_begin(next_job_bucket_ + 1) < next_job_.end) ++next_job_bucket_;
     next_job_visits_ = std::max(next_job_visits_, plan_.last_visit_of_bucket(next_job_bucket_) + 1);
@@ -104,7 +106,7 @@ bool EpochStream::claim_batch(BatchJob& job) {
     const uint64_t nnz = store_->nnz(next_job_.begin, next_job_.end);
     next_job_bytes_ = assembler_.batch_bytes(next_job_.end - next_job_.begin, nnz);
   }
-  // A consumer that keeps its batches may hold the whole share; one at a time it still gets more.
+  // A consumer that keeps its batches may hold the whole share. It still gets one more at a time.
   const bool force = ring_.idle() && consumer_waits_;
   if (!batches_->reserve(next_job_bytes_, force)) return false;
   ring_.claim();
@@ -113,15 +115,17 @@ bool EpochStream::claim_batch(BatchJob& job) {
   return true;
 }
 
-void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows,
-                             std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  store_->rows(job.begin, job.end, rows);
-  std::optional<uint32_t> repeated;
-  const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
-  if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
-  auto batch = assembler_.assemble(rows, repeated);
-  lock.lock();
+void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows) {
+  BucketStore& store = *store_;
+  std::shared_ptr<const Batch> batch;
+  {
+    const MutexUnlock unlocked(mutex_);
+    store.rows(job.begin, job.end, rows);
+    std::optional<uint32_t> repeated;
+    const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
+    if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
+    batch = assembler_.assemble(rows, repeated);
+  }
   if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
   const size_t at = job.index - first_unmade_;
   if (made_.size() <= at) made_.resize(at + 1, false);
@@ -132,9 +136,10 @@ void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& row
       ++first_unmade_;
     }
     const uint64_t done = first_unmade_;
-    lock.unlock();
-    store_->release_before(plan_.batch_begin(done));
-    lock.lock();
+    {
+      const MutexUnlock unlocked(mutex_);
+      store.release_before(plan_.batch_begin(done));
+    }
     released_batch_ = std::max(released_batch_, done);
     update_gate();
   }
@@ -144,8 +149,8 @@ void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& row
   }
 }
 
-// The first bucket that still holds rows decides how far reading may go. What the batches need that
-// begin in it is always allowed, so that what is waited for can always come.
+// The first bucket that still holds rows limits how far reading may go. Visits that the batches
+// starting in it need are always allowed, so that the next batch can always be made.
 void EpochStream::update_gate() {
   if (released_batch_ >= plan_.batch_count()) return;
   const uint64_t slot = plan_.batch_begin(released_batch_);
@@ -161,19 +166,21 @@ void EpochStream::update_gate() {
 // ---- fetchers -----------------------------------------------------------------------------------
 
 void EpochStream::fetch() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
+  UnitScheduler& units = *units_;
   while (!stop_ && !ring_.all_made()) {
-    UnitFlight* const flight = units_->begin_fetch();
+    UnitFlight* const flight = units.begin_fetch();
     if (flight == nullptr) {
-      fetch_.wait(lock);
+      fetch_.wait(mutex_);
       continue;
     }
-    lock.unlock();
-    units_->fetch(*flight);
-    lock.lock();
-    const uint64_t finished = units_->units_finished();
-    if (units_->end_fetch(flight)) work_.notify_all();
-    if (units_->units_finished() != finished) fetch_.notify_all();
+    {
+      const MutexUnlock unlocked(mutex_);
+      units.fetch(*flight);
+    }
+    const uint64_t finished = units.units_finished();
+    if (units.end_fetch(flight)) work_.notify_all();
+    if (units.units_finished() != finished) fetch_.notify_all();
   }
 }
 
@@ -194,7 +201,7 @@ uint64_t EpochStream::row_count_before() const {
 
 RowSelection EpochStream::rows_before() const { return pipeline::rows_before(setup_, plan_); }
 
-/// Rows, units in flight and batches at their most.
+/// Peak of rows, units in flight and batches.
 uint64_t EpochStream::planned_bytes() const {
   uint64_t largest_unit = 0;
   for (const auto& unit : setup_.units) {

@@ -2,12 +2,11 @@
 
 #include <penstock/loader.h>
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "pipeline/batch/batch_assembler.h"
 #include "pipeline/memory/bucket_store.h"
 #include "pipeline/stream/batch_stream.h"
@@ -15,14 +14,14 @@
 #include "pipeline/stream/unit_scheduler.h"
 #include "plan/epoch_plan.h"
 
-// One epoch that is read unit by unit (docs/design/0003-pipeline.md).
+// One epoch that is read by units (docs/design/0003-pipeline.md).
 //
-// `threads` workers decode, scatter and assemble; others wait for reads. One
-// mutex guards what is to be done next; the work itself is done without it. A worker makes the next
-// batch if it can be made, else takes the next task of the oldest unit. Fetchers start a visit when
-// the plan's gate allows it: never further than the units in flight beyond what the first bucket
-// needs that still has rows to give. So memory is bounded by the plan, and what is needed next can
-// always be read.
+// `threads` workers decode, scatter and assemble; other threads wait for reads. One mutex guards
+// the choice of the next step, and the work itself runs without it. A worker makes the next batch
+// if possible, otherwise it takes the next task of the oldest unit. Fetchers start a visit when the
+// plan's gate allows it: at most the units in flight beyond what the first bucket with rows left
+// needs. Memory is therefore bounded by the plan, and the next visit that is needed can always be
+// read.
 
 namespace penstock::pipeline {
 
@@ -49,46 +48,46 @@ class EpochStream final : public BatchStream {
     uint64_t end = 0;
   };
 
-  void start() override;
-  void wake_all() noexcept override;
-  void free_parts() noexcept override;
-  void add_counts(LoaderStats& stats) const override;
+  void start() override PENSTOCK_REQUIRES(mutex_);
+  void wake_all() noexcept override PENSTOCK_REQUIRES(mutex_);
+  void free_parts() noexcept override PENSTOCK_REQUIRES(mutex_);
+  void add_counts(LoaderStats& stats) const override PENSTOCK_REQUIRES(mutex_);
   uint64_t find_bytes_needed() const override { return bytes_needed(setup_, plan_); }
   uint64_t find_bytes_planned() const override { return bytes_planned(setup_, plan_); }
   uint64_t planned_bytes() const override;
   void work();
   void fetch();
 
-  void prepare_claim();
-  bool claim_batch(BatchJob& job);
-  void make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows,
-                  std::unique_lock<std::mutex>& lock);
-  void run_task(const UnitTask& task, std::unique_lock<std::mutex>& lock);
-  void update_gate();
+  void prepare_claim() PENSTOCK_REQUIRES(mutex_);
+  bool claim_batch(BatchJob& job) PENSTOCK_REQUIRES(mutex_);
+  void make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows) PENSTOCK_REQUIRES(mutex_);
+  void run_task(const UnitTask& task) PENSTOCK_REQUIRES(mutex_);
+  void update_gate() PENSTOCK_REQUIRES(mutex_);
 
   const EpochSetup setup_;
   const unsigned threads_;
   const plan::EpochPlan plan_;
   const BatchAssembler assembler_;
-  std::unique_ptr<BucketStore> store_;
+  std::unique_ptr<BucketStore> store_ PENSTOCK_GUARDED_BY(mutex_);
 
-  std::condition_variable fetch_;  ///< fetchers: the gate moved, a unit is done, the end
-  std::unique_ptr<UnitScheduler> units_;
-  std::deque<bool> made_;    ///< batches from first_unmade_ on
-  uint64_t first_unmade_;    ///< all batches before it are made
-  uint64_t released_batch_;  ///< memory of the rows of all batches before it is free again
-  size_t gate_bucket_ = 0;   ///< first bucket with rows to give
-  size_t visit_limit_ = 0;   ///< visits before it may be fetched
-  BatchJob next_job_;        ///< the batch to claim next
-  bool next_job_known_ = false;
-  size_t next_job_bucket_ = 0;  ///< of its last row
-  size_t next_job_visits_ = 0;  ///< visits that must be done before
-  size_t next_job_bytes_ = 0;   ///< 0: not known yet
+  ConditionVariable fetch_;  ///< fetchers: the gate moved, a unit is done, or the end
+  std::unique_ptr<UnitScheduler> units_ PENSTOCK_GUARDED_BY(mutex_);
+  std::deque<bool> made_ PENSTOCK_GUARDED_BY(mutex_);  ///< batches from first_unmade_ on
+  uint64_t first_unmade_ PENSTOCK_GUARDED_BY(mutex_);  ///< all batches before it are made
+  uint64_t released_batch_
+      PENSTOCK_GUARDED_BY(mutex_);                      ///< rows of all batches before it are freed
+  size_t gate_bucket_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< first bucket with rows left
+  size_t visit_limit_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< visits before it may be fetched
+  BatchJob next_job_ PENSTOCK_GUARDED_BY(mutex_);       ///< the batch to claim next
+  bool next_job_known_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  size_t next_job_bucket_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< bucket of its last row
+  size_t next_job_visits_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< visits that must be done before
+  size_t next_job_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;   ///< 0: unknown
 
   struct {
     uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0, cached_units = 0,
              cached_bytes = 0;
-  } stats_at_end_;  ///< when units_ and store_ are gone
+  } stats_at_end_ PENSTOCK_GUARDED_BY(mutex_);  ///< kept after units_ and store_ are gone
 };
 
 }  // namespace penstock::pipeline

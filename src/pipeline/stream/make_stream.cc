@@ -17,8 +17,8 @@ std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, Stream
                                        options);
 }
 
-/// A global order of a remote pack, where each row is a request and units can be read as well: what
-/// takes less of the network. The order is the same.
+/// For a global order of a remote pack, where each row is a request but units can be read, too:
+/// returns the stream that needs less of the network. The order is the same.
 std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format::RowReaderPtr rows,
                                      const StreamSetup& setup, const LoaderOptions& options) {
   const uint64_t row_bytes = rows->request_bytes();
@@ -28,7 +28,7 @@ std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format:
     const uint64_t row_count = stream->row_count() - stream->row_count_before();
     if (units->planned_bytes_read() <= row_count * row_bytes) return units;
   } catch (const ResourceExhausted&) {
-    // Too little memory for units.
+    // Too little memory to read units.
   }
   return stream;
 }

@@ -9,8 +9,8 @@
 
 namespace penstock::pipeline {
 
-/// The epoch that the options ask for: row by row where they want a global order and the store can
-/// address the selected rows, else by units. Throws as the streams do.
+/// Makes the epoch that the options ask for: row by row if the order is global and the store can
+/// address the selected rows, otherwise by units. Throws as the streams do.
 std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
                                          const LoaderOptions& options);
 

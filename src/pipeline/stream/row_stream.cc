@@ -3,13 +3,15 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
+
+#include "base/concat.h"
+#include "base/mutex.h"
 
 namespace penstock::pipeline {
 namespace {
 
-/// Rows that are gathered at a time where all of an epoch are looked at.
+/// Rows gathered at a time when all rows of an epoch are visited.
 constexpr uint64_t kRowsAtOnce = uint64_t{1} << 18;
 
 format::RowReaderPtr row_reader_of(const StreamSetup& setup) {
@@ -23,9 +25,9 @@ format::RowReaderPtr row_reader_of(const StreamSetup& setup) {
 const StreamSetup& checked(const StreamSetup& setup, const format::MatrixSource& source) {
   const int64_t end = source.info().row_domain_end;
   if (setup.rows.empty() || setup.rows.at(setup.rows.size() - 1) < end) return setup;
-  throw InvalidArgument("selected rows are outside the matrix: the last is " +
-                        std::to_string(setup.rows.at(setup.rows.size() - 1)) +
-                        ", rows of the matrix end at " + std::to_string(end));
+  throw InvalidArgument(concat("selected rows are outside the matrix: the last is ",
+                               setup.rows.at(setup.rows.size() - 1), ", rows of the matrix end at ",
+                               end));
 }
 
 RowBudgetSplit budget_of(const format::RowReader& reader, const StreamSetup& setup,
@@ -108,36 +110,40 @@ void RowStream::start() {
 
 void RowStream::work() {
   Worker worker(*meter_);
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_ && !ring_.all_claimed()) {
     if (ring_.can_claim()) {
-      make_batch(ring_.claim(), worker, lock);
+      make_batch(ring_.claim(), worker);
     } else {
-      work_.wait(lock);
+      work_.wait(mutex_);
     }
   }
 }
 
-void RowStream::make_batch(uint64_t batch, Worker& worker, std::unique_lock<std::mutex>& lock) {
+void RowStream::make_batch(uint64_t batch, Worker& worker) {
   const ReadAhead::Batches ahead = ahead_.before_read_of(batch);
-  lock.unlock();
-  read_rows(batch, ahead, worker);
-  uint64_t nnz = 0;
-  for (const PackedRowRef& row : worker.rows) nnz += row.nnz;
-  const size_t bytes = assembler_.batch_bytes(worker.rows.size(), nnz);
-  lock.lock();
+  size_t bytes = 0;
+  {
+    const MutexUnlock unlocked(mutex_);
+    read_rows(batch, ahead, worker);
+    uint64_t nnz = 0;
+    for (const PackedRowRef& row : worker.rows) nnz += row.nnz;
+    bytes = assembler_.batch_bytes(worker.rows.size(), nnz);
+  }
   ahead_.after_read(worker.from_disk);
   bytes_read_ += worker.buffer.bytes_read;
   cached_bytes_ += worker.buffer.cached_bytes;
   read_count_ += worker.buffer.read_count;
-  if (!wait_for_room(batch, bytes, lock)) return;
-  lock.unlock();
-  std::optional<uint32_t> repeated;
-  const uint64_t begin = order_.batch_begin(batch), end = order_.batch_begin(batch + 1);
-  const uint64_t slot = order_.repeated_slot().value_or(UINT64_MAX);
-  if (begin <= slot && slot < end) repeated = static_cast<uint32_t>(slot - begin);
-  auto made = assembler_.assemble(worker.rows, repeated);
-  lock.lock();
+  if (!wait_for_room(batch, bytes)) return;
+  std::shared_ptr<const Batch> made;
+  {
+    const MutexUnlock unlocked(mutex_);
+    std::optional<uint32_t> repeated;
+    const uint64_t begin = order_.batch_begin(batch), end = order_.batch_begin(batch + 1);
+    const uint64_t slot = order_.repeated_slot().value_or(UINT64_MAX);
+    if (begin <= slot && slot < end) repeated = static_cast<uint32_t>(slot - begin);
+    made = assembler_.assemble(worker.rows, repeated);
+  }
   if (ring_.finish(batch, std::move(made))) ready_.notify_one();
 }
 
@@ -164,13 +170,13 @@ void RowStream::read_rows(uint64_t batch, const ReadAhead::Batches& ahead, Worke
   worker.count_memory();
 }
 
-bool RowStream::wait_for_room(uint64_t batch, size_t bytes, std::unique_lock<std::mutex>& lock) {
+bool RowStream::wait_for_room(uint64_t batch, size_t bytes) {
   for (;;) {
     if (stop_) return false;
-    // A consumer that keeps its batches may hold the whole share; one at a time it still gets more.
+    // A consumer that keeps its batches may hold the whole share. It still gets one more at a time.
     const bool force = consumer_waits_ && batch == ring_.delivered();
     if (batch == next_room_ && batches_->reserve(bytes, force)) break;
-    work_.wait(lock);
+    work_.wait(mutex_);
   }
   ++next_room_;
   work_.notify_all();

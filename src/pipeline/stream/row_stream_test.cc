@@ -141,8 +141,8 @@ TEST(RowStream, GoesOnWhereItWasForRandomShapes) {
   }
 }
 
-// Rows of any size in small batches may be larger than their mean by more than any margin; batches
-// of some rows may not.
+// Rows of any size in small batches may exceed their mean by more than any margin; batches of some
+// rows may not.
 TEST(RowStream, KeepsToItsBudget) {
   for (uint64_t seed = 1; seed <= 36; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -175,7 +175,7 @@ TEST(RowStream, RefusesAStoreWhoseRowsCannotBeAddressed) {
                InvalidArgument);
 }
 
-// Of units, an epoch reads the store once for every block that memory has room for.
+// Read by units, an epoch reads the store once for each block that fits in memory.
 TEST(GlobalShuffleOfUnits, ReadsLessWithMoreMemory) {
   MemoryMatrixOptions matrix;
   matrix.rows = 10'000;

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
+#include "base/concat.h"
 #include "pipeline/memory/packed_row_ref.h"
 
 namespace penstock::pipeline {
 namespace {
 
-/// A bucket's table is made for all its rows when the first comes: about twice the rows resident.
+/// A bucket's table is made for all its rows when the first arrives: about twice the resident rows.
 constexpr double kRowOverhead = 2 * sizeof(PackedRowRef) + sizeof(kernel::PackedRowHeader) + 4;
-/// Rows do not cross pages; a page is 16 mean rows or more, so half a row is lost of 16.
+/// Rows do not cross pages. A page has at least 16 mean rows, so half a row in 16 is lost.
 constexpr double kPageEnds = 1.04;
 
 }  // namespace
@@ -44,10 +44,9 @@ std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
   }
   if (covered != rows.size()) {
     const int64_t end = units.empty() ? 0 : units.back().row_end;
-    throw InvalidArgument(
-        "selected rows are outside the matrix: " + std::to_string(rows.size() - covered) + " of " +
-        std::to_string(rows.size()) + ", the last is " + std::to_string(rows.at(rows.size() - 1)) +
-        ", rows of the matrix end at " + std::to_string(end));
+    throw InvalidArgument(concat("selected rows are outside the matrix: ", rows.size() - covered,
+                                 " of ", rows.size(), ", the last is ", rows.at(rows.size() - 1),
+                                 ", rows of the matrix end at ", end));
   }
   return selected;
 }

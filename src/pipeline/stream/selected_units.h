@@ -10,10 +10,10 @@
 
 namespace penstock::pipeline {
 
-/// The units that hold selected rows, with an estimate of their packed size, everything included
-/// that a row costs while it waits (table entry, page ends). `stored`: the rows that the matrix
-/// really has, so that a unit's cells are not spread over gaps among the joinids; null: all. Throws
-/// InvalidArgument when selected rows are outside the matrix.
+/// Returns the units that hold selected rows, each with an estimate of its packed size and of all
+/// costs of waiting rows (table entries, page ends). `stored`: the rows that the matrix really has
+/// (null: all), so that a unit's cells are not spread over gaps among the joinids. Throws
+/// InvalidArgument if selected rows are outside the matrix.
 std::vector<plan::UnitRows> selected_units(const format::MatrixSource& source,
                                            const format::MatrixReader& reader,
                                            const RowSelection& rows, const RowSelection* stored);

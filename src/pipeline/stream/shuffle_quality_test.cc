@@ -1,5 +1,5 @@
-// How well a budget mixes: from bytes to batches, without data. The plan's own test
-// (plan/shuffle_quality_test.cc) says what a number of units in the shuffle gives.
+// How well batches are mixed with a given budget, without data. The plan's own test
+// (plan/shuffle_quality_test.cc) covers the mix by the number of units in the shuffle.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr uint64_t kNonzeros = 1900;  // of a cell
 constexpr int64_t kBand = 2048;
 constexpr double kStoredBytes = 1.6;  // of a non-zero, as on the bench's experiments
 
-/// Bands of the Census's layout that nobody reads.
+/// Bands in the Census's layout that are never read.
 class UnreadBands : public format::MatrixSource {
  public:
   UnreadBands() {

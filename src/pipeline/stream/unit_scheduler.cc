@@ -3,12 +3,14 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::pipeline {
 namespace {
 
-/// Rows packed by one task: some 0.3 MB, so that a task is worth its lock and a unit has several.
+/// Rows packed by one task: about 0.3 MB, so that a task is worth its lock and a unit has several
+/// tasks.
 constexpr size_t kRowsPerPack = 64;
 
 }  // namespace
@@ -67,8 +69,8 @@ void UnitScheduler::charge(UnitFlight& flight, uint64_t bytes) {
   flight.charged_bytes = bytes;
 }
 
-// Fetched units go on to their tasks, in order, as far as they may. A unit without tasks is done at
-// once, so the list is looked at again.
+// Starts the tasks of fetched units, in order, within the limits. A unit without tasks is done at
+// once, so the list is checked again.
 bool UnitScheduler::open_fetched() {
   bool opened = false;
   for (bool again = true; again;) {
@@ -102,8 +104,8 @@ void UnitScheduler::fetch(UnitFlight& flight) {
   std::vector<int64_t> unit_rows;
   rows_.copy_positions(visit.first_position, visit.selected_rows, unit_rows);
 
-  // Only the rows that this rank and worker keep are decoded, once each; a padded row has two
-  // placements, a drawn one may have many.
+  // Decodes only the rows that this rank and worker keep, once each. A padded row has two
+  // placements, a drawn row may have many.
   std::vector<int64_t> kept;
   kept.reserve(placements.size());
   flight.arriving.reserve(placements.size());
@@ -122,9 +124,8 @@ void UnitScheduler::fetch(UnitFlight& flight) {
   flight.decode = reader_.start(visit.unit, std::move(kept), std::move(flight.decode));
   flight.decode->fetch();
   if (flight.decode->row_count() != kept_count) {
-    throw Internal("a unit decodes " + std::to_string(flight.decode->row_count()) +
-                   " rows where it was given " + std::to_string(kept_count) + ", unit " +
-                   std::to_string(visit.unit));
+    throw Internal(concat("a unit decodes ", flight.decode->row_count(),
+                          " rows where it was given ", kept_count, ", unit ", visit.unit));
   }
 }
 
@@ -138,7 +139,7 @@ bool UnitScheduler::end_fetch(UnitFlight* flight) {
   return open_fetched();
 }
 
-// Steps without tasks are passed over; a flight that reaches kDone is taken out.
+// Skips steps without tasks and removes a flight that reaches kDone.
 bool UnitScheduler::open_next_step(UnitFlight& flight) {
   do {
     if (flight.step == Step::kFetch) {
@@ -214,13 +215,13 @@ void UnitScheduler::run(const UnitTask& task) {
   } else if (task.step == Step::kPlace) {
     place(flight);
   } else if (task.step == Step::kSettle) {
-    // The file keeps what was packed; its pages come back when they are read.
+    // The file keeps the packed bytes; its pages are loaded again when read.
     for (const auto memory : flight.spilled) drop_resident(memory.data(), memory.size());
   } else {
     const size_t begin = task.index * kRowsPerPack;
     const size_t end = std::min(begin + kRowsPerPack, flight.arriving.size());
     for (size_t i = begin; i < end; ++i) {
-      // A row that comes again in its bucket is there already.
+      // A row that repeats in its bucket is already packed.
       if (i != 0 && flight.arriving[i].destination == flight.arriving[i - 1].destination) continue;
       flight.decode->pack(flight.decoded_rows[i], flight.arriving[i].destination);
     }

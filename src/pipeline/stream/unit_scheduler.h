@@ -14,32 +14,31 @@
 #include "pipeline/memory/memory_meter.h"
 #include "plan/epoch_plan.h"
 
-// The units in flight, each a row of steps: fetch, the decoder's phases, place, pack,
-// settle. A step's
-// tasks run at once on any threads; the next step begins when all of them are done. Workers take
-// the next task of the oldest unit that has one, so that threads share a unit, and while its last
-// tasks run the others go on with the next unit.
+// The units in flight, each a sequence of steps: fetch, the decoder's phases, place, pack, settle.
+// The tasks of a step run concurrently on any threads; the next step starts when all are done.
+// Workers take the next task of the oldest unit that has one. So threads share a unit, and while
+// its last tasks run, other threads start on the next unit.
 //
-//   fetcher:  while (auto* flight = units.begin_fetch()) { fetch(*flight); units.end_fetch(flight)
-//   } worker:   while (auto task = units.take_task())      { run(*task); units.finish_task(*task) }
+//   fetcher:  while (auto* flight = units.begin_fetch()) { fetch(*flight); units.end_fetch(…); }
+//   worker:   while (auto task = units.take_task()) { run(*task); units.finish_task(*task); }
 //
-// With `units_ahead` (a remote store) that many more units are fetched and wait, with their stored
-// bytes alone, until the limit and the units being decoded let them go on.
+// With `units_ahead` (a remote store), that many more units are fetched. They wait with their
+// stored bytes alone until the visit limit and the units being decoded let them continue.
 //
 // The queue operations are guarded by the caller's lock; fetch() and run() are called without it.
 
 namespace penstock::pipeline {
 
-/// kSettle only comes where rows were spilled.
+/// kSettle only occurs if rows were spilled.
 enum class Step : uint8_t { kFetch, kDecode, kPlace, kPack, kSettle, kDone };
 
 /// One unit on its way from the store into the buckets.
 struct UnitFlight {
   size_t visit = 0;
   std::unique_ptr<format::UnitDecode> decode;
-  uint64_t charged_bytes = 0;                 ///< what the memory meter was told
+  uint64_t charged_bytes = 0;                 ///< bytes reported to the memory meter
   std::vector<ArrivingRow> arriving;          ///< by ascending decoded row
-  std::vector<uint32_t> decoded_rows;         ///< of each arriving row
+  std::vector<uint32_t> decoded_rows;         ///< decoded row of each arriving row
   std::vector<std::span<std::byte>> spilled;  ///< memory in the spill file, by address
 
   Step step = Step::kFetch;
@@ -65,15 +64,15 @@ class UnitScheduler {
                 uint32_t units_ahead, uint64_t first_batch, MemoryMeter& meter);
   ~UnitScheduler();
 
-  /// Under the lock. Visits before `visit_limit` may be decoded, as many more be fetched as may be
-  /// ahead. True when tasks became available.
+  /// Under the lock. Visits before `visit_limit` may be decoded; `units_ahead` more may be fetched.
+  /// Returns true if tasks became available.
   bool set_visit_limit(size_t visit_limit);
-  /// Under the lock. The next visit to fetch, when it is within the limit and a place is free.
+  /// Under the lock. Returns the next visit to fetch if it is within the limit and a place is free.
   UnitFlight* begin_fetch();
-  /// Under the lock. True when tasks became available.
+  /// Under the lock. Returns true if tasks became available.
   bool end_fetch(UnitFlight* flight);
   std::optional<UnitTask> take_task();
-  /// Under the lock. True when tasks became available, or a unit was done.
+  /// Under the lock. Returns true if tasks became available or a unit was done.
   bool finish_task(const UnitTask& task);
 
   /// Without the lock.
@@ -101,10 +100,10 @@ class UnitScheduler {
   BucketStore& store_;
   const uint32_t units_decoding_;
   const uint32_t units_ahead_;
-  const uint64_t first_slot_;  ///< rows before it have left
+  const uint64_t first_slot_;  ///< earlier rows have left
   MemoryMeter& meter_;
 
-  /// A finished decoder, whose buffers the next unit uses again.
+  /// A finished decoder, whose buffers the next unit reuses.
   struct Spare {
     std::unique_ptr<format::UnitDecode> decode;
     uint64_t charged_bytes = 0;
@@ -119,7 +118,7 @@ class UnitScheduler {
   uint64_t read_count_ = 0;
   size_t visit_limit_ = 0;
   uint32_t decoding_ = 0;      ///< flights past kFetch
-  uint64_t cached_units_ = 0;  ///< that a cache had
+  uint64_t cached_units_ = 0;  ///< read from a cache
   uint64_t cached_bytes_ = 0;
 };
 

@@ -15,8 +15,8 @@ namespace {
 using testing::MemoryMatrix;
 using testing::MemoryMatrixOptions;
 
-// As many units as may be decoded and ahead are in flight, however far reading may go; one that is
-// done makes room for one more.
+// As many units as may be decoded and ahead are in flight, however large the visit limit. Each
+// finished unit makes room for one more.
 void expect_in_flight(uint32_t units_decoding, uint32_t units_ahead) {
   const auto matrix = std::make_shared<MemoryMatrix>(MemoryMatrixOptions{});
   std::vector<int64_t> columns(static_cast<size_t>(matrix->options().columns));

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-// Moments by the definition, in two passes of long doubles: what the streamed ones are compared to.
+// Moments by definition, in two passes of long doubles, to compare the streamed ones with.
 
 namespace penstock::pipeline::testing {
 
 struct ExactMoments {
   int64_t nonzeros = 0;
   long double total = 0, squared_deviation = 0;
-  bool integers = true;  ///< of less than 2^31, whose sums and variances are exact
+  bool integers = true;  ///< all below 2^31, so that sums and variances are exact
 };
 
 inline ExactMoments exact_moments(const std::vector<double>& values) {
@@ -32,7 +32,7 @@ inline ExactMoments exact_moments(const std::vector<double>& values) {
   return result;
 }
 
-/// Equal to some units in the last place for integers, to a relative 1e-12 of what was summed else.
+/// For integers, equal to a few units in the last place; otherwise to a relative 1e-12 of the sum.
 inline bool near(double found, long double expected, bool is_exact, long double scale) {
   const auto error = std::abs(static_cast<long double>(found) - expected);
   const long double allowed = is_exact ? 4e-16L * std::abs(expected) : 1e-12L * scale;

@@ -8,7 +8,7 @@
 #include "format/soma/matrix.h"
 #include "pipeline/testing/memory_matrix.h"
 
-// A MemoryMatrix as the public Matrix, for tests of what takes one.
+// A MemoryMatrix as the public Matrix, for tests.
 
 namespace penstock::pipeline::testing {
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -19,13 +18,13 @@
 #include "format/matrix_source.h"
 #include "kernel/pack_row.h"
 
-// A matrix in memory that behaves like a stored one, for tests of the pipeline: units of uneven
-// size, several decode phases with barriers between them that it checks itself, errors thrown and
-// time lost where a test asks for it.
+// A matrix in memory that behaves like a stored one, for tests of the pipeline. It has units of
+// uneven size and several decode phases, whose barriers it checks. On request it throws errors and
+// delays.
 
 namespace penstock::pipeline::testing {
 
-/// Where an error is thrown, once, counted over the whole run.
+/// Where an error is thrown, once, by the count of calls in the whole run.
 enum class Fault { kNone, kStart, kFetch, kTask, kPack, kNnz, kRead };
 
 struct MemoryMatrixOptions {
@@ -34,13 +33,13 @@ struct MemoryMatrixOptions {
   uint32_t max_nnz = 20;
   double rare_values = 0.02;  ///< share of values that are not small counts
   int64_t max_unit_rows = 64;
-  double estimate_factor = 1.0;  ///< what the source claims of its size, over the truth
-  uint32_t stored_every = 1;     ///< the other rows have no cells
-  uint32_t giant_row_every = 0;  ///< every n-th row is full
+  double estimate_factor = 1.0;  ///< estimated size over the true size
+  uint32_t stored_every = 1;     ///< one row in so many has cells
+  uint32_t giant_row_every = 0;  ///< one row in so many is full
   uint64_t unit_bytes = 1000;    ///< in_flight_bytes of each unit
-  uint64_t fetched_bytes = 0;    ///< of each unit of a remote store; 0: it is none
+  uint64_t fetched_bytes = 0;    ///< of each unit of a remote store; 0: not remote
   Fault fault = Fault::kNone;
-  int fault_after = 0;  ///< calls that go well before
+  int fault_after = 0;  ///< number of calls that succeed before
   uint32_t fetch_microseconds = 0;
   uint32_t task_microseconds = 0;
   bool addresses_rows = false;  ///< gives a row_reader()
@@ -49,7 +48,7 @@ struct MemoryMatrixOptions {
 };
 
 struct MemoryRow {
-  std::vector<int64_t> columns;  ///< ascending, some twice
+  std::vector<int64_t> columns;  ///< ascending, some repeated
   std::vector<float> values;
 };
 
@@ -80,7 +79,7 @@ class MemoryMatrix : public format::MatrixSource,
   const MemoryRow& row(int64_t index) const { return rows_[static_cast<size_t>(index)]; }
   const MemoryMatrixOptions& options() const { return options_; }
 
-  /// Throws at the place and time that the options ask for.
+  /// Throws at the call that the options name.
   void maybe_fail(Fault here) const {
     if (options_.fault != here) return;
     if (faults_left_.fetch_sub(1) != 0) return;
@@ -156,7 +155,7 @@ class MemoryDecode : public format::UnitDecode {
       : reader_(std::move(reader)), unit_(unit), rows_(std::move(rows)), staged_(rows_.size()) {}
 
   void fetch() override;
-  // Phases: two tasks, none at all, one for each seven rows.
+  // Phases: two tasks, no task, one task for each seven rows.
   size_t phase_count() const override { return 3; }
   size_t task_count(size_t phase) const override {
     return phase == 0 ? 2 : phase == 1 ? 0 : (rows_.size() + 6) / 7;
@@ -264,7 +263,7 @@ inline std::shared_ptr<const format::MatrixReader> MemoryMatrix::reader(
   return std::make_shared<MemoryReader>(shared_from_this(), columns);
 }
 
-/// Sleeps, or gives way: both shake the order of threads.
+/// Sleeps or yields; both vary the order of threads.
 inline void lose_time(uint32_t microseconds) {
   if (microseconds != 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
@@ -289,7 +288,7 @@ inline ChosenCells::ChosenCells(const MemoryReader& reader, int64_t joinid) {
                                    static_cast<uint32_t>(columns.size()));
 }
 
-/// Rows one by one; counts what was announced by prefetch().
+/// Rows one by one; counts the rows announced by prefetch().
 class MemoryRowReader : public format::RowReader {
  public:
   explicit MemoryRowReader(std::shared_ptr<const MemoryReader> reader)

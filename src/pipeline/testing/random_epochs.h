@@ -12,14 +12,14 @@
 #include "pipeline/stream/make_stream.h"
 #include "pipeline/testing/memory_matrix.h"
 
-// Random epochs over a MemoryMatrix, and a reader that checks every value of them.
+// Random epochs over a MemoryMatrix, and a reader that checks all their values.
 
 namespace penstock::pipeline::testing {
 
 inline constexpr uint64_t kAmple = 64_MiB;
 
-/// Reads an epoch to its end, checks every value against the matrix and gives the order of joinids.
-/// `repeated` gets the places in that order of rows that are marked as repeated.
+/// Reads an epoch to its end, checks every value against the matrix and returns the order of
+/// joinids. `repeated` gets the places in that order of rows that are marked as repeated.
 inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matrix,
                                        const LoaderOptions& options, LoaderStats* stats = nullptr,
                                        std::vector<size_t>* repeated = nullptr) {
@@ -43,7 +43,7 @@ inline std::vector<int64_t> read_epoch(const std::shared_ptr<MemoryMatrix>& matr
     }
     const bool is_exact = options.uneven == UnevenRows::kExact;
     EXPECT_LE(batch->rows(), options.batch_size + (is_exact && options.batch_size == 1 ? 1 : 0));
-    // Where there are fewer rows than ranks, some of them have an empty batch.
+    // With fewer rows than ranks, some ranks have an empty batch.
     const auto* drawn = std::get_if<RowSampling>(&options.order);
     const uint64_t cells = drawn != nullptr ? drawn->samples : rows.size();
     if (!is_exact || cells >= options.world_size) {
@@ -167,7 +167,7 @@ inline Case random_case(uint64_t seed) {
   return result;
 }
 
-/// As random_case, but so small that thousands take seconds.
+/// Like random_case, but so small that thousands take seconds.
 inline Case tiny_case(uint64_t seed) {
   Case test = random_case(seed);
   MemoryMatrixOptions matrix = test.matrix->options();
@@ -187,7 +187,7 @@ inline Case tiny_case(uint64_t seed) {
   return test;
 }
 
-/// The least budget that a case is accepted with: what the refusal of a budget of 1 byte says.
+/// Returns the least budget that works for a case, from the error for a budget of 1 byte.
 inline uint64_t least_budget(Case test) {
   test.options.memory_budget = 1;
   try {

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::plan {
 
@@ -17,14 +18,13 @@ Apportion::Apportion(std::span<const uint64_t> quotas)
   std::iota(by_claim_.begin(), by_claim_.end(), 0u);
 }
 
-// A taker's due after `dealt` rows is quota * dealt / total, a fraction. It is first brought up to
-// the due rounded down, the neediest first when the lot is too small for all, then up to the due
-// rounded up. Nobody ever gets more than that, and the dues rounded up always suffice for the lot;
-// at the end dues are whole, so everybody has its quota.
+// A taker's due after `dealt` rows is quota * dealt / total, a fraction. Each taker first gets its
+// due rounded down (if the lot is too small for all, the neediest first), then its due rounded up.
+// No taker gets more, and the dues rounded up always suffice for the lot. At the end dues are whole
+// numbers, so all takers have their quota.
 std::span<const uint64_t> Apportion::deal(uint64_t lot) {
   if (lot > total_ - dealt_) {
-    throw Internal("lots exceed the quotas: " + std::to_string(dealt_) + " + " +
-                   std::to_string(lot) + " of " + std::to_string(total_));
+    throw Internal(concat("lots exceed the quotas: ", dealt_, " + ", lot, " of ", total_));
   }
   std::fill(counts_.begin(), counts_.end(), 0);
   if (lot == 0) return counts_;

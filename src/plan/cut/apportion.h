@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-// Shares lots out among takers in proportion to their quotas, lot by lot, so that every taker has
-// its share of each lot (to a row or so) and in the end exactly its quota. The lots must add up to
-// the quotas.
+// Shares lots among takers in proportion to their quotas, lot by lot. Each taker gets its share of
+// each lot (to within a row or so) and in the end exactly its quota. The lots must add up to the
+// quotas.
 //
 //   Apportion apportion(quotas);
 //   for each lot: counts = apportion.deal(lot)      counts add up to lot

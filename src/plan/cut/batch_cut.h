@@ -8,8 +8,8 @@
 
 namespace penstock::plan {
 
-/// Where the batches of a share begin: full but for the last one, or (`even`) of sizes that differ
-/// by one at most.
+/// Where the batches of a share start. Batches are full except the last one, or (`even`) their
+/// sizes differ by at most one.
 struct BatchCut {
   uint64_t rows = 0;
   uint64_t batches = 0;
@@ -31,8 +31,8 @@ struct BatchCut {
   }
 };
 
-/// For each bucket, how many visits after its own last one the batches need that begin in it: its
-/// rows stay until these are read.
+/// For each bucket, how many visits after its own last visit are needed by the batches that start
+/// in it. Its rows stay in memory until these are read.
 std::vector<uint32_t> batch_reach(const BucketLayout& layout, const BatchCut& cut);
 
 }  // namespace penstock::plan

@@ -10,7 +10,7 @@ namespace penstock::plan {
 
 namespace {
 
-// Counts to running sums, in place.
+// Turns counts into running sums, in place.
 std::vector<uint64_t> running_sums(std::vector<uint64_t> counts) {
   counts.push_back(0);
   uint64_t sum = 0;

@@ -5,18 +5,18 @@
 #include <cstdint>
 #include <vector>
 
-// How the rows of an epoch's visits are dealt to buckets.
+// Deals the rows of an epoch's visits to buckets.
 //
 // A ring of K buckets is open at any time: visit i closes bucket i-1 and opens bucket i+K-1. Rows
-// are dealt around the ring one by one, in the order of visits, from wherever the visit before left
-// off, the ring's places in a random order. So a visit's rows lie in its K buckets evenly (to a
-// row), a bucket takes its rows evenly from its K visits, and where a row goes is a division: row
-// number n (counted over all visits) goes to the open bucket whose *class* is n mod K, and its rank
-// there is the number of rows of that class that the bucket's earlier visits have.
+// are dealt around the ring one by one, in the order of visits. Each visit continues where the
+// visit before stopped, and the ring's places are in a random order. So a visit's rows lie evenly
+// in its K buckets (to a row), and a bucket takes its rows evenly from its K visits. The place of a
+// row is a division: row number n (counted over all visits) goes to the open bucket whose *class*
+// is n mod K. Its rank there is the number of rows of that class in the bucket's earlier visits.
 //
 // These are *raw* buckets. The first `head` of them leave together, so that the first batch is
-// mixed, and so do those from the last visit on, when all rows are in memory. With head equal to
-// the number of visits there is one bucket, whose permutation is uniform over all rows.
+// mixed. Those from the last visit on, when all rows are in memory, also leave together. If head is
+// the number of visits, there is one bucket, whose permutation is uniform over all rows.
 
 namespace penstock::plan {
 
@@ -28,15 +28,14 @@ class BucketLayout {
   /// visits). O(visits).
   BucketLayout(std::vector<uint64_t> row_counts, uint32_t spread, size_t head, uint64_t key);
 
-  /// Buckets of whole visits: bucket b has the visits from bucket_visits[b] to bucket_visits[b +
-  /// 1].
+  /// Buckets of whole visits: bucket b has visits [bucket_visits[b], bucket_visits[b + 1]).
   BucketLayout(std::vector<uint64_t> row_counts, std::vector<size_t> bucket_visits);
 
   size_t visit_count() const noexcept { return rows_before_.size() - 1; }
   uint64_t row_count() const noexcept { return rows_before_.back(); }
   uint64_t rows_before(size_t visit) const noexcept { return rows_before_[visit]; }
 
-  /// Buckets as they leave.
+  /// Number of buckets as they leave.
   size_t bucket_count() const noexcept {
     if (!bucket_visits_.empty()) return bucket_visits_.size() - 1;
     return visit_count() == 0 ? 0 : visit_count() - head_ + 1;
@@ -54,8 +53,8 @@ class BucketLayout {
     return bucket == 0 ? 0 : first_visit(raw_end(bucket - 1));
   }
 
-  /// Calls `row(index, bucket, rank)` for each row of a visit, index in [0, its rows), rank within
-  /// the bucket, before any permutation; rows of a bucket come together.
+  /// Calls `row(index, bucket, rank)` for each row of a visit: index in [0, its rows), rank within
+  /// the bucket before any permutation. Rows of a bucket come together.
   template <typename Row>
   void deal(size_t visit, Row&& row) const {
     const uint64_t begin = rows_before_[visit], count = rows_before_[visit + 1] - begin;

@@ -15,7 +15,7 @@
 #include "plan/testing/random_options.h"
 #include "plan/testing/random_units.h"
 
-// What ranks and workers get, all of them played: each row once, equal batches, what is left out.
+// Runs all ranks and workers and checks their rows: each row once, equal batches, the remainder.
 
 namespace penstock::plan {
 namespace {

@@ -30,10 +30,10 @@ struct Piece {
   uint32_t index;
   uint32_t part_begin;
   uint32_t part_end;
-  bool leaves_out;  // rows of the unit that nobody takes
+  bool leaves_out;  // some rows of the unit are left out
 };
 
-// Rows of the stream that nobody takes.
+// Rows of the stream that no share takes.
 struct Gap {
   uint64_t begin;
   uint64_t end;
@@ -55,7 +55,7 @@ std::vector<Piece> whole_units(std::span<const UnitRows> units, std::span<const 
   return pieces;
 }
 
-// Rows [begin, end) of what the pieces have.
+// Returns rows [begin, end) of the pieces' rows.
 std::vector<Piece> stretch_of(std::span<const Piece> pieces, uint64_t begin, uint64_t end) {
   std::vector<Piece> stretch;
   uint64_t row = 0;
@@ -77,10 +77,10 @@ uint64_t part_key(const UnitRows& unit, const EpochOptions& options) {
                       (uint64_t{unit.unit} << 32) | unit.repeat);
 }
 
-// Where a piece begins among the unit's rows. Of stored rows, a unit's order of the epoch is that
-// of the store or, by a coin, its reverse: whoever comes first has other rows in other epochs.
-// Where rows are left out it is the store's order from a random row on, around the end, so that
-// each is as likely to be left out.
+// Returns where a piece starts among the unit's rows. For stored rows, a unit's order in the epoch
+// is the store's or its reverse, by a coin toss, so each rank gets other rows in other epochs. If
+// rows are left out, it is the store's order from a random row on, with wrap-around, so that each
+// row is equally likely to be left out.
 uint32_t begin_in_unit(const Piece& piece, std::span<const UnitRows> units,
                        const EpochOptions& options) {
   const UnitRows& unit = units[piece.index];
@@ -102,7 +102,7 @@ struct Group {
   uint64_t end_rank = 0;
 };
 
-// How many groups the ranks are in, of equally many but for one.
+// Returns the number of groups of ranks; sizes differ by at most one.
 uint64_t groups_of(uint64_t units, const EpochOptions& options) {
   const uint64_t world = options.shard.world_size;
   if (!options.shuffle || units == 0 || units / world >= kLeastUnitsPerRank) return world;
@@ -119,7 +119,8 @@ Group group_of(uint64_t rank, uint64_t units, const EpochOptions& options) {
   return {even_boundary(world, groups, index), even_boundary(world, groups, index + 1)};
 }
 
-// The ranks of a group, each of which keeps a part of every unit, in the order of the stream.
+// Returns the shares of a group's ranks, in the order of the stream. Each keeps a part of every
+// unit.
 std::vector<Share> takers_of(const Group& group, uint64_t rows, EpochOptions options) {
   options.shard.num_workers = 1;
   std::vector<Share> takers;
@@ -135,7 +136,7 @@ uint64_t rows_of(std::span<const Share> takers) {
   return rows;
 }
 
-// What the ranks of a group leave out are the last rows of its stretch.
+// The ranks of a group leave out the last rows of its stretch.
 std::vector<Gap> gaps_of(uint64_t rows, uint64_t units, const EpochOptions& options) {
   std::vector<Gap> gaps;
   uint64_t position = 0;
@@ -151,8 +152,8 @@ std::vector<Gap> gaps_of(uint64_t rows, uint64_t units, const EpochOptions& opti
   return gaps;
 }
 
-// The part of every piece that takers[own] keeps. Whose part comes first in a unit is drawn for
-// each.
+// Returns the part of every piece that takers[own] keeps. The first taker in a unit is drawn for
+// each unit.
 std::vector<Piece> dealt(std::span<const UnitRows> units, std::span<const Piece> pieces,
                          std::span<const Share> takers, size_t own, const EpochOptions& options) {
   std::vector<uint64_t> quotas;
@@ -174,8 +175,8 @@ std::vector<Piece> dealt(std::span<const UnitRows> units, std::span<const Piece>
   return kept;
 }
 
-// kPad: some visit keeps one row more, which another share has too or which comes twice here. No
-// unit is read for it unless the share is otherwise empty.
+// kPad: some visit keeps one more row, which another share also has or which occurs twice here. No
+// extra unit is read for it unless the share is otherwise empty.
 void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
                 std::vector<Visit>& visits) {
   const Shard& shard = options.shard;

@@ -99,8 +99,8 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
   }
 }
 
-// Units in the order in which they are visited, and the rows of each, in the store's order; without
-// the rows that kPad repeats, which are chosen for each share.
+// Units in the order of visits with their rows in the store's order, without the rows that kPad
+// repeats, which are chosen for each share.
 struct Visited {
   std::vector<uint32_t> units;
   std::map<uint32_t, std::set<uint32_t>> rows;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 
+#include "base/concat.h"
 #include "plan/random.h"
 
 namespace penstock::plan {
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kBlockRows = uint64_t{1} << 22;  // 32 MiB of ids
 
-/// Draws the part of one row after the other.
+/// Draws the part of each row in turn.
 class Dealer {
  public:
   Dealer(DealCounts counts, uint64_t seed)
@@ -29,8 +29,8 @@ class Dealer {
 
   size_t part_of_next(size_t stratum, uint64_t position) {
     if (stratum >= rows_left_.size() || rows_left_[stratum] == 0) {
-      throw InvalidArgument("a stratum has more rows than are dealt: stratum " +
-                            std::to_string(stratum) + " at position " + std::to_string(position));
+      throw InvalidArgument(concat("a stratum has more rows than are dealt: stratum ", stratum,
+                                   " at position ", position));
     }
     uint64_t draw = random_.below(rows_left_[stratum]--);
     uint64_t* left = left_.data() + stratum * parts_;
@@ -44,8 +44,8 @@ class Dealer {
     const auto found =
         std::find_if(rows_left_.begin(), rows_left_.end(), [](uint64_t rows) { return rows != 0; });
     if (found == rows_left_.end()) return;
-    throw InvalidArgument("a stratum has fewer rows than are dealt: " + std::to_string(*found) +
-                          " too few, stratum " + std::to_string(found - rows_left_.begin()));
+    throw InvalidArgument(concat("a stratum has fewer rows than are dealt: ", *found,
+                                 " too few, stratum ", found - rows_left_.begin()));
   }
 
  private:
@@ -57,8 +57,8 @@ class Dealer {
 
 void check(const DealCounts& counts) {
   if (counts.parts == 0 || counts.counts.size() % counts.parts != 0) {
-    throw InvalidArgument("counts must be strata x parts: " + std::to_string(counts.counts.size()) +
-                          " counts, " + std::to_string(counts.parts) + " parts");
+    throw InvalidArgument(concat("counts must be strata x parts: ", counts.counts.size(),
+                                 " counts, ", counts.parts, " parts"));
   }
 }
 
@@ -69,8 +69,8 @@ std::vector<RowSelection> deal_rows(const RowSelection& rows, std::span<const St
                                     DealCounts counts, uint64_t seed) {
   check(counts);
   if (!strata.empty() && strata.size() != rows.size()) {
-    throw InvalidArgument("strata must have one entry a row: " + std::to_string(strata.size()) +
-                          " for " + std::to_string(rows.size()) + " rows");
+    throw InvalidArgument(
+        concat("strata must have one entry a row: ", strata.size(), " for ", rows.size(), " rows"));
   }
   const size_t parts = counts.parts;
   Dealer dealer(std::move(counts), seed);

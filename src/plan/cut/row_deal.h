@@ -11,10 +11,10 @@
 // grouped.
 //
 // One pass over the rows, in ascending order. A row of stratum s goes to part p with probability
-// (rows of s that p is still to get) / (rows of s that are still to come), which makes every deal
-// with the wanted counts equally likely, and the counts exact (selection sampling, D. Knuth, The
-// Art of Computer Programming, vol. 2, 3.4.2, algorithm S, for more than two parts). Takes memory
-// for a block of rows beside the parts themselves; the same for the same seed on every machine.
+// (rows of s that p still needs) / (rows of s that are left). All deals with the wanted counts are
+// therefore equally likely, and the counts are exact (selection sampling, D. Knuth, The Art of
+// Computer Programming, vol. 2, 3.4.2, algorithm S, for more than two parts). Besides the parts it
+// needs memory for one block of rows. The same seed gives the same deal on every machine.
 
 namespace penstock::plan {
 
@@ -24,8 +24,8 @@ struct DealCounts {
   size_t parts = 0;
 };
 
-/// `strata`: the stratum of each row by position; empty when there is one stratum. Throws
-/// InvalidArgument when the counts of a stratum do not add up to its rows, or a stratum has none.
+/// `strata`: the stratum of each row by position; empty if there is one stratum. Throws
+/// InvalidArgument if the counts of a stratum do not add up to its rows, or a stratum has none.
 template <typename Stratum>
 std::vector<RowSelection> deal_rows(const RowSelection& rows, std::span<const Stratum> strata,
                                     DealCounts counts, uint64_t seed);

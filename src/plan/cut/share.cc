@@ -3,7 +3,8 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::plan {
 namespace {
@@ -22,19 +23,17 @@ uint64_t even_boundary(uint64_t rows, uint64_t parts, uint64_t index) {
 void check_options(const EpochOptions& options) {
   const Shard& shard = options.shard;
   if (shard.world_size == 0 || shard.rank >= shard.world_size) {
-    throw InvalidArgument("rank must be below world_size: rank " + std::to_string(shard.rank) +
-                          ", world_size " + std::to_string(shard.world_size));
+    throw InvalidArgument(concat("rank must be below world_size: rank ", shard.rank,
+                                 ", world_size ", shard.world_size));
   }
   if (shard.num_workers == 0 || shard.worker >= shard.num_workers) {
-    throw InvalidArgument("worker must be below num_workers: worker " +
-                          std::to_string(shard.worker) + ", num_workers " +
-                          std::to_string(shard.num_workers));
+    throw InvalidArgument(concat("worker must be below num_workers: worker ", shard.worker,
+                                 ", num_workers ", shard.num_workers));
   }
   if (options.batch_size == 0) throw InvalidArgument("batch_size must be positive: 0");
   if (options.min_batch == 0 || options.min_batch > options.batch_size) {
-    throw InvalidArgument("min_batch must be from 1 to batch_size: min_batch " +
-                          std::to_string(options.min_batch) + ", batch_size " +
-                          std::to_string(options.batch_size));
+    throw InvalidArgument(concat("min_batch must be from 1 to batch_size: min_batch ",
+                                 options.min_batch, ", batch_size ", options.batch_size));
   }
 }
 

@@ -5,9 +5,9 @@
 
 #include "plan/epoch_plan.h"
 
-// How dense some rows can be together. The rows of a unit are taken as equally dense, as the plan
-// of memory takes them. Few rows may all be of the densest unit; many cannot, and all rows together
-// are no denser than the selection.
+// How dense a number of rows can be at most. All rows of a unit count as equally dense, as in the
+// plan of memory. Few rows may all be in the densest unit, but many cannot, and all rows together
+// are as dense as the selection.
 
 namespace penstock::plan {
 
@@ -16,9 +16,9 @@ inline double density(const UnitRows& unit) {
   return static_cast<double>(unit.packed_bytes) / unit.row_count;
 }
 
-/// Mean packed bytes a row of `row_count` rows, where they are the densest there are. 0 without
-/// units. Rows beyond those of all units are as dense as the densest: a padded epoch repeats them.
-/// O(units), O(units log units) where one unit does not have so many rows.
+/// Returns the mean packed bytes of the densest `row_count` rows; 0 without units. Rows beyond
+/// those of all units are as dense as the densest, because a padded epoch repeats them. O(units),
+/// or O(units log units) if no single unit has so many rows.
 double densest_row_bytes(std::span<const UnitRows> units, uint64_t row_count);
 
 }  // namespace penstock::plan

@@ -11,18 +11,18 @@
 namespace penstock::plan {
 namespace {
 
-/// Rows that a share of a unit may differ from its due. Apportion (apportion.h) deals nobody more
-/// than its due rounded up. One that is behind has at most a logarithm of the takers to catch up,
-/// as always where the neediest comes first (Adler et al., "A proportionate fair scheduling rule
-/// with good worst-case performance", SPAA 2003). Takers are a group's ranks.
+/// Rows by which a share of a unit may differ from its due. Apportion (apportion.h) never deals
+/// more than the due rounded up. A taker that is behind has to catch up at most a logarithm of the
+/// takers, as always if the neediest comes first (Adler et al., "A proportionate fair scheduling
+/// rule with good worst-case performance", SPAA 2003). Takers are a group's ranks.
 double part_slack(double part) {
   if (part >= 1) return 0;
   const double takers = std::ceil(1 / part);
   return std::ceil(1 + std::log(takers) + 1);
 }
 
-/// The rows between the first and the last bucket of a batch, when each visit is a bucket: fewer
-/// than the batch has. How many visits they may be, and how many bytes.
+/// Rows between the first and the last bucket of a batch if each visit is a bucket, which are fewer
+/// than the batch has: the most visits that they span, and their bytes.
 struct Middle {
   uint64_t visits = 0;
   double bytes = 0;
@@ -74,13 +74,13 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
   const double densest = density(by_density.front());
-  // Never more than every row there is, and one that is repeated.
+  // At most all rows and a repeated one.
   const double all_bytes = static_cast<double>(rows + 1) * densest_row_bytes(units, rows + 1);
 
   double least = 0;
   for (const double part : unit_parts(rows, units.size(), options)) {
     const Middle middle = middle_of(by_rows, by_density, most_batch_rows(options), part);
-    // A batch's first and last visit, and those ahead.
+    // A batch's first and last visit, and the units ahead.
     const uint64_t whole = std::min<uint64_t>(units.size(), uint64_t{units_ahead} + 2);
     double bytes = middle.bytes;
     for (size_t i = 0; i < whole; ++i)

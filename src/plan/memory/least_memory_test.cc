@@ -16,7 +16,7 @@ using testing::random_options;
 using testing::random_units;
 using testing::Rng;
 
-// Whatever the order and whoever asks: a run that began is not refused later.
+// For any order, rank and worker: a run that has started is not refused later.
 TEST(LeastMemory, IsEnoughForEveryOrderAndShare) {
   Rng rng(3);
   for (int round = 0; round < 4000; ++round) {

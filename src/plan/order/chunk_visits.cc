@@ -30,7 +30,7 @@ std::vector<uint64_t> shuffled_chunks(uint64_t chunks, const EpochOptions& optio
   return order;
 }
 
-/// What the share has of each chunk, in the order of the epoch.
+/// Returns the share's part of each chunk, in the order of the epoch.
 std::vector<Piece> pieces_of(uint64_t rows, const Share& share, const EpochOptions& options) {
   const uint64_t size = options.chunk_rows;
   std::vector<Piece> pieces;
@@ -114,7 +114,7 @@ ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& op
     visits.add_block(std::span(pieces).subspan(begin, count));
   }
   if (share.repeats_row && !pieces.empty()) {
-    // One of a visit's rows again.
+    // Repeats one of a visit's rows.
     auto& all = visits.visits();
     Visit& visit = all[random.below(all.size())];
     visit.repeated_row = static_cast<uint32_t>(random.below(visit.unit_rows));
@@ -124,7 +124,7 @@ ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& op
   return visits.take();
 }
 
-// The block that leaves, the one after it, and the visits ahead, of the densest rows.
+// The block that leaves, the next one, and the visits ahead, with the densest rows.
 uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& options,
                            uint32_t units_ahead, uint64_t page_bytes) {
   uint64_t largest = 0;
@@ -133,7 +133,7 @@ uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& 
   const uint64_t block =
       std::min(rows, uint64_t{options.chunk_rows} * options.chunks_per_block) + 1;
   const uint64_t ahead = std::min(block, largest) * (uint64_t{units_ahead} + 1);
-  // A batch that begins at the end of a block keeps it until the blocks are read that it ends in.
+  // A batch that starts at the end of a block keeps the block until the batch's last block is read.
   const uint64_t batch = most_batch_rows(options) + 1;
   const uint64_t most = std::min(rows, 2 * block + (batch > block ? batch + block : 0) + ahead);
   // Blocks may be as small as a visit, and a visit as a row.

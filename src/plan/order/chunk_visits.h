@@ -7,11 +7,11 @@
 #include "plan/epoch_plan.h"
 
 // The shuffle of the Census's loaders and of tiledbsoma_ml: cells in stored order are cut into
-// chunks, the chunks put in random order, a number of them read as a block, and the rows of a block
-// shuffled. It is here to be compared with, and for who wants just that: every chunk has its unit
-// decoded again.
+// chunks, chunks are put in random order, some chunks are read as a block, and the rows of a block
+// are shuffled. It exists for comparison and for users who want exactly that; every chunk decodes
+// its unit again.
 //
-// A block is a bucket. Its chunks are grouped by unit, a visit each, in stored order.
+// A block is a bucket. Its chunks are grouped by unit: one visit for each unit, in stored order.
 
 namespace penstock::plan {
 
@@ -28,11 +28,11 @@ struct ChunkVisits {
   std::vector<size_t> block_begin = {0};  ///< first visit of each block, and the end
 };
 
-/// The visits of the share that options.shard names; options.chunk_rows is not 0. `units` ascend by
-/// position and hold every row from 0 on.
+/// Returns the visits of the share that options.shard names; options.chunk_rows must not be 0.
+/// `units` ascend by position and hold every row from 0 on.
 ChunkVisits chunk_visits(std::span<const UnitRows> units, const EpochOptions& options);
 
-/// Memory for rows that is enough for any seed, epoch, rank and worker.
+/// Returns memory for rows that is enough for any seed, epoch, rank and worker.
 uint64_t least_chunk_bytes(std::span<const UnitRows> units, const EpochOptions& options,
                            uint32_t units_ahead, uint64_t page_bytes);
 

@@ -29,7 +29,7 @@ GlobalOrder::GlobalOrder(uint64_t rows, const EpochOptions& options) {
   begin_ = share.begin;
   own_rows_ = share.end - share.begin;
   if (share.repeats_row) {
-    // Any row at all, so that none comes more often than others.
+    // Any row, so that all are repeated equally often.
     RandomStream random(hash_combine(random_key(options.seed, options.epoch, Purpose::kPadding),
                                      uint64_t{shard.rank} * shard.num_workers + shard.worker));
     repeated_slot_ = own_rows_;

@@ -7,22 +7,21 @@
 #include "plan/epoch_plan.h"
 #include "plan/order/row_permutation.h"
 
-// The order of an epoch that is shuffled as a whole: all selected rows in one uniform permutation,
-// which is cut among ranks and workers and into batches as the stream of any epoch is
-// (rank_cut.h).
+// The order of an epoch that is shuffled as a whole: one uniform permutation of all selected rows,
+// which is cut among ranks, workers and batches like the stream of any epoch (rank_cut.h).
 //
 //   GlobalOrder order(rows, options);
 //   batch b has the slots [order.batch_begin(b), order.batch_begin(b + 1))
-//   order.position(slot)     the row that comes there, by position in the selection
+//   order.position(slot)     the row in that slot, by position in the selection
 //
-// A function of the number of rows and of options' seed, epoch, shard and batches alone: not of
-// memory, units, or of how rows are read. Immutable, any threads.
+// The order depends on the number of rows and on options' seed, epoch, shard and batches alone, not
+// on memory, units or how rows are read. Immutable, any threads.
 
 namespace penstock::plan {
 
 class GlobalOrder {
  public:
-  /// Throws InvalidArgument for a shard or batch size that makes no sense.
+  /// Throws InvalidArgument for an invalid shard or batch size.
   GlobalOrder(uint64_t rows, const EpochOptions& options);
 
   uint64_t row_count() const noexcept { return batches_.rows; }  ///< of this rank and worker
@@ -34,8 +33,8 @@ class GlobalOrder {
   uint64_t position(uint64_t slot) const noexcept {
     return slot == repeated_slot_ ? repeated_position_ : order_.position(begin_ + slot);
   }
-  /// Slot of a row of the selection, one at or past row_count() when another share has it. Not that
-  /// where kPad repeats it.
+  /// Slot of a row of the selection; at or past row_count() if another share has it. Not the slot
+  /// where kPad repeats the row.
   uint64_t slot(uint64_t position) const noexcept {
     const uint64_t slot = order_.slot(position) - begin_;  // may wrap round: past the end too
     return slot < own_rows_ ? slot : UINT64_MAX;
@@ -52,7 +51,7 @@ class GlobalOrder {
 
  private:
   RowPermutation order_;
-  uint64_t begin_ = 0;     ///< of this share in the permuted sequence
+  uint64_t begin_ = 0;     ///< start of this share in the permuted sequence
   uint64_t own_rows_ = 0;  ///< without the repeated one
   uint64_t repeated_slot_ = UINT64_MAX;
   uint64_t repeated_position_ = 0;

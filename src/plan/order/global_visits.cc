@@ -50,7 +50,7 @@ ChunkVisits global_visits(std::span<const UnitRows> units, const GlobalOrder& or
   return result;
 }
 
-// The block that leaves, the one after it, and visits ahead; or everything.
+// The block that leaves, the next one, and visits ahead; or all rows.
 uint64_t global_block_rows(std::span<const UnitRows> units, uint64_t budget_bytes,
                            uint32_t units_ahead, uint64_t page_bytes) {
   uint64_t rows = 0, bytes = 0;

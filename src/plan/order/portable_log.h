@@ -4,8 +4,9 @@
 #include <cstdint>
 
 // The natural logarithm of a normal number in (0, 1], from additions, multiplications and one
-// division: the same bits on every machine, where the library's may differ in the last. The library
-// is compiled without contraction into fused operations for that reason (CMakeLists.txt).
+// division. It has the same bits on every machine; the standard library's may differ in the last
+// bit. For that reason the library is compiled without contraction into fused operations
+// (CMakeLists.txt).
 //
 // x = m 2^e with m in [sqrt(1/2), sqrt(2)); log(m) = 2 atanh(s), s = (m - 1) / (m + 1), |s| <
 // 0.172, by its power series to s^19: the rest is below 2^-53 of it.

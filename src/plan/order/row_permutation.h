@@ -10,15 +10,15 @@
 // A permutation of [0, size) that is computed, not stored: the order of a global shuffle.
 //
 //   RowPermutation order(random_key(seed, epoch, Purpose::kGlobalOrder), rows);
-//   order.position(slot)        the row that comes at `slot`
-//   order.slot(position)        when that row comes
+//   order.position(slot)        the row at `slot`
+//   order.slot(position)        the slot of that row
 //
-// Below kTableSize it is a table, shuffled as Fisher and Yates do: a keyed network of so few bits
-// is visibly not uniform. From there on it is a Feistel network (M. Luby, C. Rackoff, "How to
-// construct pseudorandom permutations from pseudorandom functions", 1988) on Z_a x Z_b, a b being
-// size or a little more, so that the walk which brings a value back into range (J. Black, P.
-// Rogaway, "Ciphers with arbitrary finite domains", 2002) is almost never taken. Four rounds would
-// do for random functions; eight leave room for ours. 20 to 40 ns a row, no memory.
+// Below kTableSize it is a table shuffled by Fisher-Yates, because a keyed network of so few bits
+// is visibly not uniform. Above, it is a Feistel network (M. Luby, C. Rackoff, "How to construct
+// pseudorandom permutations from pseudorandom functions", 1988) on Z_a x Z_b. The product a b is
+// size or a little more, so the walk that brings a value back into range (J. Black, P. Rogaway,
+// "Ciphers with arbitrary finite domains", 2002) is almost never taken. Four rounds suffice for
+// random functions; eight leave a margin for ours. 20 to 40 ns a row, no memory.
 //
 // Immutable; the same on every machine.
 

@@ -2,7 +2,7 @@
 
 #include "plan/order/row_permutation.h"
 
-// What the order of a global shuffle costs a row.
+// Measures the cost of a global shuffle's order for each row.
 
 namespace penstock::plan {
 namespace {

@@ -113,7 +113,7 @@ TEST(RowPermutation, EveryPermutationOfAFewRowsIsEquallyLikely) {
 
 constexpr std::array<uint64_t, 4> kSizes = {9'000, kTable, 70'001, 300'007};
 
-// Where a row comes, over many seeds; rows from the begin, from the end and from between.
+// The slot of a row over many seeds, for rows at the start, in the middle and at the end.
 TEST(RowPermutation, EveryPlaceIsEquallyLikely) {
   for (const uint64_t size : kSizes) {
     const uint64_t seeds = size < kTable ? 3'000 : 40'000;

@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <string>
 
+#include "base/concat.h"
 #include "plan/order/portable_log.h"
 #include "plan/random.h"
 
 namespace penstock::plan {
 namespace {
 
-/// Draws of one visit: twice its rows, or what is still a small visit where the selection has few
-/// rows in each unit.
+/// Most draws of one visit: twice its rows, or kSmallVisit if the selection has few rows in each
+/// unit.
 constexpr uint64_t kDrawsPerRow = 2;
 constexpr uint64_t kSmallVisit = 2048;
-/// Draws are made one after the other, in about 10 ns each: more would look like a hang.
+/// Draws are made one by one, in about 10 ns each; more draws would look like a hang.
 constexpr uint64_t kMostSamples = UINT32_MAX;
 
 uint64_t row_count(std::span<const UnitRows> units) {
@@ -26,8 +26,8 @@ uint64_t row_count(std::span<const UnitRows> units) {
   return rows;
 }
 
-/// Finds the interval that a number falls in, in constant time: numbers are uniform, so a table of
-/// as many equal steps as there are intervals leads to within a few of it.
+/// Finds the interval of a number in constant time. Numbers are uniform, so a table with as many
+/// equal steps as intervals leads to within a few of it.
 class Intervals {
  public:
   /// Running sums from 0 on, the last one above 0.
@@ -63,19 +63,16 @@ RowSampler::RowSampler(std::span<const UnitRows> units, RowSampling sampling, ui
     : sampling_(std::move(sampling)), seed_(seed), epoch_(epoch) {
   const uint64_t rows = row_count(units);
   if (sampling_.weights && sampling_.weights.size() != rows) {
-    throw InvalidArgument("there must be a weight for each selected row: " +
-                          std::to_string(sampling_.weights.size()) + " weights, " +
-                          std::to_string(rows) + " rows");
+    throw InvalidArgument(concat("there must be a weight for each selected row: ",
+                                 sampling_.weights.size(), " weights, ", rows, " rows"));
   }
   if (sampling_.samples > kMostSamples) {
-    throw InvalidArgument(
-        "an epoch draws at most " + std::to_string(kMostSamples) +
-        " rows, a minute's work before it begins: " + std::to_string(sampling_.samples));
+    throw InvalidArgument(concat("an epoch draws at most ", kMostSamples,
+                                 " rows, a minute's work before it begins: ", sampling_.samples));
   }
   if (sampling_.samples == 0) return;
   if (rows == 0) {
-    throw InvalidArgument(std::to_string(sampling_.samples) +
-                          " rows to draw from a selection of none");
+    throw InvalidArgument(concat(sampling_.samples, " rows to draw from a selection of none"));
   }
   if (sampling_.replacement) {
     draw_with_replacement(units);
@@ -117,7 +114,7 @@ void RowSampler::draw_with_replacement(std::span<const UnitRows> units) {
   for (size_t i = 0; i < units.size(); ++i) add_unit(units[i], draws[i]);
 }
 
-// Keys of rows of weight 0 are left out.
+// Leaves out rows of weight 0.
 template <typename Row>
 void RowSampler::for_each_key(uint64_t begin, uint64_t end, Row&& row) const {
   const uint64_t key = random_key(seed_, epoch_, Purpose::kRowKeys);
@@ -144,10 +141,9 @@ void RowSampler::draw_without_replacement(std::span<const UnitRows> units) {
   const uint64_t rows = row_count(units);
   const uint64_t can_be = sampling_.weights ? sampling_.weights.positive_count() : rows;
   if (sampling_.samples > can_be) {
-    throw InvalidArgument(std::to_string(sampling_.samples) +
-                          " rows cannot be drawn without replacement from " +
-                          std::to_string(can_be) + (can_be < rows ? " of weight above 0" : "") +
-                          "; draw fewer, or with it");
+    throw InvalidArgument(
+        concat(sampling_.samples, " rows cannot be drawn without replacement from ", can_be,
+               (can_be < rows ? " of weight above 0" : ""), "; draw fewer, or with it"));
   }
   // The exponent, and so much of the fraction that a bin has few of the rows.
   const unsigned upper_bits = 11 + std::min(9U, static_cast<unsigned>(std::bit_width(rows)) / 3);

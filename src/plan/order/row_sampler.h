@@ -8,33 +8,33 @@
 
 #include "plan/epoch_plan.h"
 
-// Which rows an epoch draws, in two levels: how many of each unit when the epoch is planned, which
-// ones when the unit is placed.
+// Which rows an epoch draws, in two levels: how many of each unit when the epoch is planned, and
+// which ones when the unit is placed.
 //
 //   With replacement  every draw falls on a unit in proportion to its weight (a multinomial), and
-//                     within the unit on a row in proportion to its. A unit on which many more
-//                     draws fall than it has rows is visited several times, so that no visit
-//                     outgrows the others; one on which none falls is not read.
+//                     within the unit on a row in proportion to its weight. A unit with many more
+//                     draws than rows is visited several times, so that no visit outgrows the
+//                     others. A unit without draws is not read.
 //   Without           each row has the key E / weight, E exponential, and the rows with the
 //                     smallest keys are taken: the same as drawing one after the other in
 //                     proportion to the weights that are left (P. Efraimidis, P. Spirakis,
 //                     "Weighted random sampling with a reservoir", 2006).
 //
-// Both are exact, functions of (seed, epoch, selection, weights) alone, and the same for all ranks:
-// what was drawn is then cut and shuffled as rows of any epoch are.
+// Both are exact and depend on (seed, epoch, selection, weights) alone, so all ranks draw the same
+// rows. The drawn rows are then cut and shuffled like rows of any epoch.
 
 namespace penstock::plan {
 
 class RowSampler {
  public:
-  /// `units` in ascending order of position, `weights` (where there are some) for each of their
-  /// rows. Throws InvalidArgument when there are fewer rows to draw than are asked for.
+  /// `units` ascend by position; `weights`, if any, has one for each of their rows. Throws
+  /// InvalidArgument if there are fewer rows to draw than asked for.
   RowSampler(std::span<const UnitRows> units, RowSampling sampling, uint64_t seed, uint64_t epoch);
 
-  /// What to plan: units with the number of draws as their row_count, some of them several times.
+  /// Units to plan, with the number of draws as their row_count; some occur several times.
   const std::vector<UnitRows>& units() const noexcept { return units_; }
 
-  /// The rows drawn from a visit's unit, ascending, each the index among its selected rows.
+  /// Returns the rows drawn from a visit's unit, ascending, as indices among its selected rows.
   std::vector<uint32_t> rows(const Visit& visit) const;
 
   uint64_t fingerprint() const noexcept { return sampling_.fingerprint(); }
@@ -52,7 +52,7 @@ class RowSampler {
   uint64_t seed_;
   uint64_t epoch_;
   std::vector<UnitRows> units_;
-  double last_key_ = 0;         ///< without replacement: of the last row that is drawn
+  double last_key_ = 0;         ///< without replacement: key of the last row drawn
   uint64_t last_position_ = 0;  ///< and its position, which decides between equal keys
 };
 

@@ -268,7 +268,7 @@ TEST(RowSampler, WithoutReplacementTakesEachRowOnceForRandomShapes) {
   }
 }
 
-// What all ranks and workers get together is what was drawn, whatever the spread.
+// All ranks and workers together get the drawn rows, for any spread.
 TEST(RowSampler, RanksAndWorkersShareWhatWasDrawn) {
   Rng rng(7);
   for (int round = 0; round < 150; ++round) {

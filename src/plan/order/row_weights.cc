@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "base/concat.h"
 #include "base/hash64.h"
 
 namespace penstock {
@@ -15,7 +16,7 @@ namespace {
 constexpr uint64_t kBlockRows = 4096;
 constexpr int kTotalBits = 62;
 
-// A number of its own is 26 bits shifted by up to 63: within 2^-27 of what it stands for.
+// A weight without a table is 26 bits shifted by up to 63: exact to 2^-27.
 constexpr unsigned kMantissaBits = 26;
 constexpr uint32_t kMantissa = (uint32_t{1} << kMantissaBits) - 1;
 
@@ -35,11 +36,11 @@ uint64_t from_code(uint32_t code) { return uint64_t{code & kMantissa} << (code >
 
 void check_weight(double weight, const char* what, uint64_t index) {
   if (weight >= 0 && std::isfinite(weight)) return;
-  throw InvalidArgument(std::string("a weight must be a number, 0 or more: ") + what + " " +
-                        std::to_string(index) + " has " + std::to_string(weight));
+  throw InvalidArgument(
+      concat("a weight must be a number, 0 or more: ", what, " ", index, " has ", weight));
 }
 
-/// Weights relative to the largest, so that nothing overflows, to integers.
+/// Converts weights, relative to the largest so that nothing overflows, to integers.
 class Scale {
  public:
   Scale(double largest, double sum_of_shares)
@@ -63,7 +64,7 @@ class Scale {
 
 }  // namespace
 
-/// Up to 65,536 classes have a table and narrow codes; else a code is a number of its own.
+/// Up to 65,536 classes have a table and narrow codes. Otherwise each code is the weight itself.
 struct RowWeights::Kept {
   uint64_t size = 0;
   uint64_t positive_count = 0;
@@ -125,8 +126,8 @@ RowWeights RowWeights::from_classes(std::span<const int32_t> codes,
   std::vector<uint64_t> counts(class_weights.size());
   for (size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] < 0 || static_cast<size_t>(codes[i]) >= counts.size()) {
-      throw InvalidArgument("row " + std::to_string(i) + " has class " + std::to_string(codes[i]) +
-                            ", there are " + std::to_string(counts.size()));
+      throw InvalidArgument(
+          concat("row ", i, " has class ", codes[i], ", there are ", counts.size()));
     }
     ++counts[static_cast<size_t>(codes[i])];
   }

@@ -9,13 +9,13 @@
 namespace penstock::plan {
 namespace {
 
-// Deals the neighbours in `units` to two halves, a pair at a time, and goes on in each. `scratch`
-// is as long as `units`.
+// Deals the neighbours in `units` to two halves, a pair at a time, then recurses into each half.
+// `scratch` is as long as `units`.
 void deal_halves(std::span<uint32_t> units, std::span<uint32_t> scratch, RandomStream& random) {
   const size_t count = units.size();
   if (count < 2) return;
-  // With an odd count some unit, any, goes to either half without a partner. (Any: were it always
-  // the last one, say, units would not be equally likely at every place.)
+  // With an odd count, a random unit goes to either half without a partner. It must be random: if
+  // it were always the last unit, say, units would not be equally likely at every place.
   const bool odd = count % 2 != 0;
   const size_t single = odd ? random.below(count) : count;
   const size_t half = count / 2 + (odd ? random.next() >> 63 : 0);

@@ -9,13 +9,12 @@
 
 #include "plan/epoch_plan.h"
 
-// The order that a plan gives, by following it.
+// The order that a plan gives, found by following it.
 
 namespace penstock::plan::testing {
 
-/// The positions (in the selection) that leave, in the order in which they leave; checks on the
-/// way that slots are a bijection, that a row's bucket is still to come, and that batches tile the
-/// rows.
+/// Returns the positions (in the selection) in the order in which they leave. Checks that slots are
+/// a bijection, that a row arrives before its bucket leaves, and that batches tile the rows.
 inline std::vector<uint64_t> sequence_of(const EpochPlan& plan) {
   std::vector<uint64_t> sequence(plan.row_count(), UINT64_MAX);
   std::vector<Placement> placements;

@@ -6,7 +6,7 @@
 #include "plan/epoch_plan.h"
 #include "plan/testing/random_units.h"
 
-// Any world, batch size and end of an epoch, for the tests of this folder.
+// Random world sizes, batch sizes and ends of an epoch, for the tests of this folder.
 
 namespace penstock::plan::testing {
 

@@ -13,7 +13,7 @@ namespace penstock::plan::testing {
 
 using Rng = std::mt19937_64;
 
-/// Units of 1 to `max_rows` rows, 100 to 149 bytes each, one after the other; their numbers have
+/// Units of 1 to `max_rows` rows, 100 to 149 bytes each, one after the other. Their numbers have
 /// gaps.
 inline std::vector<UnitRows> random_units(Rng& rng, size_t count, uint32_t max_rows) {
   std::vector<UnitRows> units;

@@ -23,7 +23,7 @@ Column fixed_column(const std::string& name, DataType type, const std::vector<T>
   return column;
 }
 
-/// Nothing stands for null.
+/// An absent value is null.
 inline Column string_column(const std::string& name,
                             const std::vector<std::optional<std::string>>& values,
                             DataType type = DataType::kStringUtf8) {

@@ -1,1 +1,1 @@
-"""Datasets cut into parts."""
+"""Split datasets into parts."""

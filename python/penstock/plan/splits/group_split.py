@@ -1,4 +1,4 @@
-"""Which part each group of cells goes to, so that no group is cut."""
+"""Assign whole groups of cells to parts."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ Integers = npt.NDArray[np.int64]
 
 
 def parts_of_groups(groups: Integers, sizes: Sequence[int], seed: int) -> npt.NDArray[np.intp]:
-    """Deal whole groups among parts so that the parts come near to their sizes.
+    """Assign whole groups to parts so that the sizes of the parts are nearly as wanted.
 
-    Groups come in random order; each goes to a part with room for it, drawn in proportion to the
-    room that the parts have left. Those that fit nowhere follow, the largest first, each to the part
-    with the most room. Then single groups are moved, or two of different parts exchanged, whichever
-    brings two parts nearest to their sizes, until neither can. Of eight such deals the nearest is
-    taken. Every part that is to have cells gets a group.
+    Groups are assigned in random order. Each goes to a part with room for it, drawn in proportion
+    to the room that is left. Groups that fit nowhere follow, largest first, each to the part with
+    the most room. Then single groups are moved, or exchanged between two parts, as long as this
+    brings two parts nearer to their sizes. The best of eight attempts is returned. Every part with
+    a wanted size above 0 gets a group.
 
     Parameters
     ----------
     groups : ndarray of int64
-        Cells of each group.
+        Cells of each group, shape (groups,).
     sizes : sequence of int
-        Cells that each part should have.
+        Wanted cells of each part.
+    seed : int
+        Seed of the assignment.
 
     Returns
     -------
     ndarray of intp
-        The part of each group.
+        Part of each group, shape (groups,).
 
     Raises
     ------
     InvalidArgument
-        There are fewer groups than parts that are to have cells.
+        There are fewer groups than parts with a wanted size above 0.
     """
     wanted = np.array(sizes, np.int64)
     used = np.flatnonzero(wanted)
@@ -91,7 +93,7 @@ def _dealt(
         room[part] -= groups[group]
     for part in range(len(wanted)):
         if not (parts == part).any():
-            # The group nearest to its size, of those that are not alone.
+            # The group nearest to the wanted size, among groups that are not alone in their part.
             alone = np.bincount(parts, minlength=len(wanted))[parts] == 1
             off = np.where(alone, np.iinfo(np.int64).max, np.abs(groups - wanted[part]))
             parts[off.argmin()] = part
@@ -101,14 +103,14 @@ def _dealt(
 def _improved(
     groups: Integers, wanted: Integers, parts: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Move or exchange groups between two parts while that brings both nearer to their sizes."""
+    """Move or exchange groups between two parts while this brings both nearer to their sizes."""
     parts = parts.copy()
     excess = _filled(groups, parts, len(wanted)) - wanted
     steps = 0
     moved = True
     while moved and steps < _MOST_STEPS:
         moved = False
-        # From parts with too many cells to those with fewer, the worst first.
+        # From parts with too many cells to parts with too few, the worst first.
         for full in np.argsort(-excess, kind="stable"):
             for empty in np.argsort(excess, kind="stable"):
                 while excess[full] > excess[empty] and steps < _MOST_STEPS:
@@ -133,11 +135,11 @@ def _best_exchange(
     empty: int,
     excess: Integers,
 ) -> tuple[int, int]:
-    """Group to give and group to take back (-1: none) that help most; (-1, -1) when none does."""
+    """Return the best group to give and to take back (-1: none); (-1, -1) if none helps."""
     now = abs(int(excess[full])) + abs(int(excess[empty]))
     own, other = np.flatnonzero(parts == full), np.flatnonzero(parts == empty)
     other = other[np.argsort(groups[other], kind="stable")]
-    # Taking nothing back is a group of no cells; the last group of a part must stay.
+    # Taking nothing back is an empty group. The last group of a part must stay.
     back = np.concatenate([np.zeros(1, np.int64), groups[other]])
     best, pair = now, (-1, -1)
     ideal = (int(excess[full]) - int(excess[empty])) // 2

@@ -1,4 +1,4 @@
-"""Cutting a selection into random parts; docs/splits.md."""
+"""Split a selection into random parts; docs/splits.md."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def random_split(
     group: Any = None,
     names: Sequence[str] | None = None,
 ) -> list[_core.RowSelection]:
-    """Cut the cells `rows`, those of `obs`; see `Dataset.random_split`.
+    """Split the cells `rows`, those of `obs`; see `Dataset.random_split`.
 
-    Warnings call the parts by their `names`.
+    `names` are the names of the parts in warnings.
     """
     sizes = part_sizes(parts, len(rows))
     seed = checked_int("seed", seed, least=0, most=2**64 - 1)
@@ -43,14 +43,14 @@ def random_split(
 
 
 def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
-    """Cells in each part, from fractions that sum to 1 or from sizes that sum to `total`.
+    """Return the cells of each part, from fractions that sum to 1 or sizes that sum to `total`.
 
-    The parts may come as one list or array.
+    `parts` may hold one list or array of the parts.
 
     Raises
     ------
     InvalidArgument
-        Fewer than two parts, one that is not a number of 0 or more, a wrong sum.
+        There are fewer than two parts, a part is negative or not a number, or the sum is wrong.
     """
     is_list = len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray))
     if is_list and not isinstance(parts[0], str):
@@ -86,23 +86,31 @@ def split(
     stratify: Any = None,
     group: Any = None,
 ) -> list[_core.RowSelection]:
-    """Disjoint random parts, the same for the same seed everywhere.
+    """Split into disjoint random parts, which are equal on every machine for a seed.
 
     Parameters
     ----------
     obs : DataFrame
         The selected cells.
     rows : RowSelection
-        Their joinids.
+        Joinids of the cells.
     sizes : sequence of int
-        Cells in each part; with `group`, cells to come near to.
+        Cells in each part; with `group`, the wanted cells.
     stratify, group : str or sequence of str, optional
-        Columns of obs whose values, or combinations of values, are shared out or kept together.
+        Columns of obs. The cells of each value, or combination of values, are divided among the
+        parts in proportion (`stratify`) or kept in one part (`group`).
+
+    Returns
+    -------
+    list of RowSelection
+        Joinids of each part.
 
     Raises
     ------
-    InvalidArgument, NotFound
-        Both are given, a column does not exist, or there are fewer groups than parts.
+    InvalidArgument
+        Both are given, or there are fewer groups than parts.
+    NotFound
+        A column does not exist.
     """
     if stratify is not None and group is not None:
         raise InvalidArgument(
@@ -124,7 +132,7 @@ def split(
 
 
 def _codes(obs: DataFrame, argument: str, columns: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Code of each row's combination of values, and the rows of each code."""
+    """Return the code of each row's combination of values, and the rows of each code."""
     names = obs.checked_columns([columns] if isinstance(columns, str) else columns, argument)
     if not names:
         raise InvalidArgument(f"{argument} must name a column of obs, got {columns!r}")

@@ -1,4 +1,4 @@
-"""How many cells of each stratum each part gets."""
+"""Divide the cells of each stratum among the parts in proportion."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ import numpy.typing as npt
 def proportional_counts(
     strata: Sequence[int], sizes: Sequence[int], seed: int
 ) -> npt.NDArray[np.uint64]:
-    """Round the proportional shares of strata in parts so that rows and columns stay exact.
+    """Round the proportional shares of strata in parts, keeping the sums of rows and columns.
 
-    The exact share of a part in a stratum is ``stratum * size / total``. It is rounded down or up, so
-    that every stratum is shared out whole and every part has its size. Such a rounding exists for
-    every table, since tables with fixed sums of rows and columns are the flows of a network, whose
-    corners are integers. It is found by going around: among shares that are not whole, a closed walk
-    that alternates between strata and parts gains and loses the same amount at every step, until one
-    of them is whole. Integers throughout: exact at any size.
+    The exact share of a part in a stratum is ``stratum * size / total``. It is rounded down or up,
+    such that shares sum to each stratum and to each part. Such a rounding exists for every table:
+    tables with fixed sums are the flows of a network, whose corners are integers.
+
+    The rounding is found by closed walks over shares that are not integers, alternating between
+    strata and parts. Shares of a walk alternately gain and lose the same amount, until one is an
+    integer. All arithmetic is on integers, so the result is exact at any size.
 
     Parameters
     ----------
     strata, sizes : sequence of int
-        Cells of each stratum and of each part, of the same sum.
+        Cells of each stratum and of each part; both have the same sum.
     seed : int
-        Chooses among the roundings.
+        Seed that chooses among the possible roundings.
 
     Returns
     -------
     ndarray of uint64
-        (strata, parts).
+        Cells of each stratum in each part, shape (strata, parts).
     """
     total = sum(sizes)
     floors = [[stratum * size // max(total, 1) for size in sizes] for stratum in strata]
-    # Numerators over `total` of what is above the floor; 0: the share is whole.
+    # Numerators, over `total`, of the fractional parts; 0: the share is an integer.
     above = [[stratum * size % max(total, 1) for size in sizes] for stratum in strata]
     open_parts = [{p for p, part in enumerate(row) if part} for row in above]
-    # Those that have become whole are dropped when they are met.
+    # Strata whose share has become an integer are removed when they are reached.
     open_strata: list[list[int]] = [
         [s for s, row in enumerate(above) if row[p]] for p in range(len(sizes))
     ]
@@ -64,7 +65,7 @@ def proportional_counts(
     for start in order:
         while open_parts[start]:
             cycle = _closed_walk(start, open_parts, another_stratum)
-            # Every other step gains what the ones between lose, as far as all stay within a cell.
+            # Steps alternately gain and lose the same amount, as long as all stay within one cell.
             gains, losses = cycle[::2], cycle[1::2]
             if random.randint(2):
                 gains, losses = losses, gains
@@ -83,10 +84,10 @@ def proportional_counts(
 def _closed_walk(
     start: int, open_parts: list[set[int]], another_stratum: Callable[[int, int], int]
 ) -> list[tuple[int, int]]:
-    """Steps (stratum, part) of a closed walk over shares that are not whole.
+    """Return the steps (stratum, part) of a closed walk over shares that are not integers.
 
-    Whoever has one such share has two, since the sums are whole; so the walk never ends before it
-    comes to a part where it was.
+    A row or column with one such share has at least two, since its sum is an integer. So the walk
+    continues until it reaches a part again.
     """
     walk: list[tuple[int, int]] = []
     seen: dict[int, int] = {}
@@ -97,7 +98,7 @@ def _closed_walk(
         s = another_stratum(s, p)
         walk.append((s, p))
         p = next(other for other in open_parts[s] if other != p)
-    # The way back to that part closes the circle; the steps before it do not belong to it. Where it
-    # is the way out of it, too, the circle is closed at the stratum.
+    # The step back to that part closes the cycle; steps before the part are not in the cycle. If
+    # the step back is also the first step from the part, the cycle is closed at the stratum.
     circle = walk[seen[p] :]
     return circle[1:] if circle[0] == (s, p) else [*circle, (s, p)]

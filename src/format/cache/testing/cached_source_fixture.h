@@ -9,7 +9,7 @@
 #include "format/cache/cached_source.h"
 #include "format/pack/testing/packed_rows.h"
 
-// Row files for a source, and a cache in front of it, each in a folder of its own.
+// Row files for a source and a cache in front of it, each in its own folder.
 
 namespace penstock::format::pack::testing {
 
@@ -20,7 +20,7 @@ class CachedSourceTest : public ::testing::Test {
     for (int64_t c = 0; c < made.info.column_domain_end; c += 2) columns.push_back(c);
   }
 
-  /// With a limit it does not matter how full this machine's disk is.
+  /// The limit makes tests independent of the free disk space.
   std::shared_ptr<CacheFolder> folder(uint64_t limit = uint64_t{1} << 40) const {
     return std::make_shared<CacheFolder>(cache_folder.file("cache"), limit);
   }
@@ -33,7 +33,7 @@ class CachedSourceTest : public ::testing::Test {
     uint64_t from_cache = 0;
   };
 
-  /// Every row whose id is `rest` modulo `every`, checked.
+  /// Reads and checks every row whose id is `rest` modulo `every`.
   Read read(const MatrixSource& cached, int64_t every = 1, int64_t rest = 0) const {
     const auto reader = cached.reader(columns);
     Read read;

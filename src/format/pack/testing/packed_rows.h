@@ -15,7 +15,7 @@
 #include "format/row_file/testing/random_row.h"
 #include "kernel/unpack_row.h"
 
-// Row files in a folder of their own, and what is in them.
+// Row files in their own folder, and their contents.
 
 namespace penstock::format::pack::testing {
 
@@ -55,7 +55,7 @@ inline Entries entries_of(const std::byte* record, const kernel::PackedRowLayout
   return entries;
 }
 
-/// The entries that a choice of columns leaves.
+/// Returns the entries that a choice of columns leaves.
 inline Entries chosen(const Entries& entries, const std::vector<int64_t>& columns) {
   Entries left;
   for (const auto& [column, value] : entries) {
@@ -77,7 +77,7 @@ struct PackedRowsOptions {
   int64_t row_count = 2000;
   int64_t rows_per_file = 700;
   uint32_t most_nnz = 120;
-  bool gaps = true;  ///< some ids are not there
+  bool gaps = true;  ///< some ids are missing
 };
 
 inline PackedRows make_packed_rows(const TemporaryFolder& folder, const PackedRowsOptions& options,

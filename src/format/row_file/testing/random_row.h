@@ -10,7 +10,7 @@
 #include "kernel/pack_row.h"
 #include "kernel/value_type.h"
 
-// Rows of every kind, as packed records, for tests of what stores them.
+// Random packed rows of every kind, for tests of code that stores rows.
 
 namespace penstock::format::pack::testing {
 
@@ -65,7 +65,7 @@ T random_value(std::mt19937_64& random, RowKind kind) {
   }
 }
 
-/// `nnz` ascending columns below `column_count`; with `repeats` some come twice.
+/// Returns `nnz` ascending columns below `column_count`; with `repeats`, some columns occur twice.
 inline std::vector<uint32_t> random_columns(std::mt19937_64& random, uint32_t nnz,
                                             uint32_t column_count, bool repeats) {
   std::vector<uint32_t> columns;
@@ -76,7 +76,7 @@ inline std::vector<uint32_t> random_columns(std::mt19937_64& random, uint32_t nn
     std::sort(columns.begin(), columns.end());
     return columns;
   }
-  // Selection sampling (Knuth): each subset is as likely, the last column among them.
+  // Selection sampling (Knuth): every subset is equally likely, the last column included.
   uint32_t wanted = nnz;
   for (uint32_t c = 0; c < column_count && wanted != 0; ++c) {
     if (random() % (column_count - c) < wanted) {
@@ -87,7 +87,7 @@ inline std::vector<uint32_t> random_columns(std::mt19937_64& random, uint32_t nn
   return columns;
 }
 
-/// The record of a row, cleared where it is padded, with `slack` bytes behind it.
+/// Returns the packed record of a row, padding cleared, with `slack` bytes behind it.
 inline std::vector<std::byte> packed_row(const kernel::PackedRowLayout& layout,
                                          const std::vector<uint32_t>& columns,
                                          const std::byte* values, size_t slack = 0) {
@@ -102,7 +102,7 @@ inline std::vector<std::byte> random_packed_row(std::mt19937_64& random,
                                                 const kernel::PackedRowLayout& layout, RowKind kind,
                                                 uint32_t nnz, uint32_t column_count, bool repeats) {
   const auto columns = random_columns(random, nnz, column_count, repeats);
-  return kernel::with_value_type(layout.value_type, [&](auto identity) {
+  return visit_number(layout.value_type, [&](auto identity) {
     using T = typename decltype(identity)::type;
     std::vector<T> values;
     for (size_t i = 0; i < columns.size(); ++i) values.push_back(random_value<T>(random, kind));

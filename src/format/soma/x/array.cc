@@ -7,6 +7,7 @@
 
 #include "base/cancellation.h"
 #include "base/checked.h"
+#include "base/concat.h"
 #include "base/parallel.h"
 #include "format/soma/x/schema.h"
 
@@ -121,7 +122,7 @@ void XArray::choose_general(const ArraySchema& schema) {
     fragment.column_major = schema.cell_order != tiledb::Layout::kRowMajor;
     fragment.general = fragment.column_major || fragment.filter_time || !fragment.deletes.empty();
     if (fragment.general || allows_duplicates_ || !fragment.metadata->has_timestamps()) continue;
-    // Where times interleave, which of two duplicates is newer is only known cell by cell.
+    // If times interleave, only cells tell which of two duplicates is newer.
     const auto& time = fragment.metadata->location().name.time;
     fragment.general = std::any_of(fragments_.begin(), fragments_.end(), [&](const XFragment& f) {
       return &f != &fragment && f.metadata->location().name.time.overlaps(time);
@@ -129,8 +130,8 @@ void XArray::choose_general(const ArraySchema& schema) {
   }
 }
 
-// Tile ranges lie within the file sizes of the footer; that the files are that long is seen here,
-// so that no read is ever sized by a footer alone.
+// Tile ranges lie within the file sizes of the footer. This checks that the files are that long, so
+// that no read is sized by a footer alone.
 void XArray::check_file_sizes(unsigned threads) const {
   parallel_for(fragments_.size(), threads, [&](size_t i) {
     const XFragment& fragment = fragments_[i];
@@ -140,8 +141,8 @@ void XArray::check_file_sizes(unsigned threads) const {
           fragment.metadata->file_bytes(fragment.field(XPart(part)), tiledb::TilePart::kData);
       const uint64_t found = store_->size_bytes(fragment.paths[part]);
       if (found >= stated) continue;
-      throw CorruptData("file is cut short: " + std::to_string(found) + " bytes of " +
-                        std::to_string(stated) + ", in " + fragment.paths[part]);
+      throw CorruptData(concat("file is cut short: ", found, " bytes of ", stated, ", in ",
+                               fragment.paths[part]));
     }
   });
 }
@@ -202,16 +203,14 @@ void XArray::make_units(const ArraySchema& schema) {
     const uint64_t count = fragment.metadata->tile_count();
     for (uint64_t tile = 0; tile < count; ++tile) {
       const XTileBounds box = fragment.bounds(tile);
-      // Bounds may reach beyond the domain of the time that is read, from when the array had grown:
-      // those cells are no part of it. Beyond the dimensions' own domain nothing can be stored.
+      // Bounds may exceed the domain at the time of reading if the array has grown since. Those
+      // cells are not part of it. No cell can be stored beyond the domain of the dimensions.
       if (box.row_first < 0 || box.row_last > row_max || box.column_first < 0 ||
           box.column_last > column_max) {
-        throw CorruptData("bounds rows " + std::to_string(box.row_first) + " … " +
-                          std::to_string(box.row_last) + ", columns " +
-                          std::to_string(box.column_first) + " … " +
-                          std::to_string(box.column_last) + " outside the array's domain 0 … " +
-                          std::to_string(row_max) + ", 0 … " + std::to_string(column_max) +
-                          ", in " + fragment.place(tile));
+        throw CorruptData(concat("bounds rows ", box.row_first, " … ", box.row_last, ", columns ",
+                                 box.column_first, " … ", box.column_last,
+                                 " outside the array's domain 0 … ", row_max, ", 0 … ", column_max,
+                                 ", in ", fragment.place(tile)));
       }
       if (box.row_first >= info_.row_domain_end) continue;
       const int64_t row_last = std::min(box.row_last, info_.row_domain_end - 1);

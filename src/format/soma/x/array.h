@@ -13,15 +13,15 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// A 2-D sparse array as the X reader knows it: its fragments with the place and the bounds of every
-// tile, and what each fragment asks of a decoder. Loaded once, immutable, shared by all readers.
+// A 2-D sparse array as the X reader uses it: its fragments with the place and the bounds of every
+// tile, and how each fragment must be decoded. Loaded once, immutable, shared by all readers.
 //
-// Tiles stay where FragmentMetadata keeps them (56 bytes each); a tree of their row intervals finds
-// those of a fetch unit.
+// Tiles stay in FragmentMetadata (56 bytes each). A tree of their row intervals finds the tiles of
+// a fetch unit.
 
 namespace penstock::format::soma {
 
-/// A tile of the array, by fragment and number.
+/// A tile of the array, by fragment and tile number.
 struct XTileId {
   uint32_t fragment = 0;
   uint64_t tile = 0;
@@ -38,13 +38,13 @@ inline constexpr size_t kXPartCount = 5;
 
 struct XFragment {
   std::shared_ptr<tiledb::FragmentMetadata> metadata;
-  const tiledb::FragmentField* fields[kXPartCount] = {};  ///< null where there is none
+  const tiledb::FragmentField* fields[kXPartCount] = {};  ///< null for absent fields
   std::string paths[kXPartCount];
-  uint64_t first_timestamp = 0;  ///< of cells without one of their own
+  uint64_t first_timestamp = 0;  ///< of cells without their own timestamp
   tiledb::FragmentDeletes deletes;
   bool column_major = false;  ///< cells are not in row-major order within a space tile
   bool filter_time = false;   ///< only cells whose own timestamp is in the array's time range
-  /// Decoded cell by cell, with t.tdb and dt.tdb where there are; else by runs.
+  /// Decoded cell by cell, with t.tdb and dt.tdb if present; otherwise by runs.
   bool general = false;
   XTileTree tree;
 
@@ -69,8 +69,8 @@ struct XFragment {
 
 class XArray {
  public:
-  /// Reads footers, R-trees and tile offsets with `threads` threads. Throws Unsupported for arrays
-  /// that are not two int64 dimensions and one number a cell.
+  /// Reads footers, R-trees and tile offsets with `threads` threads. Throws Unsupported unless the
+  /// array has two int64 dimensions and one number a cell.
   static std::shared_ptr<const XArray> load(const io::StorePtr& store, const std::string& path,
                                             tiledb::TimeRange range, unsigned threads);
 
@@ -81,7 +81,7 @@ class XArray {
   const tiledb::TimeRange& time_range() const noexcept { return range_; }
   bool allows_duplicates() const noexcept { return allows_duplicates_; }
 
-  /// Tiles with rows in [row_begin, row_end), by fragment, then number.
+  /// Returns the tiles with rows in [row_begin, row_end), by fragment, then number.
   std::vector<XTileId> tiles_of(int64_t row_begin, int64_t row_end) const;
 
  private:

@@ -3,7 +3,8 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -16,16 +17,15 @@ constexpr int64_t kTableIdsPerChosen = 64;
 XColumnMap::XColumnMap(std::span<const int64_t> columns, int64_t domain_end)
     : columns_(columns.begin(), columns.end()) {
   if (columns_.size() >= kNotChosen) {
-    throw InvalidArgument("too many columns: " + std::to_string(columns_.size()));
+    throw InvalidArgument(concat("too many columns: ", columns_.size()));
   }
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i] < 0 || columns_[i] >= domain_end) {
-      throw InvalidArgument("column " + std::to_string(columns_[i]) + " is outside 0 … " +
-                            std::to_string(domain_end - 1));
+      throw InvalidArgument(concat("column ", columns_[i], " is outside 0 … ", domain_end - 1));
     }
     if (i != 0 && columns_[i] <= columns_[i - 1]) {
-      throw InvalidArgument("columns must ascend strictly: " + std::to_string(columns_[i - 1]) +
-                            " is followed by " + std::to_string(columns_[i]));
+      throw InvalidArgument(concat("columns must ascend strictly: ", columns_[i - 1],
+                                   " is followed by ", columns_[i]));
     }
   }
   if (columns_.empty()) return;

@@ -7,9 +7,9 @@
 
 // The choice of columns of a matrix reader: stored column id -> output column.
 //
-// Built once a reader, then only read. A table covers the ids from the first chosen one to the last
-// (4 bytes an id); when they lie too far apart for that, look-ups search the sorted list. Most
-// tiles need neither: where every id between a tile's bounds is chosen, its columns only shift.
+// Built once for each reader, then only read. A table covers the ids from the first chosen id to
+// the last (4 bytes an id). If they lie too far apart for a table, look-ups search the sorted list.
+// Most tiles need neither: if every id between a tile's bounds is chosen, its columns only shift.
 
 namespace penstock::format::soma {
 
@@ -17,7 +17,7 @@ class XColumnMap {
  public:
   static constexpr uint32_t kNotChosen = 0xFFFFFFFFU;
 
-  /// Strictly ascending ids in [0, domain_end), else InvalidArgument.
+  /// Throws InvalidArgument unless the ids ascend strictly in [0, domain_end).
   XColumnMap(std::span<const int64_t> columns, int64_t domain_end);
 
   uint64_t size() const noexcept { return columns_.size(); }
@@ -30,14 +30,14 @@ class XColumnMap {
     return search(column);
   }
 
-  /// Whether any chosen id lies in [first, last].
+  /// Whether [first, last] holds any chosen id.
   bool touches(int64_t first, int64_t last) const noexcept;
 
   /// True when all ids in [first, last] are chosen: output = id - shift.
   bool covers(int64_t first, int64_t last, int64_t* shift) const noexcept;
 
-  /// Calls `body(lookup)` with the look-up that fits the choice: lookup(uint32_t id) is the output
-  /// column or kNotChosen, without a branch but for sparse choices. For inner loops.
+  /// Calls `body(lookup)` with the look-up that fits the choice. lookup(uint32_t id) is the output
+  /// column or kNotChosen; only sparse choices branch. For inner loops.
   template <typename Body>
   void with_lookup(Body&& body) const {
     const auto first = static_cast<uint32_t>(first_);
@@ -47,7 +47,8 @@ class XColumnMap {
       const auto count = static_cast<uint32_t>(columns_.size());
       body([=](uint32_t id) { return id - first < count ? id - first : kNotChosen; });
     } else if (!table_.empty()) {
-      // Ids below the first wrap around to large ones; the entry at the end stands for all others.
+      // Ids below the first wrap around to large ids. The last entry stands for all ids out of
+      // range.
       const auto ids = static_cast<uint32_t>(table_.size() - 1);
       const uint32_t* const table = table_.data();
       body([=](uint32_t id) { return table[std::min(id - first, ids)]; });
@@ -60,7 +61,7 @@ class XColumnMap {
   uint32_t search(int64_t column) const noexcept;
 
   std::vector<int64_t> columns_;
-  std::vector<uint32_t> table_;  // of the ids from first_ to last_, and kNotChosen behind them
+  std::vector<uint32_t> table_;  // of the ids from first_ to last_, followed by kNotChosen
   int64_t first_ = 0;
   int64_t last_ = -1;
   bool contiguous_ = false;

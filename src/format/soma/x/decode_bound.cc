@@ -6,10 +6,11 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "base/parallel.h"
 
 namespace penstock::format::soma {
@@ -23,7 +24,7 @@ struct StoredTile {
   Buffer bytes;
 };
 
-/// What one thread decodes into; kept from round to round.
+/// Buffers of one thread, reused in every round.
 struct Workspace {
   codec::DecodeScratch scratch;
   Buffer out;
@@ -32,20 +33,20 @@ struct Workspace {
 class Workspaces {
  public:
   std::unique_ptr<Workspace> take() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (free_.empty()) return std::make_unique<Workspace>();
     auto workspace = std::move(free_.back());
     free_.pop_back();
     return workspace;
   }
   void give(std::unique_ptr<Workspace> workspace) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     free_.push_back(std::move(workspace));
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Workspace>> free_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Workspace>> free_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 std::shared_ptr<const XArray> open_sparse(const std::string& uri, unsigned threads) {
@@ -103,8 +104,8 @@ void decode(const StoredTile& tile, Workspace& workspace) {
   const tiledb::FragmentField& field = tile.fragment->field(tile.part);
   const uint64_t bytes = field.filters->decoded_bytes(tile.bytes.span());
   if (bytes != tile.cells * field.cell_bytes()) {
-    throw CorruptData("a tile of " + std::to_string(tile.cells) + " cells decodes to " +
-                      std::to_string(bytes) + " bytes, in " + tile.fragment->path(tile.part));
+    throw CorruptData(concat("a tile of ", tile.cells, " cells decodes to ", bytes, " bytes, in ",
+                             tile.fragment->path(tile.part)));
   }
   workspace.out.resize_discard(bytes);
   field.filters->decode(tile.bytes.span(), field.type,

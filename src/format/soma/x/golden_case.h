@@ -21,11 +21,11 @@
 #include "io/memory_store.h"
 
 // The cases of tests/data/x_golden (written by tests/golden/make_x_golden.py) in memory, and a
-// matrix read whole through the MatrixSource interface, to compare with them. For tests only.
+// function that reads a whole matrix to compare with them. For tests only.
 
 namespace penstock::format::soma {
 
-/// A matrix by rows; a row's cells sorted by column, then by the value's bytes.
+/// A matrix by rows. A row's cells are sorted by column, then by the bytes of the value.
 struct XCells {
   std::vector<int64_t> indptr;
   std::vector<int64_t> columns;
@@ -115,7 +115,7 @@ inline XGoldenCase load_golden(const std::string& name) {
   return golden;
 }
 
-/// Row of a packed record: output columns and the bytes of the values.
+/// Unpacks a packed record to output columns and the bytes of the values.
 inline void unpack_record(const std::byte* record, const kernel::PackedRowLayout& layout,
                           std::vector<uint32_t>& indices, std::vector<std::byte>& values) {
   const auto view = kernel::PackedRowView::of(record, layout);
@@ -146,7 +146,7 @@ inline void unpack_record(const std::byte* record, const kernel::PackedRowLayout
   }
 }
 
-/// Appends a record as a row; checks that its columns ascend.
+/// Appends a record as a row and checks that its columns ascend.
 inline void append_row(const std::byte* record, const kernel::PackedRowLayout& layout,
                        std::span<const int64_t> columns, bool duplicates, XCells& out) {
   std::vector<uint32_t> indices;
@@ -176,8 +176,8 @@ inline void append_row(const std::byte* record, const kernel::PackedRowLayout& l
   out.indptr.push_back(static_cast<int64_t>(out.columns.size()));
 }
 
-/// Reads the rows (ascending) with the given columns, tasks on `threads` threads, one unit after
-/// the other with the same recycled UnitDecode.
+/// Reads the rows (ascending) with the given columns, unit by unit with the same recycled
+/// UnitDecode, tasks on `threads` threads.
 inline XCells read_matrix(const MatrixSource& source, std::span<const int64_t> rows,
                           std::span<const int64_t> columns, bool duplicates, unsigned threads = 1) {
   XCells out;
@@ -217,7 +217,7 @@ inline XCells read_matrix(const MatrixSource& source, std::span<const int64_t> r
     }
     EXPECT_EQ(decode->row_count(), wanted.size());
     for (uint32_t i = 0; i < decode->row_count(); ++i) {
-      // Exactly the promised bytes, so that a sanitizer sees a write behind them.
+      // Exactly the promised bytes, so that a sanitizer sees a write past them.
       record = std::vector<std::byte>(decode->packed_bytes(i));
       decode->pack(i, record.data());
       append_row(record.data(), reader->row_layout(), columns, duplicates, out);
@@ -229,7 +229,7 @@ inline XCells read_matrix(const MatrixSource& source, std::span<const int64_t> r
   return out;
 }
 
-/// What `cells` holds of the given rows and columns.
+/// Returns the given rows and columns of `cells`.
 inline XCells choose(const XCells& cells, size_t value_bytes, std::span<const int64_t> rows,
                      std::span<const int64_t> columns) {
   XCells out;

@@ -39,8 +39,8 @@ uint64_t XMergedCells::timed(bool repeating) const {
   return cells;
 }
 
-// Cells of a row-major fragment follow one another row by row; those of two fragments need merging
-// only where both have rows in common.
+// A row-major fragment has its cells row by row. Cells of two fragments need merging only if both
+// fragments have rows in common.
 uint64_t XMergedCells::merged(bool repeating) const {
   std::vector<Part> parts = parts_;
   std::sort(parts.begin(), parts.end(),

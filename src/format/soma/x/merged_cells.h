@@ -5,9 +5,9 @@
 
 #include "format/soma/x/array.h"
 
-// How many cells of a fetch unit may have to be merged (row_merge.h) rather than copied, from the
-// tiles' bounds: an upper bound but for cells that one fragment holds twice, which only decoding
-// tells.
+// Bounds the cells of a fetch unit that must be merged (row_merge.h) rather than copied, from the
+// bounds of its tiles. The bound does not count cells that one fragment holds twice; only decoding
+// finds these.
 
 namespace penstock::format::soma {
 
@@ -20,7 +20,7 @@ class XMergedCells {
   uint64_t all() const noexcept { return all_; }
   /// `repeating`: a fragment may hold a place twice.
   uint64_t merged(bool repeating) const;
-  /// Of cells that carry timestamps or marks of deletes.
+  /// The same for cells that carry timestamps or delete marks.
   uint64_t timed(bool repeating) const;
 
  private:

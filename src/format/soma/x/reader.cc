@@ -3,8 +3,8 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
 
+#include "base/concat.h"
 #include "format/soma/x/merged_cells.h"
 #include "io/range_coalescing.h"
 #include "kernel/pack_row.h"
@@ -13,7 +13,7 @@ namespace penstock::format::soma {
 namespace {
 
 constexpr uint64_t kSampleTiles = 12;
-/// A tile's stage with the slack of its three arrays, and where its bytes lie.
+/// A tile's stage with the slack of its three arrays, and the place of its bytes.
 constexpr uint64_t kTileBytes = sizeof(XTileStage) + 3 * kStageSlack + sizeof(XTileBytes) + 64;
 /// A row's summary, its id, and its place in the map.
 constexpr uint64_t kRowBytes = sizeof(XRowSummary) + sizeof(int64_t) + sizeof(uint32_t);
@@ -34,7 +34,7 @@ XReader::XReader(std::shared_ptr<const XArray> array, std::span<const int64_t> c
       context_{*array_, columns_, layout_},
       unit_bytes_(array_->units().size()) {}
 
-bool XReader::wanted(XTileId id) const {
+bool XReader::has_chosen_columns(XTileId id) const {
   const XTileBounds bounds = array_->fragments()[id.fragment].bounds(id.tile);
   return columns_.touches(bounds.column_first, bounds.column_last);
 }
@@ -42,13 +42,12 @@ bool XReader::wanted(XTileId id) const {
 std::unique_ptr<UnitDecode> XReader::start(uint32_t unit, std::vector<int64_t> rows,
                                            std::unique_ptr<UnitDecode> recycled) const {
   if (unit >= array_->units().size()) {
-    throw InvalidArgument("no fetch unit " + std::to_string(unit));
+    throw InvalidArgument(concat("no fetch unit ", unit));
   }
   const plan::FetchUnit& place = array_->units()[unit];
   if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
-    throw InvalidArgument("rows " + std::to_string(rows.front()) + " … " +
-                          std::to_string(rows.back()) + " are not all in fetch unit " +
-                          std::to_string(unit));
+    throw InvalidArgument(
+        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
   }
   std::unique_ptr<XUnitDecode> decode;
   if (auto* own = dynamic_cast<XUnitDecode*>(recycled.get());
@@ -81,8 +80,8 @@ uint64_t XReader::in_flight_bytes(uint32_t unit) const {
   return bytes;
 }
 
-// What does not grow with the unit but with threads, a task's scratch, is counted once a unit: the
-// split of the budget decides the order of rows, which must not depend on threads.
+// The scratch of a task grows with threads, not with the unit, but is counted once for each unit:
+// the split of the budget decides the order of rows, which must not depend on threads.
 uint64_t XReader::unit_bytes(uint32_t unit) const {
   const plan::FetchUnit& place = array_->units().at(unit);
   const auto rows =
@@ -92,7 +91,7 @@ uint64_t XReader::unit_bytes(uint32_t unit) const {
   uint64_t scratch = 0;
   XMergedCells cells(*array_, place.row_begin, place.row_end);
   for (const XTileId id : array_->tiles_of(place.row_begin, place.row_end)) {
-    if (!wanted(id)) continue;
+    if (!has_chosen_columns(id)) continue;
     stored += array_->fragments()[id.fragment].stored_bytes(id.tile);
     scratch = std::max(scratch, scratch_bytes(*array_, id));
     cells.add(id);
@@ -101,8 +100,8 @@ uint64_t XReader::unit_bytes(uint32_t unit) const {
   const bool repeating = sample().repeating;
   const auto merged = static_cast<double>(cells.merged(repeating)) * sample().kept_cells;
   const auto timed = static_cast<double>(cells.timed(repeating)) * sample().kept_cells;
-  // Merged rows are written again, with room for every value to be a wide one; cells that a time or
-  // a delete decides about carry it.
+  // Merged rows are written again, with room for all values to be wide. Cells that timestamps or
+  // deletes decide also carry these.
   const double bytes = static_cast<double>(cells.all()) * sample().staged_bytes +
                        merged * (layout_.index_bytes + 1.0 + layout_.value_bytes) +
                        timed * (sizeof(uint64_t) + 1.0);
@@ -113,9 +112,9 @@ uint64_t XReader::fetched_bytes(uint32_t unit) const {
   const plan::FetchUnit& place = array_->units().at(unit);
   uint64_t stored = 0;
   for (const XTileId id : array_->tiles_of(place.row_begin, place.row_end)) {
-    if (wanted(id)) stored += array_->fragments()[id.fragment].stored_bytes(id.tile);
+    if (has_chosen_columns(id)) stored += array_->fragments()[id.fragment].stored_bytes(id.tile);
   }
-  // Gaps that are read over, and what a unit is before its tiles are staged.
+  // Gaps that are read over, and the unit's own memory before its tiles are staged.
   return stored + stored / 16 + (uint64_t{64} << 10) +
          static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, 1 << 20)) *
              kRowBytes;
@@ -146,7 +145,7 @@ XTileBytes XReader::read_tile(XTileId id, std::vector<Buffer>& buffers) const {
 void XReader::will_read(std::span<const XTileId> tiles) const {
   std::vector<io::ObjectRange> ranges;
   for (const XTileId id : tiles) {
-    if (!wanted(id)) continue;
+    if (!has_chosen_columns(id)) continue;
     const XFragment& fragment = array_->fragments()[id.fragment];
     for (size_t part = 0; part < kXPartCount; ++part) {
       if (!fragment.reads(XPart(part))) continue;
@@ -177,7 +176,7 @@ XReader::Sample XReader::take_sample() const {
   for (const XTileId id : all) {
     const XFragment& fragment = array_->fragments()[id.fragment];
     stored += static_cast<double>(fragment.cells(id.tile));
-    if (!wanted(id)) continue;
+    if (!has_chosen_columns(id)) continue;
     const XTileBounds bounds = fragment.bounds(id.tile);
     const auto rows = rows_between(
         bounds.row_first,
@@ -231,8 +230,9 @@ uint64_t XReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
   std::vector<XTileId> tiles = array_->tiles_of(place.row_begin, place.row_end);
   std::erase_if(tiles, [&](XTileId id) {
     const XTileBounds bounds = array_->fragments()[id.fragment].bounds(id.tile);
-    return !wanted(id) || !rows.intersects(std::max(bounds.row_first, place.row_begin),
-                                           std::min(bounds.row_last + 1, place.row_end));
+    return !has_chosen_columns(id) ||
+           !rows.intersects(std::max(bounds.row_first, place.row_begin),
+                            std::min(bounds.row_last + 1, place.row_end));
   });
   // The reads of XUnitDecode::plan_fragment.
   uint64_t bytes = 0;

@@ -40,7 +40,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   const Sample& sample() const;
   Sample take_sample() const;
   void will_read(std::span<const XTileId> tiles) const;
-  bool wanted(XTileId id) const;
+  bool has_chosen_columns(XTileId id) const;
   uint64_t unit_bytes(uint32_t unit) const;
   XTileBytes read_tile(XTileId id, std::vector<Buffer>& buffers) const;
 
@@ -50,7 +50,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   XDecodeContext context_;
   mutable XScratchPool scratch_pool_;
   Lazy<Sample> sample_;
-  mutable std::vector<std::atomic<uint64_t>> unit_bytes_;  ///< by unit, 0 until it is asked for
+  mutable std::vector<std::atomic<uint64_t>> unit_bytes_;  ///< by unit, 0 until first asked for
 };
 
 }  // namespace penstock::format::soma

@@ -7,8 +7,8 @@
 #include "io/file_store.h"
 #include "io/remote/remote_store.h"
 
-// How many requests wait for one another when data are opened from a remote store. With one thread
-// every call of the source is such a round trip.
+// Counts requests that wait for one another when data are opened from a remote store. With one
+// thread every call of the source is such a round trip.
 
 namespace penstock::format::soma {
 namespace {

@@ -3,7 +3,8 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
+
+#include "base/concat.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -14,12 +15,12 @@ constexpr int64_t kTableRows = int64_t{1} << 20;
 
 void XRowMap::assign(std::span<const int64_t> rows) {
   if (rows.size() >= kNotChosen) {
-    throw InvalidArgument("too many rows in a unit: " + std::to_string(rows.size()));
+    throw InvalidArgument(concat("too many rows in a unit: ", rows.size()));
   }
   for (size_t i = 1; i < rows.size(); ++i) {
     if (rows[i] <= rows[i - 1]) {
-      throw InvalidArgument("rows must ascend strictly: " + std::to_string(rows[i - 1]) +
-                            " is followed by " + std::to_string(rows[i]));
+      throw InvalidArgument(
+          concat("rows must ascend strictly: ", rows[i - 1], " is followed by ", rows[i]));
     }
   }
   rows_ = rows;

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-// The chosen rows of one fetch unit: stored row id -> index among them. One per unit in flight,
-// refilled for each; look-ups are const and shared by the threads of the unit.
+// Chosen rows of one fetch unit: stored row id -> index among them. Each unit in flight has one and
+// refills it. Look-ups are const and shared by the threads of the unit.
 
 namespace penstock::format::soma {
 
@@ -13,7 +13,8 @@ class XRowMap {
  public:
   static constexpr uint32_t kNotChosen = 0xFFFFFFFFU;
 
-  /// Strictly ascending ids (else InvalidArgument), kept by the caller as long as the map is used.
+  /// Throws InvalidArgument unless ids ascend strictly. The caller keeps `rows` while the map is in
+  /// use.
   void assign(std::span<const int64_t> rows);
 
   uint32_t find(int64_t row) const noexcept {
@@ -24,7 +25,7 @@ class XRowMap {
   }
 
   bool empty() const noexcept { return rows_.empty(); }
-  /// Whether any chosen row lies in [first, last].
+  /// Whether [first, last] holds any chosen row.
   bool touches(int64_t first, int64_t last) const noexcept;
 
  private:

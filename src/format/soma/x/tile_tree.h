@@ -4,16 +4,16 @@
 #include <span>
 #include <vector>
 
-// Which tiles of a fragment hold rows of an interval: a tree over the tiles in stored order, each
-// node the hull of 32 below it. About half a byte a tile; a look-up in a well-ordered fragment
-// visits a few nodes a level. Immutable after construction.
+// Finds the tiles of a fragment that hold rows of an interval: a tree over the tiles in stored
+// order, each node the hull of 32 nodes below it. It takes about half a byte a tile. A look-up in a
+// well-ordered fragment visits a few nodes a level. Immutable after construction.
 
 namespace penstock::format::soma {
 
 class XTileTree {
  public:
   XTileTree() = default;
-  /// `boxes`: row min, row max, column min, column max of each tile, which must outlive the tree.
+  /// `boxes`: row min, row max, column min, column max of each tile. They must outlive the tree.
   explicit XTileTree(std::span<const int64_t> boxes);
 
   /// Appends the numbers of tiles that touch rows [row_begin, row_end), ascending.

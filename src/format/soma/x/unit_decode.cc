@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kTaskCells = uint64_t{1} << 15;  // small tiles share a task
 constexpr size_t kMergeRows = 128;
 
-/// A scratch for the time of a task.
+/// Takes a scratch for the duration of a task.
 class ScratchLease {
  public:
   explicit ScratchLease(XScratchPool& pool) : pool_(pool), scratch_(pool.take()) {}
@@ -33,7 +33,7 @@ class ScratchLease {
 }  // namespace
 
 std::unique_ptr<XTileScratch> XScratchPool::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) return std::make_unique<XTileScratch>();
   auto scratch = std::move(free_.back());
   free_.pop_back();
@@ -41,7 +41,7 @@ std::unique_ptr<XTileScratch> XScratchPool::take() {
 }
 
 void XScratchPool::give(std::unique_ptr<XTileScratch> scratch) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::move(scratch));
 }
 
@@ -88,7 +88,7 @@ void XUnitDecode::fetch() {
   store.read_many(requests);
 }
 
-// Places the tiles of one fragment in reads of its files; `requests` will fill them.
+// Groups the tiles of one fragment into reads of its files; `requests` will fill them.
 void XUnitDecode::plan_fragment(size_t tile_begin, size_t tile_end,
                                 const io::CoalescingOptions& options,
                                 std::vector<io::ReadRequest>& requests) {

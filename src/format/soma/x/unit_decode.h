@@ -3,41 +3,41 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/decode/row_index.h"
 #include "format/soma/x/decode/tile_decode.h"
 #include "io/store.h"
 
-// One fetch unit of a 2-D sparse array in flight (format/matrix_source.h says how it is driven).
+// One fetch unit of a 2-D sparse array in flight (see format/matrix_source.h for the calls).
 //
-//   phase 0   tiles, a few thousand cells or more a task, each into a stage of its own
+//   phase 0   tiles, a few thousand cells or more a task, each into its own stage
 //   phase 1   one task: the runs of all stages by row
-//   phase 2   tiles with duplicates that only timestamps settle, again (nearly always none)
-//   phase 3   the runs again, after phase 2
-//   phase 4   rows whose runs do not simply follow one another, merged, some hundred a task
+//   phase 2   decodes tiles again whose duplicates need timestamps (nearly always none)
+//   phase 3   phase 1 again, after phase 2
+//   phase 4   merges rows whose runs overlap, some hundred rows a task
 //
-// Rows then lie as runs in the stages and are copied once, by pack. Buffers stay with the object,
-// which is recycled from unit to unit.
+// Rows are then runs in the stages, and pack() copies them once. The object is recycled for later
+// units and keeps its buffers.
 
 namespace penstock::format::soma {
 
-/// Scratch memory of decode tasks, taken and given back by threads.
+/// Scratch memory of decode tasks; threads take it and give it back.
 class XScratchPool {
  public:
   std::unique_ptr<XTileScratch> take();
   void give(std::unique_ptr<XTileScratch> scratch);
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<XTileScratch>> free_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<XTileScratch>> free_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 class XUnitDecode final : public UnitDecode {
  public:
-  /// `keep_alive` owns what the context refers to. `tiles` by fragment, then number.
+  /// `keep_alive` owns the objects that the context refers to. `tiles` by fragment, then number.
   XUnitDecode(std::shared_ptr<const void> keep_alive, const XDecodeContext& context,
               XScratchPool& scratch_pool);
 
@@ -59,15 +59,10 @@ class XUnitDecode final : public UnitDecode {
   uint64_t read_count() const override { return read_count_; }
   void take_buffers(UnitDecode& finished) override;
 
-  /// What it holds now, scratch apart: what XReader::in_flight_bytes must have counted.
+  /// Bytes held now without scratch. XReader::in_flight_bytes must have counted them.
   uint64_t memory_bytes() const;
 
  private:
-  struct Wanted {
-    size_t tile;
-    XPart part;
-  };
-
   void plan_fragment(size_t tile_begin, size_t tile_end, const io::CoalescingOptions& options,
                      std::vector<io::ReadRequest>& requests);
   void make_tile_tasks();
@@ -83,11 +78,11 @@ class XUnitDecode final : public UnitDecode {
   XRowMap row_map_;
   std::vector<XTileId> tiles_;
   std::vector<XTileBytes> tile_bytes_;
-  std::vector<size_t> task_begins_;  // tiles of phase 0's tasks
-  std::vector<Buffer> reads_;        // stored bytes, one a read, kept for the next unit
+  std::vector<size_t> task_begins_;  // by task of phase 0: its first tile
+  std::vector<Buffer> reads_;        // stored bytes by read, reused by later units
   size_t read_count_ = 0;
-  std::vector<XTileStage> stages_;  // of the tiles
-  std::vector<XTileStage> merged_;  // of phase 4's tasks
+  std::vector<XTileStage> stages_;  // by tile
+  std::vector<XTileStage> merged_;  // by task of phase 4
   XRowIndex index_;
   std::atomic<uint64_t> bytes_read_{0};
 };

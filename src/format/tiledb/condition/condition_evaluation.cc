@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <type_traits>
 #include <unordered_set>
 #include <utility>
+
+#include "base/concat.h"
+#include "base/visit_comparison.h"
+#include "base/visit_type.h"
 
 namespace penstock::format::tiledb {
 
@@ -51,54 +53,6 @@ FieldType field_type(const ArraySchema& schema, const std::string& name) {
 
 bool is_order(ConditionOp op) { return op <= ConditionOp::kGreaterEqual; }
 
-/// Calls `body` with a value of the type in which cells of `type` are compared.
-template <typename Body>
-void with_cell_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kChar:
-      return body(int8_t{});
-    case DataType::kUInt8:
-    case DataType::kBool:
-      return body(uint8_t{});
-    case DataType::kInt16:
-      return body(int16_t{});
-    case DataType::kUInt16:
-      return body(uint16_t{});
-    case DataType::kInt32:
-      return body(int32_t{});
-    case DataType::kUInt32:
-      return body(uint32_t{});
-    case DataType::kUInt64:
-      return body(uint64_t{});
-    case DataType::kFloat32:
-      return body(float{});
-    case DataType::kFloat64:
-      return body(double{});
-    default:
-      if (type == DataType::kInt64 || is_datetime(type) || is_time(type)) return body(int64_t{});
-  }
-  throw Unsupported("a delete condition on a field of type " + std::string(name_of(type)));
-}
-
-template <typename Body>
-void with_comparison(ConditionOp op, Body&& body) {
-  switch (op) {
-    case ConditionOp::kLess:
-      return body(std::less<>{});
-    case ConditionOp::kLessEqual:
-      return body(std::less_equal<>{});
-    case ConditionOp::kGreater:
-      return body(std::greater<>{});
-    case ConditionOp::kGreaterEqual:
-      return body(std::greater_equal<>{});
-    case ConditionOp::kEqual:
-      return body(std::equal_to<>{});
-    default:
-      return body(std::not_equal_to<>{});
-  }
-}
-
 std::string as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -122,17 +76,17 @@ void bind_comparison(const DeleteCondition& condition, const ArraySchema& schema
   if (always || node.variable) return;
   const size_t width = size_of(field.type);
   if (field.cell_val_num != 1) {
-    throw Unsupported("a delete condition on field '" + condition.field + "' of " +
-                      std::to_string(field.cell_val_num) + " values a cell");
+    throw Unsupported(concat("a delete condition on field '", condition.field, "' of ",
+                             field.cell_val_num, " values a cell"));
   }
-  // An empty value stands for null. (For strings it is the empty string: TileDB reads it so.)
+  // An empty value means null. For strings it is the empty string, as TileDB reads it.
   node.with_null = !membership && node.value.empty();
   if (node.with_null && is_order(node.op)) {
     throw CorruptData("a delete condition orders field '" + condition.field + "' by null");
   }
   if (!membership && !node.with_null && node.value.size() != width) {
-    throw CorruptData("a delete condition compares field '" + condition.field + "' of " +
-                      std::to_string(width) + " bytes with " + std::to_string(node.value.size()));
+    throw CorruptData(concat("a delete condition compares field '", condition.field, "' of ", width,
+                             " bytes with ", node.value.size()));
   }
 }
 
@@ -171,7 +125,7 @@ void compare_variable(const Node& node, const FieldCells& cells, std::span<uint8
     }
     return;
   }
-  with_comparison(node.op, [&](auto compare) {
+  visit_comparison(node.op, [&](auto compare) {
     for (size_t i = 0; i < keep.size(); ++i) {
       keep[i] = compare(text(i), std::string_view(node.value));
     }
@@ -188,18 +142,19 @@ void compare_fixed(const Node& node, const FieldCells& cells, std::span<uint8_t>
     }
     return;
   }
-  with_cell_type(node.type, [&](auto zero) {
-    using T = decltype(zero);
+  const auto compare_all = [&](auto identity) {
+    using T = typename decltype(identity)::type;
     T value;
     std::memcpy(&value, node.value.data(), sizeof(T));
-    with_comparison(node.op, [&](auto compare) {
+    visit_comparison(node.op, [&](auto compare) {
       for (size_t i = 0; i < keep.size(); ++i) {
         T cell;
         std::memcpy(&cell, cells.data.data() + i * sizeof(T), sizeof(T));
         keep[i] = compare(cell, value);
       }
     });
-  });
+  };
+  visit_number(stored_type(node.type), compare_all, "cells in a delete condition");
 }
 
 void compare_cells(const Node& node, const FieldCells& cells, std::span<uint8_t> keep) {
@@ -249,8 +204,7 @@ KeepCondition::KeepCondition(const DeleteCondition& condition, const ArraySchema
 
 void KeepCondition::evaluate(std::span<const FieldCells> cells, std::span<uint8_t> keep) const {
   if (cells.size() != fields_.size()) {
-    throw Internal("a delete condition of " + std::to_string(fields_.size()) + " fields got " +
-                   std::to_string(cells.size()));
+    throw Internal(concat("a delete condition of ", fields_.size(), " fields got ", cells.size()));
   }
   run(*root_, cells, keep);
 }

@@ -16,16 +16,17 @@
 #include "format/tiledb/fragment/fragment_metadata.h"
 #include "format/tiledb/schema/array_schema.h"
 
-// Which cells the delete commits of an array hide. Source: tiledb/sm/query/query_condition.cc,
-// readers/sparse_index_reader_base.cc and readers/reader_base.cc, whose rules these are:
+// Which cells the delete commits of an array hide. The rules come from
+// tiledb/sm/query/query_condition.cc, readers/sparse_index_reader_base.cc and
+// readers/reader_base.cc:
 //
-//   - What is stored is the negation of what the user wrote: a cell that the stored tree does not
-//     keep is deleted. A comparison with a null cell, or with a field that the cell's fragment does
-//     not have, is false, so such cells are deleted too, whatever the comparison was.
+//   - The stored tree is the negation of what the user wrote: a cell for which it is false is
+//     deleted. A comparison with a null cell, or with a field that the cell's fragment lacks, is
+//     false whatever the comparison, so such cells are deleted too.
 //   - Stored values of an enumerated attribute are codes of the attribute's own type.
-//   - A commit at time T hides cells written at or before T: all of a fragment that began by then,
-//     and where a fragment has its own timestamps (t.tdb) those at or before T.
-//   - A fragment with delete metadata lists the commits that dt.tdb holds already: they are
+//   - A commit at time T hides cells written at or before T: all cells of a fragment that starts by
+//     then or, if the fragment has its own timestamps (t.tdb), the cells at or before T.
+//   - A fragment with delete metadata lists the commits that dt.tdb already includes. They are
 //     skipped, and a cell whose dt.tdb entry is at or before the time of reading is deleted.
 //   - Deletes come after the choice of the newest among duplicates: an older cell does not
 //     reappear.
@@ -34,8 +35,8 @@
 //   auto steps = deletes.for_fragment(*fragment);                       // cheap; once a fragment
 //   for each tile: steps.apply(cells, timestamps, delete_timestamps, keep);
 //
-// Immutable after load; shared by threads. load_processed_conditions must have been called on a
-// fragment with delete metadata before for_fragment.
+// Immutable after load; shared by threads. For a fragment with delete metadata, call
+// load_processed_conditions before for_fragment.
 
 namespace penstock::format::tiledb {
 
@@ -47,15 +48,16 @@ struct FieldCells {
   bool absent = false;                ///< the fragment has no such field
 };
 
-/// One stored tree bound to a schema. Values whose size does not fit their field are `CorruptData`.
+/// One stored tree bound to a schema. Throws `CorruptData` for values whose size does not fit the
+/// field.
 class KeepCondition {
  public:
   KeepCondition(const DeleteCondition& condition, const ArraySchema& schema);
 
-  /// Distinct fields that are compared.
+  /// Distinct fields that the condition compares.
   const std::vector<std::string>& fields() const noexcept { return fields_; }
 
-  /// keep[i] = 1 where the tree holds. `cells` in the order of fields(); keep.size() cells.
+  /// Sets keep[i] to 1 where the tree is true. `cells` in the order of fields(); keep.size() cells.
   void evaluate(std::span<const FieldCells> cells, std::span<uint8_t> keep) const;
 
   struct Node;
@@ -65,17 +67,17 @@ class KeepCondition {
   std::shared_ptr<const Node> root_;
 };
 
-/// What is to be done for the cells of one fragment.
+/// The deletes that apply to the cells of one fragment.
 class FragmentDeletes {
  public:
   bool empty() const noexcept { return conditions_.empty() && !use_delete_timestamps_; }
-  /// Fields whose cells `apply` wants, in that order.
+  /// Fields whose cells `apply` needs, in that order.
   const std::vector<std::string>& fields() const noexcept { return fields_; }
   bool needs_timestamps() const noexcept { return needs_timestamps_; }              ///< t.tdb
   bool needs_delete_timestamps() const noexcept { return use_delete_timestamps_; }  ///< dt.tdb
 
-  /// Clears keep[i] of deleted cells; leaves the others. `timestamps` and `delete_timestamps` may
-  /// be empty when they are not needed. Safe from many threads.
+  /// Clears keep[i] of deleted cells and leaves the others. `timestamps` and `delete_timestamps`
+  /// may be empty if they are not needed. Safe from many threads.
   void apply(std::span<const FieldCells> cells, std::span<const uint64_t> timestamps,
              std::span<const uint64_t> delete_timestamps, std::span<uint8_t> keep) const;
 
@@ -83,7 +85,7 @@ class FragmentDeletes {
   friend class DeleteFilter;
   struct Step {
     std::shared_ptr<const KeepCondition> condition;
-    std::vector<size_t> field_places;    // of the condition's fields in fields_
+    std::vector<size_t> field_places;    // index in fields_ of each field of the condition
     std::optional<uint64_t> only_up_to;  // compare the cell's timestamp with this
   };
   std::vector<std::string> fields_;
@@ -95,7 +97,7 @@ class FragmentDeletes {
 
 class DeleteFilter {
  public:
-  DeleteFilter() = default;  ///< nothing is deleted
+  DeleteFilter() = default;  ///< deletes nothing
 
   /// Reads the conditions of all delete commits of `directory`. `schema` is the array's newest.
   static DeleteFilter load(const ArrayDirectory& directory, const ArraySchema& schema);

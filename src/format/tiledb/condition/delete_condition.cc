@@ -6,12 +6,13 @@
 #include <cstring>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {
 namespace {
 
-// Deeper than anything that a writer makes; keeps hostile bytes from using up the stack.
+// Deeper than any tree that is written; keeps hostile bytes from exhausting the stack.
 constexpr int kMaxDepth = 500;
 constexpr uint64_t kLeastNodeBytes = 10;
 
@@ -20,14 +21,13 @@ DeleteCondition parse_node(ByteReader& reader, int depth);
 void parse_join(ByteReader& reader, int depth, DeleteCondition& node) {
   const auto join = reader.read<uint8_t>("combination operator");
   if (join > static_cast<uint8_t>(ConditionJoin::kNot)) {
-    throw CorruptData("combination operator is unknown: " + std::to_string(join));
+    throw CorruptData(concat("combination operator is unknown: ", join));
   }
   node.join = static_cast<ConditionJoin>(join);
   const auto count = reader.read<uint64_t>("number of children");
   reader.expect_items(count, kLeastNodeBytes, "children");
   if (count == 0 || (node.join == ConditionJoin::kNot && count != 1)) {
-    throw CorruptData("combination " + std::to_string(join) + " has " + std::to_string(count) +
-                      " children");
+    throw CorruptData(concat("combination ", join, " has ", count, " children"));
   }
   for (uint64_t i = 0; i < count; ++i) node.children.push_back(parse_node(reader, depth + 1));
 }
@@ -37,7 +37,7 @@ ConditionOp parse_op(ByteReader& reader) {
   if (op > static_cast<uint8_t>(ConditionOp::kNotIn) &&
       op != static_cast<uint8_t>(ConditionOp::kAlwaysTrue) &&
       op != static_cast<uint8_t>(ConditionOp::kAlwaysFalse)) {
-    throw CorruptData("comparison operator is unknown: " + std::to_string(op));
+    throw CorruptData(concat("comparison operator is unknown: ", op));
   }
   return static_cast<ConditionOp>(op);
 }
@@ -46,14 +46,14 @@ void parse_members(ByteReader& reader, DeleteCondition& node) {
   const auto length = reader.read<uint64_t>("set offsets size");
   const auto bytes = reader.take(length, "set offsets");
   if (bytes.size() % 8 != 0) {
-    throw CorruptData("set offsets size is no multiple of 8: " + std::to_string(length));
+    throw CorruptData(concat("set offsets size is no multiple of 8: ", length));
   }
   node.member_offsets.resize(bytes.size() / 8);
   if (!bytes.empty()) std::memcpy(node.member_offsets.data(), bytes.data(), bytes.size());
   uint64_t previous = 0;
   for (const uint64_t offset : node.member_offsets) {
     if (offset < previous || offset > node.value.size()) {
-      throw CorruptData("set offset is out of order or range: " + std::to_string(offset));
+      throw CorruptData(concat("set offset is out of order or range: ", offset));
     }
     previous = offset;
   }
@@ -61,7 +61,7 @@ void parse_members(ByteReader& reader, DeleteCondition& node) {
 
 DeleteCondition parse_node(ByteReader& reader, int depth) {
   if (depth > kMaxDepth) {
-    throw CorruptData("condition is nested deeper than " + std::to_string(kMaxDepth));
+    throw CorruptData(concat("condition is nested deeper than ", kMaxDepth));
   }
   DeleteCondition node;
   const auto kind = reader.read<uint8_t>("condition node type");
@@ -71,7 +71,7 @@ DeleteCondition parse_node(ByteReader& reader, int depth) {
     return node;
   }
   if (kind != static_cast<uint8_t>(DeleteCondition::Kind::kCompare)) {
-    throw CorruptData("condition node type is unknown: " + std::to_string(kind));
+    throw CorruptData(concat("condition node type is unknown: ", kind));
   }
   node.kind = DeleteCondition::Kind::kCompare;
   node.op = parse_op(reader);
@@ -102,7 +102,7 @@ DeleteCondition DeleteCondition::parse(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   DeleteCondition condition = parse_node(reader, 0);
   if (!reader.empty()) {
-    throw CorruptData("condition has bytes left over: " + std::to_string(reader.remaining()));
+    throw CorruptData(concat("condition has bytes left over: ", reader.remaining()));
   }
   return condition;
 }

@@ -12,9 +12,9 @@
 // and, or and not. Source: format_spec/delete_commit_file.md and, for set membership,
 // tiledb/sm/query/deletes_and_updates/serialization.cc.
 //
-// TileDB stores the negation of what the user asked to delete: the tree is true for the cells that
-// stay. Parsing only; what the bytes mean depends on the field's type (condition_evaluation.h). A
-// plain value.
+// TileDB stores the negation of the delete that the user wrote: the tree is true for the cells that
+// stay. This file only parses; the meaning of the bytes depends on the field's type
+// (condition_evaluation.h). A plain value.
 
 namespace penstock::format::tiledb {
 
@@ -43,11 +43,10 @@ struct DeleteCondition {
   /// kCompare
   ConditionOp op = ConditionOp::kEqual;
   std::string field;
-  /// The value. A comparison with null is stored with an empty one, as is one with the empty
-  /// string; TileDB takes both for the empty string when it reads them back. For kIn and kNotIn all
-  /// members one behind the other.
+  /// The value. Comparisons with null and with the empty string are both stored with an empty
+  /// value; TileDB reads both as the empty string. For kIn and kNotIn all members, concatenated.
   std::vector<std::byte> value;
-  /// kIn, kNotIn: where each member begins in `value`; it ends where the next begins.
+  /// kIn, kNotIn: where each member starts in `value`; it ends where the next one starts.
   std::vector<uint64_t> member_offsets;
 
   size_t member_count() const noexcept { return member_offsets.size(); }

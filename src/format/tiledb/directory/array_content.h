@@ -6,9 +6,10 @@
 
 namespace penstock::format::tiledb {
 
-/// A text of what is visible of an array: its schema, fragments and deletes, whose names hold
-/// random ids that no other has, and the time range where a fragment lies in it only in part. The
-/// same for copies elsewhere and for any time after the last write; another after each write.
+/// Returns a text that identifies the visible content of an array: its schema, fragments and
+/// deletes, whose names contain unique random ids, and the time range if a fragment is only partly
+/// in range. The text is the same for copies elsewhere and for any time after the last write. Each
+/// write changes it.
 std::string content_text(const ArrayDirectory& directory, bool dense);
 
 }  // namespace penstock::format::tiledb

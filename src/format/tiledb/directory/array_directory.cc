@@ -20,9 +20,9 @@ constexpr std::string_view kFragmentMetaFolder = "__fragment_meta";
 constexpr std::string_view kOldSchemaFile = "__array_schema.tdb";
 constexpr std::string_view kFragmentMetadataFile = "__fragment_metadata.tdb";
 
-// Consolidated fragments keep the cells' own timestamps from here on.
+// From this version on, consolidated fragments keep the cells' own timestamps.
 constexpr uint32_t kPartialRangeVersion = 15;
-// Fragments are committed by a file of their own from here on.
+// From this version on, each fragment is committed by its own file.
 constexpr uint32_t kCommitFileVersion = 5;
 
 TimestampedName parse_commit_name(std::string_view file_name, const std::string& place) {
@@ -62,8 +62,8 @@ std::string ArrayDirectory::schema_path(const std::string& schema_name) const {
                                        : io::join(io::join(path_, kSchemaFolder), schema_name);
 }
 
-// Names are compared as text, as TileDB does: its listing is sorted so and the last that fits is
-// taken. It makes a difference only between timestamps with different numbers of digits.
+// Names are compared as text, because TileDB sorts its listing as text and takes the last name that
+// fits. The result differs only if timestamps have different numbers of digits.
 void ArrayDirectory::load_schema_names() {
   if (store_->exists(io::join(path_, kOldSchemaFile))) {
     schema_names_.emplace_back(kOldSchemaFile);
@@ -139,8 +139,8 @@ void ArrayDirectory::load_commits(CommittedNames& committed) {
   }
 }
 
-// The layout before format 12: fragments, commit (.ok), vacuum and consolidated metadata files lie
-// side by side in the array's own folder.
+// The layout before format 12: fragments, commit (.ok), vacuum and consolidated metadata files are
+// all in the array's own folder.
 void ArrayDirectory::load_root(const CommittedNames& committed) {
   const std::vector<io::DirectoryEntry> entries = store_->list(path_);
   std::set<std::string> committed_here;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 
 namespace penstock::format::tiledb {
 
@@ -15,8 +16,7 @@ ConsolidatedCommits parse_consolidated_commits(std::span<const std::byte> bytes)
   while (!reader.empty()) {
     const size_t end = text.find('\n', reader.offset());
     if (end == std::string_view::npos) {
-      throw CorruptData("truncated: commit name has no end at offset " +
-                        std::to_string(reader.offset()));
+      throw CorruptData(concat("truncated: commit name has no end at offset ", reader.offset()));
     }
     std::string marker(reader.take_string(end - reader.offset(), "commit name"));
     reader.skip(1, "end of line");

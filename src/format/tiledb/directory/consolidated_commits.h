@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-// The contents of a consolidated commits file (.con): lines of commit names, delete conditions
+// The contents of a consolidated commits file (.con): lines of commit names, with delete conditions
 // between them. Source: format_spec/consolidated_commits_file.md,
 // tiledb/sm/array/array_directory.cc.
 

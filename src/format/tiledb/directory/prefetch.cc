@@ -9,7 +9,7 @@
 namespace penstock::format::tiledb {
 namespace {
 
-constexpr uint64_t kWholeBytes = uint64_t{4} << 20;  // longer files are read by those who want them
+constexpr uint64_t kWholeBytes = uint64_t{4} << 20;  // longer files are read when needed
 constexpr uint64_t kTailBytes = uint64_t{64} << 10;  // footers take 3 KiB with 30 attributes
 constexpr uint64_t kRoomBytes = uint64_t{128} << 20;
 constexpr size_t kMostFooters = 4096;

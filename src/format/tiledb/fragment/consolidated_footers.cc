@@ -1,6 +1,7 @@
 #include <penstock/error.h>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/tiledb/directory/array_directory.h"
 
 // Source: format_spec/consolidated_fragment_metadata_file.md; the count of fragments at its start
@@ -24,8 +25,8 @@ void ArrayDirectory::ConsolidatedFooters::add(Buffer file_contents) {
     const std::string_view name = reader.take_string(length, "fragment name");
     const auto offset = reader.read<uint64_t>("footer offset");
     if (offset > file_contents.size()) {
-      throw CorruptData("footer offset is behind the end of " +
-                        std::to_string(file_contents.size()) + " bytes: " + std::to_string(offset));
+      throw CorruptData(
+          concat("footer offset is behind the end of ", file_contents.size(), " bytes: ", offset));
     }
     places_.try_emplace(io::base_name(name), files_.size(), offset);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {
@@ -38,9 +39,8 @@ uint64_t dense_tiles(const Dimension& dimension, const Range& range) {
   const int64_t high = bounds.domain_max();
   if (less(dimension.type, high, low) || less(dimension.type, low, dimension.domain_min()) ||
       less(dimension.type, dimension.domain_max(), high)) {
-    throw CorruptData("non-empty domain of dense fragment is out of the domain along " +
-                      dimension.name + ": [" + std::to_string(low) + ", " + std::to_string(high) +
-                      "]");
+    throw CorruptData(concat("non-empty domain of dense fragment is out of the domain along ",
+                             dimension.name, ": [", low, ", ", high, "]"));
   }
   const auto extent = static_cast<uint64_t>(dimension.extent());
   return distance(dimension.domain_min(), high) / extent -
@@ -67,8 +67,8 @@ void read_tile_counts(FragmentFooter& footer, ByteReader& reader) {
     footer.tile_count = sparse_tiles;
     footer.cells_per_tile = footer.schema->capacity;
     if (footer.last_tile_cells > footer.cells_per_tile) {
-      throw CorruptData("last tile has " + std::to_string(footer.last_tile_cells) +
-                        " cells, the capacity is " + std::to_string(footer.cells_per_tile));
+      throw CorruptData(concat("last tile has ", footer.last_tile_cells, " cells, the capacity is ",
+                               footer.cells_per_tile));
     }
   }
   checked_mul(footer.tile_count, footer.cells_per_tile, "cells of a fragment");
@@ -122,10 +122,9 @@ FragmentFooter FragmentFooter::parse(ByteReader& reader, const ArraySchemas& sch
   footer.format_version = reader.read<uint32_t>("footer version");
   if (footer.format_version < kOldestFragmentVersion ||
       footer.format_version > kNewestFormatVersion) {
-    throw Unsupported("fragment has format version " + std::to_string(footer.format_version) +
-                      "; read are " + std::to_string(kOldestFragmentVersion) + " to " +
-                      std::to_string(kNewestFormatVersion) +
-                      ". An older fragment becomes readable by consolidating the array");
+    throw Unsupported(concat("fragment has format version ", footer.format_version, "; read are ",
+                             kOldestFragmentVersion, " to ", kNewestFormatVersion,
+                             ". An older fragment becomes readable by consolidating the array"));
   }
   const auto name_bytes = reader.read<uint64_t>("schema name length");
   footer.schema = find_schema(schemas, reader.take_string(name_bytes, "schema name"));
@@ -155,21 +154,20 @@ FragmentFooter read_fragment_footer(const io::Store& store, const std::string& p
     const uint64_t file_bytes = store.size_bytes(path);
     uint64_t footer_bytes = 0;
     if (file_bytes < sizeof(footer_bytes)) {
-      throw CorruptData("truncated: fragment metadata of " + std::to_string(file_bytes) + " bytes");
+      throw CorruptData(concat("truncated: fragment metadata of ", file_bytes, " bytes"));
     }
     const uint64_t length_offset = file_bytes - sizeof(footer_bytes);
     store.read(path, length_offset, std::as_writable_bytes(std::span(&footer_bytes, 1)));
     if (footer_bytes > length_offset) {
-      throw CorruptData("fragment footer of " + std::to_string(footer_bytes) +
-                        " bytes does not fit a file of " + std::to_string(file_bytes));
+      throw CorruptData(concat("fragment footer of ", footer_bytes,
+                               " bytes does not fit a file of ", file_bytes));
     }
     Buffer bytes(footer_bytes);
     store.read(path, length_offset - footer_bytes, bytes.span());
     ByteReader reader(bytes.span());
     FragmentFooter footer = FragmentFooter::parse(reader, schemas);
     if (!reader.empty()) {
-      throw CorruptData("fragment footer has bytes left over: " +
-                        std::to_string(reader.remaining()));
+      throw CorruptData(concat("fragment footer has bytes left over: ", reader.remaining()));
     }
     return footer;
   };

@@ -9,13 +9,12 @@
 #include "format/tiledb/schema/nd_range.h"
 #include "io/store.h"
 
-// The footer of a fragment's metadata: what the fragment covers, how large its files are, and where
-// in __fragment_metadata.tdb the R-tree and the per-field lists begin. Source:
+// The footer of a fragment's metadata: what the fragment covers, the sizes of its files, and where
+// in __fragment_metadata.tdb the R-tree and the per-field lists start. Source:
 // format_spec/fragment.md, Footer, for formats 10 (TileDB 2.4) to 23; older ones are `Unsupported`.
 //
-// A plain value, parsed once. Lists are by the fragment's field index: attributes in order, one
-// unused place (coordinates as they were zipped before format 5), dimensions, then t, dt and dci
-// where present.
+// A plain value, parsed once. Lists are indexed by the fragment's field index: attributes in order,
+// one unused place (zipped coordinates before format 5), dimensions, then t, dt and dci if present.
 
 namespace penstock::format::tiledb {
 
@@ -42,11 +41,12 @@ struct FragmentFooter {
   std::vector<uint64_t> tile_var_sizes_offset;
   std::vector<uint64_t> tile_validity_offsets_offset;
   uint64_t processed_conditions_offset = 0;  ///< 0 before format 16
-  /// Of tile minima, maxima, sums and null counts, which are not used but end what is before them.
+  /// Offsets of tile minima, maxima, sums and null counts: not used, but they end the lists before
+  /// them.
   std::vector<uint64_t> unused_offsets;
 
-  /// Parses the footer at the reader's place; more may follow. The schema is looked up by the name
-  /// that the footer has.
+  /// Parses the footer at the reader's position; more bytes may follow. The footer names its
+  /// schema.
   static FragmentFooter parse(ByteReader& reader, const ArraySchemas& schemas);
 };
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
+#include "base/mutex.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {
@@ -41,23 +42,37 @@ std::vector<std::string> parse_conditions(std::span<const std::byte> bytes) {
   return markers;
 }
 
+std::span<const uint64_t> values_of(const Buffer& list) {
+  return list.as<const uint64_t>().subspan(1);
+}
+
 }  // namespace
 
-// The inflated generic tile itself is kept: a count, then the values, which lie aligned behind it.
+// Keeps the inflated generic tile itself: a count, followed by the aligned values.
 struct FragmentMetadata::List {
-  std::mutex mutex;
+  Mutex mutex;
   std::atomic<bool> loaded = false;
-  Buffer bytes;
+  Buffer bytes PENSTOCK_GUARDED_BY(mutex);
 
-  std::span<const uint64_t> values() const { return bytes.as<const uint64_t>().subspan(1); }
+  // Once `loaded` is seen nothing is written: drop_tile_offsets() is called without readers.
+  const Buffer& loaded_bytes() const PENSTOCK_NO_THREAD_SAFETY_ANALYSIS { return bytes; }
+  std::span<const uint64_t> values() const {
+    return loaded_bytes().as<const uint64_t>().subspan(1);
+  }
 };
 
 struct FragmentMetadata::Lazy {
-  std::mutex mutex;
+  Mutex mutex;
   std::atomic<bool> has_bounds = false;
   std::atomic<bool> has_conditions = false;
-  TileBounds bounds;
-  std::vector<std::string> conditions;
+  TileBounds bounds PENSTOCK_GUARDED_BY(mutex);
+  std::vector<std::string> conditions PENSTOCK_GUARDED_BY(mutex);
+
+  // Once has_bounds and has_conditions are seen, nothing is written.
+  const TileBounds& loaded_bounds() const PENSTOCK_NO_THREAD_SAFETY_ANALYSIS { return bounds; }
+  const std::vector<std::string>& loaded_conditions() const PENSTOCK_NO_THREAD_SAFETY_ANALYSIS {
+    return conditions;
+  }
 };
 
 std::shared_ptr<FragmentMetadata> FragmentMetadata::load(
@@ -161,7 +176,7 @@ FragmentMetadata::List& FragmentMetadata::list(size_t field, ListKind kind) cons
 void FragmentMetadata::load_list(size_t field, ListKind kind) {
   List& target = list(field, kind);
   if (target.loaded.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(target.mutex);
+  const MutexLock lock(target.mutex);
   if (target.loaded.load(std::memory_order_relaxed)) return;
 
   const std::vector<uint64_t>* const offsets[kListKinds] = {
@@ -173,34 +188,32 @@ void FragmentMetadata::load_list(size_t field, ListKind kind) {
 
   GenericTile tile =
       read_generic_tile(*store_, metadata_path(), (*offsets[which])[field], kBelievedListBytes);
-  const auto fill = [&] {
+  const auto check = [&] {
     ByteReader reader(tile.bytes.span());
     const auto count = reader.read<uint64_t>("number of tile offsets");
     reader.expect_items(count, 8, "tile offsets");
     if (count != footer_.tile_count || reader.remaining() != count * 8) {
-      throw CorruptData("list of " + std::to_string(count) + " tile offsets in " +
-                        std::to_string(reader.remaining()) + " bytes for " +
-                        std::to_string(footer_.tile_count) + " tiles");
+      throw CorruptData(concat("list of ", count, " tile offsets in ", reader.remaining(),
+                               " bytes for ", footer_.tile_count, " tiles"));
     }
-    target.bytes = std::move(tile.bytes);
     if (sizes[which] == nullptr) return;
     uint64_t previous = 0;
-    for (const uint64_t offset : target.values()) {
+    for (const uint64_t offset : values_of(tile.bytes)) {
       if (offset < previous) {
-        throw CorruptData("tile offset " + std::to_string(offset) + " follows " +
-                          std::to_string(previous));
+        throw CorruptData(concat("tile offset ", offset, " follows ", previous));
       }
       previous = offset;
     }
     if (previous > (*sizes[which])[field]) {
-      throw CorruptData("tile offset " + std::to_string(previous) + " is behind the file's end " +
-                        std::to_string((*sizes[which])[field]));
+      throw CorruptData(
+          concat("tile offset ", previous, " is behind the file's end ", (*sizes[which])[field]));
     }
   };
-  with_place(fill, [&] {
+  with_place(check, [&] {
     return "list " + std::to_string(which) + " of field " + std::to_string(field) + " of " +
            metadata_path();
   });
+  target.bytes = std::move(tile.bytes);
   target.loaded.store(true, std::memory_order_release);
 }
 
@@ -218,8 +231,8 @@ void FragmentMetadata::load_var_tile_sizes(const FragmentField& field) {
   load_list(field.index, ListKind::kVarSizes);
 }
 
-// A generic tile's length is in its header; what follows it in the file bounds it from outside. At
-// least as much as read_generic_tile asks for first.
+// A generic tile's length is in its header; the next tile in the file bounds it from outside.
+// Returns at least the range that read_generic_tile reads first.
 io::ObjectRange FragmentMetadata::tile_at(uint64_t offset) const {
   uint64_t end = UINT64_MAX;
   const auto consider = [&](uint64_t other) {
@@ -267,7 +280,7 @@ void FragmentMetadata::add_bounds_range(std::vector<io::ObjectRange>& ranges) co
 
 void FragmentMetadata::load_tile_bounds() {
   if (lazy_->has_bounds.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(lazy_->mutex);
+  const MutexLock lock(lazy_->mutex);
   if (lazy_->has_bounds.load(std::memory_order_relaxed)) return;
   if (footer_.dense) throw Internal("a dense fragment has no tile bounds: " + location_.path);
   GenericTile tile =
@@ -283,7 +296,7 @@ void FragmentMetadata::load_tile_bounds() {
 
 void FragmentMetadata::load_processed_conditions() {
   if (lazy_->has_conditions.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(lazy_->mutex);
+  const MutexLock lock(lazy_->mutex);
   if (lazy_->has_conditions.load(std::memory_order_relaxed)) return;
   if (footer_.processed_conditions_offset != 0) {
     const GenericTile tile =
@@ -298,14 +311,14 @@ const TileBounds& FragmentMetadata::tile_bounds() const {
   if (!lazy_->has_bounds.load(std::memory_order_acquire)) {
     throw Internal("tile bounds are not loaded: " + location_.path);
   }
-  return lazy_->bounds;
+  return lazy_->loaded_bounds();
 }
 
 const std::vector<std::string>& FragmentMetadata::processed_conditions() const {
   if (!lazy_->has_conditions.load(std::memory_order_acquire)) {
     throw Internal("processed conditions are not loaded: " + location_.path);
   }
-  return lazy_->conditions;
+  return lazy_->loaded_conditions();
 }
 
 bool FragmentMetadata::has_tile_offsets(const FragmentField& field, TilePart part) const noexcept {
@@ -338,16 +351,17 @@ uint64_t FragmentMetadata::var_tile_bytes(const FragmentField& field, uint64_t t
 void FragmentMetadata::drop_tile_offsets(const FragmentField& field) {
   for (size_t kind = 0; kind < kListKinds; ++kind) {
     List& dropped = list(field.index, static_cast<ListKind>(kind));
-    const std::lock_guard lock(dropped.mutex);
+    const MutexLock lock(dropped.mutex);
     dropped.loaded.store(false, std::memory_order_release);
     dropped.bytes = Buffer();
   }
 }
 
 size_t FragmentMetadata::memory_bytes() const noexcept {
-  size_t total = lazy_->has_bounds ? lazy_->bounds.memory_bytes() : 0;
+  size_t total = lazy_->has_bounds ? lazy_->loaded_bounds().memory_bytes() : 0;
   for (size_t i = 0; i < footer_.field_count * kListKinds; ++i) {
-    if (lists_[i].loaded.load(std::memory_order_acquire)) total += lists_[i].bytes.capacity();
+    if (lists_[i].loaded.load(std::memory_order_acquire))
+      total += lists_[i].loaded_bytes().capacity();
   }
   return total;
 }

@@ -14,8 +14,8 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/range_coalescing.h"
 
-// One fragment: its footer, and on request the place of every tile of every field and the tiles'
-// bounding rectangles. Source: format_spec/fragment.md, tiledb/sm/fragment/*.cc.
+// One fragment: its footer and, on request, the place of every tile of every field and the bounding
+// rectangles of the tiles. Source: format_spec/fragment.md, tiledb/sm/fragment/*.cc.
 //
 //   auto fragment = FragmentMetadata::load(store, location, schemas);   // reads the footer only
 //   fragment->load_tile_bounds();                                        // R-tree
@@ -23,20 +23,20 @@
 //   fragment->load_tile_offsets(field);                                  // all lists of the field
 //   io::ByteRange range = fragment->tile_range(field, TilePart::kData, tile);
 //
-// Each load_* reads one compressed generic tile per list, inflates it, keeps it flat (8 bytes a
-// tile and list) and returns at once when it is there already. Load calls may run in parallel, of
-// different lists truly at the same time; accessors are const and lock-free, and may be used from
-// any thread that knows the load to be done. Using one before is `Internal`.
+// Each load_* reads one compressed generic tile per list, inflates it and keeps it flat (8 bytes a
+// tile and list). It returns at once if the list is loaded. Load calls may run at the same time,
+// and those of different lists do not wait for each other. Accessors are const and lock-free; any
+// thread that knows the load to be done may use them. Using one before is `Internal`.
 
 namespace penstock::format::tiledb {
 
-/// Names of the fields that consolidation adds; ordinary uint64 fields with the schema's coordinate
+/// Names of the fields that consolidation adds: ordinary uint64 fields with the schema's coordinate
 /// filters.
 inline constexpr std::string_view kTimestampsField = "__timestamps";                   // t.tdb
 inline constexpr std::string_view kDeleteTimestampsField = "__delete_timestamps";      // dt.tdb
 inline constexpr std::string_view kDeleteConditionField = "__delete_condition_index";  // dci.tdb
 
-/// Which file of a field.
+/// A file of a field.
 enum class TilePart : uint8_t {
   kData,      ///< a0.tdb: fixed-length values, or the offsets of a variable-length field
   kVar,       ///< a0_var.tdb: the values of a variable-length field
@@ -61,8 +61,8 @@ struct FragmentField {
 
 class FragmentMetadata {
  public:
-  /// Reads the footer, from `consolidated` when it has the fragment (no I/O then), else from the
-  /// fragment's own file (two small reads). `schemas` must hold the schema that the footer names.
+  /// Reads the footer from `consolidated` (no I/O) or, if it is not there, from the fragment's own
+  /// file (two small reads). `schemas` must hold the schema that the footer names.
   static std::shared_ptr<FragmentMetadata> load(
       io::StorePtr store, const FragmentLocation& location, const ArraySchemas& schemas,
       const ArrayDirectory::ConsolidatedFooters* consolidated = nullptr);
@@ -80,20 +80,20 @@ class FragmentMetadata {
   bool has_delete_metadata() const noexcept { return footer_.has_delete_metadata; }
 
   uint64_t tile_count() const noexcept { return footer_.tile_count; }
-  /// Cells of a tile: the capacity, fewer in the last one; a dense tile is always whole.
+  /// Cells of a tile: the capacity, but fewer in the last one. A dense tile is always whole.
   uint64_t tile_cells(uint64_t tile) const noexcept {
     return tile + 1 == footer_.tile_count && !footer_.dense ? footer_.last_tile_cells
                                                             : footer_.cells_per_tile;
   }
-  /// Stored cells, duplicates and deleted ones included.
+  /// Stored cells, including duplicates and deleted cells.
   uint64_t cell_count() const noexcept;
 
-  /// Attributes in the schema's order, dimensions (sparse fragments only), then t, dt, dci where
+  /// Attributes in the schema's order, dimensions (sparse fragments only), then t, dt, dci if
   /// present.
   const std::vector<FragmentField>& fields() const noexcept { return fields_; }
-  /// Null when the fragment has no such field (it may have come later, by schema evolution).
+  /// Returns null if the fragment has no such field (schema evolution may have added it later).
   const FragmentField* find_field(std::string_view name) const noexcept;
-  /// `NotFound` that lists the fields.
+  /// Throws `NotFound` that lists the fields.
   const FragmentField& field(std::string_view name) const;
 
   std::string file_path(const FragmentField& field, TilePart part) const;
@@ -105,7 +105,8 @@ class FragmentMetadata {
   void load_var_tile_sizes(const FragmentField& field);  ///< inflated sizes of kVar tiles
   void load_processed_conditions();
 
-  /// Where a load_* call of the same name will read, unless it is loaded: for Store::will_read.
+  /// Adds the ranges that the load_* call of the same name will read, unless loaded: for
+  /// Store::will_read.
   void add_bounds_range(std::vector<io::ObjectRange>& ranges) const;
   void add_offset_ranges(const FragmentField& field, std::vector<io::ObjectRange>& ranges) const;
   void add_offset_range(const FragmentField& field, TilePart part,
@@ -113,20 +114,20 @@ class FragmentMetadata {
 
   const TileBounds& tile_bounds() const;
   bool has_tile_offsets(const FragmentField& field, TilePart part) const noexcept;
-  /// Where a tile lies in its file, checked at load against the file's size.
+  /// Place of a tile in its file, checked against the file's size when loaded.
   io::ByteRange tile_range(const FragmentField& field, TilePart part, uint64_t tile) const;
   /// The start of every tile of a file, ascending; the last tile ends at file_bytes.
   std::span<const uint64_t> tile_offsets(const FragmentField& field, TilePart part) const;
-  /// Bytes of the values of tile `tile` once decoded.
+  /// Bytes of the decoded values of tile `tile`.
   uint64_t var_tile_bytes(const FragmentField& field, uint64_t tile) const;
-  /// Markers of the delete commits that dt.tdb and dci.tdb already hold, in the order of dci's
+  /// Markers of the delete commits that dt.tdb and dci.tdb already include, in the order of dci's
   /// indices.
   const std::vector<std::string>& processed_conditions() const;
 
-  /// Frees the lists of a field, the bounds; for readers that are done with a fragment.
+  /// Frees the lists of a field, or the bounds, for readers that are done with a fragment.
   void drop_tile_offsets(const FragmentField& field);
 
-  size_t memory_bytes() const noexcept;  ///< of the lists that are loaded
+  size_t memory_bytes() const noexcept;  ///< of the loaded lists
 
  private:
   struct List;  // one lazily loaded list of a number per tile

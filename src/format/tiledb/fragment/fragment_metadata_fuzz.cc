@@ -1,5 +1,5 @@
-// First byte: which array the fragment belongs to (low two bits) and what the rest is (next three).
-// The arrays have the shapes of the golden stores "deletes", "strings" and "dense".
+// First byte: the fragment's array (low two bits) and the kind of the other bytes (next three). The
+// arrays have the shapes of the golden stores "deletes", "strings" and "dense".
 
 #include <penstock/error.h>
 
@@ -64,7 +64,7 @@ ArraySchemaPtr make_schema(unsigned which) {
   return schema;
 }
 
-// The schema under the name that the footer has.
+// Returns the schema under the name in the footer.
 ArraySchemas schemas_for(std::span<const std::byte> footer, const ArraySchemaPtr& schema) {
   ByteReader reader(footer);
   reader.skip(4, "version");

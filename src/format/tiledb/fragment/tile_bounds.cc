@@ -6,30 +6,20 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/concat.h"
+#include "base/visit_type.h"
 #include "format/tiledb/integer_value.h"
 
 namespace penstock::format::tiledb {
 namespace {
 
-template <typename T>
-bool ascends(const std::byte* pair) {
-  T low, high;
-  std::memcpy(&low, pair, sizeof(T));
-  std::memcpy(&high, pair + sizeof(T), sizeof(T));
-  return !(low > high);  // a NaN bound is no reason to refuse a fragment
-}
-
 bool pair_ascends(DataType type, const std::byte* pair) {
-  switch (type) {
-    case DataType::kFloat32:
-      return ascends<float>(pair);
-    case DataType::kFloat64:
-      return ascends<double>(pair);
-    case DataType::kUInt64:
-      return ascends<uint64_t>(pair);
-    default:
-      return read_integer(type, pair) <= read_integer(type, pair + size_of(type));
-  }
+  return visit_number(stored_type(type), [&](auto identity) {
+    typename decltype(identity)::type low, high;
+    std::memcpy(&low, pair, sizeof(low));
+    std::memcpy(&high, pair + sizeof(high), sizeof(high));
+    return !(low > high);  // accepts a fragment with NaN bounds
+  });
 }
 
 bool is_orderable(DataType type) {
@@ -37,8 +27,7 @@ bool is_orderable(DataType type) {
          type == DataType::kBool;
 }
 
-// Bytes of `count` boxes from the reader's place on; walks them when a dimension has variable
-// length.
+// Skips the bytes of `count` boxes. Walks them if a dimension has variable length.
 void skip_level(ByteReader& reader, uint64_t count, std::span<const Dimension> dimensions,
                 size_t row_bytes, size_t var_count) {
   if (var_count == 0) {
@@ -95,12 +84,11 @@ TileBounds TileBounds::parse(Buffer bytes, std::span<const Dimension> dimensions
   }
   const auto leaf_count = reader.read<uint64_t>("R-tree leaves");
   if (leaf_count != tile_count) {
-    throw CorruptData("R-tree has " + std::to_string(leaf_count) + " leaves for " +
-                      std::to_string(tile_count) + " tiles");
+    throw CorruptData(concat("R-tree has ", leaf_count, " leaves for ", tile_count, " tiles"));
   }
   bounds.read_leaves(reader, std::move(bytes));  // the bytes stay where they are
   if (!reader.empty()) {
-    throw CorruptData("R-tree has bytes left over: " + std::to_string(reader.remaining()));
+    throw CorruptData(concat("R-tree has bytes left over: ", reader.remaining()));
   }
   bounds.check();
   return bounds;
@@ -112,7 +100,7 @@ void TileBounds::read_leaves(ByteReader& reader, Buffer bytes) {
     read_leaves_with_strings(reader);
     return;
   }
-  // All before has lengths that are multiples of 8 where all_int64_ is set: int64_rows is aligned.
+  // If all_int64_ is set, all lengths before are multiples of 8, so int64_rows is aligned.
   rows_begin_ = bytes.size() - reader.remaining();
   reader.skip(tile_count_ * row_bytes_, "R-tree leaves");
   rows_ = std::move(bytes);
@@ -128,8 +116,8 @@ void TileBounds::read_leaves_with_strings(ByteReader& reader) {
         const auto min_length = reader.read<uint64_t>("MBR minimum length");
         const auto range = reader.take(length, "MBR range");
         if (min_length > length) {
-          throw CorruptData("MBR minimum of " + std::to_string(min_length) +
-                            " bytes is longer than its range of " + std::to_string(length));
+          throw CorruptData(
+              concat("MBR minimum of ", min_length, " bytes is longer than its range of ", length));
         }
         var_places_.push_back({var_bytes_.size(),
                                checked_cast<uint32_t>(min_length, "MBR minimum length"),
@@ -151,8 +139,8 @@ void TileBounds::check() const {
     if (column.var_length || !is_orderable(column.type)) continue;
     for (uint64_t tile = 0; tile < tile_count_; ++tile) {
       if (!pair_ascends(column.type, fixed(tile, d))) {
-        throw CorruptData("MBR minimum exceeds its maximum along dimension " + std::to_string(d) +
-                          ", tile " + std::to_string(tile));
+        throw CorruptData(
+            concat("MBR minimum exceeds its maximum along dimension ", d, ", tile ", tile));
       }
     }
   }

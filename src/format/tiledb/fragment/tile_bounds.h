@@ -11,14 +11,14 @@
 #include "base/byte_reader.h"
 #include "format/tiledb/schema/array_schema.h"
 
-// The minimum bounding rectangles of a sparse fragment's data tiles: the leaf level of its R-tree,
-// flat. Source: format_spec/fragment.md, R-Tree; the upper levels are checked for length alone.
+// Minimum bounding rectangles of a sparse fragment's data tiles: the leaf level of its R-tree,
+// flat. Source: format_spec/fragment.md, R-Tree; of the upper levels only the length is checked.
 //
-// Boxes of fixed length stay where they were inflated, so that there is never a second copy: a tile
-// costs the bytes of its box and a ninth for the levels above, 36 for two int64 dimensions, so 180
-// MB for the five million tiles of the largest Census array. With variable-length (string)
-// dimensions they are copied, at 16 bytes a tile and such dimension more. Immutable after parse;
-// any thread may read.
+// Boxes of fixed length stay in the inflated buffer, so there is never a second copy. A tile costs
+// the bytes of its box and a ninth for the levels above: 36 for two int64 dimensions, so 180 MB for
+// the five million tiles of the largest Census array. Boxes with variable-length (string)
+// dimensions are copied, at 16 more bytes for each tile and such dimension. Immutable after parse;
+// any thread.
 
 namespace penstock::format::tiledb {
 
@@ -26,8 +26,8 @@ class TileBounds {
  public:
   TileBounds() = default;
 
-  /// Parses the inflated R-tree and keeps it. `tile_count` is the footer's; another number of
-  /// leaves is `CorruptData`, as is a fixed-length box whose minimum exceeds its maximum.
+  /// Parses the inflated R-tree and keeps it. `tile_count` is the footer's. Throws `CorruptData` if
+  /// the number of leaves differs or the minimum of a fixed-length box exceeds its maximum.
   static TileBounds parse(Buffer bytes, std::span<const Dimension> dimensions, uint64_t tile_count);
 
   uint64_t tile_count() const noexcept { return tile_count_; }
@@ -52,8 +52,8 @@ class TileBounds {
   std::string_view min_string(uint64_t tile, size_t dimension) const;
   std::string_view max_string(uint64_t tile, size_t dimension) const;
 
-  /// True when every dimension is a 64-bit integer, date or time: then `int64_rows` has for each
-  /// tile min0, max0, min1, max1, … and is what inner loops should walk.
+  /// True if every dimension is a 64-bit integer, date or time. `int64_rows` then has min0, max0,
+  /// min1, max1, … for each tile; inner loops should use it.
   bool all_int64() const noexcept { return all_int64_; }
   std::span<const int64_t> int64_rows() const noexcept {
     return {reinterpret_cast<const int64_t*>(rows()), tile_count_ * row_bytes_ / sizeof(int64_t)};
@@ -94,7 +94,7 @@ class TileBounds {
   uint64_t tile_count_ = 0;
   size_t row_bytes_ = 0;  // fixed-length parts of a box
   bool all_int64_ = false;
-  Buffer rows_;  // the whole R-tree where no dimension has variable length
+  Buffer rows_;  // the whole R-tree if all dimensions have fixed length
   size_t rows_begin_ = 0;
   size_t var_dimension_count_ = 0;
   std::vector<VarPlace> var_places_;  // tile-major

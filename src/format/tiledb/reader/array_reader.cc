@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/parallel.h"
+#include "base/visit_type.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/reader/array_reader_cells.h"
 #include "format/tiledb/reader/array_reader_lazy.h"
 #include "format/tiledb/reader/array_reader_overlap.h"
 #include "format/tiledb/reader/boxes.h"
+#include "format/tiledb/reader/run_parts.h"
 #include "format/tiledb/schema/enumeration.h"
 #include "table/column_operations.h"
 
@@ -39,8 +41,8 @@ std::shared_ptr<const Categories> to_categories(const Enumeration& enumeration) 
   return categories;
 }
 
-/// Cells that no fragment wrote have the fill value, and writers have left -1 for "no category":
-/// where that is no code, the cell is null.
+/// Cells that no fragment wrote have the fill value, and writers store -1 for "no category". If a
+/// value is not a valid code, the cell is null.
 template <typename T>
 void mark_missing_codes(Column& column, const std::vector<std::byte>& fill, size_t categories) {
   T fill_code{};
@@ -56,27 +58,13 @@ void mark_missing_codes(Column& column, const std::vector<std::byte>& fill, size
 }
 
 void mark_missing_codes(Column& column, const Attribute& attribute, size_t categories) {
-  switch (attribute.type) {
-    case DataType::kInt8:
-      return mark_missing_codes<int8_t>(column, attribute.fill_value, categories);
-    case DataType::kUInt8:
-      return mark_missing_codes<uint8_t>(column, attribute.fill_value, categories);
-    case DataType::kInt16:
-      return mark_missing_codes<int16_t>(column, attribute.fill_value, categories);
-    case DataType::kUInt16:
-      return mark_missing_codes<uint16_t>(column, attribute.fill_value, categories);
-    case DataType::kInt32:
-      return mark_missing_codes<int32_t>(column, attribute.fill_value, categories);
-    case DataType::kUInt32:
-      return mark_missing_codes<uint32_t>(column, attribute.fill_value, categories);
-    case DataType::kInt64:
-      return mark_missing_codes<int64_t>(column, attribute.fill_value, categories);
-    case DataType::kUInt64:
-      return mark_missing_codes<uint64_t>(column, attribute.fill_value, categories);
-    default:
-      throw CorruptData("attribute '" + attribute.name + "' of type " +
-                        std::string(name_of(attribute.type)) + " has an enumeration");
+  if (!is_integer(attribute.type)) {
+    throw CorruptData("attribute '" + attribute.name + "' of type " +
+                      std::string(name_of(attribute.type)) + " has an enumeration");
   }
+  visit_integer(attribute.type, [&]<typename T>(std::type_identity<T>) {
+    mark_missing_codes<T>(column, attribute.fill_value, categories);
+  });
 }
 
 bool has_dictionary_filter(const codec::FilterPipeline& filters) {
@@ -119,7 +107,7 @@ void ArrayReader::open_fragments(const ArraySchemas& schemas) {
   const std::vector<FragmentLocation> locations = directory_.fragments(schema_->dense());
   const auto footers = directory_.load_consolidated_footers(locations);
   std::vector<std::shared_ptr<FragmentMetadata>> loaded(locations.size());
-  // A footer is two small reads: threads only pay where there are many.
+  // A footer is two small reads, so threads only pay for many footers.
   parallel_for(locations.size(), locations.size() < 8 ? 1 : threads_, [&](size_t i) {
     loaded[i] = FragmentMetadata::load(directory_.store(), locations[i], schemas, &footers);
     if (loaded[i]->has_delete_metadata()) loaded[i]->load_processed_conditions();
@@ -168,14 +156,14 @@ void ArrayReader::find_overlaps() {
     return;
   }
   for (size_t f = 0; f < fragments_.size(); ++f) {
-    // Consolidation with timestamps keeps what it replaced. Where coordinates ascend, equal ones
-    // are neighbours and read_run sees to them.
+    // Consolidation with timestamps keeps replaced cells. If coordinates ascend, equal ones are
+    // neighbours and read_run handles them.
     if (fragments_[f]->has_timestamps() && !ascending_) overlapping_[f] = 1;
   }
 }
 
-// Nothing can be written outside the current domain, but the schema that is read may be older than
-// the fragments: their cells beyond its domain are no part of the array at that time.
+// No cell can be written outside the current domain, but the schema that is read may be older than
+// the fragments. Cells beyond its domain are not part of the array at that time.
 void ArrayReader::find_outside_domain() {
   outside_.assign(fragments_.size(), 0);
   if (schema_->current_domain.empty()) return;
@@ -230,7 +218,7 @@ const ColumnInfo& ArrayReader::column(std::string_view name) const {
 }
 
 std::shared_ptr<const Categories> ArrayReader::categories(const Attribute& attribute) const {
-  const std::lock_guard lock(lazy_->categories_mutex);
+  const MutexLock lock(lazy_->categories_mutex);
   auto& held = lazy_->categories[attribute.enumeration];
   if (!held) {
     held = to_categories(
@@ -262,17 +250,11 @@ Column ArrayReader::finish(Column&& raw, const Attribute& attribute) const {
 Table ArrayReader::read(const ArrayReadRequest& request) const {
   for (const std::string& name : request.columns) column(name);
   if (schema_->dense()) return read_dense(request);
-  std::vector<std::pair<size_t, Table>> parts;
-  std::mutex mutex;
-  read_runs(request, [&](size_t run, Table&& part) {
-    const std::lock_guard lock(mutex);
-    parts.emplace_back(run, std::move(part));
-  });
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  RunParts<Table> parts;
+  read_runs(request, [&](size_t run, Table&& part) { parts.put(run, std::move(part)); });
   std::vector<Table> tables;
   tables.push_back(empty_table(request));
-  for (auto& [run, part] : parts) {
+  for (Table& part : parts.take()) {
     if (part.row_count > 0) tables.push_back(std::move(part));
   }
   return table::concatenate(std::move(tables));

@@ -19,34 +19,34 @@
 #include "io/store.h"
 #include "table/filter_expression.h"
 
-// Any columns (dimensions and attributes) of any TileDB array as typed columns.
+// Reads any columns (dimensions and attributes) of any TileDB array as typed columns.
 //
 //   auto reader = ArrayReader::open(store, path, {}, threads);   // schemas and footers
 //   Table table = reader->read({.columns = {"soma_joinid", "cell_type"}, .filter = &bound});
 //
-// A sparse array's tiles are cut into runs of about 100,000 cells, which threads read, decode and
-// filter independently: fields of the filter first, the others only of runs where cells are left.
-// What a cell goes through, in TileDB's order: is it in the current domain of the schema that is
-// read (an older one, under time travel), in the time range (t.tdb), is it the newest of its
-// duplicates, is it deleted, does the filter keep it. Coordinates are compared only for
-// fragments that overlap others or may repeat cells themselves. A dense array gives every cell of
-// its (current) domain in row-major order, the newest fragment's or the fill value.
+// A sparse array's tiles are split into runs of about 100,000 cells, which threads read, decode and
+// filter independently. The fields of the filter are read first, the others only for runs where
+// cells are left. Each cell is checked in TileDB's order: current domain of the schema that is read
+// (an older schema under time travel), time range (t.tdb), newest of its duplicates, deletes,
+// filter. Coordinates are compared only for fragments that overlap others or may repeat cells
+// themselves. A dense array returns every cell of its (current) domain in row-major order, with the
+// newest fragment's value or the fill value.
 //
 // Immutable after open and safe from any thread; tile metadata is loaded when first needed.
 
 namespace penstock::format::tiledb {
 
 struct ArrayReadRequest {
-  std::vector<std::string> columns;            ///< in the order wanted; empty: all
+  std::vector<std::string> columns;            ///< in this order; empty: all
   const table::BoundFilter* filter = nullptr;  ///< bound to columns()
-  /// Cells whose coordinate along integer dimension `row_dimension` is one of these.
+  /// Only cells whose coordinate along integer dimension `row_dimension` is one of these.
   const RowSelection* rows = nullptr;
   size_t row_dimension = 0;
 };
 
 class ArrayReader {
  public:
-  /// `NotFound` when there is no array at `path`.
+  /// Throws `NotFound` if there is no array at `path`.
   static std::shared_ptr<const ArrayReader> open(io::StorePtr store, const std::string& path,
                                                  TimeRange range = {}, unsigned threads = 0);
 
@@ -62,34 +62,34 @@ class ArrayReader {
     return fragments_;
   }
 
-  /// Dimensions, then attributes. Reads enumerations, once.
+  /// Dimensions, then attributes. Reads enumerations once.
   const std::vector<ColumnInfo>& columns() const;
-  /// `NotFound` that lists what there is.
+  /// Throws `NotFound` that lists the columns.
   const ColumnInfo& column(std::string_view name) const;
 
-  /// Sparse: fragment by fragment in order along the first dimension where they do not overlap,
-  /// else by age; cells as stored. Dense: row-major.
+  /// Sparse: cells as stored, fragment by fragment, in order along the first dimension if fragments
+  /// do not overlap, otherwise by age. Dense: row-major.
   Table read(const ArrayReadRequest& request) const;
 
-  /// Sparse: gives the runs' tables to `consume(run, table)` as they are done, from many threads;
-  /// run numbers are below run_count and ascend in the order of read(). Returns run_count.
+  /// Sparse: calls `consume(run, table)` for each run when it is done, from many threads. Run
+  /// numbers are below run_count and ascend in the order of read(). Returns run_count.
   size_t read_runs(const ArrayReadRequest& request,
                    const std::function<void(size_t run, Table&& table)>& consume) const;
 
-  /// Cells that read({}) gives; decodes coordinates only where it has to.
+  /// Number of cells that read({}) returns. Decodes coordinates only if it must.
   uint64_t cell_count() const;
 
-  /// True when read() gives ascending coordinates: one integer dimension, fragments that do not
+  /// True if read() returns ascending coordinates: one integer dimension, fragments that do not
   /// overlap, row-major or column-major cells.
   bool ascending() const noexcept { return ascending_; }
 
-  /// The coordinates of the one integer dimension when footers alone tell them: no deletes, no
-  /// overlap, no gap within a fragment. Nothing otherwise.
+  /// The coordinates of the one integer dimension if footers alone tell them (no deletes, no
+  /// overlap, no gap within a fragment); otherwise nothing.
   std::optional<RowSelection> coordinates_without_reading() const;
 
  private:
   struct Run;      // tiles of one fragment that are read together
-  class RunCells;  // a run while it is read
+  class RunCells;  // a run while it is being read
   struct OnDemand;
 
   ArrayReader(ArrayDirectory directory, unsigned threads);
@@ -114,17 +114,17 @@ class ArrayReader {
   ArrayDirectory directory_;
   unsigned threads_ = 0;
   ArraySchemaPtr schema_;
-  std::vector<std::shared_ptr<FragmentMetadata>> fragments_;  // in order of age
-  std::vector<size_t> read_order_;                            // places in fragments_
-  std::vector<uint8_t> overlapping_;  // by fragment: its cells may be repeated elsewhere, or in it
+  std::vector<std::shared_ptr<FragmentMetadata>> fragments_;  // oldest first
+  std::vector<size_t> read_order_;                            // indices into fragments_
+  std::vector<uint8_t> overlapping_;  // by fragment: its cells may be repeated, elsewhere or in it
   std::vector<uint8_t> outside_;      // by fragment: some cells may lie outside the current domain
   bool ascending_ = false;
   DeleteFilter deletes_;
   std::unique_ptr<OnDemand> lazy_;
 };
 
-/// Columns of an array at a path or URI (empty: all), visible in [timestamp_start, timestamp_end].
-/// For tests and for people: the whole result is in memory.
+/// Reads columns of an array at a path or URI (empty: all), visible in [timestamp_start,
+/// timestamp_end]. For tests and interactive use: the whole result is in memory.
 Table read_array(const std::string& uri, const std::vector<std::string>& columns,
                  uint64_t timestamp_start, uint64_t timestamp_end, unsigned threads);
 

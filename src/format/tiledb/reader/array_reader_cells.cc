@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "io/range_coalescing.h"
 
 namespace penstock::format::tiledb {
 namespace {
 
-/// No writer makes tiles of this size; a length beyond it is damage, not a reason to allocate.
+/// No writer makes tiles of this size; a longer length is treated as damage.
 constexpr uint64_t kMaxTileBytes = uint64_t{1} << 33;
 
 /// Stored tiles of one file of a field.
@@ -26,13 +27,12 @@ class StoredTiles {
     for (const uint64_t tile : tiles) wanted.push_back(fragment.tile_range(field, part, tile));
     coalesced_ = io::coalesce(wanted);
     const std::string path = fragment.file_path(field, part);
-    // Lengths are the metadata's: they are compared with the file before memory is asked for.
+    // Lengths come from metadata, so they are compared with the file before memory is allocated.
     const uint64_t size = coalesced_.reads.empty() ? 0 : store.size_bytes(path);
     for (const io::ByteRange& read : coalesced_.reads) {
       if (read.end() > size) {
-        throw CorruptData("tiles lie at " + std::to_string(read.offset) + " to " +
-                          std::to_string(read.end()) + " of a file of " + std::to_string(size) +
-                          " bytes, " + path);
+        throw CorruptData(concat("tiles lie at ", read.offset, " to ", read.end(), " of a file of ",
+                                 size, " bytes, ", path));
       }
       buffers_.emplace_back(static_cast<size_t>(read.length));
       store.read(path, read.offset, buffers_.back().span());
@@ -95,16 +95,15 @@ class CellReader {
     }
   }
 
-  /// Decodes a tile that must hold exactly `bytes`; valid until the next call. The length is a
-  /// claim until then: memory for it is not written to, and no column grows before it is there.
+  /// Decodes a tile that must hold exactly `bytes`; the result is valid until the next call. Until
+  /// then the length is only a claim: its memory is not written to, and no column grows.
   std::span<const std::byte> decode(std::span<const std::byte> tile,
                                     const codec::FilterPipeline& filters, DataType type,
                                     uint64_t bytes, uint64_t cell_bytes = 0) {
     filters.expect_readable();
     const uint64_t held = filters.decoded_bytes(tile);
     if (held != bytes || bytes > kMaxTileBytes) {
-      throw CorruptData("the tile holds " + std::to_string(held) + " bytes, not " +
-                        std::to_string(bytes));
+      throw CorruptData(concat("the tile holds ", held, " bytes, not ", bytes));
     }
     decoded_.resize_discard(static_cast<size_t>(bytes));
     filters.decode(tile, type, version_, decoded_.span(), scratch_, cell_bytes);
@@ -160,16 +159,15 @@ class CellReader {
     });
   }
 
-  /// Appends where the cells of a tile end; `starts` count from the tile's first byte.
+  /// Appends the ends of a tile's cells; `starts` count from the tile's first byte.
   static void add_offsets(std::span<const uint64_t> starts, uint64_t begin, uint64_t length,
                           Column& column) {
     for (size_t cell = 0; cell < starts.size(); ++cell) {
       const uint64_t start = starts[cell];
       const uint64_t end = cell + 1 < starts.size() ? starts[cell + 1] : length;
       if ((cell == 0 && start != 0) || start > end || end > length) {
-        throw CorruptData("cell " + std::to_string(cell) + " lies at " + std::to_string(start) +
-                          " to " + std::to_string(end) + " of " + std::to_string(length) +
-                          " bytes");
+        throw CorruptData(
+            concat("cell ", cell, " lies at ", start, " to ", end, " of ", length, " bytes"));
       }
       column.offsets.push_back(begin + end);
     }
@@ -227,9 +225,8 @@ Column fill_cells(const Attribute& attribute, uint64_t count) {
   column.row_count = count;
   const auto& fill = attribute.fill_value;
   if (!attribute.var_length() && fill.size() != attribute.cell_bytes()) {
-    throw CorruptData("attribute '" + attribute.name + "' of " +
-                      std::to_string(attribute.cell_bytes()) + " bytes has a fill value of " +
-                      std::to_string(fill.size()));
+    throw CorruptData(concat("attribute '", attribute.name, "' of ", attribute.cell_bytes(),
+                             " bytes has a fill value of ", fill.size()));
   }
   column.data.reserve(count * fill.size());
   for (uint64_t row = 0; row < count; ++row) {

@@ -11,8 +11,8 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// Tiles of one field as a column: stored bytes read in few long reads, decoded, checked against the
-// cell counts that the fragment promises. Free functions; safe from any thread.
+// Tiles of one field as a column: stored bytes are fetched in few long reads, decoded, and checked
+// against the fragment's cell counts. Free functions; safe from any thread.
 
 namespace penstock::format::tiledb {
 
@@ -20,21 +20,21 @@ namespace penstock::format::tiledb {
 /// values.
 bool has_variable_cells(DataType type, uint32_t cell_val_num);
 
-/// A column of the right form for a field, without rows and categories.
+/// Returns an empty column of the right form for a field, without categories.
 Column empty_column(const std::string& name, DataType type, uint32_t cell_val_num);
 
-/// Cells of `tiles` (ascending), one behind the other. Codes stay plain integers. Loads the tile
-/// offsets of the field when they are not there yet.
+/// Cells of `tiles` (ascending), concatenated. Codes stay plain integers. Loads the tile offsets of
+/// the field if needed.
 Column read_cells(const io::Store& store, FragmentMetadata& fragment, const FragmentField& field,
                   std::span<const uint64_t> tiles, codec::DecodeScratch& scratch);
 
-/// `count` cells of an attribute's fill value.
+/// Returns `count` cells with an attribute's fill value.
 Column fill_cells(const Attribute& attribute, uint64_t count);
 
 /// A column's cells as views.
 FieldCells view_cells(const Column& column);
 
-/// Sum of the cells of `tiles`; more than a column can hold is `CorruptData`.
+/// Returns the sum of the cells of `tiles`. Throws `CorruptData` if a column cannot hold so many.
 uint64_t count_cells(const FragmentMetadata& fragment, std::span<const uint64_t> tiles);
 
 }  // namespace penstock::format::tiledb

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "base/parallel.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/reader/array_reader.h"
@@ -12,20 +13,20 @@
 #include "format/tiledb/reader/array_reader_lazy.h"
 #include "table/column_operations.h"
 
-// Dense arrays: a map from each cell of the domain to the stored cell that is shown there is made
-// from footers alone; then each column is read tile by tile and laid out by the map.
+// Dense arrays: footers alone give a map from each cell of the domain to the stored cell shown
+// there. Then each column is read tile by tile and placed by the map.
 //
 // Within a fragment, tiles cover its non-empty domain widened to whole tiles, in tile order; cells
-// within a tile lie in cell order. Source: format_spec/array_format_history.md,
+// within a tile are in cell order. Source: format_spec/array_format_history.md,
 // tiledb/sm/array_schema/domain.cc.
 
 namespace penstock::format::tiledb {
 namespace {
 
-/// 8 bytes a cell for the map, and what the columns take; a damaged domain must not ask for more.
+/// The map takes 8 bytes a cell, plus the columns; a damaged domain must not allocate more.
 constexpr uint64_t kMaxDenseCells = uint64_t{1} << 27;
 
-/// A box of cells, as distances from the domain's least coordinates; both ends belong to it.
+/// A box of cells, as distances from the domain's least coordinates, both ends included.
 struct Box {
   std::vector<uint64_t> first, last;
   uint64_t length(size_t d) const { return last[d] - first[d] + 1; }
@@ -49,8 +50,8 @@ struct Geometry {
       whole.last.push_back(distance(dimension.domain_min(), dimension.domain_max()));
       // Dense tiles of unsigned 64-bit extents past 2^63 do not exist.
       if (dimension.extent() <= 0) {
-        throw CorruptData("dimension '" + dimension.name + "' has tile extent " +
-                          std::to_string(dimension.extent()));
+        throw CorruptData(
+            concat("dimension '", dimension.name, "' has tile extent ", dimension.extent()));
       }
       extent.push_back(static_cast<uint64_t>(dimension.extent()));
     }
@@ -61,8 +62,8 @@ struct Geometry {
       }
       const uint64_t length = region.length(d);
       if (length == 0 || length > kMaxDenseCells || cells * length > kMaxDenseCells) {
-        throw InvalidArgument("a dense array of more than " + std::to_string(kMaxDenseCells) +
-                              " cells cannot be read whole");
+        throw InvalidArgument(
+            concat("a dense array of more than ", kMaxDenseCells, " cells cannot be read whole"));
       }
       cells *= length;
       tile_cells = checked_mul(tile_cells, extent[d], "cells of a tile");
@@ -129,7 +130,7 @@ struct SourceTile {
   uint64_t tile = 0;
 };
 
-/// Where each cell of the region comes from.
+/// The source of each cell of the region.
 struct CellMap {
   std::vector<SourceTile> tiles;
   std::vector<uint32_t> tile_of;  // 1 + place in tiles; 0: no fragment has the cell
@@ -170,9 +171,8 @@ void map_fragment(const ArraySchema& schema, const Geometry& geometry,
     tiles.last.push_back(shown.last[d] / geometry.extent[d]);
   }
   if (total != fragment.tile_count() || fragment.tile_cells(0) != geometry.tile_cells) {
-    throw CorruptData("a dense fragment of " + std::to_string(fragment.tile_count()) +
-                      " tiles covers " + std::to_string(total) + ", fragment " +
-                      fragment.location().path);
+    throw CorruptData(concat("a dense fragment of ", fragment.tile_count(), " tiles covers ", total,
+                             ", fragment ", fragment.location().path));
   }
   for_each_point(tiles, [&](std::span<const uint64_t> tile_at) {
     Box part = shown;
@@ -189,8 +189,7 @@ void map_fragment(const ArraySchema& schema, const Geometry& geometry,
   });
 }
 
-/// Lays the cells of `parts` (one column a source tile, empty where it has no such field) out by
-/// the map.
+/// Places the cells of `parts` by the map: one column a source tile, empty if it has no such field.
 Column lay_out(const CellMap& map, std::span<const Column> parts, Column fill) {
   Column result = std::move(fill);  // one row of the fill value
   const Column one = result;

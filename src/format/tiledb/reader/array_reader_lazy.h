@@ -2,22 +2,23 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/lazy.h"
+#include "base/mutex.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "format/tiledb/reader/array_reader_overlap.h"
 
 namespace penstock::format::tiledb {
 
-/// What an ArrayReader loads when it is first needed.
+/// Parts of an ArrayReader that are loaded on first use.
 struct ArrayReader::OnDemand {
   Lazy<std::vector<ColumnInfo>> columns;
 
-  std::mutex categories_mutex;
-  std::map<std::string, std::shared_ptr<const Categories>> categories;  // by enumeration
+  Mutex categories_mutex;
+  std::map<std::string, std::shared_ptr<const Categories>> categories
+      PENSTOCK_GUARDED_BY(categories_mutex);  // by enumeration
 
   Lazy<ReplacedCells> replaced;
 };

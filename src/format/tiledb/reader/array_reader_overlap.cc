@@ -19,7 +19,7 @@ struct ComparedTile {
   uint64_t tile = 0;
 };
 
-/// The coordinates of a tile's cells, each as one string of bytes, and when they were written.
+/// The coordinates of a tile's cells, each as one byte string, and their times of writing.
 struct TileKeys {
   std::vector<char> bytes;
   std::vector<size_t> ends;
@@ -129,7 +129,7 @@ ReplacedCells find_replaced_cells(const io::Store& store, const ArraySchema& sch
       if (is_new) continue;
       Newest& held = entry->second;
       const bool same_fragment = tiles[held.place].fragment == tiles[place].fragment;
-      // Fragments come in order of age, so that of two at one time the later one wins.
+      // Fragments are ordered by age, so the later one wins at equal times.
       const bool wins = same_fragment ? timestamp > held.timestamp : timestamp >= held.timestamp;
       if (wins) {
         mark(held.place, held.cell);

@@ -14,19 +14,19 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// Cells of a sparse array without duplicates that another cell of the same coordinates replaces.
-// The newest wins (its own timestamp, or its fragment's first); ties go to the later fragment,
-// within a fragment to the first cell. Source:
+// Finds cells of a sparse array without duplicates that another cell of the same coordinates
+// replaces. The newest wins (by its own timestamp, or its fragment's first). Ties go to the later
+// fragment, and within a fragment to the first cell. Source:
 // tiledb/sm/query/readers/sparse_global_order_reader.cc, misc/comparators.h.
 
 namespace penstock::format::tiledb {
 
-/// By fragment and tile: 1 for each cell that is replaced. Tiles without one are missing.
+/// By fragment and tile: 1 for each replaced cell. Tiles without replaced cells are absent.
 using ReplacedCells = std::map<std::pair<size_t, uint64_t>, std::vector<uint8_t>>;
 
-/// Compares the coordinates of the fragments that `overlapping` marks, of tiles that touch another
-/// such fragment (or have timestamps of their own). `fragments` in order of age. Costs about 100
-/// bytes a compared cell while it runs.
+/// Compares the coordinates of the fragments that `overlapping` marks, in tiles that touch another
+/// such fragment (or have their own timestamps). `fragments` oldest first. Needs about 100 bytes
+/// for each compared cell while it runs.
 ReplacedCells find_replaced_cells(const io::Store& store, const ArraySchema& schema,
                                   std::span<const std::shared_ptr<FragmentMetadata>> fragments,
                                   std::span<const uint8_t> overlapping, const TimeRange& range,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "base/parallel.h"
@@ -24,11 +23,11 @@ struct ArrayReader::Run {
 
 namespace {
 
-/// Enough cells that a thread's start and a read's latency do not show, few enough that memory in
-/// flight is small beside the result.
+/// Large enough to hide the start of a thread and the latency of a read, small enough that memory
+/// in flight is small beside the result.
 constexpr uint64_t kRunCells = 100'000;
 constexpr size_t kRunTiles = 256;
-/// Stored bytes that a remote store is asked for at once.
+/// Stored bytes that are announced to a remote store at once.
 constexpr uint64_t kAnnouncedBytes = uint64_t{96} << 20;
 
 bool touches_rows(const FragmentMetadata& fragment, uint64_t tile, size_t dimension,
@@ -44,14 +43,15 @@ int64_t coordinate(const Column& column, uint64_t row) {
 
 }  // namespace
 
-/// One run while it is read: its fields, decoded as they are asked for, and which cells are left.
+/// One run while it is read: its fields, decoded on demand, and the cells that are left.
 class ArrayReader::RunCells {
  public:
   RunCells(const ArrayReader& reader, const Run& run)
       : reader_(reader), run_(run), fragment_(*reader.fragments_[run.fragment]) {}
 
-  /// Decodes one of `wanted` (the first dimension when the fragment has none of them). Only then is
-  /// it known that the run has the cells that metadata promises, and memory is given to them.
+  /// Decodes one of `wanted`, or the first dimension if the fragment has none of them. Only then is
+  /// it certain that the run has the cells that metadata promises, and memory may be allocated for
+  /// them.
   void begin(const std::vector<std::string>& wanted) {
     const auto present = std::find_if(wanted.begin(), wanted.end(),
                                       [&](const std::string& name) { return !is_absent(name); });
@@ -59,7 +59,7 @@ class ArrayReader::RunCells {
     keep_.assign(run_.cells, 1);
   }
 
-  /// Cells of a dimension or attribute as stored; fill values where the fragment has no such field.
+  /// Cells of a dimension or attribute as stored, or fill values if the fragment has no such field.
   const Column& cells(const std::string& name) {
     const auto found = held_.find(name);
     if (found != held_.end()) return found->second;
@@ -205,8 +205,8 @@ class ArrayReader::RunCells {
     return cells(std::string(kTimestampsField)).values<uint64_t>();
   }
 
-  /// Cells that are not kept as missing ones: those of later times may have codes of categories
-  /// that came later, too, and are not looked at.
+  /// Turns cells that are not kept into missing ones, without looking at them: cells of later times
+  /// may have codes of categories that were added later.
   Column without_dropped(const Column& raw) const {
     Column column(raw);
     for (uint64_t i = 0; i < run_.cells; ++i) {
@@ -228,12 +228,11 @@ class ArrayReader::RunCells {
     if (now.nullable && !field.nullable) column.validity.assign(column.row_count, 1);
   }
 
-  /// Equal coordinates stand side by side where coordinates ascend; the newest stays, of equal ones
-  /// the first.
+  /// If coordinates ascend, equal ones are neighbours. The newest stays; at equal times the first.
   void drop_older_neighbours() {
     const Column& column = cells(reader_.schema_->dimensions[0].name);
     std::span<const uint64_t> times;
-    uint64_t newest = run_.cells;  // of the cells that are still in, none yet
+    uint64_t newest = run_.cells;  // index of the newest kept cell, none yet
     for (uint64_t i = 0; i < run_.cells; ++i) {
       if (keep_[i] == 0) continue;
       if (newest != run_.cells && coordinate(column, newest) == coordinate(column, i)) {
@@ -280,7 +279,7 @@ std::vector<ArrayReader::Run> ArrayReader::plan_runs(const ArrayReadRequest& req
       if (outside && !tile_touches(fragment, schema_->dimensions, tile, schema_->current_domain)) {
         continue;
       }
-      // Cells of one coordinate must not come into two runs.
+      // Cells of one coordinate must not be split between two runs.
       const bool tied = neighbours && !run.tiles.empty() && run.tiles.back() + 1 == tile &&
                         fragment.tile_bounds().max_int(run.tiles.back(), 0) ==
                             fragment.tile_bounds().min_int(tile, 0);
@@ -319,7 +318,7 @@ size_t ArrayReader::read_runs(const ArrayReadRequest& request,
                               const std::function<void(size_t run, Table&& table)>& consume) const {
   if (schema_->dense()) throw Internal("read_runs of a dense array, " + path());
   const std::vector<std::string> names = column_names(request);
-  (void)replaced_cells();  // not by one of the threads below while the others wait for it
+  (void)replaced_cells();  // before the threads below would wait for it
   std::vector<std::string> read = names;
   if (request.filter != nullptr) {
     read.insert(read.end(), request.filter->columns().begin(), request.filter->columns().end());
@@ -338,7 +337,7 @@ size_t ArrayReader::read_runs(const ArrayReadRequest& request,
   return runs.size();
 }
 
-// To a remote store: all lists of tiles that the columns need, in one round trip.
+// Announces to a remote store all lists of tiles that the columns need, in one round trip.
 void ArrayReader::announce_lists(const std::vector<std::string>& names, bool by_row) const {
   std::vector<io::ObjectRange> ranges;
   for (size_t f = 0; f < fragments_.size(); ++f) {
@@ -352,7 +351,7 @@ void ArrayReader::announce_lists(const std::vector<std::string>& names, bool by_
   directory_.store()->will_read(ranges);
 }
 
-// Then the tiles of as many runs as may be held at once; returns the first run that is left.
+// Announces the tiles of as many runs as may be held at once. Returns the first run that is left.
 size_t ArrayReader::announce_tiles(const std::vector<Run>& runs, size_t begin,
                                    const std::vector<std::string>& names) const {
   std::vector<io::ObjectRange> ranges;

@@ -1,5 +1,5 @@
-// Cells of the golden stores against what TileDB reads (tests/data/table_golden.txt, made by
-// tests/golden/make_table_golden.py), and the same stores damaged.
+// Compares cells of the golden stores with TileDB's (tests/data/table_golden.txt, made by
+// tests/golden/make_table_golden.py), and reads the same stores damaged.
 
 #include "format/tiledb/reader/array_reader.h"
 

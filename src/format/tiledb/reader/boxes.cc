@@ -1,42 +1,20 @@
 #include "format/tiledb/reader/boxes.h"
 
-#include <penstock/error.h>
-
 #include <cstring>
-#include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/visit_type.h"
 
 namespace penstock::format::tiledb {
 namespace {
 
 template <typename Body>
-auto with_coordinate_type(DataType type, Body&& body) {
-  switch (type) {
-    case DataType::kInt8:
-      return body(int8_t{});
-    case DataType::kUInt8:
-      return body(uint8_t{});
-    case DataType::kInt16:
-      return body(int16_t{});
-    case DataType::kUInt16:
-      return body(uint16_t{});
-    case DataType::kInt32:
-      return body(int32_t{});
-    case DataType::kUInt32:
-      return body(uint32_t{});
-    case DataType::kUInt64:
-      return body(uint64_t{});
-    case DataType::kFloat32:
-      return body(float{});
-    case DataType::kFloat64:
-      return body(double{});
-    default:
-      if (type == DataType::kInt64 || is_datetime(type) || is_time(type)) return body(int64_t{});
-  }
-  throw Unsupported("a dimension of type " + std::string(name_of(type)));
+decltype(auto) with_coordinate_type(DataType type, Body&& body) {
+  return visit_number(stored_type(type), std::forward<Body>(body), "coordinates");
 }
 
-/// True when `test(a_min, a_max, b_min, b_max)` is for every dimension.
+/// Whether `test(a_min, a_max, b_min, b_max)` is true for every dimension.
 template <typename Test>
 bool all_dimensions(std::span<const Dimension> dimensions, const NDRange& a, const NDRange& b,
                     Test&& test) {
@@ -44,8 +22,8 @@ bool all_dimensions(std::span<const Dimension> dimensions, const NDRange& a, con
     const bool holds =
         dimensions[d].var_length()
             ? test(a[d].min_string(), a[d].max_string(), b[d].min_string(), b[d].max_string())
-            : with_coordinate_type(dimensions[d].type, [&](auto zero) {
-                using T = decltype(zero);
+            : with_coordinate_type(dimensions[d].type, [&](auto identity) {
+                using T = typename decltype(identity)::type;
                 return test(a[d].min_as<T>(), a[d].max_as<T>(), b[d].min_as<T>(), b[d].max_as<T>());
               });
     if (!holds) return false;
@@ -53,14 +31,14 @@ bool all_dimensions(std::span<const Dimension> dimensions, const NDRange& a, con
   return true;
 }
 
-constexpr auto kShares = [](auto a_min, auto a_max, auto b_min, auto b_max) {
+constexpr auto kOverlaps = [](auto a_min, auto a_max, auto b_min, auto b_max) {
   return a_min <= b_max && b_min <= a_max;
 };
 
 }  // namespace
 
 bool boxes_overlap(std::span<const Dimension> dimensions, const NDRange& a, const NDRange& b) {
-  return !a.empty() && !b.empty() && all_dimensions(dimensions, a, b, kShares);
+  return !a.empty() && !b.empty() && all_dimensions(dimensions, a, b, kOverlaps);
 }
 
 bool box_contains(std::span<const Dimension> dimensions, const NDRange& outer,
@@ -75,15 +53,15 @@ bool tile_touches(const FragmentMetadata& fragment, std::span<const Dimension> d
                   uint64_t tile, const NDRange& box) {
   const TileBounds& bounds = fragment.tile_bounds();
   for (size_t d = 0; d < dimensions.size(); ++d) {
-    const bool shared = dimensions[d].var_length()
-                            ? kShares(bounds.min_string(tile, d), bounds.max_string(tile, d),
-                                      box[d].min_string(), box[d].max_string())
-                            : with_coordinate_type(dimensions[d].type, [&](auto zero) {
-                                using T = decltype(zero);
-                                return kShares(bounds.min<T>(tile, d), bounds.max<T>(tile, d),
-                                               box[d].min_as<T>(), box[d].max_as<T>());
-                              });
-    if (!shared) return false;
+    const bool overlaps = dimensions[d].var_length()
+                              ? kOverlaps(bounds.min_string(tile, d), bounds.max_string(tile, d),
+                                          box[d].min_string(), box[d].max_string())
+                              : with_coordinate_type(dimensions[d].type, [&](auto identity) {
+                                  using T = typename decltype(identity)::type;
+                                  return kOverlaps(bounds.min<T>(tile, d), bounds.max<T>(tile, d),
+                                                   box[d].min_as<T>(), box[d].max_as<T>());
+                                });
+    if (!overlaps) return false;
   }
   return true;
 }
@@ -97,8 +75,8 @@ void drop_outside(const Dimension& dimension, const Range& range, const Column& 
     }
     return;
   }
-  with_coordinate_type(dimension.type, [&](auto zero) {
-    using T = decltype(zero);
+  with_coordinate_type(dimension.type, [&](auto identity) {
+    using T = typename decltype(identity)::type;
     const T least = range.min_as<T>();
     const T most = range.max_as<T>();
     for (size_t i = 0; i < keep.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 #include "format/tiledb/integer_value.h"
 
@@ -20,7 +21,7 @@ constexpr uint32_t kMaxDimensions = 256;
 DataType read_type(ByteReader& reader, std::string_view what) {
   const auto code = reader.read<uint8_t>(what);
   if (code > kLastDataType) {
-    throw CorruptData(std::string(what) + " is unknown: " + std::to_string(code));
+    throw CorruptData(concat(what, " is unknown: ", code));
   }
   return static_cast<DataType>(code);
 }
@@ -28,7 +29,7 @@ DataType read_type(ByteReader& reader, std::string_view what) {
 bool read_bool(ByteReader& reader, std::string_view what) {
   const auto value = reader.read<uint8_t>(what);
   if (value > 1) {
-    throw CorruptData(std::string(what) + " is neither 0 nor 1: " + std::to_string(value));
+    throw CorruptData(concat(what, " is neither 0 nor 1: ", value));
   }
   return value != 0;
 }
@@ -42,7 +43,7 @@ template <typename Enum>
 Enum read_enum(ByteReader& reader, Enum last, std::string_view what) {
   const auto value = reader.read<uint8_t>(what);
   if (value > static_cast<uint8_t>(last)) {
-    throw CorruptData(std::string(what) + " is unknown: " + std::to_string(value));
+    throw CorruptData(concat(what, " is unknown: ", value));
   }
   return static_cast<Enum>(value);
 }
@@ -52,7 +53,7 @@ std::vector<std::byte> read_bytes(ByteReader& reader, uint64_t length, std::stri
   return {view.begin(), view.end()};
 }
 
-// Cells of a few values; the product with the type's size must not overflow anywhere later.
+// Cells have few values; the product with the type's size must not overflow later.
 void check_cell_val_num(uint32_t cell_val_num, const std::string& field) {
   if (cell_val_num == 0) throw CorruptData("cell_val_num of field " + field + " is 0");
 }
@@ -63,8 +64,8 @@ Dimension read_dimension(ByteReader& reader, const ArraySchema& schema) {
   dimension.type = read_type(reader, "dimension type");
   dimension.cell_val_num = reader.read<uint32_t>("dimension cell_val_num");
   if (dimension.cell_val_num != 1 && dimension.cell_val_num != kVarNum) {
-    throw CorruptData("cell_val_num of dimension " + dimension.name +
-                      " is neither 1 nor variable: " + std::to_string(dimension.cell_val_num));
+    throw CorruptData(concat("cell_val_num of dimension ", dimension.name,
+                             " is neither 1 nor variable: ", dimension.cell_val_num));
   }
   dimension.filters = codec::FilterPipeline::parse(reader, schema.format_version);
   if (dimension.filters.filters().empty()) dimension.filters = schema.coords_filters;
@@ -72,9 +73,8 @@ Dimension read_dimension(ByteReader& reader, const ArraySchema& schema) {
   const auto domain_bytes = reader.read<uint64_t>("dimension domain size");
   const uint64_t expected = dimension.var_length() ? 0 : 2 * dimension.cell_bytes();
   if (domain_bytes != expected) {
-    throw CorruptData("domain of dimension " + dimension.name + " has " +
-                      std::to_string(domain_bytes) + " bytes instead of " +
-                      std::to_string(expected));
+    throw CorruptData(concat("domain of dimension ", dimension.name, " has ", domain_bytes,
+                             " bytes instead of ", expected));
   }
   dimension.domain = read_bytes(reader, domain_bytes, "dimension domain");
   if (!read_bool(reader, "null tile extent")) {
@@ -94,9 +94,8 @@ Attribute read_attribute(ByteReader& reader, uint32_t version) {
     const auto length = reader.read<uint64_t>("fill value size");
     attribute.fill_value = read_bytes(reader, length, "fill value");
     if (!attribute.var_length() && length != attribute.cell_bytes()) {
-      throw CorruptData("fill value of attribute " + attribute.name + " has " +
-                        std::to_string(length) + " bytes instead of " +
-                        std::to_string(attribute.cell_bytes()));
+      throw CorruptData(concat("fill value of attribute ", attribute.name, " has ", length,
+                               " bytes instead of ", attribute.cell_bytes()));
     }
   }
   if (version >= 7) {
@@ -108,8 +107,8 @@ Attribute read_attribute(ByteReader& reader, uint32_t version) {
   return attribute;
 }
 
-// Labels are arrays of their own that SOMA never writes; only their length matters here. The field
-// order is that of tiledb/sm/array_schema/dimension_label.cc, the specification has another.
+// Labels are separate arrays that SOMA never writes; only their length matters here. The field
+// order follows tiledb/sm/array_schema/dimension_label.cc, because the specification has another.
 void skip_dimension_label(ByteReader& reader) {
   reader.skip(4, "label dimension");
   read_name(reader, "label name");
@@ -122,16 +121,16 @@ void skip_dimension_label(ByteReader& reader) {
 NDRange read_current_domain(ByteReader& reader, std::span<const Dimension> dimensions) {
   const auto version = reader.read<uint32_t>("current domain version");
   if (version > kNewestCurrentDomainVersion) {
-    throw Unsupported("current domain has version " + std::to_string(version) +
-                      "; a newer penstock may read it");
+    throw Unsupported(
+        concat("current domain has version ", version, "; a newer penstock may read it"));
   }
   if (read_bool(reader, "current domain empty flag")) return {};
   const auto type = reader.read<uint8_t>("current domain type");
-  if (type != 0) throw Unsupported("current domain is no rectangle: type " + std::to_string(type));
+  if (type != 0) throw Unsupported(concat("current domain is no rectangle: type ", type));
   return read_nd_range(reader, dimensions);
 }
 
-// Orders that a schema can have; the others of Layout belong to queries.
+// Checks for orders that a schema may have; the others of Layout belong to queries.
 void check_orders(const ArraySchema& schema) {
   const auto is_major = [](Layout layout) {
     return layout == Layout::kRowMajor || layout == Layout::kColMajor;
@@ -221,8 +220,8 @@ uint64_t ArraySchema::cells_per_space_tile() const {
   for (const Dimension& dimension : dimensions) {
     const auto extent = static_cast<uint64_t>(dimension.extent());
     if (dimension.extent() <= 0 && dimension.type != DataType::kUInt64) {
-      throw CorruptData("tile extent along " + dimension.name +
-                        " is not positive: " + std::to_string(dimension.extent()));
+      throw CorruptData(
+          concat("tile extent along ", dimension.name, " is not positive: ", dimension.extent()));
     }
     cells = checked_mul(cells, extent, "cells of a space tile");
   }
@@ -237,9 +236,8 @@ ArraySchema ArraySchema::parse(std::span<const std::byte> bytes, std::string sch
   schema.format_version = reader.read<uint32_t>("schema version");
   if (schema.format_version < kOldestSchemaVersion ||
       schema.format_version > kNewestFormatVersion) {
-    throw Unsupported("array schema has format version " + std::to_string(schema.format_version) +
-                      "; read are " + std::to_string(kOldestSchemaVersion) + " to " +
-                      std::to_string(kNewestFormatVersion));
+    throw Unsupported(concat("array schema has format version ", schema.format_version,
+                             "; read are ", kOldestSchemaVersion, " to ", kNewestFormatVersion));
   }
   const uint32_t version = schema.format_version;
   schema.allows_duplicates = read_bool(reader, "allows duplicates");
@@ -254,7 +252,7 @@ ArraySchema ArraySchema::parse(std::span<const std::byte> bytes, std::string sch
   const auto dimension_count = reader.read<uint32_t>("number of dimensions");
   reader.expect_items(dimension_count, 16, "dimensions");
   if (dimension_count > kMaxDimensions) {
-    throw CorruptData("implausible number of dimensions: " + std::to_string(dimension_count));
+    throw CorruptData(concat("implausible number of dimensions: ", dimension_count));
   }
   for (uint32_t i = 0; i < dimension_count; ++i) {
     schema.dimensions.push_back(read_dimension(reader, schema));
@@ -279,7 +277,7 @@ ArraySchema ArraySchema::parse(std::span<const std::byte> bytes, std::string sch
   }
   if (version >= 22) schema.current_domain = read_current_domain(reader, schema.dimensions);
   if (!reader.empty()) {
-    throw CorruptData("schema has bytes left over: " + std::to_string(reader.remaining()));
+    throw CorruptData(concat("schema has bytes left over: ", reader.remaining()));
   }
   check(schema);
   return schema;

@@ -22,8 +22,8 @@
 // version 20 on; the real field order of a dimension label), tiledb/sm/array_schema/*.cc.
 //
 // A plain value, filled once by parse or load and then only read; shared by threads as a
-// shared_ptr<const ArraySchema>. An array has several schemas after an evolution; a fragment names
-// its own.
+// shared_ptr<const ArraySchema>. After schema evolution an array has several schemas; each fragment
+// names its own.
 
 namespace penstock::format::tiledb {
 
@@ -40,16 +40,16 @@ enum class Layout : uint8_t {
 };
 enum class DataOrder : uint8_t { kUnordered = 0, kIncreasing = 1, kDecreasing = 2 };
 
-/// "row-major", "hilbert", … as TileDB prints them.
+/// Returns "row-major", "hilbert", … as TileDB prints them.
 std::string_view name_of(Layout layout);
 
 struct Dimension {
   std::string name;
   DataType type = DataType::kInt64;
   uint32_t cell_val_num = 1;
-  codec::FilterPipeline filters;  ///< the schema's coordinate filters where it has none of its own
+  codec::FilterPipeline filters;  ///< the schema's coordinate filters if it has none of its own
   std::vector<std::byte> domain;  ///< min, max; empty for variable-length dimensions
-  std::vector<std::byte> tile_extent;  ///< one value; empty when there is none
+  std::vector<std::byte> tile_extent;  ///< one value; empty: no extent
 
   bool var_length() const noexcept { return cell_val_num == kVarNum; }
   bool has_extent() const noexcept { return !tile_extent.empty(); }
@@ -59,13 +59,13 @@ struct Dimension {
   /// bits.
   int64_t domain_min() const;
   int64_t domain_max() const;
-  int64_t extent() const;  ///< 0 when there is none
+  int64_t extent() const;  ///< 0: no extent
 };
 
 struct Attribute {
   std::string name;
   DataType type = DataType::kInt32;
-  uint32_t cell_val_num = 1;  ///< values a cell, kVarNum when it varies
+  uint32_t cell_val_num = 1;  ///< values a cell, kVarNum if it varies
   codec::FilterPipeline filters;
   std::vector<std::byte> fill_value;
   bool nullable = false;
@@ -94,13 +94,13 @@ struct ArraySchema {
   std::vector<Dimension> dimensions;
   std::vector<Attribute> attributes;
   std::map<std::string, std::string, std::less<>> enumeration_files;  ///< name -> file name
-  NDRange current_domain;                                             ///< empty when there is none
+  NDRange current_domain;                                             ///< empty: none
 
   bool dense() const noexcept { return type == ArrayType::kDense; }
   std::optional<size_t> find_dimension(std::string_view name) const;
   std::optional<size_t> find_attribute(std::string_view name) const;
 
-  /// Cells of a space tile of a dense array (product of the extents).
+  /// Cells of a space tile of a dense array: the product of the extents.
   uint64_t cells_per_space_tile() const;
 
   /// Parses the inflated contents of a schema file.

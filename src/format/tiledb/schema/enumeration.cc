@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {
@@ -14,8 +15,8 @@ void check(const Enumeration& enumeration) {
   if (!enumeration.var_length()) {
     const uint64_t value_bytes = size_of(enumeration.type) * uint64_t{enumeration.cell_val_num};
     if (value_bytes == 0 || enumeration.data.size() % value_bytes != 0) {
-      throw CorruptData("enumeration data of " + std::to_string(enumeration.data.size()) +
-                        " bytes is no multiple of its values' " + std::to_string(value_bytes));
+      throw CorruptData(concat("enumeration data of ", enumeration.data.size(),
+                               " bytes is no multiple of its values' ", value_bytes));
     }
     return;
   }
@@ -23,8 +24,7 @@ void check(const Enumeration& enumeration) {
   for (size_t i = 0; i < enumeration.offsets.size(); ++i) {
     const uint64_t offset = enumeration.offsets[i];
     if (offset < previous || offset > enumeration.data.size() || (i == 0 && offset != 0)) {
-      throw CorruptData("enumeration offset " + std::to_string(i) +
-                        " is out of order or range: " + std::to_string(offset));
+      throw CorruptData(concat("enumeration offset ", i, " is out of order or range: ", offset));
     }
     previous = offset;
   }
@@ -58,8 +58,8 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto version = reader.read<uint32_t>("enumeration version");
   if (version > kNewestEnumerationVersion) {
-    throw Unsupported("enumeration has version " + std::to_string(version) + "; read is up to " +
-                      std::to_string(kNewestEnumerationVersion) + ". A newer penstock may read it");
+    throw Unsupported(concat("enumeration has version ", version, "; read is up to ",
+                             kNewestEnumerationVersion, ". A newer penstock may read it"));
   }
   Enumeration enumeration;
   enumeration.name =
@@ -68,7 +68,7 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
       reader.take_name(reader.read<uint32_t>("enumeration file length"), "enumeration file");
   const auto type = reader.read<uint8_t>("enumeration type");
   if (type > kLastDataType) {
-    throw CorruptData("enumeration type is unknown: " + std::to_string(type));
+    throw CorruptData(concat("enumeration type is unknown: ", type));
   }
   enumeration.type = static_cast<DataType>(type);
   enumeration.cell_val_num = reader.read<uint32_t>("enumeration cell_val_num");
@@ -79,8 +79,7 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
     const auto offsets_bytes = reader.read<uint64_t>("enumeration offsets size");
     const auto offsets = reader.take(offsets_bytes, "enumeration offsets");
     if (offsets_bytes % 8 != 0) {
-      throw CorruptData("enumeration offsets size is no multiple of 8: " +
-                        std::to_string(offsets_bytes));
+      throw CorruptData(concat("enumeration offsets size is no multiple of 8: ", offsets_bytes));
     }
     enumeration.offsets.resize(offsets.size() / 8);
     if (!offsets.empty()) {
@@ -88,7 +87,7 @@ Enumeration Enumeration::parse(std::span<const std::byte> bytes) {
     }
   }
   if (!reader.empty()) {
-    throw CorruptData("enumeration has bytes left over: " + std::to_string(reader.remaining()));
+    throw CorruptData(concat("enumeration has bytes left over: ", reader.remaining()));
   }
   check(enumeration);
   return enumeration;

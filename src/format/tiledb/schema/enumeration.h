@@ -12,13 +12,13 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// The values behind the codes of an enumerated attribute (a pandas categorical, an Arrow
-// dictionary). Source: tiledb/sm/array_schema/enumeration.cc (format_spec/enumeration.md leaves out
-// the two names).
+// The values of an enumerated attribute (a pandas categorical, an Arrow dictionary), indexed by
+// code. Source: tiledb/sm/array_schema/enumeration.cc (format_spec/enumeration.md omits the two
+// names).
 //
-// Files are written once and never changed; extending an enumeration writes a new file and a new
-// schema that names it, with the old values first. A plain value, loaded when a column needs it,
-// read by any thread.
+// Files are written once and never changed. Extending an enumeration writes a new file, which
+// starts with the old values, and a new schema that names it. A plain value, loaded when a column
+// needs it, read by any thread.
 
 namespace penstock::format::tiledb {
 
@@ -42,8 +42,8 @@ struct Enumeration {
   static Enumeration parse(std::span<const std::byte> bytes);
 };
 
-/// Reads the enumeration `name` of a schema of the array at `array_path`. `NotFound` lists what
-/// there is.
+/// Reads the enumeration `name` of a schema of the array at `array_path`. Throws `NotFound` that
+/// lists the enumerations.
 std::shared_ptr<const Enumeration> load_enumeration(const io::Store& store,
                                                     const std::string& array_path,
                                                     const ArraySchema& schema,

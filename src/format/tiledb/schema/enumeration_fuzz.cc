@@ -1,5 +1,5 @@
-// First byte: 0: the rest is an inflated enumeration, 1: a stored file of one. Then every value is
-// looked at, as a column that uses them does.
+// First byte: kind of the other bytes. 0: an inflated enumeration, 1: a stored enumeration file.
+// Then every value is read, as by a column that uses it.
 
 #include <penstock/error.h>
 

@@ -1,5 +1,6 @@
 #include "format/tiledb/schema/nd_range.h"
 
+#include "base/concat.h"
 #include "format/tiledb/schema/array_schema.h"
 
 namespace penstock::format::tiledb {
@@ -14,8 +15,8 @@ NDRange read_nd_range(ByteReader& reader, std::span<const Dimension> dimensions)
       length = reader.read<uint64_t>("range length");
       range.min_bytes = reader.read<uint64_t>("range minimum length");
       if (range.min_bytes > length) {
-        throw CorruptData("range minimum of " + std::to_string(range.min_bytes) +
-                          " bytes is longer than the range of " + std::to_string(length));
+        throw CorruptData(concat("range minimum of ", range.min_bytes,
+                                 " bytes is longer than the range of ", length));
       }
     } else {
       range.min_bytes = dimension.cell_bytes();

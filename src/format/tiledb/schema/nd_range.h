@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 
 // A closed interval [min, max] along one dimension of any type, fixed or variable length, and boxes
-// made of such intervals (non-empty domains, current domains). Source: format_spec/fragment.md,
-// MBR.
+// of such intervals (non-empty domains, current domains). Source: format_spec/fragment.md, MBR.
 //
-// For the few boxes of schemas and footers; the millions of tile MBRs live in TileBounds
-// (tile_bounds.h).
+// For the few boxes of schemas and footers. Tile MBRs, of which there are millions, are in
+// TileBounds (tile_bounds.h).
 
 namespace penstock::format::tiledb {
 
@@ -46,8 +46,7 @@ struct Range {
   template <typename T>
   static T load(std::span<const std::byte> from) {
     if (from.size() != sizeof(T)) {
-      throw Internal("range value has " + std::to_string(from.size()) + " bytes, read as " +
-                     std::to_string(sizeof(T)));
+      throw Internal(concat("range value has ", from.size(), " bytes, read as ", sizeof(T)));
     }
     T value;
     std::memcpy(&value, from.data(), sizeof(T));
@@ -58,11 +57,11 @@ struct Range {
   }
 };
 
-/// One interval for each dimension, in the domain's order; empty when there is none.
+/// One interval for each dimension, in the domain's order; empty: no box.
 using NDRange = std::vector<Range>;
 
-/// Reads a box over `dimensions`: fixed dimensions as two values, variable ones with their two
-/// lengths.
+/// Reads a box over `dimensions`: two values for fixed dimensions, two lengths and values for
+/// variable ones.
 NDRange read_nd_range(ByteReader& reader, std::span<const Dimension> dimensions);
 
 }  // namespace penstock::format::tiledb

@@ -1,5 +1,5 @@
-// First byte: what the rest is. 0: an inflated schema, 1: an inflated enumeration, 2: a stored
-// generic tile.
+// First byte: kind of the other bytes. 0: an inflated schema, 1: an inflated enumeration, 2: a
+// stored generic tile.
 
 #include <penstock/error.h>
 

@@ -41,8 +41,8 @@ PENSTOCK_TARGET_AVX2 inline uint64_t same_as_before(const int64_t* rows) noexcep
   return same;
 }
 
-// 64 cells a step. Runs are tens of cells long in real data: most steps find none, one or two
-// changes, so two are written without asking, and only more of them take a branch.
+// 64 cells a step. In real data runs are tens of cells long, so most steps find at most two
+// changes. Two are therefore written without a test, and only more of them take a branch.
 PENSTOCK_TARGET_AVX2 size_t row_changes_avx2(const int64_t* rows, size_t count, int64_t previous,
                                              uint32_t base, uint32_t* begins) noexcept {
   if (count == 0) return 0;

@@ -5,13 +5,13 @@
 
 #include "base/vector_path.h"
 
-// The inner loops over a tile's coordinates: where the row changes, whether columns ascend. Scalar
-// references and AVX2 paths; pure, noexcept, no alignment asked for.
+// Inner loops over a tile's coordinates: where the row changes, and whether columns ascend. Scalar
+// references and AVX2 paths; pure, noexcept, any alignment.
 
 namespace penstock::format::soma {
 
-/// Writes `base` + i for every i in [0, count) where rows[i] differs from the row before it
-/// (`previous` before the first) to `begins`, which has room for `count`, and returns how many.
+/// Writes `base` + i to `begins` for every i in [0, count) where rows[i] differs from the row
+/// before it (`previous` before the first) and returns their number. `begins` has room for `count`.
 size_t find_row_changes(const int64_t* rows, size_t count, int64_t previous, uint32_t base,
                         uint32_t* begins, VectorPath path) noexcept;
 

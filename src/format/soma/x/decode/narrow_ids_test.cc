@@ -15,7 +15,8 @@ codec::Bytes stored(const std::vector<uint64_t>& ids, bool shuffled) {
   return shuffled ? codec::shuffle(plain, 8) : plain;
 }
 
-/// Every path beside plain arithmetic: ids from 0 to `most`, one of them `odd` where that is not 0.
+/// Compares every path with plain arithmetic: ids from 0 to `most`, one of them `odd` unless that
+/// is 0.
 template <typename Out>
 void check(uint64_t most, uint64_t odd) {
   std::mt19937_64 random(most ^ odd);

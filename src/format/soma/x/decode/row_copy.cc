@@ -10,11 +10,11 @@ namespace {
 
 constexpr size_t kStep = 32;
 
-// Runs are short (tens of cells): copying whole steps costs less than finding the exact length's
-// way through memcpy. What lands behind the run is overwritten by what follows; stages have slack
-// to read from. Near the record's end the exact length is copied.
-// The next row's run in the same tile usually comes next: rows are packed one after the other, so
-// what lies behind is asked for ahead. Thirty tiles at once are more streams than hardware follows.
+// Runs are short (tens of cells), so copying whole steps is faster than memcpy of the exact length.
+// Bytes written past the run are overwritten by the next run, and stages have slack to read from.
+// Near the record's end the exact length is copied. The next row's run in the same tile usually
+// follows, as rows are packed in order, so the bytes behind are prefetched. Thirty tiles at once
+// are more streams than the hardware follows.
 std::byte* copy_run(const std::byte* from, size_t bytes, std::byte* to, const std::byte* end) {
   const size_t whole = (bytes + kStep - 1) / kStep * kStep;
   for (size_t ahead = 0; ahead < bytes; ahead += 64) __builtin_prefetch(from + bytes + ahead + 64);
@@ -36,7 +36,7 @@ void copy_run_values(const XTileStage& stage, const XRowRun& run,
     if (run.count != 0) std::memcpy(out, wide, run.count * size);
     return;
   }
-  kernel::with_value_type(layout.value_type, [&](auto identity) {
+  visit_number(layout.value_type, [&](auto identity) {
     using Value = typename decltype(identity)::type;
     const auto* codes = reinterpret_cast<const uint8_t*>(stage.codes.data()) + run.begin;
     for (uint32_t i = 0; i < run.count; ++i, out += sizeof(Value)) {

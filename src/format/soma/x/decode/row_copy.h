@@ -8,12 +8,12 @@
 #include "format/soma/x/decode/tile_stage.h"
 #include "kernel/packed_row.h"
 
-// From the runs of a row to its packed record (kernel/packed_row.h). Stateless; stages are only
+// Copies the runs of a row to its packed record (kernel/packed_row.h). Stateless; stages are only
 // read.
 
 namespace penstock::format::soma {
 
-/// The stage of a number: tiles first, then merged rows.
+/// Finds a stage by number: tiles come first, then merged rows.
 struct XStages {
   std::span<const XTileStage> tiles;
   std::span<const XTileStage> merged;
@@ -22,7 +22,7 @@ struct XStages {
   }
 };
 
-/// The values of a run in the stored type, codes widened.
+/// Copies the values of a run in the stored type; codes are widened.
 void copy_run_values(const XTileStage& stage, const XRowRun& run,
                      const kernel::PackedRowLayout& layout, std::byte* out);
 

@@ -6,16 +6,16 @@
 
 #include "format/soma/x/decode/tile_stage.h"
 
-// The runs of a unit's stages by row: what a row consists of, and which rows need more than
-// copying.
+// Index of the runs of a unit's stages by row: the runs of each row, and the rows that need more
+// than a copy.
 //
-// `build` is one pass over the runs (one thread); a row whose runs ascend without a clash is done.
-// The others are listed in `merges`; merge_row (row_merge.h) makes one run of each, and
-// set_merged puts it in place, for different rows at the same time.
+// `build` is one pass over the runs (one thread). A row whose runs ascend without overlap is done;
+// the others are listed in `merges`. merge_row (row_merge.h) makes one run of each, and set_merged
+// puts the run in place; different rows may be merged at the same time.
 
 namespace penstock::format::soma {
 
-/// A run and the stage it lies in.
+/// A run and the stage that holds it.
 struct XRowRun {
   uint32_t stage = 0;
   uint32_t begin = 0;
@@ -30,15 +30,15 @@ struct XRowSummary {
   uint32_t nnz = 0;
   uint32_t wide_count = 0;
   // While the index is built:
-  uint32_t last_index = 0;  ///< column at the end of the row so far
+  uint32_t last_index = 0;  ///< last column of the row so far
   uint32_t last_stage = 0;
   bool merge = false;
 };
 
 class XRowIndex {
  public:
-  /// `has_timestamps` by fragment: its duplicates are settled by t.tdb. Stages that must be decoded
-  /// again for that are listed in again().
+  /// `has_timestamps`, by fragment: whether t.tdb orders its duplicates. Stages that must be
+  /// decoded again for their timestamps are listed in again().
   void build(uint32_t row_count, std::span<const XTileStage> stages, bool allows_duplicates,
              const std::vector<bool>& has_timestamps);
 
@@ -53,7 +53,7 @@ class XRowIndex {
     return rows_.size() * sizeof(XRowSummary) + runs_.size() * sizeof(XRowRun);
   }
 
-  /// Replaces a row's runs by one, or by none when it has no cells.
+  /// Replaces a row's runs by one run, or by none if the row has no cells.
   void set_merged(uint32_t row, const XRowRun& run) noexcept;
 
  private:

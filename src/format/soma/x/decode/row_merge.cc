@@ -4,19 +4,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/concat.h"
 #include "format/soma/x/decode/row_copy.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
 namespace {
 
-// A cell of the row under the merge. Runs come in the fragments' order, which is the order of their
-// age, so `position` alone settles duplicates unless cells have timestamps of their own. Of cells
-// of one fragment and one time the first wins, as in format/tiledb/reader/array_reader_overlap.h.
+// A cell of the row being merged. Runs are in the fragments' order, oldest first, so `position`
+// alone orders duplicates unless cells have their own timestamps. Among cells of one fragment and
+// one time the first wins, as in format/tiledb/reader/array_reader_overlap.h.
 struct Cell {
   uint64_t place = 0;  ///< column << 32 | position in the row's runs
   uint64_t timestamp = 0;
@@ -147,7 +147,7 @@ void merge_rows(const XDecodeContext& context, std::span<const XTileStage> stage
   uint64_t room = kStageSlack;
   for (const uint32_t row : rows) room += index.row(row).nnz;
   if (room > 0xFFFFFFFFU) {
-    throw ResourceExhausted("rows of " + std::to_string(room) + " cells to merge at once");
+    throw ResourceExhausted(concat("rows of ", room, " cells to merge at once"));
   }
   merged.indices.resize_discard(room * context.layout.index_bytes);
   merged.codes.resize_discard(room);

@@ -5,19 +5,20 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "codec/filters/byteshuffle.h"
 
 namespace penstock::format::soma {
 namespace {
 
-/// Checks that the chunks hold `expected` bytes; true when one of them ends inside a cell (format
-/// 10 and earlier cut them so).
+/// Checks that the chunks hold `expected` bytes. Returns true if one of them ends inside a cell, as
+/// in format 10 and earlier.
 bool check_chunks(std::span<const std::byte> stored, uint64_t expected,
                   const tiledb::FragmentField& field) {
   const uint64_t total = field.filters->decoded_bytes(stored);
   if (total != expected) {
-    throw CorruptData("tile of " + field.name + " holds " + std::to_string(total) +
-                      " bytes, its cells take " + std::to_string(expected));
+    throw CorruptData(
+        concat("tile of ", field.name, " holds ", total, " bytes, its cells take ", expected));
   }
   bool cut = false;
   codec::Chunk chunk;
@@ -88,8 +89,7 @@ void decode_tile_cells(const tiledb::FragmentField& field, uint32_t format_versi
                        std::span<std::byte> out, XCellScratch& scratch) {
   check_chunks(stored, out.size(), field);
   if (out.size() != checked_mul(cell_count, uint64_t{field.cell_bytes()}, "tile size")) {
-    throw Internal("tile buffer has " + std::to_string(out.size()) + " bytes for " +
-                   std::to_string(cell_count) + " cells");
+    throw Internal(concat("tile buffer has ", out.size(), " bytes for ", cell_count, " cells"));
   }
   field.filters->decode(stored, field.type, format_version, out, scratch.decode,
                         field.cell_bytes());

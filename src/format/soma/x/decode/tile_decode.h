@@ -15,18 +15,18 @@
 #include "format/soma/x/row_map.h"
 #include "kernel/packed_row.h"
 
-// One stored tile -> its stage: chosen rows and columns, narrowed, values coded.
+// Decodes one stored tile into its stage: chosen rows and columns, narrowed, values coded.
 //
-// Two ways with the same result. `decode_tile_runs` is for cells in row-major order that are all
-// visible: rows first, as runs; then columns and values chunk by chunk straight into the stage,
-// skipping chunks without chosen rows. `decode_tile_general` takes every layout and applies time
-// travel and deletes cell by cell. Pure but for `stage` and `scratch`, which one thread uses at a
-// time. Stored bytes are not trusted: ids are checked against the tile's bounds, lengths against
-// its cells.
+// Two paths have the same result. `decode_tile_runs` is for cells in row-major order that are all
+// visible. It decodes rows first, as runs, then columns and values chunk by chunk straight into the
+// stage, and skips chunks without chosen rows. `decode_tile_general` takes every layout and applies
+// time travel and deletes cell by cell. Pure except for `stage` and `scratch`, which one thread
+// uses at a time. Stored bytes are not trusted: ids are checked against the tile's bounds, lengths
+// against its cells.
 
 namespace penstock::format::soma {
 
-/// What all tiles of a reader share.
+/// Data that all tiles of a reader share.
 struct XDecodeContext {
   const XArray& array;
   const XColumnMap& columns;
@@ -34,7 +34,7 @@ struct XDecodeContext {
   VectorPath path = best_vector_path();
 };
 
-/// The stored bytes of a tile, by XPart; empty where a part is not read.
+/// The stored bytes of a tile, by XPart; empty for parts that are not read.
 struct XTileBytes {
   std::span<const std::byte> parts[kXPartCount];
   std::span<const std::byte> operator[](XPart part) const {
@@ -42,11 +42,11 @@ struct XTileBytes {
   }
 };
 
-/// Memory that one thread reuses from tile to tile: about 1 MiB for tiles of 65,536 cells.
+/// Memory that one thread reuses for all tiles: about 1 MiB for tiles of 65,536 cells.
 struct XTileScratch {
   XCellScratch cells;
   std::vector<uint32_t> run_begins;
-  std::vector<codec::CellRun> runs;  ///< of a chunk
+  std::vector<codec::CellRun> runs;  ///< of the current chunk
   Buffer indices;
   Buffer codes;
   Buffer values;
@@ -69,7 +69,7 @@ void decode_tile_general(const XDecodeContext& context, XTileId id, const XTileB
 /// Whether decode_tile_runs can take the tile.
 bool can_decode_runs(const XArray& array, XTileId id);
 
-/// Memory of an XTileScratch while it decodes the tile.
+/// Returns the memory of an XTileScratch while it decodes the tile.
 uint64_t scratch_bytes(const XArray& array, XTileId id);
 
 }  // namespace penstock::format::soma

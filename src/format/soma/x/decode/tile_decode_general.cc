@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/soma/x/decode/tile_decode.h"
 #include "kernel/pack_row.h"
 
@@ -48,8 +49,7 @@ class GeneralDecode {
     const tiledb::FragmentField& field = fragment_.field(part);
     if (field.filters->decoded_bytes(bytes_[part]) !=
         checked_mul(cells_, uint64_t{field.cell_bytes()}, "tile size")) {
-      throw CorruptData("tile of " + field.name + " does not hold " + std::to_string(cells_) +
-                        " cells");
+      throw CorruptData(concat("tile of ", field.name, " does not hold ", cells_, " cells"));
     }
     buffer.resize_discard(cells_ * field.cell_bytes());
     decode_tile_cells(field, fragment_.metadata->footer().format_version, bytes_[part], cells_,
@@ -63,8 +63,8 @@ class GeneralDecode {
           columns_[i] >= bounds_.column_first && columns_[i] <= bounds_.column_last) {
         continue;
       }
-      throw CorruptData("cell " + std::to_string(i) + " at row " + std::to_string(rows_[i]) +
-                        ", column " + std::to_string(columns_[i]) + " outside the tile's bounds");
+      throw CorruptData(concat("cell ", i, " at row ", rows_[i], ", column ", columns_[i],
+                               " outside the tile's bounds"));
     }
   }
 
@@ -94,8 +94,8 @@ class GeneralDecode {
     if (!sorted) std::sort(order.begin(), order.end());
   }
 
-  // keep[i] = 0 for deleted cells. Where duplicates are not allowed these stay, since they hide
-  // older cells of their place; else they go now.
+  // Sets keep[i] to 0 for deleted cells. If duplicates are not allowed, deleted cells stay for now,
+  // because they hide older cells of their place; otherwise they are removed here.
   void apply_deletes(std::span<const uint64_t> delete_timestamps) {
     any_deleted_ = false;
     if (fragment_.deletes.empty()) return;
@@ -196,7 +196,7 @@ class GeneralDecode {
 
 uint64_t scratch_bytes(const XArray& array, XTileId id) {
   const uint64_t cells = array.fragments()[id.fragment].cells(id.tile);
-  // By runs: where each begins, and some chunks' worth of cells in several forms.
+  // By runs: the start of each, and a few chunks of cells in several forms.
   constexpr uint64_t kChunkCells = uint64_t{1} << 16;
   if (can_decode_runs(array, id))
     return cells * sizeof(uint32_t) + std::min(cells, kChunkCells) * 12;
@@ -217,7 +217,7 @@ void decode_tile_general(const XDecodeContext& context, XTileId id, const XTileB
   with_place(
       [&] {
         if (fragment.cells(id.tile) >= 0xFFFFFFFFU - kStageSlack) {
-          throw Unsupported("tile of " + std::to_string(fragment.cells(id.tile)) + " cells");
+          throw Unsupported(concat("tile of ", fragment.cells(id.tile), " cells"));
         }
         GeneralDecode(context, id, bytes, rows, scratch, stage).run();
       },

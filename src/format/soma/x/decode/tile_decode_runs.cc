@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/soma/x/decode/cell_kernels.h"
 #include "format/soma/x/decode/narrow_ids.h"
 #include "format/soma/x/decode/tile_decode.h"
@@ -13,7 +13,7 @@ namespace penstock::format::soma {
 namespace {
 
 /// Values of a tile escape together (normalized layers) or hardly ever (counts).
-constexpr size_t kRawShare = 2;  // raw when more than one in two of the first chunk escapes
+constexpr size_t kRawShare = 2;  // raw if more than half of the first chunk escapes
 
 class RunDecode {
  public:
@@ -115,7 +115,7 @@ class RunDecode {
     check_order<Index>();
   }
 
-  bool wanted(uint64_t begin, uint64_t count, size_t& run) const {
+  bool overlaps_run(uint64_t begin, uint64_t count, size_t& run) const {
     const auto& runs = stage_.runs;
     while (run < runs.size() && uint64_t{runs[run].begin} + runs[run].count <= begin) ++run;
     return run < runs.size() && runs[run].begin < begin + count;
@@ -127,7 +127,7 @@ class RunDecode {
     size_t run = 0;
     XTileCells chunks = cells_of(XPart::kColumns);
     while (chunks.next()) {
-      if (!wanted(chunks.begin(), chunks.count(), run)) continue;
+      if (!overlaps_run(chunks.begin(), chunks.count(), run)) continue;
       narrow_ids(chunks.decode(), chunks.count(), shift, out + chunks.begin(), range,
                  context_.path);
     }
@@ -157,7 +157,7 @@ class RunDecode {
     size_t run = 0;
     XTileCells chunks = cells_of(XPart::kValues);
     while (chunks.next()) {
-      if (!wanted(chunks.begin(), chunks.count(), run)) continue;
+      if (!overlaps_run(chunks.begin(), chunks.count(), run)) continue;
       codec::CellBytes cells = chunks.decode();
       if (cells.shuffled && !codes_from_planes(type)) cells = {chunks.plain(cells), false};
       if (!stage_.raw) {
@@ -175,7 +175,7 @@ class RunDecode {
     }
   }
 
-  // Everything is in place already; runs only have to know their escapes.
+  // All cells are in place; only the escapes of runs must be set.
   void place_escapes() {
     if (stage_.raw) {
       for (XRun& run : stage_.runs) {
@@ -225,7 +225,7 @@ class RunDecode {
     run.wide_count = stage_.wide_count - run.wide_begin;
   }
 
-  // Closes the gaps that rows not chosen leave.
+  // Closes the gaps of rows that are not chosen.
   template <typename Index>
   void keep_rows() {
     make_room_for_values();
@@ -250,7 +250,7 @@ class RunDecode {
     }
   }
 
-  // The same where not every column is chosen: cells move one by one, without a branch.
+  // The same with a choice of columns: cells are moved one by one, without a branch.
   template <typename Id, typename Index>
   void choose_columns() {
     scratch_.indices.resize_discard((cells_ + kStageSlack) * sizeof(Id));
@@ -284,7 +284,8 @@ class RunDecode {
     std::erase_if(stage_.runs, [](const XRun& run) { return run.count == 0; });
   }
 
-  // Every cell is stored and the place only moves on behind a chosen one: no branch to mispredict.
+  // Every cell is written, but the place advances only after a chosen cell: no branch to
+  // mispredict.
   template <typename Index, typename Id, typename Lookup>
   uint32_t keep_coded(const Id* ids, Lookup lookup, uint32_t from, uint32_t end, uint32_t out) {
     Index* const indices = stage_.indices.as<Index>().data();
@@ -327,9 +328,8 @@ class RunDecode {
     for (const XRun& run : stage_.runs) {
       for (uint32_t i = run.begin + 1; i < run.begin + run.count; ++i) {
         if (indices[i] < indices[i - 1]) {
-          throw CorruptData("columns of a row do not ascend: output column " +
-                            std::to_string(indices[i - 1]) + " is followed by " +
-                            std::to_string(indices[i]));
+          throw CorruptData(concat("columns of a row do not ascend: output column ", indices[i - 1],
+                                   " is followed by ", indices[i]));
         }
       }
     }
@@ -338,15 +338,14 @@ class RunDecode {
   }
 
   [[noreturn]] void bad_row(int64_t row) const {
-    throw CorruptData("row " + std::to_string(row) + " outside the tile's bounds " +
-                      std::to_string(bounds_.row_first) + " … " + std::to_string(bounds_.row_last));
+    throw CorruptData(concat("row ", row, " outside the tile's bounds ", bounds_.row_first, " … ",
+                             bounds_.row_last));
   }
 
   [[noreturn]] void bad_columns(const XIdRange& range) const {
-    throw CorruptData("columns " + std::to_string(range.min) + " … " + std::to_string(range.max) +
-                      (range.high != 0 ? " and above" : "") + " outside the tile's bounds " +
-                      std::to_string(bounds_.column_first) + " … " +
-                      std::to_string(bounds_.column_last));
+    throw CorruptData(concat("columns ", range.min, " … ", range.max,
+                             (range.high != 0 ? " and above" : ""), " outside the tile's bounds ",
+                             bounds_.column_first, " … ", bounds_.column_last));
   }
 
   const XDecodeContext& context_;
@@ -376,7 +375,7 @@ void decode_tile_runs(const XDecodeContext& context, XTileId id, const XTileByte
   with_place(
       [&] {
         if (fragment.cells(id.tile) >= 0xFFFFFFFFU - kStageSlack) {
-          throw Unsupported("tile of " + std::to_string(fragment.cells(id.tile)) + " cells");
+          throw Unsupported(concat("tile of ", fragment.cells(id.tile), " cells"));
         }
         RunDecode(context, id, bytes, rows, scratch, stage).run();
       },

@@ -3,8 +3,10 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "base/parallel.h"
 #include "format/soma/x/schema.h"
 
@@ -12,6 +14,12 @@ namespace penstock::format::soma {
 namespace {
 
 constexpr uint64_t kMaxTileCells = uint64_t{1} << 31;
+
+std::string text_of(const XBox& box) {
+  return "rows " + std::to_string(box.row_first) + " to " + std::to_string(box.row_last) +
+         " and columns " + std::to_string(box.column_first) + " to " +
+         std::to_string(box.column_last);
+}
 
 }  // namespace
 
@@ -29,59 +37,71 @@ std::shared_ptr<const XDenseArray> XDenseArray::load(const io::StorePtr& store,
   if (found == schemas.end()) throw NotFound("no schema, in " + path);
   const tiledb::ArraySchema& schema = *found->second;
   check_matrix_schema(schema, path);
-  const tiledb::Attribute& value = matrix_attribute(schema, path);
-
-  auto array = std::make_shared<XDenseArray>();
-  array->store_ = store;
-  array->info_.value_type = value.type;
-  array->info_.layout = layout_text(schema);
-  array->info_.row_domain_end = domain_end(schema, 0);
-  array->info_.column_domain_end = domain_end(schema, 1);
-  array->fill_value_ = value.fill_value;
-  if (value.fill_value.size() != size_of(value.type)) {
-    throw CorruptData("fill value of " + std::to_string(value.fill_value.size()) + " bytes, in " +
-                      path);
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    array->origins_[i] = schema.dimensions[i].domain_min();
-    array->extents_[i] = schema.dimensions[i].extent();
-    if (array->extents_[i] <= 0) {
-      throw CorruptData("dense array without a tile extent, in " + path);
-    }
-  }
-  if (checked_mul<uint64_t>(static_cast<uint64_t>(array->extents_[0]),
-                            static_cast<uint64_t>(array->extents_[1]), "tile") > kMaxTileCells) {
-    throw Unsupported("a tile of more than " + std::to_string(kMaxTileCells) + " cells (" +
-                      array->info_.layout + "); write a copy of the array with smaller tiles, in " +
-                      path);
-  }
-  array->cells_row_major_ = schema.cell_order == tiledb::Layout::kRowMajor;
-  array->tiles_row_major_ = schema.tile_order == tiledb::Layout::kRowMajor;
-
-  const auto locations = directory.fragments(true);
-  const auto consolidated = directory.load_consolidated_footers(locations);
-  std::vector<XDenseFragment> all(locations.size());
-  parallel_for(locations.size(), threads, [&](size_t i) {
-    all[i].metadata = tiledb::FragmentMetadata::load(store, locations[i], schemas, &consolidated);
-    array->open_fragment(all[i], value.name);
-  });
-  for (XDenseFragment& fragment : all) {
-    if (!fragment.written.empty()) array->fragments_.push_back(std::move(fragment));
-  }
+  std::shared_ptr<XDenseArray> array(new XDenseArray(store, path, schema));
+  array->load_fragments(directory, schemas, matrix_attribute(schema, path).name, threads);
   array->make_units();
   return array;
 }
 
-void XDenseArray::open_fragment(XDenseFragment& fragment, const std::string& name) {
+XDenseArray::XDenseArray(io::StorePtr store, const std::string& path,
+                         const tiledb::ArraySchema& schema)
+    : store_(std::move(store)),
+      origins_{schema.dimensions[0].domain_min(), schema.dimensions[1].domain_min()},
+      extents_{schema.dimensions[0].extent(), schema.dimensions[1].extent()},
+      cells_row_major_(schema.cell_order == tiledb::Layout::kRowMajor),
+      tiles_row_major_(schema.tile_order == tiledb::Layout::kRowMajor) {
+  const tiledb::Attribute& value = matrix_attribute(schema, path);
+  info_.value_type = value.type;
+  info_.layout = layout_text(schema);
+  info_.row_domain_end = domain_end(schema, 0);
+  info_.column_domain_end = domain_end(schema, 1);
+  fill_value_ = value.fill_value;
+  if (fill_value_.size() != size_of(value.type)) {
+    throw CorruptData(concat("a fill value of type ", name_of(value.type), " must have ",
+                             size_of(value.type), " bytes, got ", fill_value_.size(), ", in ",
+                             path));
+  }
+  for (size_t d = 0; d < 2; ++d) {
+    if (extents_[d] > 0) continue;
+    throw CorruptData(
+        concat("a dense array must have tiles of at least 1 cell, got a tile extent of ",
+               extents_[d], " for dimension '", schema.dimensions[d].name, "', in ", path));
+  }
+  if (checked_mul<uint64_t>(static_cast<uint64_t>(extents_[0]), static_cast<uint64_t>(extents_[1]),
+                            "tile") > kMaxTileCells) {
+    throw Unsupported(concat("a tile of more than ", kMaxTileCells, " cells (", info_.layout,
+                             "); write a copy of the array with smaller tiles, in ", path));
+  }
+}
+
+void XDenseArray::load_fragments(const tiledb::ArrayDirectory& directory,
+                                 const tiledb::ArraySchemas& schemas, const std::string& attribute,
+                                 unsigned threads) {
+  const auto locations = directory.fragments(true);
+  const auto consolidated = directory.load_consolidated_footers(locations);
+  std::vector<XDenseFragment> all(locations.size());
+  parallel_for(locations.size(), threads, [&](size_t i) {
+    all[i] = open_fragment(
+        tiledb::FragmentMetadata::load(store_, locations[i], schemas, &consolidated), attribute);
+  });
+  for (XDenseFragment& fragment : all) {
+    if (!fragment.written.empty()) fragments_.push_back(std::move(fragment));
+  }
+}
+
+/// `written` is empty if the fragment has no cells in the domain.
+XDenseFragment XDenseArray::open_fragment(std::shared_ptr<tiledb::FragmentMetadata> loaded,
+                                          const std::string& attribute) const {
+  XDenseFragment fragment;
+  fragment.metadata = std::move(loaded);
   tiledb::FragmentMetadata& metadata = *fragment.metadata;
   const std::string& place = metadata.location().path;
   if (!metadata.dense()) {
     throw Unsupported("fragment " + place +
                       " is sparse in a dense array; consolidate it with TileDB 2.7 or older");
   }
-  const auto& box = metadata.footer().non_empty_domain;
-  if (box.empty()) return;
-  fragment.field = &metadata.field(name);
+  if (metadata.footer().non_empty_domain.empty()) return fragment;
+  fragment.field = &metadata.field(attribute);
   if (fragment.field->type != info_.value_type || fragment.field->cell_val_num != 1 ||
       fragment.field->nullable) {
     throw Unsupported("a fragment has another type than its array: " +
@@ -89,31 +109,40 @@ void XDenseArray::open_fragment(XDenseFragment& fragment, const std::string& nam
                       std::string(name_of(info_.value_type)) +
                       "; write a copy of the array through tiledbsoma, in " + place);
   }
-  const XBox stated = {box[0].min_as<int64_t>(), box[0].max_as<int64_t>(), box[1].min_as<int64_t>(),
-                       box[1].max_as<int64_t>()};
-  if (stated.empty() || stated.row_first < origins_[0] || stated.column_first < origins_[1]) {
-    throw CorruptData("box of a fragment outside its array: " + place);
-  }
-  fragment.grid_row = grid_row_of(stated.row_first);
-  fragment.grid_column = grid_column_of(stated.column_first);
-  fragment.grid_rows = grid_row_of(stated.row_last) - fragment.grid_row + 1;
-  fragment.grid_columns = grid_column_of(stated.column_last) - fragment.grid_column + 1;
+  const XBox box = checked_box(metadata);
+  fragment.grid_row = grid_row_of(box.row_first);
+  fragment.grid_column = grid_column_of(box.column_first);
+  fragment.grid_rows = grid_row_of(box.row_last) - fragment.grid_row + 1;
+  fragment.grid_columns = grid_column_of(box.column_last) - fragment.grid_column + 1;
   const auto tiles = checked_mul<uint64_t>(static_cast<uint64_t>(fragment.grid_rows),
                                            static_cast<uint64_t>(fragment.grid_columns), "tiles");
   if (tiles != metadata.tile_count() || metadata.tile_cells(0) != tile_cells()) {
-    throw CorruptData("dense fragment of " + std::to_string(metadata.tile_count()) +
-                      " tiles covers " + std::to_string(tiles) + ": " + place);
+    throw CorruptData(concat("a dense fragment with ", text_of(box), " must have ", tiles,
+                             " tiles of ", tile_cells(), " cells, got ", metadata.tile_count(),
+                             " of ", metadata.tile_cells(0), ", in ", place));
   }
   fragment.path = metadata.file_path(*fragment.field, tiledb::TilePart::kData);
   const uint64_t bytes = metadata.file_bytes(*fragment.field, tiledb::TilePart::kData);
   const uint64_t found = store_->size_bytes(fragment.path);
   if (found < bytes) {
-    throw CorruptData("file is cut short: " + std::to_string(found) + " bytes of " +
-                      std::to_string(bytes) + ", in " + fragment.path);
+    throw CorruptData(
+        concat("file is cut short: ", found, " bytes of ", bytes, ", in ", fragment.path));
   }
   metadata.load_tile_offsets(*fragment.field, tiledb::TilePart::kData);
   const XBox domain = {0, info_.row_domain_end - 1, 0, info_.column_domain_end - 1};
-  fragment.written = intersect(stated, domain);
+  fragment.written = intersect(box, domain);
+  return fragment;
+}
+
+/// The rows and columns that a fragment says it has. The last ones may be behind the domain.
+XBox XDenseArray::checked_box(const tiledb::FragmentMetadata& metadata) const {
+  const auto& range = metadata.footer().non_empty_domain;
+  const XBox box = {range[0].min_as<int64_t>(), range[0].max_as<int64_t>(),
+                    range[1].min_as<int64_t>(), range[1].max_as<int64_t>()};
+  if (!box.empty() && box.row_first >= origins_[0] && box.column_first >= origins_[1]) return box;
+  throw CorruptData(concat("a fragment has ", text_of(box), ", but its array begins at row ",
+                           origins_[0], " and column ", origins_[1], ", in ",
+                           metadata.location().path));
 }
 
 XBox XDenseArray::box_of(int64_t grid_row, int64_t grid_column) const noexcept {
@@ -162,7 +191,7 @@ void XDenseArray::make_units() {
   }
   info_.tile_count = tiles.size();
   info_.fragment_count = static_cast<uint32_t>(fragments_.size());
-  // Cells that nobody wrote show the fill value, so every row of the domain has something to tell.
+  // Cells that were never written have the fill value, so every row of the domain may have cells.
   if (std::any_of(fill_value_.begin(), fill_value_.end(),
                   [](std::byte b) { return b != std::byte{0}; })) {
     row_end = info_.row_domain_end;

@@ -11,12 +11,13 @@
 #include "format/tiledb/schema/array_schema.h"
 #include "io/store.h"
 
-// A 2-D dense array: its grid of space tiles and the fragments that have written to it. Loaded
-// once, immutable, shared by readers.
+// A 2-D dense array: its grid of space tiles and its fragments. Loaded once, immutable, shared by
+// readers.
 //
-// A fragment holds whole tiles, those that its box touches, in tile order; only cells inside the
-// box were written. A later fragment's cells hide an earlier one's; a cell that nobody wrote has
-// the fill value. Source: format_spec/fragment.md, tiledb/sm/query/readers/dense_reader.cc.
+// A fragment stores the whole tiles that its box touches, in tile order, but only cells inside the
+// box were written. Cells of a later fragment hide those of an earlier one. A cell that was never
+// written has the fill value. Source: format_spec/fragment.md,
+// tiledb/sm/query/readers/dense_reader.cc.
 
 namespace penstock::format::soma {
 
@@ -63,9 +64,9 @@ class XDenseArray {
   int64_t grid_column_of(int64_t column) const noexcept {
     return (column - origins_[1]) / extents_[1];
   }
-  /// Rows and columns of a tile of the grid, cut to the domain.
+  /// Rows and columns of a tile of the grid, clipped to the domain.
   XBox box_of(int64_t grid_row, int64_t grid_column) const noexcept;
-  /// First row and column of a tile, where its cells are counted from.
+  /// First row and column of a tile; cells are counted from there.
   int64_t tile_row(int64_t grid_row) const noexcept { return origins_[0] + grid_row * extents_[0]; }
   int64_t tile_column(int64_t grid_column) const noexcept {
     return origins_[1] + grid_column * extents_[1];
@@ -77,16 +78,23 @@ class XDenseArray {
                 int64_t grid_column) const noexcept;
 
  private:
-  void open_fragment(XDenseFragment& fragment, const std::string& name);
+  /// Of no fragments yet. Throws CorruptData or Unsupported if the schema has no grid of tiles.
+  XDenseArray(io::StorePtr store, const std::string& path, const tiledb::ArraySchema& schema);
+
+  void load_fragments(const tiledb::ArrayDirectory& directory, const tiledb::ArraySchemas& schemas,
+                      const std::string& attribute, unsigned threads);
+  XDenseFragment open_fragment(std::shared_ptr<tiledb::FragmentMetadata> metadata,
+                               const std::string& attribute) const;
+  XBox checked_box(const tiledb::FragmentMetadata& metadata) const;
   void make_units();
 
   io::StorePtr store_;
   MatrixInfo info_;
   std::vector<std::byte> fill_value_;
-  int64_t origins_[2] = {};
-  int64_t extents_[2] = {};
-  bool cells_row_major_ = true;
-  bool tiles_row_major_ = true;
+  int64_t origins_[2];
+  int64_t extents_[2];
+  bool cells_row_major_;
+  bool tiles_row_major_;
   std::vector<XDenseFragment> fragments_;
   std::vector<plan::FetchUnit> units_;
 };

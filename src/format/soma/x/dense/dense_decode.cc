@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/concat.h"
 #include "format/soma/x/dense/dense_reader.h"
 #include "io/range_coalescing.h"
 #include "kernel/pack_row.h"
@@ -129,7 +130,7 @@ void XDenseDecode::fill(const Part& part) {
   }
 }
 
-// The written cells of one fragment's tile over what is there.
+// Copies the written cells of one fragment's tile over older ones.
 void XDenseDecode::decode(const Part& part, const Stored& stored) {
   const XDenseArray& array = reader_->array();
   const XDenseFragment& fragment = array.fragments()[stored.fragment];
@@ -137,8 +138,7 @@ void XDenseDecode::decode(const Part& part, const Stored& stored) {
   thread_local Buffer tile;
   const uint64_t cells = array.tile_cells();
   if (fragment.field->filters->decoded_bytes(stored.bytes) != cells * value_bytes_) {
-    throw CorruptData("tile of " + fragment.field->name + " does not hold " +
-                      std::to_string(cells) + " cells");
+    throw CorruptData(concat("tile of ", fragment.field->name, " does not hold ", cells, " cells"));
   }
   tile.resize_discard(cells * value_bytes_);
   decode_tile_cells(*fragment.field, fragment.metadata->footer().format_version, stored.bytes,

@@ -3,8 +3,8 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <string>
 
+#include "base/concat.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
@@ -19,14 +19,14 @@ XDenseReader::XDenseReader(std::shared_ptr<const XDenseArray> array,
 std::unique_ptr<UnitDecode> XDenseReader::start(uint32_t unit, std::vector<int64_t> rows,
                                                 std::unique_ptr<UnitDecode> recycled) const {
   if (unit >= array_->units().size()) {
-    throw InvalidArgument("no fetch unit " + std::to_string(unit));
+    throw InvalidArgument(concat("no fetch unit ", unit));
   }
   const plan::FetchUnit& place = array_->units()[unit];
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < place.row_begin || rows[i] >= place.row_end ||
         (i != 0 && rows[i] <= rows[i - 1])) {
-      throw InvalidArgument("row " + std::to_string(rows[i]) + " is not in fetch unit " +
-                            std::to_string(unit) + " or out of order");
+      throw InvalidArgument(
+          concat("row ", rows[i], " is not in fetch unit ", unit, " or out of order"));
     }
   }
   std::unique_ptr<XDenseDecode> decode;
@@ -52,7 +52,7 @@ double XDenseReader::packed_bytes_per_cell() const {
   return packed_bytes_.get([&] { return sample_packed_bytes(); });
 }
 
-// A few rows of a few units, over the cells that those rows have in the store.
+// Packed bytes of a few rows of a few units, divided by the stored cells of those rows.
 double XDenseReader::sample_packed_bytes() const {
   constexpr size_t kUnits = 4;
   constexpr int64_t kRows = 64;
@@ -90,7 +90,7 @@ uint64_t XDenseReader::visit_bytes(uint32_t unit, const RowSelection& rows) cons
   return bytes_of(rows, {place.row_begin, place.row_end - 1, 0, 0});
 }
 
-/// Of the tiles that hold rows of `rows` between the first and the last row of `within`.
+/// Stored bytes of the tiles that hold rows of `rows` from the first to the last row of `within`.
 uint64_t XDenseReader::bytes_of(const RowSelection& rows, const XBox& within) const {
   uint64_t bytes = 0;
   if (within.row_first > within.row_last) return bytes;

@@ -10,12 +10,12 @@
 #include "format/soma/x/decode/tile_cells.h"
 #include "format/soma/x/dense/dense_array.h"
 
-// A dense X array under a choice of columns: rows are packed without their zeros (all bits 0; -0.0
-// is a value).
+// A dense X array under a choice of columns. Rows are packed without zeros (all bits 0; -0.0 is a
+// value).
 //
 // A unit in flight holds the chosen rows and columns as a dense block of the stored type.
-//   phase 0   a task for each tile of the grid: the fragments' tiles there, oldest first
-//   phase 1   rows are counted, some hundred a task
+//   phase 0   one task for each tile of the grid: the fragments' tiles there, oldest first
+//   phase 1   counts the non-zeros of rows, some hundred rows a task
 
 namespace penstock::format::soma {
 
@@ -67,7 +67,7 @@ class XDenseDecode final : public UnitDecode {
   uint64_t read_count() const override { return requests_.size(); }
 
  private:
-  /// A tile of the grid with chosen rows and columns: ranges of rows_ and columns().
+  /// A tile of the grid with chosen rows and columns: index ranges of rows_ and columns().
   struct Part {
     int64_t grid_row = 0, grid_column = 0;
     size_t row_begin = 0, row_end = 0;

@@ -1,0 +1,69 @@
+#include <penstock/resume.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+namespace penstock {
+
+OrderSettings OrderSettings::of(const LoaderOptions& options) {
+  OrderSettings order;
+  order.world_size = options.world_size;
+  order.num_workers = options.num_workers;
+  order.batch_size = options.batch_size;
+  order.shuffle = !std::holds_alternative<StoredOrder>(options.order);
+  order.seed = options.seed;
+  order.global_shuffle = std::holds_alternative<GlobalShuffle>(options.order);
+  // JSON readers may have no more than 63 bits, and "no limit" may be written as all 64.
+  constexpr uint64_t kMostBudget = INT64_MAX;
+  order.memory_budget = order.global_shuffle ? 0 : std::min(options.memory_budget, kMostBudget);
+  order.sparse = options.layout == BatchLayout::kCsr;
+  order.dtype = options.dtype;
+  order.drop_last = options.drop_last;
+  order.min_batch = options.min_batch;
+  order.uneven = options.uneven;
+  if (const auto* drawn = std::get_if<RowSampling>(&options.order)) {
+    order.sampling = drawn->fingerprint();
+  }
+  if (const auto* chunks = std::get_if<ChunkShuffle>(&options.order)) {
+    order.chunk_size = chunks->chunk_rows;
+    order.chunks_per_block = chunks->chunks_per_block;
+  }
+  return order;
+}
+
+LoaderOptions OrderSettings::apply_to(LoaderOptions now) const {
+  now.world_size = world_size;
+  now.num_workers = num_workers;
+  now.batch_size = batch_size;
+  now.seed = seed;
+  if (!global_shuffle) now.memory_budget = memory_budget;
+  now.layout = sparse ? BatchLayout::kCsr : BatchLayout::kDense;
+  now.dtype = dtype;
+  now.drop_last = drop_last;
+  now.min_batch = min_batch;
+  now.uneven = uneven;
+  if (std::holds_alternative<RowSampling>(now.order)) return now;
+  if (!shuffle) {
+    now.order = StoredOrder{};
+  } else if (global_shuffle) {
+    now.order = GlobalShuffle{};
+  } else if (chunk_size != 0) {
+    now.order = ChunkShuffle{chunk_size, chunks_per_block};
+  } else {
+    now.order = ScatterShuffle{};
+  }
+  return now;
+}
+
+bool OrderSettings::same_for_ranks(const OrderSettings& other) const {
+  OrderSettings alike = *this;
+  alike.memory_budget = other.memory_budget;
+  alike.num_workers = other.num_workers;
+  alike.sparse = other.sparse;
+  alike.dtype = other.dtype;
+  return alike == other;
+}
+
+}  // namespace penstock
