@@ -1,4 +1,4 @@
-"""Streams single-cell count matrices that do not fit in memory into PyTorch.
+"""Stream single-cell count matrices that do not fit in memory into PyTorch.
 
     import penstock as ps
 
@@ -7,7 +7,7 @@
     for X, obs in ds:
         ...
 
-Needs numpy alone; torch, scipy, pandas and tiledbsoma are imported where they are used.
+Only numpy is required. torch, scipy, pandas and tiledbsoma are imported when they are needed.
 """
 
 from ._core import version as __version__
@@ -126,5 +126,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Public names, without the modules that they come from."""
+    """Return the public names, without submodules."""
     return sorted(__all__)

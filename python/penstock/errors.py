@@ -1,8 +1,8 @@
 """The errors that Penstock raises.
 
-Each has the class of the same name in C++ (``include/penstock/error.h``) and, beside
-`PenstockError`, the built-in class that fits, so that code which knows nothing of Penstock can
-catch it. A message says what was wrong with which value, then where.
+Each class has a counterpart of the same name in C++ (``include/penstock/error.h``). Besides
+`PenstockError`, most derive from the fitting built-in class, so generic code can catch them. A
+message says what must hold, which value was given, and where.
 """
 
 
@@ -11,15 +11,15 @@ class PenstockError(Exception):
 
 
 class InvalidArgument(PenstockError, ValueError):
-    """The caller's fault: a value out of range, a filter that does not parse."""
+    """An argument is invalid: a value is out of range, or a filter does not parse."""
 
 
 class NotFound(PenstockError, LookupError):
-    """No such path, measurement, layer or column; the message lists what there is."""
+    """A path, measurement, layer or column does not exist; the message lists those that do."""
 
 
 class Unsupported(PenstockError, NotImplementedError):
-    """Well-formed, but not read by this version; the message says what can be done."""
+    """The data are valid, but this version cannot read them; the message says what to do."""
 
 
 class CorruptData(PenstockError):
@@ -27,15 +27,15 @@ class CorruptData(PenstockError):
 
 
 class IoError(PenstockError, OSError):
-    """The operating system or the network refused."""
+    """The operating system or the network reported an error."""
 
 
 class ResourceExhausted(PenstockError, MemoryError):
-    """The memory budget, the disk or the number of open files does not suffice."""
+    """The memory budget, the disk space or the limit of open files is too small."""
 
 
 class Internal(PenstockError, RuntimeError):
-    """A defect of Penstock; please report it."""
+    """Penstock has a bug; please report it."""
 
 
 __all__ = [

@@ -27,25 +27,25 @@ except ImportError:  # the package's other name
 class DataModule(LightningDataModule):
     """Loaders for training, validation, test and prediction.
 
-    Ranks and epochs look after themselves, with any strategy, and mid-epoch checkpoints of
-    Lightning go on where they were: pass ``use_distributed_sampler=False`` or leave it, a Dataset is
-    no map for a sampler to divide.
+    Ranks and epochs need no code, with any strategy, and Lightning's mid-epoch checkpoints resume
+    at the same batch. ``use_distributed_sampler`` has no effect, because a Dataset is not
+    map-style.
 
     Parameters
     ----------
     train : Dataset, optional
-        As it is: shuffled, equally many batches on every rank.
+        Training cells; used unchanged: shuffled, with equally many batches on every rank.
     val, test, predict : Dataset, optional
-        In stored order, every cell exactly once over all ranks (``shuffle=False``,
-        ``uneven="exact"``, no ``drop_last``, no worker processes, which would each read a stretch);
-        prediction has ``soma_joinid`` in obs.
+        Cells in stored order, each exactly once over all ranks (``shuffle=False``,
+        ``uneven="exact"``, no ``drop_last``). They use no worker processes, each of which would
+        read another part. Prediction has ``soma_joinid`` in obs.
     **dataloader
-        For `penstock.dataloader`: ``num_workers`` (of training), ``pin_memory``, …
+        Arguments of `penstock.dataloader`: ``num_workers`` (for training), ``pin_memory``, …
 
     Raises
     ------
     InvalidArgument
-        One of them is no Dataset.
+        An argument is not a Dataset.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class DataModule(LightningDataModule):
         ]
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    __str__ = __repr__  # Lightning's takes every dataloader for a torch DataLoader
+    __str__ = __repr__  # Lightning's expects torch DataLoaders
 
     @classmethod
     def from_dataset(
@@ -90,10 +90,10 @@ class DataModule(LightningDataModule):
         group: str | Sequence[str] | None = None,
         **dataloader: Any,
     ) -> DataModule:
-        """Cut a dataset by fractions (or sizes), as `Dataset.random_split`.
+        """Split a dataset by fractions or sizes, as `Dataset.random_split` does.
 
-        A part of 0 has no loader; one that comes to 0 cells is a `NoCellsWarning`. Prediction is of
-        all cells.
+        A part of size 0 has no loader. A fraction that gives 0 cells is a `NoCellsWarning`.
+        Prediction uses all cells.
         """
         wanted = {"train": train, "val": val, "test": test}
         kept = [name for name, part in wanted.items() if part]
@@ -108,19 +108,19 @@ class DataModule(LightningDataModule):
         return cls(**dict(zip(kept, parts, strict=True)), predict=dataset, **dataloader)
 
     def train_dataloader(self) -> Any:
-        """Loader of the training part."""
+        """Return the loader of the training part."""
         return self._loader("train", self.train)
 
     def val_dataloader(self) -> Any:
-        """Loader of the validation part; none where there is none."""
+        """Return the loader of the validation part; an empty list without one."""
         return [] if self.val is None else self._loader("val", self.val)
 
     def test_dataloader(self) -> Any:
-        """Loader of the test part."""
+        """Return the loader of the test part."""
         return self._loader("test", self.test)
 
     def predict_dataloader(self) -> Any:
-        """Loader of the cells to predict for, in stored order."""
+        """Return the loader of the cells to predict for, in stored order."""
         return self._loader("predict", self.predict)
 
     def _loader(self, name: str, part: Dataset | None) -> Any:

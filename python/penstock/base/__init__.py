@@ -1,1 +1,1 @@
-"""What knows nothing of cells: checked arguments, text for people, shared integers."""
+"""Helpers that are independent of cells: argument checks, text for people, shared integers."""

@@ -1,4 +1,4 @@
-"""Where the user's program made an object, to find the same one in other processes of the program."""
+"""Name the line where the user's program made an object, so that all processes use one name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _made: Counter[str] = Counter()
 
 
 def caller_level() -> int:
-    """`stacklevel` with which a warning names the line of the program that called this package."""
+    """Return the `stacklevel` with which a warning names the line that called this package."""
     level, frame = 1, sys._getframe(1)
     while _is_ours(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
@@ -21,10 +21,11 @@ def caller_level() -> int:
 
 
 def call_site() -> str:
-    """Name of the place in the program that called into this package, and how often it has by now.
+    """Return a name of the place that called this package, with the number of calls so far.
 
-    The whole stack counts: what one line of a function makes for several callers has several
-    names. The same in all processes that have run the same lines, wherever the program's files lie.
+    The whole stack counts: one line of a function has several names if it has several callers.
+    The name is equal in all processes that have run the same lines. It does not depend on the
+    folder of the program.
     """
     digest = hashlib.blake2b(digest_size=12)
     frame: FrameType | None = sys._getframe(1)

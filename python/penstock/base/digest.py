@@ -1,4 +1,4 @@
-"""A hash that is the same on every machine."""
+"""A hash that is equal on every machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 
 def digest64(*parts: bytes) -> int:
-    """Hash of parts, 64 bits; where one ends and the next begins counts."""
+    """Return a 64-bit hash of the parts; their boundaries count."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)

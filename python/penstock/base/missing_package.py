@@ -1,4 +1,4 @@
-"""Packages that only some calls need: what to install where one is missing."""
+"""Packages that only some calls need, and how to install a missing one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 from penstock.errors import PenstockError
 
-#: Extras of penstock by the module that they bring, for a call that needs nothing else.
+#: Module to the extra of penstock that installs it, for a call that needs nothing else.
 _EXTRAS = {
     "anndata": "anndata",
     "botocore": "s3",
@@ -19,7 +19,7 @@ _EXTRAS = {
     "tiledbsoma": "bench",
     "torch": "torch",
 }
-#: Where a package has another name than its module.
+#: Module to package, if their names differ.
 _PACKAGES = {"skmisc": "scikit-misc", "sklearn": "scikit-learn", "scvi": "scvi-tools"}
 
 
@@ -30,23 +30,23 @@ class MissingPackage(PenstockError, ModuleNotFoundError):
 def require(
     *modules: str, extra: str | None = None, what: str = "this call", otherwise: str = ""
 ) -> None:
-    """Import modules that a call needs, before it does anything.
+    """Import the modules that a call needs, at the start of the call.
 
     Parameters
     ----------
     *modules : str
         Names of modules.
     extra : str, optional
-        Extra of penstock that brings them all; that of each module by default.
+        Extra of penstock that installs all of them. By default, the extra of each module.
     what : str
-        What needs them, as the message says it.
+        Name of the call, for the message.
     otherwise : str
-        What can be done instead, as the message ends.
+        End of the message: an alternative.
 
     Raises
     ------
     MissingPackage
-        One is not installed.
+        A module is not installed.
     """
     for module in modules:
         try:
@@ -60,7 +60,7 @@ def require(
 
 
 def missing_text(what: str, module: str, extra: str | None = None) -> str:
-    """Sentence about a missing module and how to install it."""
+    """Return a sentence that says which module is missing and how to install it."""
     extra = extra or _EXTRAS.get(module)
     package = _PACKAGES.get(module, module)
     needs = f"{what} needs {package}, which is not installed: "

@@ -1,4 +1,4 @@
-"""A bar that shows how far an epoch is."""
+"""A progress bar for an epoch."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _SECONDS_BETWEEN = 0.1
 
 
 def progress(batches: Iterable[Batch], file: TextIO | None = None) -> Generator[Batch, None, None]:
-    """Hand over batches, and show how far they are on one line.
+    """Yield the batches, and show progress on one line.
 
     Parameters
     ----------
     batches : Dataset or DataLoader
-        Or anything else of which ``len`` is the number of batches, as tuples ``(X, …)``.
+        Or another iterable of tuples ``(X, …)`` whose ``len`` is the number of batches.
     file : text stream, optional
-        Where the line goes; by default ``sys.stderr``, when somebody looks at it (a terminal or a
-        notebook).
+        Stream for the line. By default ``sys.stderr`` if it is a terminal or a notebook, otherwise
+        nothing is shown.
 
     Yields
     ------
-    The batches, as they come.
+    tuple
+        The batches, unchanged.
 
     Raises
     ------
     InvalidArgument
-        It has no ``len``.
+        `batches` has no ``len``.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def _shown(batches: Iterable[Batch], total: int, line: _Line) -> Generator[Batch
 
 
 class _Line:
-    """One line that is written again and again."""
+    """A line that is overwritten in place."""
 
     def __init__(self, total: int, file: TextIO | None) -> None:
         self._total = total
@@ -127,6 +128,6 @@ def _stream(file: TextIO | None) -> TextIO | None:
 
 
 def _in_notebook() -> bool:
-    """Whether this process is a Jupyter kernel, and not one that has only imported such things."""
+    """Whether this process is a Jupyter kernel, not just one that has imported IPython."""
     ipython: Any = sys.modules.get("IPython")
     return hasattr(ipython.get_ipython(), "kernel") if ipython is not None else False

@@ -1,4 +1,4 @@
-"""A few integers that processes share: those that this one forks or spawns, and itself."""
+"""A few integers that a process shares with the processes that it forks or spawns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _REGION_BYTES = 4096
 
 
 class _SharedFile:
-    """A file without a name, cut into regions; one descriptor for all of them.
+    """A file without a name, split into regions that share one descriptor.
 
-    A forked child inherits it; a spawned one gets the descriptor when an object that holds it is
-    pickled on the way there.
+    A forked child inherits the descriptor. A spawned child gets it with a pickled object that
+    holds it.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -30,14 +30,14 @@ class _SharedFile:
         self._free: list[int] = []
 
     def take_region(self) -> int:
-        """Number of a region that nobody has."""
+        """Return the number of an unused region."""
         if self._free:
             return self._free.pop()
         self._used += 1
         return self._used - 1
 
     def give_back(self, region: int) -> None:
-        """Let the region be taken again; in another process than its own nothing happens."""
+        """Free the region for reuse; has no effect in a process that does not own the file."""
         if self._owner == os.getpid():
             self._free.append(region)
 
@@ -64,15 +64,15 @@ _files: dict[int, _SharedFile] = {}
 def _file_of_this_process() -> _SharedFile:
     process = os.getpid()
     if process not in _files:
-        _files.clear()  # a parent's: its regions are not ours to hand out
+        _files.clear()  # the parent's file: this process must not assign its regions
         _files[process] = _SharedFile()
     return _files[process]
 
 
 class SharedIntegers:
-    """`count` signed 64-bit integers, at most 512, zeros at first, changed by one process at a time.
+    """`count` signed 64-bit integers (at most 512), initially 0, changed by one process at a time.
 
-    The lock is the operating system's and ends with a process that is killed.
+    The operating system releases the lock when a process is killed.
     """
 
     def __init__(self, count: int) -> None:
@@ -85,7 +85,7 @@ class SharedIntegers:
         weakref.finalize(self, self._file.give_back, region)
 
     def read(self) -> array[int]:
-        """The words as they are now."""
+        """Return the current words."""
         return array("q", os.pread(self._file.descriptor, self._bytes, self._begin))
 
     @contextmanager
@@ -102,8 +102,8 @@ class SharedIntegers:
                 fcntl.lockf(place[0], fcntl.LOCK_UN, *place[1:])
 
     def _thread_lock(self) -> threading.Lock:
-        # The lock on the file holds off processes only. A copy of ours that was forked while
-        # another thread held it would never be released.
+        # The file lock excludes processes, not threads. A thread lock that is held during a fork
+        # would never be released in the child, so each process makes its own.
         lock, process = self._threads
         if process != os.getpid():
             lock = threading.Lock()
@@ -122,6 +122,6 @@ class SharedIntegers:
 
 
 def is_spawning() -> bool:
-    """Whether what is pickled now goes to a process that is being started."""
+    """Whether an object that is pickled now is for a process that is being spawned."""
     context: Any = sys.modules.get("multiprocessing.context")
     return context is not None and context.get_spawning_popen() is not None

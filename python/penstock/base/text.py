@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-# Follows the colours of the page, dark or light.
+# Uses the colours of the page, dark or light.
 _STYLE = (
     "border-collapse:collapse;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;"
     "margin:4px 0 8px 0"
@@ -17,12 +17,12 @@ _TITLE = "font-family:system-ui,sans-serif;font-size:13px;margin:2px 0"
 
 
 def count(number: int) -> str:
-    """12,345."""
+    """Return the number with thousands separators: 12,345."""
     return f"{number:,}"
 
 
 def size(n_bytes: float, *, up: bool = False) -> str:
-    """Bytes for people: 512 B, 1.5 MiB; rounded `up` where as many are needed."""
+    """Return bytes as text: 512 B, 1.5 MiB. `up` rounds up, for a size that is needed."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         shown = math.ceil(n_bytes * 10) / 10 if up else round(n_bytes, 1)
         if shown < 1024 or unit == "TiB":
@@ -32,14 +32,14 @@ def size(n_bytes: float, *, up: bool = False) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """1 fragment, 1,234 fragments, 2 batches."""
+    """Return number and noun: 1 fragment, 1,234 fragments, 2 batches."""
     if number == 1:
         return f"1 {noun}"
     return f"{count(number)} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
 
 
 def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Lines of a table whose columns line up; those in `right` are set to the right."""
+    """Return lines with aligned columns; columns in `right` are right-aligned."""
     cells = [list(row) for row in rows]
     right = set(right)
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
@@ -52,8 +52,17 @@ def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[st
     ]
 
 
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, one line per row. A row may leave out its last cells."""
+    lines = [header, ["---"] * len(header)]
+    for row in rows:
+        cells = [cell.replace("|", "/").replace("\n", " ") for cell in row]
+        lines.append(cells + [""] * (len(header) - len(cells)))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def table_html(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """HTML of a table that follows the colours of the page."""
+    """Return a table as HTML, in the colours of the page."""
     lines = [f'<table style="{_STYLE}">']
     if head:
         cells = "".join(f'<th style="{_HEAD}">{html.escape(cell)}</th>' for cell in head)
@@ -65,7 +74,7 @@ def table_html(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
 
 
 def title_html(title: str, detail: str) -> str:
-    """HTML of a bold title with a detail beside it."""
+    """Return a bold title and a detail as HTML."""
     return (
         f'<div style="{_TITLE}"><b>{html.escape(title)}</b> '
         f'<span style="opacity:.7">{html.escape(detail)}</span></div>'
@@ -73,5 +82,5 @@ def title_html(title: str, detail: str) -> str:
 
 
 def block_html(title: str, detail: str, rows: Sequence[Sequence[str]]) -> str:
-    """HTML repr of something with a title and rows of facts."""
+    """Return the HTML repr of an object with a title and rows of facts."""
     return title_html(title, detail) + table_html(rows)

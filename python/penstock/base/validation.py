@@ -1,4 +1,4 @@
-"""Checks of what the user passes, and errors that say what was expected."""
+"""Checks of user arguments, and errors that say what was expected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import InvalidArgument
 
-#: Where an address begins in a text, with a mistyped scheme too.
+#: Start of an address in a text, also with a mistyped scheme.
 _SCHEME_END = r"://|(?i:https?)(?:[:;]|//)"
 _UNITS = {
     "": 1, "B": 1,
@@ -24,7 +24,7 @@ _UNITS = {
 
 
 def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> int:
-    """Return an int within ``[least, most]``; bools and floats are refused."""
+    """Return an int within ``[least, most]``; refuse bools and floats."""
     if not isinstance(value, bool):
         try:
             number = operator.index(value)
@@ -40,16 +40,16 @@ def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> 
 
 
 def checked_bool(name: str, value: Any) -> bool:
-    """Return a bool; numpy's own is taken too."""
+    """Return a bool; accept numpy's bool, too."""
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     raise InvalidArgument(f"{name} must be True or False, got {described(value)}")
 
 
 def checked_number(name: str, value: Any) -> float:
-    """Return a float, infinite ones too; bools, texts and arrays with dimensions are refused."""
+    """Return a float, perhaps infinite; refuse bools, texts and arrays with dimensions."""
     try:
-        # NumPy 1 takes an array of one number for a number.
+        # NumPy 1 converts an array of one number to a number.
         refused = isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", 0) > 0
         number = math.nan if refused else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -68,7 +68,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def checked_text(name: str, value: Any) -> str:
-    """Return a string that the engine takes: valid Unicode without NUL."""
+    """Return a string that the engine accepts: valid Unicode without NUL."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{name} must be a string, got {described(value)}")
     if "\0" in value:
@@ -98,14 +98,14 @@ def checked_path(name: str, value: Any) -> str:
 
 
 def check_no_secrets(name: str, address: str) -> None:
-    """Refuse an address with a user, password, query or fragment: addresses are shown and written down."""
-    from penstock import _core  # here: other arguments are checked without the engine, too
+    """Refuse an address with a user, password, query or fragment, since addresses are shown."""
+    from penstock import _core  # imported here, so that other checks do not need the engine
 
     _core.check_no_secrets(name, address.encode(errors="replace"))
 
 
 def checked_items(name: str, values: Any, what: str) -> list[Any]:
-    """Return the items of a list or the like; `what` says in words what it must be."""
+    """Return the items of an iterable; `what` says in errors what `values` must be."""
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)):
         try:
             return list(values)
@@ -115,7 +115,7 @@ def checked_items(name: str, values: Any, what: str) -> list[Any]:
 
 
 def checked_names(name: str, values: Any) -> list[str]:
-    """Return a list of names; one string is refused, since it may be meant as one or as many."""
+    """Return a list of names; refuse a single string, which is ambiguous."""
     if isinstance(values, (str, bytes)):
         raise InvalidArgument(f"{name} must be a list of names, got the string {values!r}")
     items = checked_items(name, values, "a list of names")
@@ -123,13 +123,13 @@ def checked_names(name: str, values: Any) -> list[str]:
 
 
 def described(value: Any) -> str:
-    """A value that has no place where it is, with its type: ``5 (int)``.
+    """Return an invalid value with its type, for a message: ``5 (int)``.
 
-    Of an address in it the user, password and query are left out.
+    User, password and query of an address in the text are left out.
     """
     try:
         text = repr(value)
-    except Exception:  # of a class of the user's, or an int of thousands of digits
+    except Exception:  # raised by a user's class, or by an int of thousands of digits
         text = "a value that cannot be shown"
     text = re.sub(rf"({_SCHEME_END})[^\s'\"]*@", r"\1…@", text)
     text = re.sub(rf"({_SCHEME_END}[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
@@ -137,10 +137,10 @@ def described(value: Any) -> str:
 
 
 def checked_dtype(name: str, value: Any) -> np.dtype[Any]:
-    """Return a dtype of numpy."""
+    """Return a numpy dtype."""
     try:
         dtype: np.dtype[Any] = np.dtype(value)
-    except Exception:  # numpy raises TypeError, ValueError and what the value's class raises
+    except Exception:  # TypeError, ValueError, or an error of the value's class
         raise InvalidArgument(
             f"{name} must be a dtype of numpy such as 'float32', got {described(value)}"
         ) from None
@@ -148,12 +148,12 @@ def checked_dtype(name: str, value: Any) -> np.dtype[Any]:
 
 
 def shown(number: int) -> str:
-    """An integer as text, also one of more digits than Python converts."""
+    """Return an integer as text, also one with more digits than Python converts."""
     return str(number) if abs(number) < 2**128 else f"{'-' * (number < 0)}2**128 or beyond"
 
 
 def parse_memory_size(name: str, value: Any) -> int:
-    """Bytes from an int or from text such as ``"256MiB"``, ``"2 GiB"``, ``"1.5GB"``."""
+    """Return bytes from an int or from text such as ``"256MiB"``, ``"2 GiB"``, ``"1.5GB"``."""
     if isinstance(value, str):
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", value)
         scale = _UNITS.get(match[2].upper()) if match else None

@@ -1,1 +1,1 @@
-"""What a batch of the engine becomes: X, columns of obs, copies on a device."""
+"""Batches: X, columns of obs, and copies on a device, from batches of the engine."""

@@ -1,4 +1,4 @@
-"""What the cells of a batch are made into, and which columns of obs come with them."""
+"""Format of batches: types of X and obs, and the columns of obs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ARGUMENTS = ("format", "obs_format", "obs_columns", "pad_column")
 
 @dataclass(frozen=True)
 class BatchFormat:
-    """Arguments of `penstock.Dataset` that say how batches look, checked.
+    """Checked arguments of `penstock.Dataset` about the format of batches.
 
-    What is not given (None) follows from the rest, so that `given` makes another one for other
-    settings.
+    Arguments that are None follow from other settings. `given` keeps them, to derive a format for
+    other settings.
     """
 
     format: str
@@ -40,14 +40,14 @@ class BatchFormat:
         settings: LoaderSettings,
         **given: Any,
     ) -> BatchFormat:
-        """Check each of `ARGUMENTS` against the columns that there are, and the rest of the settings.
+        """Check `ARGUMENTS` against the columns of obs and the other settings.
 
         Raises
         ------
         InvalidArgument
-            One that makes no sense, two columns of one name, or values that have no tensor.
+            An argument is not valid, a name comes twice in obs, or a tensor cannot hold the values.
         NotFound
-            No such column.
+            A column does not exist.
         """
         obs = experiment.obs
         obs_format = checked_choice("obs_format", given["obs_format"], OBS_FORMATS)
@@ -87,7 +87,7 @@ class BatchFormat:
 
 
 def _format(chosen: Any, settings: LoaderSettings) -> Any:
-    """Format that was chosen, or the only one that has what the settings ask for."""
+    """Return the chosen format, or the default for the settings."""
     if chosen is not None:
         return chosen
     return "torch" if settings.is_placed else "numpy"

@@ -1,4 +1,4 @@
-"""The X half of a batch: numpy, scipy or torch over the engine's memory."""
+"""Make X of a batch: numpy, scipy or torch, over the engine's memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Tokens(NamedTuple):
-    """X of a batch of `RankTokens`, as arrays or tensors.
+    """X of a batch with `RankTokens`, as arrays or tensors.
 
     Attributes
     ----------
-    ids : (cells, max_tokens), int64 or int32
-        Tokens of each cell, then padding.
-    lengths : (cells,), int32
-        How many tokens each cell has.
+    ids : ndarray or tensor of int64 or int32
+        Tokens of each cell, then padding; shape (cells, max_tokens).
+    lengths : ndarray or tensor of int32
+        Number of tokens of each cell, shape (cells,).
     """
 
     ids: Any
@@ -32,7 +32,7 @@ class Tokens(NamedTuple):
 def transformed(
     format: str, sparse: str | None, chain: Chain | None
 ) -> Callable[[_core.Batch], Any]:
-    """As `converter`, then what the transforms have left to do."""
+    """Return a function that makes X of a batch, then applies the callables of the transforms."""
     if chain is None:
         return converter(format, sparse)
     convert = converter(format, sparse) if chain.max_tokens is None else _tokens(format)
@@ -57,10 +57,10 @@ def _tokens(format: str) -> Callable[[_core.Batch], Any]:
 
 
 def converter(format: str, sparse: str | None) -> Callable[[_core.Batch], Any]:
-    """Return what turns a batch into an ndarray or tensor, dense, "csr" or "coo".
+    """Return a function that makes an ndarray, scipy matrix or tensor of a batch.
 
-    No values are copied; the memory goes back to the loader when the last array is gone. COO has
-    row numbers beside, and in torch its indices are int64, which are made for each batch.
+    Values are not copied. The loader gets the memory back when the last array is deleted. For COO
+    the row numbers are made for each batch, and in torch also the int64 indices.
     """
     if sparse == "coo":
         return _coo_tensor() if format == "torch" else _scipy_coo()
@@ -73,8 +73,8 @@ def _scipy_csr() -> Callable[[_core.Batch], Any]:
     require("scipy")
     from scipy.sparse import csr_matrix
 
-    # The constructor's checks take 20 µs a batch. What it leaves in an object beside the arrays is
-    # taken from one that it made.
+    # The constructor's checks take 20 µs a batch. They are skipped by copying the other attributes
+    # from a matrix that the constructor made.
     model = csr_matrix((1, 1)).__dict__
 
     def convert(batch: _core.Batch) -> Any:
@@ -98,7 +98,7 @@ def _scipy_csr() -> Callable[[_core.Batch], Any]:
 
 
 def _dense_tensor() -> Callable[[_core.Batch], Any]:
-    require("torch")  # now, and not within the first batch
+    require("torch")  # raises here, not at the first batch
 
     def convert(batch: _core.Batch) -> Any:
         return as_tensor(batch.dense())
@@ -137,7 +137,7 @@ def _coo_tensor() -> Callable[[_core.Batch], Any]:
 
 
 def coo_tensor(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> Any:
-    """Sparse COO tensor with int64 indices; coalesced where no gene of a cell comes twice."""
+    """Return a COO tensor with int64 indices, coalesced unless a gene comes twice in a cell."""
     import torch
 
     where = np.empty((2, len(data)), np.int64)
@@ -154,15 +154,15 @@ def coo_tensor(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> 
 
 
 def as_tensor(array: Any) -> Any:
-    """Tensor over the same memory."""
+    """Return a tensor over the memory of an array."""
     import torch
 
-    # The engine's 64-bit integers are C's long long, which torch does not know without a sign.
+    # The engine's 64-bit integers are C's long long; torch does not know its unsigned type.
     return torch.from_numpy(array.view(array.dtype.str) if array.dtype.char in "qQ" else array)
 
 
 def csr_tensor(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> Any:
-    """Sparse CSR tensor over the same memory; that the arrays fit together is not checked again."""
+    """Return a CSR tensor over the memory of the arrays, which are not checked again."""
     import torch
 
     return torch.sparse_csr_tensor(

@@ -1,4 +1,4 @@
-"""The obs half of a batch."""
+"""Make obs of a batch."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ Array = npt.NDArray[Any]
 class ObsBatches:
     """Gathers obs values and encoded labels for batches of a selection.
 
-    Columns are read once, for the selected rows, and kept as codes where values repeat; those that
-    only encoders read are dropped when the rows are encoded. ``soma_joinid`` comes with each batch
-    and is not read. Immutable once made.
+    Columns are read once, for the selected rows, and stored as codes if values repeat. Columns that
+    only encoders need are dropped after encoding. Batches have ``soma_joinid``, so it is not read.
+    Immutable after construction.
 
     Parameters
     ----------
     obs : DataFrame
         The selected cells.
     columns : sequence of str
-        Columns that come as they are.
+        Columns that batches have unchanged.
     encoders : sequence of Encoder
-        What comes encoded.
+        Encoders whose output batches have.
     obs_format : str
-        One of `batch_format.OBS_FORMATS`.
+        One of `format.OBS_FORMATS`.
     pad_column : str or None
-        Name of a column that marks cells which are repeated to make ranks even.
+        Name of a bool column that is True for cells repeated by ``uneven="pad"``.
     fit : bool
-        Fit the encoders first, on these rows.
+        Whether to fit the encoders on these rows.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ObsBatches:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the columns and the encoded rows take, at most."""
+        """Upper bound of the memory of columns and encoded rows, in bytes."""
         kept: list[ColumnValues | EncodedRows] = [*self._values.values(), *self.encoded.values()]
         return sum(each.nbytes for each in kept)
 
@@ -92,7 +92,7 @@ class ObsBatches:
                 encoder.fit({name: values.distinct() for name, values in columns.items()})
 
     def take(self, batch: _core.Batch) -> Any:
-        """Obs of a batch in the format asked for."""
+        """Return obs of a batch in the chosen format."""
         positions = batch.positions()
         obs: dict[str, Any] = {}
         for name in self._columns:
@@ -122,7 +122,7 @@ def _is_padding(batch: _core.Batch) -> npt.NDArray[np.bool_]:
 
 
 def _frame(obs: dict[str, Any]) -> Any:
-    """Make a DataFrame; an output of several columns becomes columns ``name_0``, ``name_1``, …."""
+    """Return a DataFrame; 2-D output of an encoder becomes columns ``name_0``, ``name_1``, …."""
     require("pandas")
     import pandas as pd
 
@@ -140,7 +140,7 @@ def _joinid_column(obs: DataFrame) -> ColumnValues:
 
 
 def to_tensor(values: Array) -> Any:
-    """Share memory with a tensor; strings and dates have none."""
+    """Return a tensor over the memory of an array; refuse strings and dates."""
     if values.dtype.kind in "OMm":
         raise InvalidArgument(
             f"values of dtype {values.dtype} have no tensor; use an encoder or obs_format='arrays'"

@@ -1,4 +1,4 @@
 """The benchmark suite: `penstock bench`; docs/benchmarks.md, docs/design/0011-benchmarks.md.
 
-Imports nothing, since `bench.worker` also runs in environments of other loaders.
+It imports nothing, because `bench.worker` also runs in environments of other loaders.
 """

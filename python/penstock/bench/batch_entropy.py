@@ -1,4 +1,4 @@
-"""Joinids of the batches that a method gave, and how mixed they are by a column of obs."""
+"""Joinids of the batches of a method, and their entropy by a column of obs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.plan.uniform_entropy import uniform_entropy
 
 @dataclass(frozen=True)
 class Mixing:
-    """Mean entropy of the label in full batches, in bits, and that of a uniform shuffle."""
+    """Mean entropy of the label in full batches and in a uniform shuffle, in bits."""
 
     batches: int
     entropy: float
@@ -21,14 +21,14 @@ class Mixing:
 
     @property
     def share(self) -> float:
-        """1 is as good as a uniform shuffle."""
+        """Entropy as a share of a uniform shuffle's; 1 is best."""
         return self.entropy / self.uniform if self.uniform else 1.0
 
 
 def wrong_joinids(record: Path, joinids: npt.NDArray[np.int64]) -> str | None:
-    """Why the joinids in the worker's record cannot be those of different cells of the selection.
+    """Return why the joinids in the worker's record cannot be distinct cells of the selection.
 
-    None where nothing says so; also of an epoch that was cut.
+    None if no error is found. An epoch that was cut is checked, too.
     """
     with np.load(record) as stored:
         order = stored["joinids"]
@@ -47,7 +47,7 @@ def mixing(
     codes: npt.NDArray[np.int64],
     batch_size: int,
 ) -> Mixing:
-    """Of the batches in the worker's record; `joinids` ascend, `codes` are the labels of those."""
+    """Return the mixing of recorded batches; `codes` are the labels of ascending `joinids`."""
     with np.load(record) as stored:
         order, sizes = stored["joinids"], stored["sizes"]
     labels = codes[np.searchsorted(joinids, order)]

@@ -1,9 +1,9 @@
 """Sizes of shuffle blocks, in the notation of ``alb data-loader -b``.
 
-A block is some chunks of adjacent cells that are shuffled together:
+A block is a number of chunks of adjacent cells that are shuffled together:
 
     131072 / 64          a block of 131,072 cells in 64 chunks
-    131072 / [1,4096]    the same in 1, 2, 4, … 4,096 chunks; [4096,1] goes down
+    131072 / [1,4096]    blocks of 1, 2, 4, … 4,096 chunks; [4096,1] in descending order
     64x2048              64 chunks of 2,048 cells
     2048                 one chunk of 2,048 cells
 """
@@ -25,14 +25,14 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """Chunks a block, and cells a chunk."""
+    """Chunks per block, and cells per chunk."""
 
     chunks_per_block: int
     chunk_size: int
 
     @property
     def block_size(self) -> int:
-        """Cells in a block."""
+        """Number of cells in a block."""
         return self.chunks_per_block * self.chunk_size
 
     def __str__(self) -> str:
@@ -40,12 +40,12 @@ class BlockSpec:
 
 
 def parse_block_specs(text: str) -> list[BlockSpec]:
-    """All the blocks that the text stands for.
+    """Return all blocks of the text.
 
     Raises
     ------
     InvalidArgument
-        It has none of the forms, or a block does not divide into so many chunks.
+        The text has none of these forms, or a block does not divide into so many chunks.
     """
     stripped = text.strip()
     if match := _CHUNKS.fullmatch(stripped):

@@ -1,4 +1,4 @@
-"""What comes out of a comparison: medians, spreads, and ratios taken within each round."""
+"""Results of a comparison: medians, spreads, and ratios within each round."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from penstock.base.text import markdown_table
+
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and most of some figures."""
+    """Median, minimum and maximum of some figures."""
 
     middle: float
     least: float
@@ -20,11 +22,11 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread | None:
-        """None of no figures."""
+        """Return the spread of the figures, or None without figures."""
         return Spread(median(values), min(values), max(values)) if values else None
 
     def text(self, digits: int = 0) -> str:
-        """``12 (11 to 14)``; the middle alone where there is no spread."""
+        """Return ``12 (11 to 14)``, or only the median if all figures are equal."""
         form = f",.{digits}f"
         middle = format(self.middle, form)
         least, most = format(self.least, form), format(self.most, form)
@@ -32,7 +34,7 @@ class Spread:
 
 
 def contestants(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows by contestant, in the order in which they come."""
+    """Return rows by contestant, in their order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(str(row["contestant"]), []).append(row)
@@ -40,12 +42,12 @@ def contestants(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def good(rows: Iterable[Row]) -> list[Row]:
-    """Rows of epochs that were measured and right."""
+    """Return rows of epochs that were measured and correct."""
     return [row for row in rows if row["status"] == "ok" and row["cells_per_second"]]
 
 
 def ratios(rows: Sequence[Row], first: str, other: str, column: str) -> Spread | None:
-    """Of `first` over `other`, pair by pair within a round and an epoch."""
+    """Return ratios of `first` to `other`, paired within a round and an epoch."""
     by = contestants(rows)
     pairs: dict[tuple[Any, Any], dict[str, float]] = {}
     for name in (first, other):
@@ -56,7 +58,7 @@ def ratios(rows: Sequence[Row], first: str, other: str, column: str) -> Spread |
 
 
 def best_of(rows: Sequence[Row], method: str) -> str | None:
-    """The contestant of this method with the highest median speed, of whole epochs where all are."""
+    """Return the method's fastest contestant by median, of whole epochs if all are whole."""
     mine = [row for row in good(rows) if row["method"] == method]
     whole = all(row["whole_epoch"] for row in mine)
     column = "epoch_cells_per_second" if whole else "cells_per_second"
@@ -74,22 +76,20 @@ _HEADER = (
 
 _AT_ONCE = (
     "\\* The first batch came after more than half of the time, when most cells were in memory: no ratio "
-    "is taken of the rest."
+    "uses the speed after it."
 )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """In Markdown, one line a contestant, and below it what a star means where there is one."""
-    lines = [f"| {' | '.join(_HEADER)} |", f"| {' | '.join('---' for _ in _HEADER)} |"]
-    for name, mine in contestants(rows).items():
-        lines.append(f"| {' | '.join(_cells(name, mine))} |")
+    """Return a Markdown table, one line per contestant, and a note on the star if one occurs."""
+    made = markdown_table(_HEADER, (_cells(*each) for each in contestants(rows).items()))
     if any(came_at_once(row) for row in good(rows)):
-        lines += ["", _AT_ONCE]
-    return "\n".join(lines) + "\n"
+        made += f"\n{_AT_ONCE}\n"
+    return made
 
 
 def markdown(rows: Sequence[Row], reference: str) -> str:
-    """A table of the contestants, and below it the ratios of the reference to each other one."""
+    """Return a table of the contestants, and ratios of the reference to each of the others."""
     compared = []
     for name in contestants(rows):
         if name != reference and (line := ratio_line(rows, reference, name)):
@@ -99,7 +99,7 @@ def markdown(rows: Sequence[Row], reference: str) -> str:
 
 
 def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
-    """The reference's method at its best setting against every other at its; none where each has one."""
+    """Compare methods at their best settings; empty if each method has one setting."""
     by_method: dict[str, set[str]] = {}
     for name, mine in contestants(rows).items():
         by_method.setdefault(str(mine[0]["method"]), set()).add(name)
@@ -120,23 +120,23 @@ def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
 
 
 def came_at_once(row: Row) -> bool:
-    """More than half of the time passed before the first batch.
+    """Return whether more than half of the time passed before the first batch.
 
-    Of a whole epoch most cells were in memory by then, of a cut one most that came: the speed after it
-    says how fast they were handed out.
+    Most of the yielded cells were then in memory, so the speed after the first batch only measures
+    how fast they were yielded.
     """
     first, whole = row["first_batch_seconds"], row["epoch_seconds"]
     return bool(first and whole and first > whole / 2)
 
 
 def ratio_line(rows: Sequence[Row], first: str, other: str) -> str | None:
-    """How often the speed, how much of the memory; None where they share no good round."""
+    """Return ratios of speed and memory in words; None if no round is good for both."""
     speed = ratios(rows, first, other, "epoch_cells_per_second")
     after = ratios(rows, first, other, "cells_per_second")
     memory = ratios(rows, first, other, "peak_rss")
     if after is None or memory is None:
         return None
-    # Opening and the first batch weigh more in an epoch that was cut: no ratio is taken of it.
+    # Opening and the first batch weigh more in a cut epoch, so no ratio uses it.
     mine = [row for row in rows if row["contestant"] in (first, other)]
     whole = speed is not None and all(row["whole_epoch"] for row in good(mine))
     parts = []
@@ -177,5 +177,5 @@ def _cells(name: str, rows: Sequence[Row]) -> list[str]:
         figures("peak_rss", 2**20, 0),
         figures("cpu_seconds", 1, 1),
         figures("bytes_read", 1e6, 0),
-        note.replace("|", "/").replace("\n", " "),
+        note,
     ]

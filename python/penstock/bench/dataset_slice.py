@@ -13,7 +13,7 @@ _TEXT = re.compile(r"(?P<sorted>s?)(?P<start>\d*):(?P<end>\d*)")
 
 @dataclass(frozen=True)
 class DatasetSlice:
-    """Datasets from `start` to before `end`, in the order of the source or of their sizes."""
+    """Datasets in [`start`, `end`), in the order of the source or of their sizes."""
 
     start: int = 0
     end: int | None = None
@@ -30,12 +30,12 @@ class DatasetSlice:
 
     @staticmethod
     def parse(text: str) -> DatasetSlice:
-        """From ``alb``'s notation.
+        """Parse ``alb``'s notation.
 
         Raises
         ------
         InvalidArgument
-            Another form, or an empty slice.
+            The text has another form, or the slice is empty.
         """
         match = _TEXT.fullmatch(text.strip())
         if match is None:
@@ -47,7 +47,7 @@ class DatasetSlice:
         return DatasetSlice(int(match["start"] or 0), end, bool(match["sorted"]))
 
     def of(self, ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
-        """The ids in the slice; smallest first where sorted, equal sizes as they come.
+        """Return the ids in the slice; sorted ones are smallest first, equal sizes in order.
 
         Raises
         ------
@@ -63,5 +63,5 @@ class DatasetSlice:
 
 
 def value_filter(ids: Sequence[str]) -> str:
-    """The filter of obs that keeps these datasets."""
+    """Return the filter of obs that keeps these datasets."""
     return f"dataset_id in [{', '.join(repr(each) for each in ids)}]"

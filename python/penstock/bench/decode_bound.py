@@ -1,8 +1,8 @@
-"""How fast the tiles of X alone can be decoded: no reader that decodes them once can be faster.
+"""Speed of decoding the tiles of X: an upper bound for readers that decode each tile once.
 
-The columns of genes and values are decompressed and un-shuffled, from memory, by some threads, with
-the engine's own decoders (libzstd and its kernels) and nothing else done. The row column is left out:
-Penstock takes it from its compressed form (src/codec/zstd/run_decoder.h).
+Threads decompress and un-shuffle the columns of genes and values, from memory, with the engine's
+own decoders (libzstd and its kernels). The row column is left out, because Penstock reads it in its
+compressed form (src/codec/zstd/run_decoder.h).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from penstock import _core
 
 COLUMNS = ("columns", "values")
-MOST_BYTES = 256 << 20  # of stored tiles, spread over the array, that are held in memory
+MOST_BYTES = 256 << 20  # of stored tiles, sampled evenly from the array and held in memory
 
 
 @dataclass(frozen=True)
 class DecodeBound:
-    """Of a layer: `cells_per_second` is what decoding alone allows with so many threads."""
+    """Bound of a layer: `cells_per_second` of decoding alone with so many threads."""
 
     threads: int
     cells_per_second: float
@@ -29,14 +29,14 @@ class DecodeBound:
 def measure(
     array: str | Path, n_cells: int, threads: int, rounds: int = 3, parts: Sequence[str] = COLUMNS
 ) -> DecodeBound:
-    """Best of some rounds; `parts` are of rows, columns (genes) and values.
+    """Return the best of some rounds; `parts` is a subset of rows, columns (genes), values.
 
     Raises
     ------
     Unsupported
-        The array is dense, or its tiles have filters that the engine does not read.
+        The array is dense, or the engine does not support the filters of its tiles.
     CorruptData
-        A tile does not decode.
+        A tile cannot be decoded.
     """
     seconds, decoded, stored, n_bytes = _core.decode_bound(
         str(array), list(parts), MOST_BYTES, threads, rounds

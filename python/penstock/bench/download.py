@@ -1,4 +1,4 @@
-"""Slices an experiment into a local one, in the Census's array settings."""
+"""Copying a slice of an experiment into a local one with the Census's array settings."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
 def download(
     target: Target, folder: Path, overwrite: bool, say: Callable[[str], object]
 ) -> tuple[int, int]:
-    """Write the selected cells and genes, joinids as they are; returns cells and counts.
+    """Write the selected cells and genes with their joinids; return numbers of cells and counts.
 
-    X is one fragment of float32, written band of rows by band of rows, obs and var piece by piece;
-    a slice is there whole or not at all.
+    X is one fragment of float32, written in bands of rows; obs and var are written in pieces. An
+    incomplete slice is never left behind.
 
     Raises
     ------
     FileExistsError
-        The folder exists and `overwrite` is not set, or it is no experiment.
+        The folder exists, and `overwrite` is not set or it is not an experiment.
     InvalidArgument
-        The folder is the source, lies in it or holds it.
+        The folder is the source, is inside it or contains it.
     NotFound
-        No such measurement or layer.
+        The measurement or layer does not exist.
     Unsupported
-        A value is none that float32 holds.
+        A value cannot be represented as float32.
     OSError
-        With ``errno.ENOSPC`` where less is free than the slice takes at least, before anything is
-        written, and when the disk fills up.
+        The disk has less space than the least size of the slice, checked before writing, or fills
+        up (``errno.ENOSPC``).
     """
     check_replaceable(folder, overwrite)
     _check_outside(folder, target)
-    folder = folder.absolute()  # TileDB's working folder is that of its loading
+    folder = folder.absolute()  # TileDB keeps the working folder of when it was loaded
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -103,11 +103,12 @@ def _write(target: Target, partial: Path, say: Callable[[str], object]) -> tuple
 
 
 def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis) -> int:
-    """What the slice takes at least: as many bytes a count and a cell as in the source, or as in the Census.
+    """Return a lower estimate of the bytes of the slice.
 
-    The smaller of the two: a source may be compressed otherwise, or keep what was overwritten. Where the
-    source's files are not here, a third of the Census's: few genes take less. Where it is not known
-    how many counts there are, half of what the average cell and gene has.
+    Bytes per count and cell are those of the source or of the Census, whichever is less: a source
+    may be compressed differently or keep overwritten data. For a source that is not local, they are
+    a third of the Census's, because few genes take less. If the number of counts is unknown, half
+    of the average per cell and gene is used.
     """
     import penstock
 
@@ -126,7 +127,7 @@ def _least_bytes(target: Target, layer: Any, n_vars: int, obs: _Axis) -> int:
 
 
 def _bytes_of(array: Any) -> int:
-    """Of a local array's files."""
+    """Return the bytes of a local array's files."""
     return sum(file.stat().st_size for file in files_of(local_path(array.uri)))
 
 
@@ -150,7 +151,7 @@ def _genes(target: Target) -> slice:
 
 
 class _Axis:
-    """The selected rows of obs or var, read some 16 MiB a column at a time (`soma_open`)."""
+    """The selected rows of obs or var, read in pieces of some 16 MiB a column (`soma_open`)."""
 
     def __init__(self, source: Any, selected: dict[str, Any], config: dict[str, Any]) -> None:
         self.source = source
@@ -164,13 +165,13 @@ class _Axis:
             self.last = max(self.last, int(np.max(joinids, initial=0)))
 
     def write(self, parent: Any, name: str) -> None:
-        """As large as the largest joinid; columns that the Census does not have go unfiltered."""
+        """Write the rows, sized for the largest joinid; only columns of the Census get filters."""
         tables = self.source.read(**self._selected)
         write_dataframe(parent, name, tables, self.last + 1, self._config)
 
 
 class _Counted:
-    """The bands, their counts added up on the way."""
+    """Iterator of bands that sums their counts."""
 
     def __init__(self, bands: Iterator[Band]) -> None:
         self._bands = bands
@@ -183,7 +184,7 @@ class _Counted:
 
 
 def _bands(dataset: Dataset) -> Iterator[Band]:
-    """Counts band of rows by band of rows, each in TileDB's global order."""
+    """Yield counts in bands of rows, each in TileDB's global order."""
     genes = dataset.var.to_pandas(columns=["soma_joinid"])["soma_joinid"].to_numpy()
     waiting: list[tuple[npt.NDArray[np.int64], Any]] = []
     for x, obs in dataset:
@@ -201,7 +202,7 @@ def _bands(dataset: Dataset) -> Iterator[Band]:
 
 
 def _dataset(target: Target) -> Dataset:
-    """Batches of some thousand cells, in the order of their joinids."""
+    """Return a Dataset with batches of some thousand cells, in joinid order."""
     import penstock
 
     var_query = None if target.n_vars is None else penstock.AxisQuery(coords=(_genes(target),))
@@ -227,7 +228,9 @@ def _in_global_order(
     rows = np.concatenate([np.repeat(ids, np.diff(x.indptr)) for ids, x in parts])
     genes = gene_ids[np.concatenate([x.indices for _, x in parts])]
     values = _as_float32(np.concatenate([x.data for _, x in parts]))
-    order = np.argsort(genes // GENES_PER_TILE, kind="stable")  # rows and genes ascend already
+    order = np.argsort(
+        genes // GENES_PER_TILE, kind="stable"
+    )  # rows and genes are already in ascending order
     first = int(parts[0][0][0]) // ROWS_PER_BAND * ROWS_PER_BAND
     return Band(first, ROWS_PER_BAND, rows[order], genes[order], values[order])
 
@@ -236,7 +239,9 @@ def _as_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     with np.errstate(over="ignore"):
         made = values.astype(np.float32)
     same = (made == values) | (np.isnan(made) & np.isnan(values))
-    if not same.all() or np.abs(made).max(initial=0) >= 2**53:  # of integers all may not be seen
+    if (
+        not same.all() or np.abs(made).max(initial=0) >= 2**53
+    ):  # larger integers may have been rounded unnoticed
         wrong = values[~same][0] if not same.all() else made.max()
         raise Unsupported(f"a slice is written as float32, which does not hold {wrong:.17g}")
     return made

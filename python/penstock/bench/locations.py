@@ -1,7 +1,7 @@
-"""The same measurements in two places: what the article on the Census's loaders compared.
+"""The same measurements in two places, as in the article on the Census's loaders.
 
-Cells sliced in advance or while reading, and cells on a local disk or in S3 (chanzuckerberg.github.io/
-cellxgene-census, articles/2024/20240709-pytorch; alb's `download`).
+The places are cells sliced in advance or while reading, and cells on a local disk or in S3
+(chanzuckerberg.github.io/cellxgene-census, articles/2024/20240709-pytorch; alb's `download`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DISK = "local disk"
 def sliced_both_ways(
     planned: Sequence[Measurement], say: Callable[[str], object]
 ) -> list[Measurement]:
-    """Each on the experiment, from which it selects, and on a copy that has nothing else.
+    """Return each measurement on the experiment and on a copy of only the selected data.
 
     Raises
     ------
     InvalidArgument
-        Nothing is sliced; a method that does not read experiments.
+        Nothing is sliced, or a method does not read experiments.
     """
     found: list[Measurement] = []
     for each in planned:
@@ -50,12 +50,12 @@ def sliced_both_ways(
 def on_disk_and_in_s3(
     planned: Sequence[Measurement], endpoint: str, key: str, place: str
 ) -> list[Measurement]:
-    """Each on the experiment's folder, and on `key` of the loopback server's bucket.
+    """Return each measurement on the local folder and on `key` of the loopback server.
 
     Raises
     ------
     InvalidArgument
-        A method that does not read experiments.
+        A method does not read experiments.
     """
     found: list[Measurement] = []
     for each in planned:
@@ -68,7 +68,7 @@ def on_disk_and_in_s3(
 
 
 def counting_bytes_sent(endpoint: str) -> Callable[[Measurement, dict[str, Any]], None]:
-    """For `sweep.run`: bytes that came over the network, which the kernel does not count as read."""
+    """Return a callback for `sweep.run` that sets bytes read to bytes from the network."""
     before = bytes_sent(endpoint)
 
     def note(each: Measurement, row: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def _check_reads_experiments(each: Measurement) -> None:
 
 
 def report(rows: Sequence[Mapping[str, Any]], place: str, other: str) -> str:
-    """The table, and for each method the ratio of one place to the other."""
+    """Return the table, and for each method the ratios of one place to the other."""
     lines = [table(rows)]
     names = list(contestants(rows))
     for name in names:
@@ -107,12 +107,12 @@ def report(rows: Sequence[Mapping[str, Any]], place: str, other: str) -> str:
 
 
 def folder_of(uri: str) -> Path:
-    """The experiment's folder, which must be local to be served.
+    """Return the experiment's folder, which must be local.
 
     Raises
     ------
     InvalidArgument
-        It lies elsewhere already.
+        The experiment is not in a local folder.
     """
     path = Path(uri.removeprefix("file://"))
     if "://" in str(path) or not path.is_dir():

@@ -1,9 +1,9 @@
-"""A folder as an S3 bucket on loopback, with a latency and a bandwidth that are set.
+"""A folder as an S3 bucket on loopback, with a given latency and bandwidth.
 
-Enough of S3 for readers: GetObject with ranges, HeadObject, HeadBucket, ListObjects in both versions;
-nothing is signed, nothing can be written. One process, one thread, of its own: `served` starts it.
-Every request waits `latency` before the first byte of its answer, those of different connections at
-the same time; all bodies share `bandwidth`, as they would a network card.
+The server supports what readers need: GetObject with ranges, HeadObject, HeadBucket and both
+versions of ListObjects. It checks no signatures and is read-only. `served` starts it in its own
+process, with one thread. Each answer waits `latency` before its first byte, independently on each
+connection. All bodies share `bandwidth`, like that of a network card.
 """
 
 from __future__ import annotations
@@ -30,23 +30,21 @@ REGION = "us-east-1"
 _RANGE = re.compile(r"(?im)^range:\s*bytes=(\d+)-(\d*)")
 _PIECE = 1 << 16
 _LEAST_PIECE = 1 << 10
-_PIECE_SECONDS = (
-    0.05  # what a piece takes at most where the bandwidth is low: who waits hears something
-)
+_PIECE_SECONDS = 0.05  # at most per piece at a low bandwidth, so that clients do not time out
 _MOST_KEYS = 1000
-_SENT = "-/sent"  # no key of ours: the bytes of all bodies until now
+_SENT = "-/sent"  # not a key of the bucket: the bytes of all bodies sent
 
 
 @contextmanager
 def served(folder: Path, latency: float, bandwidth: float | None, below: str = "") -> Iterator[str]:
-    """Serve the folder's files; gives the endpoint's address. Seconds, and bytes a second.
+    """Serve the folder's files and yield the address; `latency` is in seconds.
 
-    Of the folder only what lies below `below`, where that is given; keys are as without.
+    `bandwidth` is in bytes a second. Only files below `below` are served; it does not change keys.
 
     Raises
     ------
     OSError
-        The server does not start.
+        The server cannot be started.
     """
     command = [sys.executable, "-m", __name__, str(folder), "--latency", str(latency)]
     if bandwidth is not None:
@@ -65,7 +63,7 @@ def served(folder: Path, latency: float, bandwidth: float | None, below: str = "
 
 
 def bytes_sent(endpoint: str) -> int:
-    """Bytes of the bodies that the server has sent since it started."""
+    """Return the bytes of the bodies that the server has sent since its start."""
     import urllib.request
 
     here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -95,19 +93,19 @@ class _Server:
     def __init__(self, root: Path, latency: float, bandwidth: float | None, below: str) -> None:
         self._root, self._latency, self._bandwidth = root, latency, bandwidth
         self._below = (root / below).resolve()
-        self._free = 0.0  # when the network has sent what was asked for until now
+        self._free = 0.0  # when the network has sent all requested bytes
         self._sent = 0
         self._piece = _PIECE
         if bandwidth is not None:
             self._piece = min(_PIECE, max(_LEAST_PIECE, int(bandwidth * _PIECE_SECONDS)))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 request = _Request.parse(head)
-                if request.key == _SENT:  # not of the bucket, so neither late nor slow
+                if request.key == _SENT:  # not in the bucket: no latency, no bandwidth limit
                     body = str(self._sent).encode()
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
                     writer.write(body)
@@ -206,7 +204,7 @@ class _Server:
         ).encode()
 
     def _entries(self, prefix: str, delimiter: str) -> Iterator[tuple[str, int | None]]:
-        """Keys with sizes, and common prefixes with None; of folders only what the prefix reaches."""
+        """Yield keys with sizes, and common prefixes with None, in folders of the prefix."""
         folder = (self._root / prefix.rpartition("/")[0]).resolve()
         if not folder.is_relative_to(self._root) or not folder.is_dir():
             return
@@ -221,7 +219,7 @@ class _Server:
                 yield f"{key}/", None
 
     def _is_served(self, path: Path) -> bool:
-        """Whether it lies below what is served, or leads there."""
+        """Whether the path is below the served folder or a parent of it."""
         return path.is_relative_to(self._below) or self._below.is_relative_to(path)
 
 
@@ -240,7 +238,7 @@ async def _run(parsed: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Print the port, then serve until SIGTERM, or until whoever started it has ended."""
+    """Print the port, then serve until SIGTERM or until the parent process ends."""
     end_with_parent()
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)

@@ -1,4 +1,4 @@
-"""Facts of the machine, of the code and of who runs it; what makes rows comparable."""
+"""Facts about the machine and the code, which make rows comparable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-#: What a build is made of: a change elsewhere in a checkout, as of results of the bench, makes no other.
+#: Sources of a build; other changes in a checkout, such as new results, do not change the build.
 SOURCES = ("src", "include", "python", "bindings", "cmake", "CMakeLists.txt", "pyproject.toml")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _DMI = Path("/sys/devices/virtual/dmi/id")
@@ -20,7 +20,7 @@ _DMI = Path("/sys/devices/virtual/dmi/id")
 
 @functools.cache
 def machine_facts() -> dict[str, Any]:
-    """Columns that are the same for every row of a run."""
+    """Return the columns that are the same for every row of a run."""
     identity, kind = cloud_instance()
     return {
         "hostname": socket.gethostname(),
@@ -37,7 +37,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def described() -> str:
-    """One line for people."""
+    """Return a description of the machine in one line."""
     facts = machine_facts()
     kind = f"{facts['instance_type']}, " if facts["instance_type"] else ""
     return (
@@ -47,7 +47,7 @@ def described() -> str:
 
 
 def cloud_instance(folder: Path = _DMI) -> tuple[str | None, str | None]:
-    """(instance id, instance type) as the machine's firmware tells them; nothing is asked.
+    """Return (instance id, instance type) from the machine's firmware, without a request.
 
     On EC2 the asset tag is the instance's id and the product name its type.
     """
@@ -65,10 +65,10 @@ def cloud_instance(folder: Path = _DMI) -> tuple[str | None, str | None]:
 
 
 def commit(package: Path = _PACKAGE) -> str | None:
-    """The commit that Penstock was built from, with ``-dirty`` where its sources had been changed.
+    """Return the commit that Penstock was built from, with ``-dirty`` if sources were changed.
 
-    The build writes it beside the package (cmake/PenstockCommit.cmake). Of a package that runs from a
-    checkout it is the checkout's; elsewhere PENSTOCK_BENCH_COMMIT, or None.
+    The build writes the commit beside the package (cmake/PenstockCommit.cmake). In a checkout, it
+    is the checkout's commit. Otherwise it is PENSTOCK_BENCH_COMMIT, or None.
     """
     try:
         return (package / "commit.txt").read_text().strip()

@@ -1,4 +1,4 @@
-"""What is to be measured: one `Measurement` after another, and how it becomes rows."""
+"""A `Measurement`, and the rows that it gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .worker.request import Request
 
 @dataclass(frozen=True)
 class Measurement:
-    """A method at its work, with everything that the rows are to say of it."""
+    """A method with its request, and further facts for its rows."""
 
     method: Method
     request: Request
@@ -31,11 +31,11 @@ class Measurement:
     expected_joinid_sum: int | None = None
     expected_nonzeros: int | None = None
     labels: Mapping[str, Any] = field(default_factory=dict)  # more columns of the rows
-    place: str = ""  # where the cells lie, when that is what is compared
+    place: str = ""  # location of the cells, if locations are compared
 
     @property
     def label(self) -> str:
-        """The method with the settings that tell measurements of a run apart."""
+        """The method with the settings that distinguish measurements of a run."""
         work = self.request.work
         parts = [self.method.name]
         if work.chunk_size is not None:
@@ -53,9 +53,9 @@ def measure(
     on_row: Callable[[dict[str, Any]], None] | None = None,
     gate: Callable[[], object] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run it; one row an epoch, and one for an epoch that failed, each complete when `on_row` has it.
+    """Run the measurement; return a row per epoch, also for a failed one. `on_row` gets each row.
 
-    With `gate` loading begins when it has returned; it is called when the loader is imported.
+    `gate` is called when the loader is imported; loading starts when `gate` returns.
     """
     request = measurement.request
     resident = page_cache.prepare(measurement.cache, request.work.source)
@@ -109,7 +109,7 @@ def measure(
 
 
 def with_labels(measurement: Measurement, **labels: Any) -> Measurement:
-    """The measurement with more columns."""
+    """Return the measurement with more columns."""
     return replace(measurement, labels={**measurement.labels, **labels})
 
 
@@ -158,7 +158,7 @@ def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any
     seconds, cells = row["epoch_seconds"] - row["gc"], row["total_n_rows"]
     row["epoch_cells_per_second"] = cells / seconds if seconds > 0 and cells else None
     row["max_mem"] = row["peak_uss"]
-    if is_remote(measurement.request.work.source):  # the kernel counts reading of files
+    if is_remote(measurement.request.work.source):  # the kernel only counts file reads
         row["bytes_read"] = answer["statistics"].get("bytes_read")
         row["disk_bytes_read"] = None
     row["statistics"] = json.dumps(answer["statistics"])
@@ -168,7 +168,7 @@ def _of_epoch(measurement: Measurement, answer: dict[str, Any]) -> dict[str, Any
 
 
 def wrong_result(measurement: Measurement, answer: Mapping[str, Any]) -> str | None:
-    """Why a whole epoch cannot have brought each cell once with its counts; None where nothing says so."""
+    """Return why a whole epoch cannot have yielded each cell once with its counts, or None."""
     if not answer["whole_epoch"]:
         return None
     rows, expected = answer["total_n_rows"], measurement.expected_rows

@@ -1,4 +1,4 @@
-"""The loaders that can be measured, and how each is named on the command line."""
+"""The loaders that can be measured, with their names on the command line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Method:
-    """A loader in one of its ways.
+    """A loader in one of its variants.
 
     `source` is the kind of store that it reads: experiment, pack, h5ad, annbatch. `blocks` says
-    whether sizes of blocks and chunks mean something to it; where not, it is measured once.
+    whether it uses sizes of blocks and chunks; if not, it is measured once.
     """
 
     name: str
@@ -21,10 +21,10 @@ class Method:
     variant: str
     source: str = "experiment"
     blocks: bool = False
-    peer: str | None = None  # the package that must be installed, where it is not Penstock
+    peer: str | None = None  # the package that must be installed; None for Penstock
     what: str = ""
     filters: bool = False  # whether it selects cells itself
-    threads: bool = False  # whether it can be told how many threads to use
+    threads: bool = False  # whether its number of threads can be set
 
 
 _ALL = (
@@ -50,18 +50,18 @@ _ALL = (
            what="on AnnData in h5ad"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
 )  # fmt: skip
-#: Loaders to which sizes of tiledbsoma's buffers mean something.
+#: Loaders that use sizes of tiledbsoma's buffers.
 READ_BY_TILEDBSOMA = frozenset({"tiledbsoma_ml", "census", "census_blocks", "read_chunks"})
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def parse_methods(text: str) -> list[Method]:
-    """Methods by name or unique prefix, parted by commas; ``all`` is every one.
+    """Return methods by name or unique prefix, separated by commas; ``all`` is every method.
 
     Raises
     ------
     InvalidArgument
-        A name that is none, or the beginning of several.
+        A name is unknown, or is a prefix of several methods.
     """
     found: list[Method] = []
     for part in text.split(","):
@@ -71,17 +71,17 @@ def parse_methods(text: str) -> list[Method]:
 
 
 def method_named(name: str) -> Method:
-    """The method of this name, or the only one that begins so."""
+    """Return the method of this name, or the only one with this prefix."""
     return METHODS[name_among(name, list(METHODS))]
 
 
 def name_among(name: str, names: Sequence[str]) -> str:
-    """The name itself where it is one of them, or the only one that begins so.
+    """Return the name if it is one of `names`, else the only one with this prefix.
 
     Raises
     ------
     InvalidArgument
-        There is none, or there are several.
+        No name or several names match.
     """
     if name in names:
         return name

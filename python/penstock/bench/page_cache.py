@@ -1,4 +1,4 @@
-"""The page cache of files: filled, emptied, looked at."""
+"""Filling, emptying and measuring the page cache of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 4 << 20
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """The file, or every file below the folder; nothing for what is not local."""
+    """Return the file, or every file below the folder; empty for a path that is not local."""
     path = Path(path)
     if path.is_file():
         return [path]
@@ -21,7 +21,7 @@ def files_of(path: str | Path) -> list[Path]:
 
 
 def warm(files: Iterable[Path]) -> int:
-    """Read every file once; returns the bytes."""
+    """Read every file once; return the bytes."""
     total = 0
     buffer = bytearray(_BLOCK)
     for file in files:
@@ -32,7 +32,7 @@ def warm(files: Iterable[Path]) -> int:
 
 
 def drop(files: Iterable[Path]) -> None:
-    """Ask the kernel to let go of the files' pages; pages that others map stay."""
+    """Ask the kernel to drop the files' pages; pages that other processes map stay."""
     for file in files:
         descriptor = os.open(file, os.O_RDONLY)
         try:
@@ -43,7 +43,7 @@ def drop(files: Iterable[Path]) -> None:
 
 
 def prepare(cache: str, path: str | Path) -> float | None:
-    """Bring the source's files into the state asked for; returns the share that is resident."""
+    """Bring the source's files into this cache state; return the resident share."""
     files = files_of(path)
     if cache == "warm":
         warm(files)
@@ -53,7 +53,7 @@ def prepare(cache: str, path: str | Path) -> float | None:
 
 
 def resident_share(files: Iterable[Path]) -> float | None:
-    """Share of the files' pages in the page cache; None where it cannot be told."""
+    """Return the share of the files' pages in the page cache; None if unknown."""
     resident = pages = 0
     try:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Where each peer is installed, and installing it into an environment of its own."""
+"""Environments of other loaders (peers): finding and installing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .methods import METHODS, Method
 
 @dataclass(frozen=True)
 class Peer:
-    """A package, what pip is asked for, and the Pythons it runs on."""
+    """A package, its requirements for pip, and the Python versions that it supports."""
 
     module: str
     requirements: tuple[str, ...]
@@ -34,19 +34,19 @@ class Peer:
 _ALL = (
     Peer("tiledbsoma", ("tiledbsoma>=1.15", "scipy"), torch=False),
     Peer("tiledbsoma_ml", ("tiledbsoma-ml>=0.1",)),
-    # cellxgene-census 1.18 no longer has the loader. The loader imports torchdata's pipes, which 0.10 no
-    # longer has. 1.17 is for Python below 3.13. test_bench_peers.py shows all three.
+    # cellxgene-census 1.18 lacks the loader. The loader imports torchdata's pipes, which 0.10
+    # lacks. 1.17 is for Python below 3.13. test_bench_peers.py checks all three.
     Peer("cellxgene_census", ("cellxgene-census<1.18", "torchdata<0.10", "psutil"), most_python=(3, 12)),
     Peer("annbatch", ("annbatch[zarrs]>=0.3", "numba"), torch=False, least_python=(3, 12)),
     Peer("scdataset", ("scDataset>=0.3", "anndata", "h5py")),
     Peer("anndata", ("anndata", "h5py")),
 )  # fmt: skip
 PEERS = {peer.module: peer for peer in _ALL}
-_MADE_OF = "penstock-made-of.json"  # in an environment that is whole: what pip was asked for
+_MADE_OF = "penstock-made-of.json"  # in a complete environment: its requirements
 
 
 def cache_folder() -> Path:
-    """Where environments and made data are kept: PENSTOCK_BENCH_CACHE, or the user's cache."""
+    """Return the folder of environments and data: PENSTOCK_BENCH_CACHE or the user's cache."""
     if chosen := os.environ.get("PENSTOCK_BENCH_CACHE"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -54,17 +54,17 @@ def cache_folder() -> Path:
 
 
 def environment_python(peer: Peer) -> Path:
-    """Interpreter of the environment that `install` makes."""
+    """Return the interpreter of the environment that `install` makes."""
     return cache_folder() / "peers" / peer.module / "bin" / "python"
 
 
 def interpreter(method: Method) -> str:
-    """The interpreter to measure a method with.
+    """Return the interpreter to measure a method with.
 
     Raises
     ------
     ModuleNotFoundError
-        The peer is nowhere; the message says how to get it.
+        The peer is not installed; the message says how to install it.
     """
     if method.peer is None:
         return sys.executable
@@ -104,12 +104,12 @@ def _can_import(python: str, modules: tuple[str, ...]) -> bool:
 
 
 def peer_named(name: str) -> Peer:
-    """The peer of this name, or of the method of this name.
+    """Return the peer of this name or of the method of this name.
 
     Raises
     ------
     InvalidArgument
-        There is none.
+        There is no such peer.
     """
     method = METHODS.get(name)
     module = name if method is None or method.peer is None else method.peer
@@ -119,20 +119,19 @@ def peer_named(name: str) -> Peer:
 
 
 def install(peer: Peer, say: Callable[[str], object], again: bool = False) -> bool | None:
-    """Make the peer's environment and install it by pip; False, with a line, where that fails.
+    """Make the peer's environment with pip, and return whether that succeeded.
 
-    None, with a line, where no Python is here that it runs on.
+    False, with a line, is a failure; None, with a line, means that there is no suitable Python. A
+    complete environment that meets the requirements is kept, unless `again`. A new environment
+    replaces the old one when it is complete, so a failure leaves the old one. If several processes
+    install a peer, one does it and the others wait.
 
-    An environment that is whole and holds what is asked for is left as it is, unless `again`. A new
-    one is made beside an old one and takes its place when it is whole: interrupted or failed, this
-    leaves what was there before. Of several processes one installs a peer, the others wait.
-
-    torch is what TORCH says (``torch==2.13.0``, a wheel), from TORCH_INDEX where that is set.
+    TORCH gives the requirement for torch (``torch==2.13.0``, a wheel), TORCH_INDEX its index.
     """
     folder = environment_python(peer).parents[1]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{peer.module}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # goes with the process
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends
         reason = "asked for again" if again and folder.exists() else _reason_to_install(peer)
         if reason is None:
             say(f"{peer.module}: ready already, in {folder} (--again installs it again)")
@@ -141,7 +140,7 @@ def install(peer: Peer, say: Callable[[str], object], again: bool = False) -> bo
 
 
 def _reason_to_install(peer: Peer) -> str | None:
-    """Why what is there will not do, None if it will; empty where there is nothing."""
+    """Return why an environment must be made: "" if there is none; None if it can be kept."""
     folder = environment_python(peer).parents[1]
     if not folder.exists():
         return ""
@@ -190,7 +189,7 @@ def _install_whole(
                 return False
         (partial / _MADE_OF).write_text(json.dumps(_made_of(peer), indent=1) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)  # its python finds its packages from where it lies
+        partial.rename(folder)  # its python finds packages relative to its own path
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _can_import.cache_clear()
@@ -200,7 +199,7 @@ def _install_whole(
 
 
 def _commands(peer: Peer, python: str, folder: Path) -> list[list[str]]:
-    """That make the environment in the folder: venv, pip for torch, pip for the rest."""
+    """Return the commands that make the environment: venv, pip for torch, pip for the rest."""
     commands = [[python, "-m", "venv", "--clear", "--prompt", peer.module, str(folder)]]
     pip = [
         str(folder / "bin" / "python"),
@@ -218,7 +217,7 @@ def _commands(peer: Peer, python: str, folder: Path) -> list[list[str]]:
 
 
 def _base_python(peer: Peer) -> str | None:
-    """The running interpreter if its version will do, else the first that will: PATH, then pyenv, uv."""
+    """Return the running interpreter if supported, else the first in PATH, pyenv or uv."""
     names = ["python3", "python3.13", "python3.12", "python3.11"]
     candidates: Sequence[str | None] = [sys.executable, *map(shutil.which, names), *_unlisted()]
     for python in candidates:
@@ -231,7 +230,7 @@ def _base_python(peer: Peer) -> str | None:
 
 
 def _unlisted() -> list[str]:
-    """Interpreters of pyenv and uv, newest first, whether or not they are chosen at the moment."""
+    """Return interpreters of pyenv and uv, newest first, active or not."""
     home = Path.home()
     roots = [
         Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions",

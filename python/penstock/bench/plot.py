@@ -1,4 +1,4 @@
-"""Speed against memory as an interactive page, a picture and JSON."""
+"""Speed against memory as an interactive page, an image and JSON."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def filtered(
     since: str | None = None,
     methods: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """The rows that are to be drawn: measured ones, and of those what the filters keep.
+    """Return the measured rows that the filters keep.
 
-    `host` is a regular expression for the host's name, `since` a date or time in UTC; `methods` are
-    those that the rows have, by name or unique prefix.
+    `host` is a regular expression for the host's name, `since` a date or time in UTC. `methods` are
+    names or unique prefixes of methods that occur in the rows.
 
     Raises
     ------
     InvalidArgument
-        A filter that cannot be read, or no row is left.
+        A filter is invalid, or no row is left.
     """
     import pandas as pd
 
@@ -85,10 +85,10 @@ def filtered(
 
 
 def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
-    """(column, words for the axis): of whole epochs where all are, else from the first batch on.
+    """Return (column, axis title): whole epochs if all are whole, else from the first batch on.
 
-    A loader that reads a block at once gives the rest of it for nothing after the first batch: where
-    epochs are short that says little.
+    In short epochs the latter says little: a loader that reads a whole block for the first batch
+    yields the rest of the block at no cost.
     """
     if frame["whole_epoch"].eq(True).all() and frame["epoch_cells_per_second"].notna().all():
         return "epoch_cells_per_second", "cells/s, whole epoch"
@@ -96,10 +96,10 @@ def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
 
 
 def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
-    """A plotly figure: one trace a method, colour by chunks a block, size by cells a block.
+    """Return a plotly figure: a trace per method, colour by chunks and size by cells of a block.
 
-    Where no row has chunks, one trace, symbol and colour for each contestant of a comparison: a method at
-    one setting. Hovering shows every column that has a value.
+    If no row has chunks, each contestant of a comparison (a method at one setting) has its own
+    trace, symbol and colour. Hovering shows every column that has a value.
     """
     import numpy as np
     import plotly.graph_objects as go
@@ -150,7 +150,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
 
 
 def names_drawn(frame: pd.DataFrame) -> pd.Series:
-    """What tells points apart by symbol: the method, or its setting where no colour is left to say it."""
+    """Return the names for symbols: methods, or contestants if no row has chunks."""
     names = frame["method"].astype(str)
     if frame["chunks_per_block"].notna().any() or "contestant" not in frame:
         return names
@@ -158,7 +158,7 @@ def names_drawn(frame: pd.DataFrame) -> pd.Series:
 
 
 def marker_sizes(rows: pd.DataFrame) -> list[float]:
-    """12 points; blocks from 9 (a thousand cells) up, 2 points a doubling."""
+    """Return 12 points; for blocks, 9 for a thousand cells plus 2 per doubling."""
     sizes = []
     for block in rows["block_size"].astype(float):
         power = 0.0 if block != block else max(int(block).bit_length() - 10, 0)
@@ -179,19 +179,19 @@ def _hover(row: pd.Series) -> str:
 def _value(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    # A column of integers with a gap comes as floats.
+    # A column of integers with missing values is read as floats.
     return f"{value:,.0f}" if COLUMNS.get(name) == "int64" else f"{value:,.4g}"
 
 
 def write(drawn: Any, frame: pd.DataFrame, base: Path, formats: Sequence[str]) -> list[Path]:
-    """Write ``base.html``, ``.json``, ``.png``, ``.svg``; the page needs nothing from elsewhere.
+    """Write ``base.html``, ``.json``, ``.png``, ``.svg``; the page works offline.
 
-    Pictures are made by kaleido where it works, else by matplotlib.
+    Images are made by kaleido if it works, else by matplotlib.
 
     Raises
     ------
     Unsupported
-        Neither can make a picture.
+        Neither of them can make an image.
     """
     base.parent.mkdir(parents=True, exist_ok=True)
     written = []
@@ -213,7 +213,7 @@ def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
 
         drawn.write_image(path, width=1200, height=800)
     except Exception:
-        # Not installed, or without the browser that it needs; which it says in many ways.
+        # kaleido or its browser is not installed, which it reports in many ways.
         try:
             from .static_plot import write_picture
         except ImportError:

@@ -1,4 +1,4 @@
-"""The page of a comparison: what was measured, where, how, and what came out."""
+"""The page of a comparison: target, machine, method and results."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ from .machine import described
 from .results_file import append, read_all
 
 _METHOD = """\
-Every measurement is a process of its own; methods take turns, in turned order every other round. `whole epoch` is
-from opening on; `after the first batch` is from there to the last, without opening and the first batch. Imports are not counted.
-Peak USS is of the whole process tree, sampled; peak RSS is the kernel's own mark of the process. The page cache is
-{cache}.
-Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch counts only if each
-cell came once; one that was cut has no figure for the whole.
+Each measurement is a separate process; methods take turns, in reverse order every other round. `whole epoch` includes
+opening; `after the first batch` excludes opening and the first batch. Imports are not counted. Peak USS is sampled over
+the whole process tree; peak RSS is the kernel's peak of the process. The page cache is {cache}.
+Figures are the median (minimum to maximum) of the rounds; ratios are within a round. A whole epoch counts only if each
+cell was yielded once; an epoch that was cut has no figure for the whole.
 """
 
 
-#: The first line of a page: only pages that have it are replaced.
+#: First line of a page; only pages with this line are replaced.
 MARK = "<!-- made by penstock bench compare --report, which replaces it -->"
 _PARQUET = "measurements.parquet"
 
 
 def check_folder(folder: Path) -> None:
-    """Before anything is measured.
+    """Check the folder of a page before anything is measured.
 
     Raises
     ------
     InvalidArgument
         The folder holds a page or measurements that no comparison made.
     OSError
-        It cannot be written to.
+        The folder is not writable.
     """
     page = folder / "README.md"
     if page.exists() and not page.read_text(errors="replace").startswith(MARK):
@@ -60,7 +59,7 @@ def write_report(
 ) -> Path:  # fmt: skip
     """Write ``README.md``, ``measurements.parquet`` and ``speed_vs_memory.{png,svg,json}``.
 
-    The folder's measurements are replaced; the page says how to make the interactive plot of them.
+    Measurements in the folder are replaced. The page gives the command for an interactive plot.
     """
     folder.mkdir(parents=True, exist_ok=True)
     parquet = folder / _PARQUET
@@ -104,7 +103,7 @@ def _commit(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _versions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each environment, with the methods that ran in it."""
+    """Return a line for each environment, with the methods that ran in it."""
     methods: dict[str, list[str]] = {}
     for row in rows:
         methods.setdefault(row["versions"] or "{}", []).append(str(row["method"]))

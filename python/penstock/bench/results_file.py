@@ -1,4 +1,4 @@
-"""Rows of measurements in a Parquet file: appended whole, read with other files."""
+"""Rows of measurements in a Parquet file: appending atomically, and reading several files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ DEFAULT = "epochs.parquet"
 
 
 def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> int:
-    """Add rows to the file, which is made where missing; returns how many it has then.
+    """Append rows to the file, which is made if needed; return its number of rows.
 
-    The file is replaced whole under a lock: nobody sees a part of it, and two writers lose nothing.
-    Columns that are not ours (``-M key=value``, other versions) are kept, as strings where new.
+    The file is replaced atomically under a lock, so readers never see a part of it and concurrent
+    writers lose no rows. Other columns (``-M key=value``, other versions) are kept; new ones are
+    strings.
     """
     import pyarrow.parquet as pq
 
@@ -42,14 +43,14 @@ def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> i
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Look, before anything is measured, whether rows can be added to the file.
+    """Check, before anything is measured, that rows can be appended to the file.
 
     Raises
     ------
     InvalidArgument
-        There is something else than a Parquet file of measurements.
+        The path is not a Parquet file of measurements.
     OSError
-        It cannot be written.
+        The file is not writable.
     """
     path = Path(path)
     if not path.name or path.is_dir() or (path.exists() and not path.is_file()):
@@ -63,7 +64,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _with_what_is_there(path: Path, table: pa.Table) -> pa.Table:
-    """The file's rows, then the table's; columns that are not ours are texts in both."""
+    """Return the file's rows, then the table's; unknown columns are strings in both."""
     import pyarrow as pa
 
     if not path.exists():
@@ -81,14 +82,14 @@ def _with_what_is_there(path: Path, table: pa.Table) -> pa.Table:
 
 
 def read(path: str | os.PathLike[str]) -> pa.Table:
-    """The rows of one file.
+    """Return the rows of one file.
 
     Raises
     ------
     FileNotFoundError
-        It is not there.
+        The file does not exist.
     InvalidArgument
-        It is no Parquet file.
+        The file is not a Parquet file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -102,10 +103,10 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
 
 
 def read_all(paths: Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
-    """Rows of several files, from several machines and of ``alb``; every column of ours is there.
+    """Return the rows of several files, also of ``alb``, with all columns of the schema.
 
-    What ``alb`` does not have is derived: `method` from `chunk_method`, and `cells_per_second` as in its
-    published figures: rows over `elapsed`, collecting garbage included. Our own rows leave that out.
+    Columns that ``alb`` lacks are derived: `method` from `chunk_method`, and `cells_per_second` as
+    rows over `elapsed`, like its published figures. These include garbage collection; ours do not.
     """
     import pandas as pd
 
@@ -138,7 +139,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the folder's lock; it goes with the process, so none is left behind."""
+    """Hold the folder's lock, which the kernel releases when the process ends."""
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

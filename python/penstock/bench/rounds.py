@@ -1,4 +1,4 @@
-"""Contestants that take turns: round after round, each once, so that all see the same machine."""
+"""Rounds of measurements: contestants take turns, so that all see the same machine state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .measurement import Measurement, with_labels
 
 
 def in_rounds(contestants: Sequence[Measurement], rounds: int) -> Iterator[Measurement]:
-    """Each contestant once a round; odd rounds in turned order, so that none is always the first."""
+    """Yield each contestant once per round; every other round is in reverse order."""
     for number in range(rounds):
         order = contestants if number % 2 == 0 else contestants[::-1]
         for each in order:
@@ -19,7 +19,7 @@ def in_rounds(contestants: Sequence[Measurement], rounds: int) -> Iterator[Measu
 def with_budgets(
     contestants: Sequence[Measurement], budgets: Sequence[str | None]
 ) -> list[Measurement]:
-    """Penstock's contestants once for each memory budget, the others as they are."""
+    """Return Penstock's contestants once per memory budget, and the others unchanged."""
     found: list[Measurement] = []
     for each in contestants:
         if each.method.loader != "penstock":

@@ -1,4 +1,4 @@
-"""How cost and memory grow with cells, genes, density, fragments, threads and processes; what bounds them."""
+"""Growth of cost and memory with cells, genes, density, fragments, threads and processes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.text import markdown_table
 from penstock.errors import InvalidArgument, PenstockError
 from penstock.synthetic.counts import MAX_GENES, MIN_GENES
 
@@ -35,9 +36,9 @@ _MOST = 10**9
 
 @dataclass(frozen=True)
 class Point:
-    """An experiment, and threads of each of some processes that load all of it at the same time.
+    """An experiment, and processes with threads that all load the whole experiment at once.
 
-    `density` is the mean number of genes in a cell.
+    `density` is the mean number of non-zero genes in a cell.
     """
 
     cells: int = 32_768
@@ -48,7 +49,7 @@ class Point:
     processes: int = 1
 
     def along(self, axis: str, value: float) -> Point:
-        """The point with another value on one axis."""
+        """Return the point with another value on one axis."""
         if axis == "density":
             return replace(self, density=float(value))
         return replace(self, **{axis: int(value)})
@@ -65,9 +66,9 @@ class Failed:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a point cost, and what would bound it. Rates are cells a second, of all processes together.
+    """Cost of a point, and its bounds. Rates are cells a second of all processes together.
 
-    `fairness` is the speed of the slowest process over that of the fastest.
+    `fairness` is the speed of the slowest process over the speed of the fastest.
     """
 
     axis: str
@@ -80,22 +81,22 @@ class Cost:
     decode: float | None
     memory: float
     fairness: float = 1.0
-    left_out: str | None = None  # why there is no bound of decompression
+    left_out: str | None = None  # why the bound of decompression is missing
 
     @property
     def rate(self) -> float:
-        """Cells a second of the whole epoch."""
+        """Speed of the whole epoch, in cells a second."""
         return 1e6 / self.microseconds_per_cell
 
     def network(self, gigabits: float) -> float:
-        """Cells a second that a network of this speed brings."""
+        """Return the cells a second that a network of this speed transfers."""
         return gigabits * 1e9 / 8 / self.bytes_per_cell if self.bytes_per_cell else float("inf")
 
     @property
     def bound(self) -> tuple[str, float]:
-        """What is nearest on a local disk with a warm cache: zstd alone, or memory bandwidth.
+        """Name and rate of the nearest bound: zstd alone, or memory bandwidth.
 
-        A network is no candidate, since none was in the way of what was measured.
+        A network is not considered, because measurements use a local disk with a warm cache.
         """
         bounds = {"memory bandwidth": self.memory}
         if self.decode is not None:
@@ -105,12 +106,12 @@ class Cost:
 
 
 def parse_axis(text: str) -> tuple[str, list[float]]:
-    """``cells=8192,16384`` as an axis and its values.
+    """Return the axis and the values of ``cells=8192,16384``.
 
     Raises
     ------
     InvalidArgument
-        Another form, another axis, or values that are no positive numbers.
+        The form or the axis is unknown, or a value is not a positive number.
     """
     axis, equals, values = text.partition("=")
     if axis not in AXES or not equals:
@@ -131,12 +132,12 @@ def parse_axis(text: str) -> tuple[str, list[float]]:
 
 
 def parse_axes(texts: Sequence[str]) -> dict[str, list[float]]:
-    """Several of them.
+    """Return the values of several axes.
 
     Raises
     ------
     InvalidArgument
-        As `parse_axis`, or an axis comes twice.
+        See `parse_axis`; or an axis is given twice.
     """
     axes: dict[str, list[float]] = {}
     for text in texts:
@@ -151,7 +152,7 @@ def parse_axes(texts: Sequence[str]) -> dict[str, list[float]]:
 
 
 def experiment(point: Point, say: Callable[[str], object]) -> Path:
-    """The point's experiment, made now where it is not kept yet."""
+    """Return the point's experiment from the cache folder, where it is made if needed."""
     from penstock.synthetic import make_experiment
 
     made_of = {name: value for name, value in asdict(point).items() if name not in _RUNNING}
@@ -172,13 +173,13 @@ def experiment(point: Point, say: Callable[[str], object]) -> Path:
 def points(
     axes: Mapping[str, Sequence[float]], base: Point, given: str | None = None
 ) -> list[tuple[str, Point]]:
-    """(axis, point) for every value; the point that is on every axis comes once for each.
+    """Return (axis, point) for every value; a point on several axes occurs once for each.
 
     Raises
     ------
     InvalidArgument
-        Another axis than threads and processes for a `given` experiment, or one that is not a local
-        folder; an experiment that cannot be made.
+        An experiment cannot be made; or a `given` experiment is not a local folder, or has an axis
+        other than threads and processes.
     """
     if given is not None and is_remote(given):
         raise InvalidArgument(f"--on must be an experiment in a local folder, got {given}")
@@ -197,7 +198,7 @@ def points(
 
 
 def _check_made(axis: str, point: Point) -> None:
-    """Whether there can be such an experiment, in the words of the command line."""
+    """Refuse an experiment that cannot be made, with the names of command-line options."""
 
     def said(name: str) -> str:
         value = f"{getattr(point, name):,g}"
@@ -220,7 +221,7 @@ def measurement(
     point: Point, *, batch_size: int, memory_budget: str, say: Callable[[str], object],
     given: str | None = None,
 ) -> Measurement:  # fmt: skip
-    """Of the point's experiment, which is made where it is missing, or of a `given` one."""
+    """Return the measurement of the point's experiment, or of a `given` one."""
     path = experiment(point, say) if given is None else Path(local_path(given))
     target = make_target(str(path), say=lambda text: None)
     work = Work(str(path), batch_size=batch_size, sparse=True, memory_budget=memory_budget,
@@ -239,9 +240,9 @@ def in_processes(
     each: Measurement, n: int, results: str | Path | None, command: str,
     say: Callable[[str], object],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The measurement by n processes at the same time, each all of the cells; n rows.
+    """Measure with n processes at the same time, each on all cells; return n rows.
 
-    They begin to load when all have imported, or failed to.
+    Loading starts when all processes have imported the loader or failed.
     """
     barrier = threading.Barrier(n)
 
@@ -262,7 +263,7 @@ def in_processes(
 
 
 def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost | Failed:
-    """Of a point's rows; processes that ran together share a round."""
+    """Return the cost from a point's rows; processes that ran together share a round."""
     good = [row for row in rows if row["status"] == "ok"]
     if not good:
         return Failed(axis, point, f"{rows[-1]['status']}: {rows[-1]['error']}")
@@ -295,16 +296,16 @@ def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]])
 
 
 def memory_bound(nonzeros_per_cell: float, threads: int) -> float:
-    """Cells a second if nothing but memory took time.
+    """Return the cells a second if only memory traffic took time.
 
-    A non-zero is written decoded (8 bytes), read, written packed (3), read, and written as CSR (8):
-    30 bytes moved, at the bandwidth of a copy by so many threads.
+    A non-zero is written decoded (8 bytes), read, written packed (3), read, and written as CSR (8).
+    These 30 bytes are moved at the copy bandwidth of so many threads.
     """
     return copy_bandwidth(threads) / (30.0 * nonzeros_per_cell)
 
 
 def copy_bandwidth(threads: int, n_bytes: int = 1 << 26) -> float:
-    """Bytes a second that copies move, read and written, by threads with arrays of their own."""
+    """Return the bytes a second, read and written, of threads that copy their own arrays."""
     arrays = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
     best = float("inf")
     for _ in range(3):
@@ -319,46 +320,23 @@ def copy_bandwidth(threads: int, n_bytes: int = 1 << 26) -> float:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Exponent of the power law through the points: 0 is flat, 1 in line; None of fewer than two."""
+    """Return the exponent of a power law: 0 is constant, 1 linear; None below two points."""
     if len({x for x, _ in points}) < 2:
         return None
     x, y = np.log([p[0] for p in points]), np.log([p[1] for p in points])
     return float(np.polyfit(x, y, 1)[0])
 
 
-#: Share of a bound from which on it can be said to bound.
+#: Share of a bound from which on the table calls it the bound.
 _BOUNDS = 1 / 3
 
 
 def table(found: Sequence[Cost | Failed]) -> str:
-    """In Markdown, one line a point, and below how each axis grows."""
+    """Return a Markdown table, one line per point, and the growth along each axis."""
     costs = [each for each in found if isinstance(each, Cost)]
     head = ("axis", "value", "µs a cell", "ns a non-zero", "first batch s", "peak USS MiB",
             "slowest process over fastest", "bound by", "share of it", *(f"at {n} Gbit/s, cells/s" for n in _NETWORKS))  # fmt: skip
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    for each in found:
-        if isinstance(each, Failed):
-            value = f"{getattr(each.point, each.axis):,g}"
-            error = each.error.replace("|", "/")
-            lines.append(f"| {each.axis} | {value} | {error} |{' |' * (len(head) - 3)}")
-            continue
-        name, bound = each.bound
-        cells = [
-            each.axis,
-            f"{getattr(each.point, each.axis):,g}",
-            f"{each.microseconds_per_cell:.2f}",
-            f"{1e3 * each.microseconds_per_cell / each.nonzeros_per_cell:.2f}",
-            f"{each.first_batch_seconds:.2f}",
-            f"{each.peak_uss / 2**20:,.0f}",
-            f"{each.fairness:.0%}" if each.point.processes > 1 else "",
-            f"{name}, {bound:,.0f} cells/s"
-            if each.rate >= _BOUNDS * bound
-            else f"nothing of these; {name} would be at {bound:,.0f} cells/s",
-            f"{each.rate / bound:.0%}",
-            *(f"{min(each.network(n), each.rate):,.0f}" for n in _NETWORKS),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines.append("")
+    lines = [markdown_table(head, map(_cells, found))]
     for why in dict.fromkeys(each.left_out for each in costs if each.left_out):
         lines.append(f"- the bound of decompression is left out: {why}")
     for axis in dict.fromkeys(each.axis for each in costs):
@@ -375,6 +353,27 @@ def table(found: Sequence[Cost | Failed]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cells(each: Cost | Failed) -> list[str]:
+    value = f"{getattr(each.point, each.axis):,g}"
+    if isinstance(each, Failed):
+        return [each.axis, value, each.error]
+    name, bound = each.bound
+    return [
+        each.axis,
+        value,
+        f"{each.microseconds_per_cell:.2f}",
+        f"{1e3 * each.microseconds_per_cell / each.nonzeros_per_cell:.2f}",
+        f"{each.first_batch_seconds:.2f}",
+        f"{each.peak_uss / 2**20:,.0f}",
+        f"{each.fairness:.0%}" if each.point.processes > 1 else "",
+        f"{name}, {bound:,.0f} cells/s"
+        if each.rate >= _BOUNDS * bound
+        else f"nothing of these; {name} would be at {bound:,.0f} cells/s",
+        f"{each.rate / bound:.0%}",
+        *(f"{min(each.network(n), each.rate):,.0f}" for n in _NETWORKS),
+    ]
+
+
 def forget() -> None:
-    """Remove the kept experiments."""
+    """Remove the experiments from the cache folder."""
     shutil.rmtree(cache_folder() / "scale", ignore_errors=True)

@@ -1,8 +1,8 @@
 """The columns of a row, in order, with their Arrow types.
 
-The first 31 are those of ``notebooks/data-loader/epochs.parquet`` of TileDB-Inc/arrayloader-benchmarks
-(commit 100b4fe), under the same names and in the same meaning, so that rows of both can be plotted
-together. `max_mem` is what it is there: the peak USS of the process, here with its children.
+The first 31 columns have the names and meanings of ``notebooks/data-loader/epochs.parquet`` in
+TileDB-Inc/arrayloader-benchmarks (commit 100b4fe), so that rows of both can be plotted together.
+`max_mem` is the peak USS of the process, as there, but with its children.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ COLUMNS = {**ALB_COLUMNS, **OUR_COLUMNS}
 
 
 def schema() -> pa.Schema:
-    """The Arrow schema of a file that has no columns of the user's."""
+    """Return the Arrow schema of a file without columns of the user."""
     import pyarrow as pa
 
     types = {"timestamp[us]": pa.timestamp("us"), "int64": pa.int64(), "double": pa.float64(),

@@ -1,4 +1,4 @@
-"""Where a method finds the cells of a target in the format that it reads."""
+"""Paths to the cells of a target in the format of each method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .target import Target
 
 @dataclass
 class Sources:
-    """Paths by kind: given ones, or exports that are made where a method first needs them."""
+    """Paths by kind: given ones, or exports that are made when a method first needs them."""
 
     target: Target
     given: Mapping[str, str] = field(default_factory=dict)
@@ -24,12 +24,12 @@ class Sources:
     say: Callable[[str], object] = print
 
     def path(self, method: Method) -> str:
-        """The path for a method.
+        """Return the path for a method.
 
         Raises
         ------
         Unsupported
-            None is given, and none can be made.
+            No path is given, and no export can be made.
         """
         kind = method.source
         if kind == "experiment":
@@ -39,7 +39,7 @@ class Sources:
         if not self.make or not self.target.is_local:
             raise Unsupported(f"{method.name} is left out: it reads a {kind}; give it by --{kind}")
         target = self.target
-        everything = kind == "pack"  # which selects cells and genes itself
+        everything = kind == "pack"  # Penstock selects cells and genes itself
         cells = Cells(
             target.uri,
             target.measurement,
@@ -53,14 +53,14 @@ class Sources:
             RuntimeError,
             ResourceExhausted,
             Unsupported,
-        ) as error:  # of another program, mostly
+        ) as error:  # mostly from another program
             raise Unsupported(f"{method.name} is left out: {error}") from None
 
     def selection(self, method: Method) -> dict[str, Any]:
-        """Which cells and genes the method must select itself: of our exports none, they have no others.
+        """Return the selection that the method must make itself; none for our exports.
 
-        Of a given one its first genes. Which cells of it a filter of obs keeps, no method that reads
-        it knows: it comes out as a wrong result.
+        For a given file, only the first genes are selected. No method can apply a filter of obs to
+        it; the result is then marked wrong.
         """
         if method.source in ("experiment", "pack"):
             return {"obs_filter": self.target.obs_filter, "n_vars": self.target.n_vars}

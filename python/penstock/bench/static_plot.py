@@ -1,4 +1,4 @@
-"""Speed against memory as a picture, by matplotlib."""
+"""Speed against memory as an image made by matplotlib."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MARKERS = ("o", "s", "D", "P", "X", "^", "*", "h", "p", "v", "<", ">", "d")
 
 
 def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
-    """PNG or SVG by the path's ending; symbol by contestant or method, size by cells a block.
+    """Write PNG or SVG, by the suffix; symbol by contestant or method, size by cells in a block.
 
-    Colour is by chunks a block where they are known, as in the interactive page, else by name.
+    Colour is by chunks in a block if known, as in the interactive page, else by name.
     """
     matplotlib.use("agg")
     import numpy as np
@@ -79,5 +79,5 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
 
 
 def _sizes(rows: pd.DataFrame, marker: str) -> list[float]:
-    """Stars are small within their box."""
+    """Return marker sizes; stars are enlarged, because they look small."""
     return [size * (1.4 if marker == "*" else 1.0) for size in marker_sizes(rows)]

@@ -1,4 +1,4 @@
-"""Measurements of methods over sizes of blocks, and their running."""
+"""Making and running measurements of methods with several block sizes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .results_file import append, check_writable
 from .sources import Sources
 from .worker.request import Request, Work
 
-#: `alb`'s chunks and blocks where none are asked for: 2,000 chunks of 64 cells.
+#: Default block of `alb`: 2,000 chunks of 64 cells.
 DEFAULT_BLOCKS = (BlockSpec(2000, 64),)
 
-#: Share of a source's pages that may be in memory and the cache be called cold.
+#: Largest resident share of a source's pages with a cold cache.
 _NEARLY_NONE = 0.05
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for every measurement of a run."""
+    """Settings that all measurements of a run share."""
 
     work: Work
     request: Mapping[str, Any] = field(default_factory=dict)
@@ -43,10 +43,10 @@ def measurements(
     settings: Settings,
     say: Callable[[str], object],
 ) -> Iterator[Measurement]:
-    """Each method with each block, or once where blocks mean nothing to it.
+    """Yield each method with each block, or once if it does not use blocks.
 
-    A method whose peer or source is missing is left out with a line. A block of None is the
-    method's own default.
+    A method whose peer or source is missing is left out with a line. A block of None means the
+    method's default.
     """
     for method in methods:
         try:
@@ -88,11 +88,11 @@ def run(
     on_row: Callable[[Measurement, dict[str, Any]], object] | None = None,
     gate: Callable[[], object] | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure one after the other; rows are in the file as soon as a process has ended.
+    """Measure one after the other, and append rows to the file when each process has ended.
 
-    Of a measurement that is interrupted those of its finished epochs are kept. All of them load the
-    same cells and genes: one whose whole epoch brings another number of counts than those before it is
-    wrong. For `gate` see `measure`.
+    If a measurement is interrupted, rows of its finished epochs are kept. All measurements load the
+    same cells and genes: a whole epoch with another number of counts than the ones before is wrong.
+    For `gate`, see `measure`.
     """
     if results is not None:
         check_writable(results)
@@ -118,13 +118,13 @@ def run(
 
 
 class _Agreement:
-    """What the first whole epoch of a run brought, the others bring, too."""
+    """Check that all whole epochs of a run yield the same counts as the first one."""
 
     def __init__(self) -> None:
-        self._first: dict[str, tuple[int, str]] = {}  # by column, and whose it is
+        self._first: dict[str, tuple[int, str]] = {}  # by column: value and label
 
     def check(self, label: str, row: dict[str, Any]) -> None:
-        """Make a row `wrong` that says otherwise."""
+        """Mark a row that differs as `wrong`."""
         if row["status"] != "ok" or not row["whole_epoch"]:
             return
         for column, what in (("n_cols", "genes"), ("n_nonzeros", "counts")):
@@ -141,14 +141,12 @@ class _Agreement:
 
 
 def require_some(rows: Sequence[Mapping[str, Any]], results: str | Path | None) -> None:
-    """An error where nothing was measured at all: every row is a failure of the same kind of use.
-
-    Out of memory and out of time are results, not failures.
+    """Raise if every row is a failure. Out of memory and out of time are results, not failures.
 
     Raises
     ------
     InvalidArgument
-        With the first failure.
+        Nothing was measured; the message has the first failure.
     """
     if not rows:
         raise InvalidArgument("no method is left to measure")
@@ -158,7 +156,7 @@ def require_some(rows: Sequence[Mapping[str, Any]], results: str | Path | None) 
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row in words."""
+    """Return a row as a line of text."""
     if row["status"] not in ("ok", "wrong"):
         return f"{row['status']}: {row['error']}"
     speed = row["cells_per_second"]
@@ -177,7 +175,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def _cache(row: Mapping[str, Any]) -> str:
-    """What to say of a page cache that was not brought into the state that was asked for."""
+    """Return a note if the page cache was not in the requested state."""
     resident = row["cache_resident"]
     if resident is None:
         return "; WHETHER THE CACHE WAS COLD IS NOT KNOWN" if row["cache"] == "cold" else ""

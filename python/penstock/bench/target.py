@@ -1,4 +1,4 @@
-"""What is loaded in a run: an experiment, the cells and genes of it, and what is known of them."""
+"""The target of a run: an experiment, a selection of cells and genes, and facts about them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.experiment.census import CensusRelease, find_release
 from .dataset_slice import DatasetSlice, value_filter
 from .worker.reach import is_remote, storage_options, tiledb_config
 
-COLLECTION = "283d65eb-dd53-496d-adb7-7570c7caa443"  # what alb slices, 138 human datasets
+COLLECTION = "283d65eb-dd53-496d-adb7-7570c7caa443"  # the collection that alb slices, with 138 human datasets
 
-#: Of each column that tiledbsoma reads: its tables keep their buffers, of a GiB by default, and with more
-#: of them mapped than there is memory a process cannot fork.
+#: Buffer size of each column that tiledbsoma reads. Its tables keep their buffers, 1 GiB by
+#: default, and a process that maps more than the memory of the machine cannot fork.
 _BUFFER = 1 << 24
 
 
 @dataclass(frozen=True)
 class Target:
-    """An experiment and a selection. `labels` are the columns of a row that tell of them."""
+    """An experiment and a selection. `labels` are the columns of a row that describe them."""
 
     uri: str
     measurement: str = "RNA"
@@ -43,12 +43,12 @@ class Target:
 
     @property
     def is_local(self) -> bool:
-        """Whether the experiment is a folder here."""
+        """Whether the experiment is in a local folder."""
         return not is_remote(self.uri)
 
     @property
     def storage_options(self) -> dict[str, Any] | None:
-        """Of Penstock, for this experiment."""
+        """Penstock's storage options for this experiment."""
         return storage_options(self.uri, self.region)
 
 
@@ -70,19 +70,19 @@ def make_target(
 ) -> Target:
     """Resolve addresses and slices of datasets.
 
-    Either `uri` is given, or a release of the Census (`census`, looked up in `directory`) or the address
-    of one's SOMA (`census_uri`); of these, the experiment is that of `organism` (homo_sapiens), and
-    datasets are those of the collection, in the order of ``census_info``.
+    Give either `uri`, a release of the Census (`census`, looked up in `directory`) or the address
+    of a Census (`census_uri`). In a Census, the experiment is that of `organism` (default:
+    homo_sapiens), and datasets are those of the collection, in the order of ``census_info``.
 
     Raises
     ------
     InvalidArgument
-        Several or none of them is given; an organism, a directory or a collection where there is no
-        Census to look it up in; no cell or no dataset is selected.
+        Not exactly one of the three is given; an organism, a directory or a collection is given
+        without a Census; or no cell or no dataset is selected.
     """
     version = None
     for what, address in (("URI", uri), ("--census-uri", census_uri), ("--directory", directory)):
-        if address is not None:  # they come into the rows and reports of results
+        if address is not None:  # rows and reports of results contain them
             check_no_secrets(what, address)
     if [uri, census, census_uri].count(None) != 2:
         raise InvalidArgument(
@@ -138,12 +138,12 @@ def make_target(
 
 
 def local_path(uri: str) -> str:
-    """A path for a ``file://`` address: the page cache and exports are of paths."""
+    """Return the path of a ``file://`` address; the page cache and exports need paths."""
     return url2pathname(urlsplit(uri).path) if uri.startswith("file://") else uri
 
 
 def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, int]:
-    """How many cells are selected, and the sum of their joinids."""
+    """Return the number of selected cells, and the sum of their joinids."""
     joinids = _obs(uri, ["soma_joinid"], obs_filter, region)["soma_joinid"].to_numpy()
     if len(joinids) == 0:
         raise InvalidArgument(f"no cell is selected by {obs_filter!r}, in {uri}")
@@ -151,10 +151,10 @@ def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, i
 
 
 def _nonzeros(uri: str, measurement: str, layer: str, obs_filter: str | None) -> int | None:
-    """Counts of the selected cells, by the column ``nnz`` of obs.
+    """Return the number of counts of the selected cells, from the column ``nnz`` of obs.
 
-    None where that is not X's: obs has none, its sum is not what is stored. Elsewhere than here nothing
-    more is read.
+    None if obs has no such column, if its sum differs from the stored non-zeros, or if the
+    experiment is not local.
     """
     import penstock
 
@@ -170,12 +170,12 @@ def _nonzeros(uri: str, measurement: str, layer: str, obs_filter: str | None) ->
         if obs_filter is None:
             return every
         return int(opened.obs.to_pandas(value_filter=obs_filter, columns=["nnz"])["nnz"].sum())
-    except (PenstockError, ValueError, TypeError):  # of a layer that is not there, a `nnz` of texts
+    except (PenstockError, ValueError, TypeError):  # such as a missing layer, or a `nnz` of strings
         return None
 
 
 def label_codes(target: Target, column: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(joinids ascending, a number for the value of the column) of the selected cells."""
+    """Return (ascending joinids, codes of the column) of the selected cells."""
     frame = _obs(target.uri, ["soma_joinid", column], target.obs_filter, target.region)
     frame = frame.sort_values("soma_joinid")
     codes = frame[column].astype(str).factorize()[0]
@@ -183,7 +183,7 @@ def label_codes(target: Target, column: str) -> tuple[npt.NDArray[np.int64], npt
 
 
 def _obs(uri: str, columns: list[str], obs_filter: str | None, region: str | None) -> Any:
-    """A frame of obs: by Penstock, or by tiledbsoma for what Penstock does not reach."""
+    """Return a frame of obs, read by Penstock, or by tiledbsoma if Penstock cannot."""
     import penstock
 
     try:
@@ -198,18 +198,18 @@ def _obs(uri: str, columns: list[str], obs_filter: str | None, region: str | Non
 
 
 def soma_open(uri: str, region: str | None) -> Any:
-    """A SOMA object by tiledbsoma, to be used in a `with`.
+    """Return a SOMA object of tiledbsoma, to be used in a `with`.
 
     Raises
     ------
     NotFound
-        There is nothing that it can open.
+        tiledbsoma finds no object.
     IoError
-        With its words.
+        tiledbsoma fails; with its message.
     """
     import tiledbsoma
 
-    if "://" not in uri:  # TileDB's working folder is that of its loading
+    if "://" not in uri:  # TileDB keeps the working folder of when it was loaded
         uri = str(Path(uri).absolute())
     config = {**tiledb_config(uri, region), "soma.init_buffer_bytes": _BUFFER}
     context = tiledbsoma.SOMATileDBContext(tiledb_config=config)
@@ -222,7 +222,7 @@ def soma_open(uri: str, region: str | None) -> Any:
 
 
 def _of_experiment(uri: str, region: str | None) -> tuple[list[str], list[int]]:
-    """Datasets of ``dataset_id`` in the order in which their first cells come, and their sizes."""
+    """Return the values of ``dataset_id`` in order of their first cells, and their sizes."""
     column = _obs(uri, ["dataset_id"], None, region)["dataset_id"].astype(str)
     counts = column.value_counts(sort=False)
     ids = list(dict.fromkeys(column))

@@ -1,9 +1,8 @@
-"""Peak memory of a process and everything below it, by sampling.
+"""Peak memory of a process and its descendants, by sampling.
 
-USS is what would be free if the tree were gone, counting pages that its processes share with
-others as nobody's; PSS counts a page shared by n processes as an n-th of each. Both are sums over
-``/proc/PID/smaps_rollup``, which takes the kernel a few milliseconds a GiB: sampling is slowed down
-so that it never takes more than `_SHARE` of the time.
+USS is the memory of pages that no other process shares. PSS counts a page shared by n processes as
+an n-th for each. Both are sums over ``/proc/PID/smaps_rollup``, which takes the kernel a few
+milliseconds per GiB. Samples are spaced so that they never take more than `_SHARE` of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _SHARE = 0.05
 
 @dataclass
 class Peak:
-    """Most that was seen, in bytes; each field by itself."""
+    """Largest sample in bytes, separately for each field."""
 
     uss: int = 0
     pss: int = 0
@@ -29,7 +28,7 @@ class Peak:
     shared: int = 0  # RSS less USS of a tree of one process: libraries, mapped files
 
     def raise_to(self, other: Peak) -> None:
-        """Take the larger of each; samples add up."""
+        """Set each field to the larger value, and add the numbers of samples."""
         self.uss = max(self.uss, other.uss)
         self.pss = max(self.pss, other.pss)
         self.rss = max(self.rss, other.rss)
@@ -38,11 +37,11 @@ class Peak:
         self.shared = max(self.shared, other.shared)
 
     def raise_to_mark(self, peak_rss: int) -> None:
-        """Take the peak of RSS that the kernel marked, where that is more than was sampled.
+        """Use the kernel's peak of RSS if it exceeds the samples.
 
-        Samples are tens of milliseconds apart and miss short peaks; the kernel's mark does not. Of a
-        single process all that was never shared in a sample is its own: a bound from below, for USS
-        and so for PSS. Of several the mark is that of one, and says nothing of them all.
+        Samples are tens of milliseconds apart and miss short peaks, but the kernel does not. For a
+        single process, the peak less the shared memory of samples is a lower bound for USS and thus
+        PSS. For several processes, the kernel's peak covers only one and is not used.
         """
         if self.processes != 1:
             return
@@ -52,7 +51,7 @@ class Peak:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and all its descendants that are alive."""
+    """Return the process and all its living descendants."""
     found, waiting = [], [pid]
     while waiting:
         process = waiting.pop()
@@ -70,7 +69,7 @@ def tree(pid: int) -> list[int]:
 
 
 def memory_now(pid: int) -> Peak:
-    """What the tree has at this moment; zeros once it has ended."""
+    """Return the current memory of the tree; zeros after its end."""
     total = Peak(samples=1)
     for process in tree(pid):
         try:
@@ -92,7 +91,7 @@ def memory_now(pid: int) -> Peak:
 
 
 class TreeMemory:
-    """Samples from a thread until `stop`; `take` gives the peak since the last `take`."""
+    """Sample in a thread until `stop`; `take` returns the peak since the last `take`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -103,7 +102,7 @@ class TreeMemory:
         self._thread.start()
 
     def take(self) -> Peak:
-        """The peak, which then begins again at what is there now."""
+        """Return the peak, and restart it at the current memory."""
         now = memory_now(self._pid)
         with self._lock:
             self._peak.raise_to(now)

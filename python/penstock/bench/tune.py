@@ -1,4 +1,4 @@
-"""Chooses settings for somebody's own data from a short sweep."""
+"""Choosing settings for a user's data by a short sweep."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from penstock.base.text import markdown_table
 from penstock.base.validation import parse_memory_size
 from penstock.errors import InvalidArgument, ResourceExhausted
 
@@ -17,7 +18,7 @@ from .sweep import run as run_sweep
 from .target import Target
 from .worker.request import Work
 
-#: A setting within so much of the fastest is as good, and the smaller one is taken.
+#: A setting with this share of the highest speed counts as equal; the smallest of these is chosen.
 _NEAR_ENOUGH = 0.95
 
 
@@ -26,7 +27,7 @@ def sweep(
     max_seconds: float, label: str | None, cache: str, timeout: float, memory_limit: int | None,
     results: str | None, command: str, labels: Mapping[str, Any], say: Callable[[str], object],
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:  # fmt: skip
-    """Measure every budget with every number of threads; (rows, share of uniform by budget)."""
+    """Measure each budget with each number of threads; return rows and shares by budget."""
     work = Work(target.uri, target.measurement, target.layer, batch_size=batch_size, sparse=sparse,
                 region=target.region)  # fmt: skip
     shares: dict[str, float] = {}
@@ -68,14 +69,14 @@ def _share(target: Target, label: str, budget: str, batch_size: int, sparse: boo
 def choose(
     rows: Sequence[Mapping[str, Any]], shares: Mapping[str, float], least_share: float
 ) -> Mapping[str, Any]:
-    """The row to follow: among budgets that mix well enough the least that is as fast as any.
+    """Return the row with the settings to use: the smallest ones near the highest speed.
 
-    Where none mixes well enough, the budget that mixes best.
+    Only budgets that mix well enough are considered; if there is none, those that mix best.
 
     Raises
     ------
     InvalidArgument
-        Nothing could be measured.
+        No measurement succeeded.
     """
     at = rates(rows)
     good = [row for row in rows if row["status"] == "ok" and at(row)]
@@ -96,11 +97,12 @@ def choose(
 
 
 def rates(rows: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], float]:
-    """Cells a second of a row, by one measure for all: of whole epochs where all came to their end in time.
+    """Return a function from a row to its cells a second.
 
-    Where some were cut all are judged from the first batch on, since opening and filling the shuffle
-    would weigh more in a cut epoch than in a whole one; but one whose first batch came after more than half of
-    its time, from opening on: what came after it was in memory. A cut epoch of one batch has no speed, 0.
+    If all epochs are whole, it is the speed of the whole epoch. If some were cut, it is the speed
+    after the first batch, because opening and filling the shuffle weigh more in a cut epoch. But if
+    the first batch took more than half of the time, it is the speed from opening on, because the
+    rest was in memory. A cut epoch of one batch has speed 0.
     """
     whole = all(row["whole_epoch"] for row in rows if row["status"] == "ok")
 
@@ -121,22 +123,24 @@ def advice(
     target: Target, rows: Sequence[Mapping[str, Any]], shares: Mapping[str, float],
     label: str | None, least_share: float, batch_size: int, sparse: bool,
 ) -> str:  # fmt: skip
-    """A table of what was measured, and the call to use."""
-    lines = ["| memory_budget | threads | cells/s | peak USS MiB | first batch s | mixed |",
-             "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    """Return a table of the measurements, and the call to use."""
     rate = rates(rows)
-    for row in rows:
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        setting = [str(row["memory_budget"]), str(row["threads"])]
         if row["status"] != "ok":
-            lines.append(
-                f"| {row['memory_budget']} | {row['threads']} | {row['status']}: {row['error']} | | | |"
-            )
-            continue
+            return [*setting, f"{row['status']}: {row['error']}"]
         share = shares.get(row["memory_budget"])
-        lines.append(
-            f"| {row['memory_budget']} | {row['threads']} | {_speed(rate(row))} | "
-            f"{row['max_mem'] / 2**20:,.0f} | {row['first_batch_seconds']:.2f} | "
-            f"{'' if share is None else f'{share:.1%}'} |"
-        )
+        return [
+            *setting,
+            _speed(rate(row)),
+            f"{row['max_mem'] / 2**20:,.0f}",
+            f"{row['first_batch_seconds']:.2f}",
+            "" if share is None else f"{share:.1%}",
+        ]
+
+    head = ("memory_budget", "threads", "cells/s", "peak USS MiB", "first batch s", "mixed")
+    lines = [markdown_table(head, map(cells, rows))]
     chosen = choose(rows, shares, least_share)
     settings = [f"    {target.uri!r},"]
     for name, value, default in (
@@ -155,7 +159,7 @@ def advice(
         settings.append(
             f"    var_query=penstock.AxisQuery(coords=(slice(0, {target.n_vars - 1}),)),"
         )
-    lines += ["", "Use", "", "ds = penstock.Dataset(", *settings, ")", ""]
+    lines += ["Use", "", "ds = penstock.Dataset(", *settings, ")", ""]
     lines.append(
         f"{rate(chosen):,.0f} cells/s in {chosen['max_mem'] / 2**20:,.0f} MiB"
         + (f"; {shares[chosen['memory_budget']]:.1%} of a uniform shuffle's entropy of {label}"

@@ -1,4 +1,4 @@
-"""Runs one worker and watches it: answers, memory of its tree, how it ended."""
+"""Running a worker process, and watching its answers, memory and end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tree_memory import Peak, TreeMemory
 from .worker.main import is_out_of_memory
 from .worker.request import Request
 
-# Of Penstock only the worker is imported in a peer's process: it may not be installed there.
+# A peer's process imports only the worker: Penstock may not be installed there.
 _PEER = """
 import sys, types
 package = types.ModuleType("penstock")
@@ -37,13 +37,13 @@ _Told = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Outcome:
-    """What a worker told and how it ended. `status`: ok, failed, oom, timeout."""
+    """Answers and end of a worker. `status`: ok, failed, oom, timeout."""
 
     status: str = "failed"
     error: str | None = None
     imported: dict[str, Any] = field(default_factory=dict)
     epochs: list[dict[str, Any]] = field(default_factory=list)
-    peak: Peak = field(default_factory=Peak)  # of what was under way when it ended
+    peak: Peak = field(default_factory=Peak)  # of the unfinished epoch
     seconds: float = 0.0
 
 
@@ -54,9 +54,9 @@ def run(
     on_epoch: _Told | None = None,
     on_imported: _Told | None = None,
 ) -> Outcome:
-    """Start a worker under the interpreter `python` and wait for it; a failure is an outcome.
+    """Run a worker under the interpreter `python` and wait for it; failures are outcomes.
 
-    Having imported its loader it continues when `on_imported` has returned.
+    The worker imports its loader, then continues when `on_imported` has returned.
     """
     outcome = Outcome()
     begin = time.monotonic()
@@ -66,7 +66,7 @@ def run(
         program = _OURS if request.loader == "penstock" else _PEER
         package = str(Path(__file__).resolve().parents[1])
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        if request.work.endpoint is not None:  # on loopback: no proxy, which settings may name
+        if request.work.endpoint is not None:  # on loopback: ignore proxy settings
             environment |= {"no_proxy": "*", "NO_PROXY": "*"}
         try:
             worker = subprocess.Popen(
@@ -121,12 +121,12 @@ def _send(worker: subprocess.Popen[bytes], request: Request) -> None:
     try:
         worker.stdin.write(request.to_json().encode() + b"\n")
         worker.stdin.flush()
-    except BrokenPipeError:  # it ended at once; its exit status says so
+    except BrokenPipeError:  # it ended at once; see its exit status
         pass
 
 
 def _let_begin(worker: subprocess.Popen[bytes]) -> None:
-    """The end of its input is what it waits for."""
+    """Let the worker start, by closing its input."""
     assert worker.stdin is not None
     try:
         worker.stdin.close()
@@ -142,9 +142,9 @@ def _follow(
     on_epoch: _Told | None,
     on_imported: _Told,
 ) -> bool:
-    """Take answers until the worker closes its end; False when time was up before.
+    """Handle answers until the worker closes its end; return False on a timeout.
 
-    At Ctrl-C those of its epochs that had been answered by then have been heard.
+    At Ctrl-C, all answers up to then are handled.
     """
     pending = b""
     begun = False
@@ -183,10 +183,10 @@ def _follow(
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C is answered at the end: what is being noted is noted whole."""
+    """Delay Ctrl-C until the end of the block, so that rows are written completely."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # nothing can be raised here
+        yield  # Ctrl-C raises nothing here
         return
     came: list[Any] = []
     signal.signal(signal.SIGINT, lambda *of: came.append(of))
@@ -227,9 +227,9 @@ def _note(
 def _judge_end(
     outcome: Outcome, returncode: int, said: str, kernel_killed: bool, limited: bool
 ) -> None:
-    """Of a worker that ended without a word.
+    """Set the status of a worker that ended without an answer.
 
-    With `limited` address space a crash is out of memory: of libraries that use what they were not given.
+    With `limited` address space, a crash counts as out of memory: libraries use failed allocations.
     """
     last = said.splitlines()[-1] if said else "nothing on standard error"
     crashed = False
@@ -248,7 +248,7 @@ def _judge_end(
 
 
 def _kernel_kills() -> int:
-    """How many processes the kernel has killed for memory since it started."""
+    """Return how many processes the kernel has killed for memory since boot."""
     try:
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):

@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command; return its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     allow_any_encoding()
     parser = build_parser()
     parsed = parser.parse_args(arguments)
@@ -50,14 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\npenstock: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of a pipe has gone (`penstock info … | head`); keep the shutdown quiet too.
+        # The reader of the pipe has ended (`penstock info … | head`); exit without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (PenstockError, OSError, ImportError, MemoryError) as error:
         if parsed.traceback:
             traceback.print_exc()
         message = _message(error, parsed.command)
-        # What is not found is a name in the store: it may be that of an argument.
+        # NotFound is left as it is: a name in the store may equal that of an argument.
         if isinstance(error, (InvalidArgument, ResourceExhausted, ImportError)):
             message = in_options(message, parser, parsed)
         print(f"penstock: {message}", file=sys.stderr)
@@ -65,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-#: Extras that bring what a command needs.
+#: Extra with the packages that a command needs.
 _EXTRAS = {"bench": "bench", "synth": "bench", "demo": "demo", "train": "scvi"}
-#: What the extra does not bring.
+#: Packages that the extra lacks.
 _NOT_OF_EXTRAS = {("bench", "torch"), ("train", "matplotlib"), ("train", "umap")}
 
 

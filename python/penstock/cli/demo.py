@@ -1,4 +1,4 @@
-"""``penstock demo``: the main job, on real cells, then at scale, or on the user's own."""
+"""``penstock demo``: train on real cells and on many synthetic cells, or on the user's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import InvalidArgument
 
 DEFAULT_CELLS = 49_152
 
-#: Of the user's own data, with what they are where the user does not say.
+#: Options for the user's own data, with their defaults.
 _OF_DATA = {"label": "cell_type", "filter": None, "measurement": "RNA", "layer": "raw"}
 
 
@@ -20,55 +20,63 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo",
         help="demonstration: stream cells, train a cell-type classifier, plot speed and accuracy",
-        description="First on 2,638 real blood cells that come with the package, then on a "
-        "Census-like experiment that it makes; or, with --data, on an experiment of yours. "
+        description="Runs on 2,638 real blood cells that come with the package, then on a "
+        "Census-like experiment that it makes. With --data, runs on your own experiment. "
         "Needs penstock's extra [demo].",
     )
     parser.add_argument(
         "--data", metavar="PATH", help="path or URI of your own TileDB-SOMA experiment"
     )
     parser.add_argument(
-        "--label", metavar="COLUMN", help="obs column of --data that is predicted (cell_type)"
-    )
+        "--label", metavar="COLUMN",
+        help=f"obs column of --data that is predicted (default: {_OF_DATA['label']})",
+    )  # fmt: skip
     parser.add_argument(
         "--filter", metavar="TEXT",
         help="filter of obs that selects cells of --data, such as \"sex == 'female'\"",
     )  # fmt: skip
-    parser.add_argument("--measurement", metavar="NAME", help="measurement of --data (RNA)")
-    parser.add_argument("--layer", metavar="NAME", help="layer of X of --data (raw)")
     parser.add_argument(
-        "--cells", metavar="N", type=int,
-        help=f"number of cells in the experiment that is made if there is no --data ({DEFAULT_CELLS})",
+        "--measurement", metavar="NAME",
+        help=f"measurement of --data (default: {_OF_DATA['measurement']})",
     )  # fmt: skip
     parser.add_argument(
-        "--epochs", metavar="N", type=int, default=3, help="number of training epochs (3)"
+        "--layer", metavar="NAME", help=f"layer of X of --data (default: {_OF_DATA['layer']})"
     )
     parser.add_argument(
-        "--memory", metavar="SIZE", default="1GiB", help="memory budget of the loader (1GiB)"
-    )
+        "--cells", metavar="N", type=int,
+        help=f"number of cells in the experiment that is made without --data (default: {DEFAULT_CELLS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--epochs", metavar="N", type=int, default=3,
+        help="number of training epochs (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", metavar="SIZE", default="1GiB",
+        help="memory budget of the loader (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--output", metavar="FOLDER", default="demo_output",
-        help="folder for the plots and for the experiment that is made (demo_output)",
+        help="folder for the plots and for the experiment that is made (default: %(default)s)",
     )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Check the arguments, then do it."""
+    """Check the arguments, then run the demo."""
     _check_choice_of_data(parsed)
     checked_int("--epochs", parsed.epochs, least=1, most=1000)
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
     parse_memory_size("--memory", parsed.memory)
     made = () if parsed.data is not None else ("tiledb", "tiledbsoma", "scipy")
     require("torch", "matplotlib", "plotly", "rich", *made, extra="demo", what="this command")
-    # Here and not above: `penstock info` must not wait for torch, nor need it.
+    # Imported here, because `penstock info` must not need torch or wait for it.
     from penstock.demo.run import play
 
     play(parsed)
 
 
 def _check_choice_of_data(parsed: argparse.Namespace) -> None:
-    """Refuse options that would be ignored, and fill in what is not given."""
+    """Refuse options that would be ignored, and set defaults."""
     if parsed.data is None:
         for name in _OF_DATA:
             if getattr(parsed, name) is not None:

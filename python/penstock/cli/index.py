@@ -1,4 +1,4 @@
-"""``penstock index``: makes a folder readable over plain http(s)."""
+"""``penstock index``: make a folder readable over plain http(s)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(path: str) -> None:
-    """Write it and say what it lists."""
+    """Write the index, and print its path and totals."""
     written, files, total = write_index(path)
     print(f"{written}: {plural(files, 'file')}, {size(total)}")

@@ -1,4 +1,4 @@
-"""``penstock info``: what an experiment holds, and what loading it takes. Needs numpy alone."""
+"""``penstock info``: contents of an experiment, and memory of a loader. Needs only numpy."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def add_arguments(commands: Any) -> None:
 
 
 def options_of(given: Sequence[str]) -> dict[str, str]:
-    """Storage options as they are written on the command line."""
+    """Return the storage options of the command line."""
     options = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            # What was given may be a secret without its name: it is not shown.
+            # The text may be a secret without its name, so it is not shown.
             raise InvalidArgument(
                 "a storage option must be given as NAME=VALUE, got one without "
                 + ("NAME" if equals else "=")
@@ -51,14 +51,14 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
 
 
 def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
-    """Print it."""
+    """Print the information about an experiment."""
     experiment = open(path, storage_options=storage_options)
     for line in lines(experiment):
         print(line)
 
 
 def lines(experiment: Experiment) -> Iterator[str]:
-    """The whole text, line by line."""
+    """Yield the lines of the text."""
     obs = experiment.obs
     yield f"{experiment.uri}"
     yield from _indented(sorted(experiment.metadata.items()), 2)
@@ -125,7 +125,7 @@ def _loader_memory(dataset: Dataset) -> str:
     try:
         plan = dataset.plan()
     except ResourceExhausted as error:
-        return f"a loader with default settings does not do: {error}"
+        return f"the default settings do not work for this layer: {error}"
     units = plural(plan.units_in_shuffle, "unit")
     return (
         f"a loader with default settings takes {size(plan.planned_bytes)} and mixes "

@@ -1,4 +1,4 @@
-"""Messages of a command: they name its options, not the Python arguments that these give."""
+"""Error messages of a command, with its options in place of Python arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator
 
-#: Options by the argument that they give, where the two have different names. A command has one of them.
+#: Options for arguments of another name; a command has one of them.
 _OPTIONS = {
     "categorical_covariate_keys": ("--categorical",),
     "consolidated": ("--consolidated",),
@@ -28,10 +28,10 @@ _OPTIONS = {
 
 
 def in_options(message: str, parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> str:
-    """Return the message with options in the places of the arguments that the command gives.
+    """Return the message with the names of arguments replaced by options of the command.
 
-    Only the first line speaks of arguments: a filter of the user's may follow. What begins with an
-    option is a message of the command itself.
+    Only the first line is changed, because a filter of the user may follow. A message that starts
+    with an option is from the command itself and stays as it is.
     """
     first, newline, rest = message.partition("\n")
     if first.startswith("-"):
@@ -46,7 +46,7 @@ def in_options(message: str, parser: argparse.ArgumentParser, parsed: argparse.N
             first = re.sub(rf"(?:with )?{name}=False\b", f"without {option}", first)
             first = re.sub(rf"{name}=True\b", option, first)
         if "_" not in argument and argument not in _OPTIONS:
-            # A word, which in the middle of a sentence may mean something else.
+            # In the middle of a sentence, such a word may mean something else.
             name = rf"(?:^|(?<=: )){re.escape(argument)}(?= must |=\w)"
         first = re.sub(rf"{name}=(?=\w)", f"{option} ", first)
         first = re.sub(rf"{name}(?![\w'\"/]|\.\w)=?", option, first)
@@ -54,7 +54,7 @@ def in_options(message: str, parser: argparse.ArgumentParser, parsed: argparse.N
 
 
 def _by_argument(actions: list[argparse.Action]) -> dict[str, str]:
-    """Options by the argument that they give."""
+    """Return the option for each argument."""
     named = {action.dest: action.option_strings[0] for action in actions}
     there = {option for action in actions for option in action.option_strings}
     for argument, options in _OPTIONS.items():
@@ -67,7 +67,7 @@ def _by_argument(actions: list[argparse.Action]) -> dict[str, str]:
 def _actions(
     parser: argparse.ArgumentParser, parsed: argparse.Namespace
 ) -> Iterator[argparse.Action]:
-    """Options of the command that was given, and of those above it."""
+    """Yield the options of the given command and of its parent commands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from _actions(action.choices[getattr(parsed, action.dest)], parsed)

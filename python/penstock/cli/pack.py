@@ -1,4 +1,4 @@
-"""``penstock pack``: a copy whose cells can be read one by one."""
+"""``penstock pack``: copy an experiment into a pack, whose cells can be read one by one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Pack, and say what came of it."""
+    """Pack, and print a summary."""
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1, most=1024)
     last: list[PackProgress] = []
@@ -95,7 +95,7 @@ def _summary(packed: Any, progress: PackProgress, seconds: float) -> Iterator[st
 
 @contextmanager
 def _bar() -> Iterator[Callable[[PackProgress], None]]:
-    """A progress bar on a terminal where rich is installed; else nothing."""
+    """Show a progress bar on a terminal if rich is installed."""
     try:
         from rich.console import Console
         from rich.progress import (
@@ -118,7 +118,7 @@ def _bar() -> Iterator[Callable[[PackProgress], None]]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True, highlight=False)
-    unseen = not console.is_terminal  # where it would leave an empty line
+    unseen = not console.is_terminal  # a hidden bar would leave an empty line
     with Progress(*columns, console=console, transient=True, disable=unseen) as bars:
         task = bars.add_task("", total=None, speed="")
         begin = time.monotonic()

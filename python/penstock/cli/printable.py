@@ -1,4 +1,4 @@
-"""Text that any terminal or file takes, whatever its encoding."""
+"""Output for terminals and files of any encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _plainer(error: UnicodeError) -> tuple[str, int]:
 
 
 def allow_any_encoding() -> None:
-    """Let what is printed be written plainer where the encoding lacks a character."""
+    """Replace characters that the encoding of standard output or error lacks."""
     codecs.register_error("penstock", _plainer)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

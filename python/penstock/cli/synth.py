@@ -20,31 +20,41 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "synth",
         help="make a Census-like experiment of any size",
-        description="Writes invented cells in the CELLxGENE Census's own array settings, and the same "
+        description="Writes synthetic cells with the CELLxGENE Census's array settings, and the same "
         "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs penstock's extra [bench].",
     )
     parser.add_argument("path", metavar="PATH", help="folder of the new experiment")
     parser.add_argument(
-        "--cells", type=int, default=30_000, metavar="N", help="number of cells (30000)"
+        "--cells",
+        type=int,
+        default=30_000,
+        metavar="N",
+        help="number of cells (default: %(default)s)",
     )
     parser.add_argument(
-        "--genes", type=int, default=60_664, metavar="N", help="number of genes (60664)"
+        "--genes",
+        type=int,
+        default=60_664,
+        metavar="N",
+        help="number of genes (default: %(default)s)",
     )
     parser.add_argument("--datasets", type=int, metavar="N",
                         help="number of datasets, of unequal sizes (default: 12 to 120, by --cells)")  # fmt: skip
     parser.add_argument("--fragments", type=int, metavar="N",
-                        help="number of fragments of X (one for 16,384 cells)")  # fmt: skip
+                        help="number of fragments of X (default: one per 16,384 cells)")  # fmt: skip
     parser.add_argument(
         "--consolidated", action="store_true", help="X as a single consolidated fragment"
     )
     parser.add_argument("--genes-per-cell", type=float, metavar="N",
-                        help="mean number of non-zero genes in a cell (1950)")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cells (0)")
+                        help="mean number of non-zero genes in a cell (default: 1950, but at most --genes / 8)")  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the cells (default: %(default)s)"
+    )
     parser.add_argument("--processes", type=int, metavar="N",
-                        help="processes that generate cells (default: one a core, up to 4)")  # fmt: skip
+                        help="processes that generate cells (default: one per core, up to 4)")  # fmt: skip
     parser.add_argument("--format", default="soma", metavar="NAMES",
                         help=f"formats, separated by commas: {', '.join(FORMATS)}; the experiment is always "
-                        "made, and other formats are written beside PATH (soma)")  # fmt: skip
+                        "made, and other formats are written beside PATH (default: %(default)s)")  # fmt: skip
     parser.add_argument(
         "--overwrite", action="store_true", help="replacement of files that are already there"
     )
@@ -53,7 +63,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Check, draw, export."""
+    """Check the arguments, make the experiment, and export it."""
     from penstock.synthetic.overwrite import check_file_replaceable, check_zarr_replaceable
 
     formats = [name.strip() for name in parsed.format.split(",")]
@@ -76,7 +86,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _check_modules(exports: Mapping[str, Path]) -> None:
-    """What the formats are written with, before any cell is made."""
+    """Check, before any cell is made, that the packages of the formats are installed."""
     from penstock.bench.methods import METHODS
     from penstock.bench.peers import interpreter
 
@@ -147,7 +157,7 @@ def _export(path: Path, exports: dict[str, Path]) -> None:
 
 
 def _write_annbatch_alone(cells: Any, target: Path) -> None:
-    """By way of an h5ad that does not stay."""
+    """Write an annbatch collection from a temporary h5ad file."""
     from penstock.bench.exports.annbatch_collection import write_annbatch
     from penstock.bench.exports.h5ad import write_h5ad
 

@@ -1,4 +1,4 @@
-"""``penstock train scvi``: a model of scvi-tools from stored cells, without code."""
+"""``penstock train scvi``: train a model of scvi-tools from stored cells."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int
+from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
-#: A name for the cells that the package ships.
+#: Name for the cells that the package ships.
 BUNDLED = "pbmc3k"
 
 
@@ -19,7 +20,7 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train scVI from an experiment, on one process or several",
-        description="Trains a model of scvi-tools, and leaves in a folder: the model as scvi-tools "
+        description="Trains a model of scvi-tools, and writes into a folder: the model as scvi-tools "
         "saves it, the latent representation of every cell, and the history. Needs "
         "penstock's extra [scvi].",
     )
@@ -32,8 +33,9 @@ def add_arguments(commands: Any) -> None:
         help=f"path or URI of a TileDB-SOMA experiment, or {BUNDLED} for cells to try it on",
     )
     parser.add_argument(
-        "--model", default="SCVI", help="model class: SCVI, LinearSCVI or SCANVI (SCVI)"
-    )
+        "--model", default="SCVI",
+        help="model class: SCVI, LinearSCVI or SCANVI (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--obs-query", metavar="TEXT",
         help="filter of obs that selects cells, such as \"sex == 'female'\" (default: all cells)",
@@ -41,10 +43,13 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--var-query", metavar="TEXT", help="filter of var that selects genes (default: all genes)"
     )
-    parser.add_argument("--measurement", metavar="NAME", help="measurement (default: RNA)")
     parser.add_argument(
-        "--layer", metavar="NAME", default="raw", help="layer of X with counts (raw)"
+        "--measurement", metavar="NAME", help=f"measurement (default: {DEFAULT_MEASUREMENT})"
     )
+    parser.add_argument(
+        "--layer", metavar="NAME", default="raw",
+        help="layer of X with counts (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--batch-key", metavar="COLUMN", action="append",
         help="obs column of the batch; if given several times, the columns are joined",
@@ -55,7 +60,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--n-samples-per-label", metavar="N", type=int,
-        help="labelled cells of each label in a training epoch (SCANVI; all of them)",
+        help="labelled cells of each label in a training epoch of SCANVI (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--categorical",
@@ -70,25 +75,28 @@ def add_arguments(commands: Any) -> None:
         help="obs column of a continuous covariate; may be given several times",
     )
     parser.add_argument(
-        "--latent", metavar="N", type=int, default=10, help="number of latent variables (10)"
-    )
+        "--latent", metavar="N", type=int, default=10,
+        help="number of latent variables (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
-        "--epochs", metavar="N", type=int, help="maximum number of epochs (as scvi-tools chooses)"
-    )
+        "--epochs", metavar="N", type=int,
+        help="maximum number of epochs (default: scvi-tools' own)",
+    )  # fmt: skip
     parser.add_argument(
         "--batch-size", metavar="N", type=int, default=128,
-        help="cells in a batch of one process (128)",
+        help="cells in a batch of one process (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--devices", metavar="N", default="auto",
-        help="number of processes, one for each GPU or on CPUs; -1: all GPUs, or all cores (1)",
+        help="number of processes, one per GPU or on CPUs; auto: one, -1: all GPUs or all cores (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--accelerator", default="auto", help="hardware to train on: auto, gpu or cpu (auto)"
-    )
+        "--accelerator", default="auto",
+        help="hardware to train on: auto, gpu or cpu (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--memory", metavar="SIZE", default="2GiB",
-        help="memory budget of the loader of each process (2GiB)",
+        help="memory budget of the loader of each process (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--patience",
@@ -98,8 +106,9 @@ def add_arguments(commands: Any) -> None:
         "(default: no early stop)",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="seed of weights and noise (0)"
-    )
+        "--seed", metavar="N", type=int, default=0,
+        help="seed of weights and noise (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--plot", metavar="COLUMN", help="obs column that colours a plot of the latent space"
     )
@@ -107,7 +116,7 @@ def add_arguments(commands: Any) -> None:
         "--output",
         metavar="FOLDER",
         default="penstock_scvi",
-        help="folder of the results, made if needed (default: penstock_scvi)",
+        help="folder of the results, made if needed (default: %(default)s)",
     )
     parser.add_argument(
         "--resume", action="store_true", help="resumption of an interrupted run in --output"
@@ -116,12 +125,13 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Train, save, and say where things are."""
+    """Train, save, and print the paths of the results."""
     import numpy as np
     import torch
 
     from penstock import scvi as pscvi
     from penstock.dataset.dataset import Dataset
+    from penstock.scvi.latent_plot import draw
     from penstock.scvi.model_outputs import checked_out
 
     devices = _devices(parsed.devices)
@@ -137,7 +147,7 @@ def run(parsed: argparse.Namespace) -> None:
         var_query=parsed.var_query,
         memory_budget=parsed.memory,
     )
-    latent = checked_out(folder / "latent.npy")  # and not only after the training
+    latent = checked_out(folder / "latent.npy")  # checked before the training
     if parsed.plot:
         _check_plot(cells, parsed.plot)
     data = pscvi.DataModule(
@@ -188,7 +198,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _check_plot(cells: Any, column: str) -> None:
-    """Before the training, as what is missing is said after it otherwise."""
+    """Check, before the training, that the column and matplotlib exist."""
     cells.obs.read([column])
     import matplotlib  # noqa: F401
 
@@ -196,7 +206,7 @@ def _check_plot(cells: Any, column: str) -> None:
 def _tell_validation(history: Any, folder: Path) -> None:
     path = folder / "elbo_validation.csv"
     if "elbo_validation" not in history:
-        path.unlink(missing_ok=True)  # of a run before
+        path.unlink(missing_ok=True)  # from an earlier run
         print("no cell to validate on: the cells are too few")
         return
     values = history["elbo_validation"]["elbo_validation"].astype(float)
@@ -232,37 +242,3 @@ def _devices(text: str) -> int | str:
         return int(text)
     except ValueError:
         raise InvalidArgument(f"--devices must be a number or auto, got {text!r}") from None
-
-
-def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
-    """Draw cells in two dimensions, coloured by a column; UMAP where umap-learn is installed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
-
-    places, axes = _two_dimensions(latent)
-    figure, plot = plt.subplots(figsize=(7, 5), dpi=120)
-    for i, value in enumerate(np.unique(labels.astype(str))):
-        chosen = labels.astype(str) == value
-        x, y = places[chosen].T
-        plot.scatter(x, y, s=3, label=value, color=plt.cm.tab20(i % 20), linewidths=0)
-    plot.set_xlabel(f"{axes} 1")
-    plot.set_ylabel(f"{axes} 2")
-    plot.legend(title=name, markerscale=4, fontsize=7, frameon=False, bbox_to_anchor=(1, 1))
-    figure.tight_layout()
-    figure.savefig(path)
-    plt.close(figure)
-
-
-def _two_dimensions(latent: Any) -> tuple[Any, str]:
-    try:
-        import umap
-    except ImportError:
-        import numpy as np
-
-        centred = latent - latent.mean(axis=0)
-        _, _, axes = np.linalg.svd(centred, full_matrices=False)
-        return centred @ axes[:2].T, "PC"
-    return umap.UMAP(random_state=0, n_jobs=1).fit_transform(latent), "UMAP"

@@ -1,4 +1,4 @@
-"""The names of other loaders over Penstock: `penstock.compat.census`, `penstock.compat.tiledbsoma_ml`.
+"""The APIs of other loaders on top of Penstock: `penstock.compat.census` and `.tiledbsoma_ml`.
 
-Code written for them runs when its import is changed; docs/compat.md says what differs.
+Code written for those loaders runs after a change of its import. docs/compat.md lists differences.
 """

@@ -1,4 +1,4 @@
-"""A Dataset under the arguments of loaders that read blocks and shuffle within them."""
+"""A Dataset with the arguments of loaders that shuffle within blocks."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from penstock.epochs.state import EpochState
 from penstock.plan.settings import DTYPES
 from penstock.plan.shard import find_rank
 
-#: Memory for each cell of the block that the originals hold. Packed, a cell of the Census takes
-#: about 6 KB, so that some three times as many cells are mixed as were asked for.
+#: Memory budget per cell of a block. A packed cell of the Census takes about 6 KB, so about three
+#: times as many cells are mixed as the block holds.
 BYTES_PER_BLOCK_CELL = 2**14
 
-#: However small the block, so that any store is read at full speed.
+#: Least memory budget for any block, so that stores are read at full speed.
 LEAST_BYTES = 2**29
 
-#: Finished batches come on top, as the originals count cells before batches are made of them.
+#: Finished batches in the budget, in addition to the cells of the block.
 _BATCHES = 8
 
 
 class BlockDataset:
-    """Settles, when an iterator is made, what the originals leave to the moment.
+    """A Dataset whose memory budget and seed are set when an iterator is made.
 
-    The memory budget follows the block, the batches and the number of DataLoader workers. A seed
-    that is None is drawn; ranks cannot agree on one that each draws, and take 0.
+    The memory budget depends on the block, the batches and the number of DataLoader workers. If the
+    seed is None, it is drawn; several ranks use 0, since each would draw another seed.
 
     Parameters
     ----------
     dataset : Dataset
-        Not shared with others: its settings are changed.
+        The Dataset; its settings are changed, so it must not be shared.
     block_cells : int
-        Cells that the original would hold in memory to shuffle.
+        Cells that the original loader would hold in memory to shuffle.
     seed : int or None
-        Of the shuffle.
+        Seed of the shuffle.
     """
 
     def __init__(self, dataset: Dataset, block_cells: int, seed: int | None) -> None:
@@ -81,17 +81,17 @@ class BlockDataset:
         return iter(self.dataset)
 
     def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
-        """Begin an epoch that DataLoader workers read, who settle the same."""
+        """Begin an epoch that DataLoader workers read; they compute the same settings."""
         self._settle(num_workers)
         return self.dataset.reader.begin_with_workers(epoch, num_workers)
 
     def __len__(self) -> int:
-        """Batches that this rank gets, over all of its DataLoader workers."""
+        """Number of batches of this rank, over all its DataLoader workers."""
         self._settle()
         return len(self.dataset)
 
     def batches_here(self) -> int:
-        """Batches that this process gets: in a DataLoader worker, its own."""
+        """Number of batches of this process, which may be a DataLoader worker."""
         self._settle()
         planner = self.dataset.reader.planner
         shard = planner.settings.find_shard()
@@ -101,26 +101,26 @@ class BlockDataset:
 
     @property
     def epochs(self) -> EpochState:
-        """Which epoch comes next."""
+        """State of the epochs, with the number of the next one."""
         return self.dataset.reader.epochs
 
     def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
-        """Nothing: these have no encoders to fit here, nor a cache that the shuffle depends on."""
+        """Do nothing: there are no encoders to fit and no cache that the shuffle depends on."""
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
-        """Of this process, as things stand now."""
+        """Return rank and world size of this process, as of now."""
         return self.dataset.reader.rank_and_world_size
 
     def with_rows(self, rows: _core.RowSelection) -> BlockDataset:
-        """Other cells of the same layer, from epoch 0."""
+        """Return a BlockDataset of other cells of the same layer, at epoch 0."""
         part = copy.copy(self)
         part.dataset = self.dataset.with_rows(rows)
         return part
 
 
 class BlockEpochs:
-    """What both datasets of `compat` have of a `penstock.Dataset`: its epochs, saved and resumed.
+    """Epochs, saving and resuming of a `penstock.Dataset`, for both datasets of `compat`.
 
     Attributes
     ----------
@@ -131,16 +131,16 @@ class BlockEpochs:
 
     @property
     def penstock_dataset(self) -> Dataset:
-        """The Dataset underneath, for what the original has no name for."""
+        """The underlying Dataset, for features that the original lacks."""
         return self._blocks.dataset
 
     @property
     def reader(self) -> BlockDataset:
-        """What a DataLoader asks about epochs; for the modules of penstock."""
+        """Epochs for a DataLoader; internal to penstock."""
         return self._blocks
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; without it every iterator begins the next."""
+        """Set the epoch of the next iterator; otherwise each iterator begins the next epoch."""
         self._blocks.dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -153,5 +153,5 @@ class BlockEpochs:
 
 
 def split_seed(seed: int | None) -> int | None:
-    """Seed of a split: ranks that are given none must still make the same one."""
+    """Return the seed of a split; None becomes 0 on several ranks, whose splits must agree."""
     return 0 if seed is None and find_rank()[1] > 1 else seed

@@ -1,4 +1,4 @@
-"""The DataLoader of both loaders."""
+"""The DataLoader of both `compat` loaders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .block_dataset import BlockEpochs
 def block_loader(
     dataset: Any, not_supported: Sequence[str], arguments: Mapping[str, Any]
 ) -> DataLoader[Any]:
-    """Make a DataLoader that hands over batches as they come.
+    """Return a DataLoader that yields batches as the dataset makes them.
 
-    Over a dataset of torch's that was made from one of ours it is a plain one.
+    For a torch dataset that wraps such a dataset, it is a plain DataLoader.
 
     Raises
     ------
     InvalidArgument
-        An argument that the dataset has in its stead; ``in_order=False``.
+        An argument belongs to the dataset instead, or ``in_order=False``.
     """
     refused = [name for name in not_supported if name in arguments]
     if refused:
@@ -40,5 +40,5 @@ def block_loader(
 
 
 def same(batch: Any) -> Any:
-    """Leave a batch as it is; picklable, for workers that are spawned."""
+    """Return the batch; picklable, for spawned workers."""
     return batch

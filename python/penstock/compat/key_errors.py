@@ -1,4 +1,4 @@
-"""Names that are not there, as the errors that the originals raise."""
+"""Errors for missing names, with the types that the originals raise."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from penstock.errors import NotFound
 
 
 class MissingName(NotFound, KeyError):
-    """No such measurement, layer or column: a KeyError, too, as looking it up in SOMA raises."""
+    """Missing measurement, layer or column; also a KeyError, as a lookup in SOMA raises."""
 
     __str__ = Exception.__str__  # KeyError's shows the message as a literal
 
 
 @contextmanager
 def missing_names() -> Iterator[None]:
-    """Raise `MissingName` where `NotFound` is raised within."""
+    """Turn `NotFound` within the block into `MissingName`."""
     try:
         yield
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""A selection in memory, as an AnnData."""
+"""Read a selection into memory as an AnnData."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.plan.shard import Shard
 
 from .cells import Cells
 
-#: Columns of obs that name cells, best first.
+#: Columns of obs that name cells, in order of preference.
 _NAME_COLUMNS = ("obs_id", "cell_id", "index")
 
 _BATCH_SIZE = 1024
@@ -45,7 +45,7 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
     obs.index = _names(obs, _NAME_COLUMNS)
     var = selection.var.to_pandas()
     names = selection.var_names.astype(str)
-    if len(var) != len(names):  # genes of a list that are not stored have no row
+    if len(var) != len(names):  # requested genes that are not stored have no row
         import pandas as pd
 
         var = pd.DataFrame(index=names)
@@ -54,7 +54,7 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
 
 
 def _read_x(cells: Cells, most: int) -> Any:
-    """X of all cells by joinid, as CSR."""
+    """Return X of all cells by joinid, as CSR."""
     import scipy.sparse as sp
 
     settings = cells.planner.settings
@@ -80,7 +80,7 @@ def _read_x(cells: Cells, most: int) -> Any:
                 f"the transforms of this dataset make {type(X).__name__} of X, which AnnData does "
                 "not take; read the batches, or a dataset without them"
             )
-        # A copy of what the engine lends, so that its memory is free for the next batches.
+        # Copied, so that the engine can reuse its memory for the next batches.
         parts.append(X.copy())
         held += sum(array.nbytes for array in (X.data, X.indices, X.indptr))
         _check_size(planner.selection, held, most, "more than ")
@@ -90,7 +90,7 @@ def _read_x(cells: Cells, most: int) -> Any:
 
 
 def _expected_bytes(planner: Planner) -> int:
-    """Of X, if its cells and genes are like those that are stored."""
+    """Return the bytes of X, if its density is that of the stored layer."""
     selection = planner.selection
     matrix, cells = selection.matrix, len(selection.rows)
     stored_cells, stored_genes = max(1, selection.experiment.n_obs), max(1, matrix.shape[1])
@@ -111,7 +111,7 @@ def _check_size(selection: Selection, expected: int, most: int, how: str) -> Non
 
 
 def _names(obs: Any, columns: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Names of the cells: the first column whose values tell them apart, else their numbers."""
+    """Return names of the cells: the first column with unique values, else their joinids."""
     for column in (*columns, JOINID):
         if column in obs and obs[column].is_unique:
             names: npt.NDArray[Any] = obs[column].astype(str).to_numpy()

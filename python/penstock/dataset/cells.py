@@ -1,4 +1,4 @@
-"""Cells of a dataset, and what their batches are made into."""
+"""Cells of a dataset, and the format of their batches."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from penstock.plan.planner import Planner
 
 
 class Cells:
-    """A plan of X, columns of obs and encoders: all that a batch depends on but its epoch.
+    """Plan of X, columns of obs and encoders: everything that a batch depends on except its epoch.
 
-    Does not change, but that obs is read and the encoders are fitted when they are needed first.
-    Picklable; a copy reads obs again.
+    Immutable, except that obs is read and the encoders are fitted on first use. Picklable; a copy
+    reads obs again.
 
     Attributes
     ----------
     planner : Planner
-        Which cells and genes, and the settings.
+        Cells, genes and settings.
     format : BatchFormat
-        How X and obs look.
+        Format of X and obs.
     encoders : sequence of Encoder
-        What comes encoded.
+        Encoders whose output batches have.
     owner : str
-        Whose encoders they are: parts of one dataset share it.
+        Id of the dataset that fits the encoders; the parts of a dataset share it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Cells:
         self._obs: ObsBatches | None = None
 
     def obs_batches(self) -> ObsBatches:
-        """What gives the obs of a batch; reads the columns and fits the encoders at the first call."""
+        """Return the object that makes obs; the first call reads columns and fits encoders."""
         if self._obs is None:
             if not self._are_fitted:
                 for encoder in self.encoders:
@@ -68,26 +68,26 @@ class Cells:
         return self._obs
 
     def fit(self) -> None:
-        """Fit the encoders on these cells, where there are any and they are not fitted."""
+        """Fit the encoders on these cells, unless they are fitted."""
         if self.encoders and not self._are_fitted:
             self.obs_batches()
 
     def with_planner(self, planner: Planner) -> Cells:
-        """The same cells with other settings or genes; for other cells, `fit` these before."""
+        """Return these cells with another planner; for other cells, call `fit` first."""
         same = planner.selection is self.planner.selection  # then obs need not be read again
         return self._copy(planner=planner, _obs=self._obs if same else None)
 
     def with_rows(self, rows: _core.RowSelection) -> Cells:
-        """Other cells of the same layer; the encoders are fitted on these cells."""
+        """Return other cells of the same layer, with encoders that are fitted on these cells."""
         self.fit()
         return self.with_planner(self.planner.with_rows(rows))
 
     def with_format(self, format: BatchFormat) -> Cells:
-        """The same cells; their batches look otherwise."""
+        """Return these cells with another format of batches."""
         return self._copy(format=format)
 
     def with_encoders(self, encoders: Sequence[Encoder], format: BatchFormat) -> Cells:
-        """The same cells with encoders that need no fit, or none."""
+        """Return these cells with other encoders, which must not need fitting."""
         return self._copy(encoders=encoders, format=format, _are_fitted=True)
 
     def _copy(self, **changes: Any) -> Cells:
@@ -101,16 +101,16 @@ class Cells:
         progress: EpochProgress,
         count: Callable[[], None] | None = None,
     ) -> EpochIterator:
-        """Yield (X, obs) of what a loader reads of these cells.
+        """Return an iterator over the batches (X, obs) of a loader.
 
         Parameters
         ----------
         loader : Loader
-            Made by this planner, or one of its parts.
+            Loader by this planner, or by a planner of a part of the cells.
         progress : EpochProgress
-            Gets the loader and its counts.
+            Receives the loader and its counts.
         count : callable, optional
-            Called for each batch that is handed over.
+            Called for each batch that is yielded.
         """
         settings, chain = self.planner.settings, self.planner.selection.transforms
         take_obs = self.obs_batches().take
@@ -124,9 +124,9 @@ class Cells:
         take_x = transformed(self.format.format, settings.sparse, chain)
         return EpochIterator(loader, take_x, take_obs, progress, count)
 
-    def __getstate__(self) -> dict[str, Any]:  # of copies in this process, too
+    def __getstate__(self) -> dict[str, Any]:  # also for copies in this process
         state = {**self.__dict__, "_obs": None}
-        if is_spawning():  # a DataLoader worker has no rank of its own to find
+        if is_spawning():  # a DataLoader worker cannot find the rank
             settings = self.planner.settings.with_rank_found()
             state["planner"] = self.planner.with_settings(settings)
         return state

@@ -1,4 +1,4 @@
-"""Cells with other arguments."""
+"""Change the arguments of a dataset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
 def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:
     arguments = {name: changes.get(name, getattr(settings, name)) for name in _LOADING}
     for name in ("chunk_size", "chunks_per_block"):
-        # Sizes of chunks go with the shuffle that they were given for; 0 stands for none.
+        # Sizes of chunks are kept only with the shuffle that they were given for; 0 is none.
         if "shuffle" in changes or not settings.chunk_size:
             arguments[name] = changes.get(name)
     if _draws_anew(changes):

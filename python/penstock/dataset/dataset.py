@@ -1,4 +1,4 @@
-"""The dataset that a model is trained from."""
+"""Dataset: the iterable that a model is trained from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from penstock.batches.format import BatchFormat
 from penstock.encoders import Encoder
 from penstock.encoders.encoder import checked_encoders
 from penstock.epochs.iterator import EpochIterator, EpochProgress
+from penstock.epochs.resume import to_dict
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment
@@ -58,15 +59,15 @@ class Dataset:
     Parameters
     ----------
     source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
-        Where the cells are. A tiledbsoma object gives its URI and timestamp. An axis query also
+        Source of the cells. A tiledbsoma object gives its URI and timestamp. An axis query also
         gives its rows, genes and measurement. A list or dict of sources is read as one experiment;
         `penstock.join` says how their genes are matched.
     measurement : str, default "RNA"
-        Which measurement.
+        Name of the measurement.
     layer : str, default "raw"
-        Which X layer of the measurement.
+        Name of the X layer.
     obs_query, var_query : str or AxisQuery, optional
-        Which cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
+        Selection of cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
         tiledbsoma's. All by default. Columns of X are the chosen genes, ascending by joinid.
     var_names : str, optional
         Column of var with the names of genes, for `Dataset.var_names` and for transforms that take
@@ -78,7 +79,7 @@ class Dataset:
     batch_size : int, default 128
         Cells in a batch. The last batch may have fewer, or more: see `min_batch` and `uneven`.
     transforms : sequence of Transform or callable, optional
-        What is done to X, in this order. Steps of the engine come first (`NormalizeTotal`, `Log1p`,
+        Transforms of X, in this order. Steps of the engine come first (`NormalizeTotal`, `Log1p`,
         `Expm1`, `Clip`, `Binarize`, `Scale`, `SelectGenes`, `RankTokens`); its threads apply them.
         Callables come after them: each takes X of a batch and returns another.
     sparse : bool, "csr" or "coo", default False
@@ -122,15 +123,15 @@ class Dataset:
         True is "global" on a pack on a disk, and with a `cache_dir` that has every cell when the
         epoch starts; it is "scatter" elsewhere and with `weights` and the like. `Dataset.shuffle`
         says which.
-        False gives cells ascending by joinid; each DataLoader worker has a stretch of them.
+        False yields cells ascending by joinid; each DataLoader worker has a contiguous part.
     seed : int, default 0
         Seed of the shuffle. All ranks need the same.
     weights : str or array of float, optional
         Draw cells at random, in proportion to their weights: a column of obs, or a number for each
         selected cell, in the order of `obs`. docs/sampling.md has more.
     balance : str or Balance, optional
-        Draw cells so that the values of a column of obs come equally often, or as often as the
-        `Balance` says.
+        Draw cells so that the values of a column of obs come equally often, or with the frequencies
+        of a `Balance`.
     replacement : bool, optional
         Whether a cell may be drawn several times in an epoch. True by default with `weights` or
         `balance`.
@@ -148,35 +149,35 @@ class Dataset:
         batch of two cells. Every rank has the same number of batches.
     shard : bool, default True
         Divide the cells among the ranks of a distributed run. Ranks are found in torch.distributed
-        or the environment (torchrun, Slurm). False when somebody else divides them.
+        or the environment (torchrun, Slurm). Use False if other code divides them.
     rank, world_size : int, optional
-        Set the rank by hand.
+        Rank and number of ranks, instead of those that are found.
     compare_ranks : bool, default True
         Compare, at the first batch of each epoch, what the ranks of torch.distributed are about to
         read. Another seed or selection on one rank is an error on all.
 
     memory_budget : int or str, default "2GiB"
-        Memory for cells, reading and finished batches. More memory mixes better. Where all cells
-        fit, they are mixed as a whole, and the first batch comes when all are read. DataLoader
-        workers of a process share it.
+        Memory for cells, reading and finished batches, in bytes or as text. More memory mixes
+        better. If all cells fit, they are mixed as a whole, and the first batch comes when all are
+        read. DataLoader workers of a process share the budget.
     threads : int, optional
         Threads that read and decode. As many as cores by default.
     cache_dir : str or path, optional
         A folder on a local disk, outside of the source. Cells that are read are kept there with all
         their genes, for later epochs, other ranks and later runs, which may share it: docs/pack.md.
     cache_bytes : int or str, optional
-        Most that everything in `cache_dir` may take. The least recently used cells are evicted
-        first. Less than one fetch unit is a warning. By default a twentieth of the disk stays free,
-        at most 4 GiB.
+        Limit of everything in `cache_dir`, in bytes or as text. The least recently used cells are
+        evicted first. A limit below one fetch unit causes a warning. By default a twentieth of the
+        disk stays free, at most 4 GiB.
 
     Raises
     ------
     NotFound
-        No such experiment, measurement, layer or column; the message lists what there is.
+        An experiment, measurement, layer or column does not exist; the message lists what exists.
     InvalidArgument
-        An argument is out of range, a filter does not parse, a source is no experiment.
+        An argument is out of range, a filter does not parse, or a source is not an experiment.
     Unsupported
-        Something stored is not read by this version.
+        This version cannot read the stored data.
 
     Notes
     -----
@@ -280,17 +281,17 @@ class Dataset:
             obs_columns=obs_columns,
             pad_column=pad_column,
         )
-        #: What makes the batches; for the modules of this package.
+        #: Makes the batches; for the modules of this package.
         self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
 
     @property
     def n_obs(self) -> int:
-        """Number of cells selected, over all ranks."""
+        """Number of selected cells, over all ranks."""
         return len(self.reader.selection.rows)
 
     @property
     def n_vars(self) -> int:
-        """Number of genes selected: the columns of X, those of `SelectGenes` where there is one."""
+        """Number of columns of X: the selected genes, or those of `SelectGenes`."""
         return self.reader.selection.n_columns
 
     @property
@@ -300,41 +301,41 @@ class Dataset:
 
     @property
     def obs(self) -> DataFrame:
-        """The selected cells, ascending by joinid, with all stored columns."""
+        """Table of the selected cells, ascending by joinid, with all stored columns."""
         return self.reader.selection.obs
 
     @property
     def var(self) -> DataFrame:
-        """The selected genes, in the order of the columns of X, with all stored columns."""
+        """Table of the selected genes, in the order of X's columns, with all stored columns."""
         return self.reader.selection.var
 
     @property
     def var_names(self) -> npt.NDArray[Any]:
-        """Names of X's columns: from the argument `var_names`, var's usual ones, else joinids."""
+        """Names of X's columns: from the column `var_names`, a usual name column, or joinids."""
         return self.reader.selection.var_names
 
     @property
     def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
-        """What is done to X, as it was given."""
+        """Transforms of X, as given."""
         chain = self.reader.selection.transforms
         return () if chain is None else chain.steps
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment that it reads."""
+        """Experiment that the cells are from."""
         return self.reader.selection.experiment
 
     @property
     def encoders(self) -> dict[str, Encoder]:
-        """Name to encoder, fitted on the selected cells."""
+        """Encoders by name, fitted on the selected cells."""
         self.reader.cells.fit()
         return {encoder.name: encoder for encoder in self.reader.cells.encoders}
 
     @property
     def shuffle(self) -> str | None:
-        """How cells are shuffled: "scatter", "global" or "chunks"; None where they are not.
+        """Kind of shuffle: "scatter", "global" or "chunks"; None without a shuffle.
 
-        With `cache_dir` that of the epoch that was begun last, "scatter" before there is one.
+        With `cache_dir` it is that of the most recent epoch, or "scatter" before the first.
         """
         return self.reader.shuffle
 
@@ -350,68 +351,85 @@ class Dataset:
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that the next iterator begins."""
+        """Number of the epoch that the next iterator reads."""
         return self.reader.epochs.next
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins, also in DataLoader workers; 0 is the first.
+        """Set the epoch that the next iterator reads, also in DataLoader workers.
 
-        An iterator that was made last and has given no batch yet begins it, too: Lightning makes
-        the first one before it says which epoch it is.
+        The most recent iterator reads this epoch, too, if it has yielded no batch yet. Lightning
+        makes the first iterator before it sets the epoch.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of the epoch; the first is 0.
 
         Raises
         ------
         InvalidArgument
-            It is negative or no integer.
+            `epoch` is negative or not an integer.
         """
         self.reader.epochs.set_next(checked_int("epoch", epoch, least=0, most=2**62))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is: the epoch, and how many of its batches were handed over.
+        """Return the position of training: the epoch, and how many of its batches were yielded.
 
-        Small, of numbers and strings, and the same on every rank, so that one rank's is enough.
-        Batches that were made and not taken do not count.
+        Batches that were made but not taken do not count.
+
+        Returns
+        -------
+        dict
+            State for `load_state_dict`. It is small and holds numbers and strings. It is equal on
+            every rank, so saving that of one rank is enough.
 
         Raises
         ------
         InvalidArgument
-            A plain DataLoader had workers read the epoch, so that it is not known here how far it
-            is: use `penstock.dataloader`.
+            Workers of a plain DataLoader read the epoch, so the position is not known in this
+            process: use `penstock.dataloader`.
         """
-        return self.reader.position().state()
+        return to_dict(self.reader.position())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state: the next iterator gives the batches that were left.
+        """Resume from a state dict: the next iterator yields the batches that were left.
 
-        So does one that was made last and has given no batch yet.
+        The most recent iterator resumes, too, if it has yielded no batch yet.
 
-        They are the same, bit for bit, where the world, the workers and the arguments that the
+        The batches are equal, bit for bit, if the ranks, the workers and the arguments that the
         order depends on are the same. Otherwise every cell that was left comes once, in a new order
-        and in the new batches, but for what `uneven` and `drop_last` leave out or repeat. Nothing
-        is read to find the place; of fetch units that also hold cells of batches handed over
-        before, all is read again: few of them in a large selection, all of them where the memory
-        budget holds the whole selection.
+        and in new batches, except for cells that `uneven` and `drop_last` leave out or repeat.
+
+        Finding the position reads nothing. Fetch units that also hold cells of earlier batches are
+        read again: few units of a large selection, but all units if the memory budget holds the
+        whole selection.
+
+        Parameters
+        ----------
+        state : dict
+            Return value of `state_dict`.
 
         Raises
         ------
         InvalidArgument
-            It is no state, or one of other cells, genes, layer, transforms or joined experiments,
-            which the message names, or the stored data are not what they were.
+            `state` is not a state, the stored data have changed, or the state is of other cells,
+            genes, layer, transforms or joined experiments. The message names what differs.
         """
         self.reader.load(state)
 
     @property
     def stats(self) -> LoaderStats:
-        """Counts of the epoch that is running, else of the last one.
+        """Counts of the running epoch, or of the last one.
 
-        Those of DataLoader workers are added up, a quarter of a second late while they read;
-        `bytes_needed`, `planned_bytes` and `planned_bytes_read` come when they have ended.
-        `units_in_shuffle` is the least of theirs; `bytes_needed` counts a tile once, whoever of them needs it.
+        Counts of DataLoader workers are added up, with a delay of 0.25 s while workers read.
+        `bytes_needed`, `planned_bytes` and `planned_bytes_read` are known when workers have ended.
+        `units_in_shuffle` is the least of all workers. `bytes_needed` counts a tile once, even if
+        several workers need it.
         """
         return self.reader.stats
 
     def __len__(self) -> int:
-        """Batches of an epoch for this rank, over all of its DataLoader workers.
+        """Return the batches of an epoch for this rank, over all its DataLoader workers.
 
         Raises
         ------
@@ -423,14 +441,20 @@ class Dataset:
         return self.reader.batches_of_rank()
 
     def plan(self) -> LoaderStats:
-        """Plan the next epoch without reading cells: `planned_bytes` and `units_in_shuffle`.
+        """Plan the next epoch without reading cells.
+
+        Returns
+        -------
+        LoaderStats
+            Plan for this process: `planned_bytes` (bytes of memory), `units_in_shuffle`,
+            `planned_units`, `planned_bytes_read` and `bytes_needed`. Counts of work done are 0.
 
         Raises
         ------
         InvalidArgument
             Cells are selected, but the settings leave an epoch without a batch.
         ResourceExhausted
-            The memory budget is too small; the message says the least that works.
+            The memory budget is too small; the message says the least budget that works.
         """
         planner = self.reader.planner.as_of_now()
         loader = planner.loader(planner.shard_with_cells(), self.epoch)
@@ -439,38 +463,59 @@ class Dataset:
     def shuffle_report(
         self, column: str, *, memory_budget: int | str | None = None
     ) -> ShuffleReport:
-        """Tell how well the next epoch is mixed, from its plan: no cells are read.
+        """Report how well the next epoch is mixed, from its plan; reads no cells.
 
         Parameters
         ----------
         column : str
-            A column of obs whose values lie together in the store, ``"dataset_id"`` say.
+            Column of obs whose values are contiguous in the store, such as ``"dataset_id"``.
         memory_budget : int or str, optional
-            Another budget than that of this dataset.
+            Budget in bytes or as text, instead of that of this dataset.
 
         Returns
         -------
         ShuffleReport
-            Of the batches of this rank, without DataLoader workers: the entropy of the column in
-            them beside that of a uniform shuffle, units in flight, read amplification; it plots
-            itself, and finds the budget for a wanted share.
+            Report on the batches of this rank, without DataLoader workers: entropy of the column in
+            each batch and in a uniform shuffle, units in the shuffle, read amplification. It can
+            plot itself, and find the budget for a wanted share.
 
         Raises
         ------
         InvalidArgument
-            The epoch has no batch.
+            The epoch has no batches.
         NotFound
-            There is no such column.
+            The column does not exist.
         ResourceExhausted
-            The budget is too small; the message says the least that works.
+            The budget is too small; the message says the least budget that works.
         """
         return shuffle_report(self.reader.planner, self.epoch, column, memory_budget)
 
     def head(self, n: int = 5) -> tuple[Any, Any]:
-        """Return the first `n` cells by joinid as one batch (X, obs), to look at."""
+        """Return the first `n` cells by joinid as one batch, without starting an epoch.
+
+        Parameters
+        ----------
+        n : int, default 5
+            Number of cells, 1 or more. All cells if fewer are selected.
+
+        Returns
+        -------
+        X : ndarray, sparse matrix, tensor or Tokens
+            Shape (n, genes), in the layout, dtype, format and device of the dataset's batches.
+        obs : dict or DataFrame
+            Columns of obs and output of encoders, with n rows in the order of X.
+
+        Raises
+        ------
+        InvalidArgument
+            `n` is less than 1 or not an integer, no cells are selected, or an encoder refuses a
+            value.
+        ResourceExhausted
+            The memory budget is too small; the message says the least budget that works.
+        """
         count = min(checked_int("n", n, least=1), self.n_obs)
         cells = self.reader.cells
-        cells.fit()  # on all cells: their codes are those of an epoch
+        cells.fit()  # on all cells, so that codes are those of an epoch
         first = cells.planner.with_rows(
             self.reader.selection.rows.take(np.arange(count, dtype=np.uint64))
         ).replace_settings(shuffle=False, batch_size=max(1, count), drop_last=False, sampling=None)
@@ -480,28 +525,30 @@ class Dataset:
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
     def to_anndata(self, max_size: int | str = "2GiB") -> Any:
-        """Read all selected cells into memory, for what is small enough.
+        """Read all selected cells into memory as an AnnData.
 
-        Cells come by joinid, every one once, whatever the rank, the sampling and the shuffle; X is
-        CSR in the dtype of the dataset, with its transforms. obs and var have all stored columns;
-        encoders are left out.
+        Each cell comes once, ascending by joinid, regardless of rank, sampling and shuffle. X is
+        CSR in the dtype of the dataset (float32 for half dtypes), after its transforms. obs and var
+        have all stored columns. Encoders are ignored.
 
         Parameters
         ----------
         max_size : int or str, default "2GiB"
-            Memory that X may take.
+            Memory that X may take, in bytes or as text.
 
         Returns
         -------
         anndata.AnnData
-            Cells named by ``obs_id`` or the like where that tells them apart, else by joinid; genes
-            by `var_names`.
+            Cells are named by ``obs_id`` or a similar column if its values are unique, else by
+            joinid. Genes are named by `var_names`.
 
         Raises
         ------
         InvalidArgument
-            X would be larger; the message says how large, and what can be done. Or the transforms
-            do not make a matrix of it.
+            X would exceed `max_size` (the message says its size), or the transforms do not make a
+            sparse matrix.
+        MissingPackage
+            anndata, pandas or scipy is not installed.
         """
         return to_anndata(self.reader.cells, max_size)
 
@@ -514,29 +561,26 @@ class Dataset:
         stratify: str | Sequence[str] | None = None,
         group: str | Sequence[str] | None = None,
     ) -> list[Self]:
-        """Cut the cells into random parts, each a Dataset with the settings of this one.
+        """Split the cells into random parts, each a Dataset with the settings of this one.
 
         Parameters
         ----------
         *parts : float or int
             Two or more fractions that sum to 1, or sizes that sum to `n_obs`.
         seed : int, default 0
-            Of the cut; the same gives the same parts everywhere.
+            Seed of the split. A seed gives the same parts on every machine.
         stratify : str or sequence of str, optional
-            A column of obs (or several, whose combinations count): each of its values has in each
-            part the part's share of its cells, to within one cell; sizes stay exact. Cells without
-            a value are a stratum.
+            Column of obs, or several to combine. Each value's cells are divided among the parts in
+            proportion, to within one cell. Sizes stay exact. Cells without a value form a stratum.
         group : str or sequence of str, optional
-            A column (or several): cells of one value are all in one part, and the parts come as
-            near to their sizes as whole groups allow (docs/splits.md says how). Cells without a
-            value are a group.
+            Column of obs, or several to combine. Cells of one value are all in one part, and sizes
+            are as near as whole groups allow (docs/splits.md). Cells without a value form a group.
 
         Returns
         -------
         list of Dataset
-            A partition: every selected cell is in exactly one. Encoders are fitted on all cells
-            before and shared. Each part begins with epoch 0. A part of 0 cells is a
-            `NoCellsWarning`.
+            Parts, in the order of `parts`. Every selected cell is in exactly one part. Each part
+            starts with epoch 0. Encoders are fitted on all cells before the split, and shared.
 
         Raises
         ------
@@ -544,7 +588,12 @@ class Dataset:
             The parts do not add up, there are fewer groups than parts, or both `stratify` and
             `group` are given.
         NotFound
-            There is no such column.
+            A column does not exist.
+
+        Warns
+        -----
+        NoCellsWarning
+            A part has no cells.
         """
         cut = random_split(self.obs, self.reader.selection.rows, parts, seed, stratify, group)
         return [self.with_rows(rows) for rows in cut]
@@ -552,12 +601,21 @@ class Dataset:
     def with_rows(self, rows: RowSelection) -> Self:
         """Return a Dataset of other cells of the layer with the settings of this one, at epoch 0.
 
-        For the modules of this package. Encoders are fitted on the cells of this one.
+        For the modules of this package. Encoders are fitted on the cells of this dataset.
+
+        Parameters
+        ----------
+        rows : RowSelection
+            Row ids of the cells.
+
+        Returns
+        -------
+        Dataset
         """
         return self.with_reader(self.reader.with_rows(rows))
 
     def with_reader(self, reader: Reader) -> Self:
-        """Return a Dataset of what another reader reads; for the modules of this package."""
+        """Return a Dataset with another reader; for the modules of this package."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.reader = reader
@@ -569,28 +627,32 @@ class Dataset:
         Parameters
         ----------
         **changes
-            Any argument of `Dataset` but those that say what is read, `encoders` and the cache. The
-            encoders stay, fitted as they are. The first epoch is 0. ``shuffle=False`` ends `weights`
-            and the like: every cell comes. Defaults follow, as in `Dataset`: ``dtype="bfloat16"``
-            makes tensors.
+            Any argument of `Dataset`, except `encoders`, the cache and arguments that say what is
+            read. ``shuffle=False`` ends sampling, so every cell comes. Defaults follow from other
+            arguments as in `Dataset`: ``dtype="bfloat16"`` makes tensors.
+
+        Returns
+        -------
+        Dataset
+            At epoch 0, with the encoders of this dataset, fitted on its cells.
 
         Raises
         ------
         InvalidArgument
-            One that makes no sense, or says what is read.
+            An argument is not valid, or cannot be changed.
         """
         return self.with_reader(Reader(changed(self.reader.cells, changes)))
 
     # Python and torch
 
-    # torch's IterableDataset is an ABC: isinstance asks an object for its __class__ first. That is
-    # the moment to register with a torch that was imported after penstock.
+    # torch's IterableDataset is an ABC, and isinstance reads the __class__ of an object first. So
+    # this property registers with a torch that was imported after penstock.
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         register_with_torch(type(self))
         return type(self)
 
-    def __getstate__(self) -> dict[str, Any]:  # a copy numbers its epochs by itself
+    def __getstate__(self) -> dict[str, Any]:  # a copy counts its own epochs
         return {**self.__dict__, "reader": copy.copy(self.reader)}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Methods of `Dataset` as functions, for those who look for them in the package."""
+"""Methods of `Dataset` as functions of the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def random_split(
     stratify: str | Sequence[str] | None = None,
     group: str | Sequence[str] | None = None,
 ) -> list[Dataset]:
-    """Cut the cells into random parts: `Dataset.random_split`."""
+    """Split the cells into random parts; see `Dataset.random_split`."""
     return _checked("random_split", ds).random_split(
         *parts, seed=seed, stratify=stratify, group=group
     )
@@ -28,26 +28,26 @@ def random_split(
 def group_split(
     ds: Dataset, *parts: float, group: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:
-    """Cut the cells into parts of whole groups: `Dataset.random_split` with `group`."""
+    """Split the cells into parts of whole groups; see `Dataset.random_split`."""
     return _checked("group_split", ds).random_split(*parts, seed=seed, group=group)
 
 
 def stratified_split(
     ds: Dataset, *parts: float, stratify: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:
-    """Cut the cells, each value in proportion: `Dataset.random_split` with `stratify`."""
+    """Split the cells, dividing each value in proportion; see `Dataset.random_split`."""
     return _checked("stratified_split", ds).random_split(*parts, seed=seed, stratify=stratify)
 
 
 def shuffle_report(
     ds: Dataset, column: str, *, memory_budget: int | str | None = None
 ) -> ShuffleReport:
-    """Tell how well the next epoch is mixed: `Dataset.shuffle_report`."""
+    """Report how well the next epoch is mixed; see `Dataset.shuffle_report`."""
     return _checked("shuffle_report", ds).shuffle_report(column, memory_budget=memory_budget)
 
 
 def to_anndata(ds: Dataset, max_size: int | str = "2GiB") -> Any:
-    """Read all selected cells into memory: `Dataset.to_anndata`."""
+    """Read all selected cells into memory as an AnnData; see `Dataset.to_anndata`."""
     return _checked("to_anndata", ds).to_anndata(max_size)
 
 

@@ -1,4 +1,4 @@
-"""The epochs of a dataset: numbered, iterated, counted, saved and resumed."""
+"""Reader of a dataset's epochs: counts, iterates, saves and resumes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock import _core
 from penstock.batches.format import BatchFormat
 from penstock.epochs.epoch import EpochRun
 from penstock.epochs.iterator import EpochIterator, EpochProgress
-from penstock.epochs.resume import ResumeState, check_selection
+from penstock.epochs.resume import check_selection, from_dict
 from penstock.epochs.state import EpochState
 from penstock.epochs.worker_stats import WorkerTotal
 from penstock.plan.planner import Planner
@@ -23,16 +23,16 @@ from .running_epoch import RunningEpoch
 
 
 class Reader:
-    """Reads the epochs of some cells: what a `Dataset` is made of, for the modules of this package.
+    """Reads the epochs of a `Dataset`; for the modules of this package.
 
     Attributes
     ----------
     cells : Cells
-        Which cells, and how their batches look.
+        Cells, and the format of their batches.
     epochs : EpochState
-        Which epoch comes next, and how far the one that was begun is.
+        Number of the next epoch, and position of the most recent one.
     progress : EpochProgress
-        Of the epoch that was begun last.
+        Progress of the most recent epoch.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -41,7 +41,7 @@ class Reader:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset what a copy does not share."""
+        """Reset the state that a copy does not share."""
         self.progress = EpochProgress()
         self._worker_total = WorkerTotal()
         self._lengths: dict[tuple[int, int], int] = {}
@@ -49,30 +49,30 @@ class Reader:
 
     @property
     def planner(self) -> Planner:
-        """Plans epochs of the cells."""
+        """Planner of the epochs."""
         return self.cells.planner
 
     @property
     def selection(self) -> Selection:
-        """Which cells and genes."""
+        """Selected cells and genes."""
         return self.cells.planner.selection
 
     @property
     def settings(self) -> LoaderSettings:
-        """How they are read."""
+        """Settings of the epochs."""
         return self.cells.planner.settings
 
     @property
     def format(self) -> BatchFormat:
-        """How batches look."""
+        """Format of batches."""
         return self.cells.format
 
     def with_rows(self, rows: _core.RowSelection) -> Reader:
-        """Other cells of the same layer, from epoch 0."""
+        """Return a reader of other cells of the same layer, at epoch 0."""
         return Reader(self.cells.with_rows(rows))
 
     def change_settings(self, **changes: Any) -> None:
-        """Read with other settings from the next epoch on; they are not checked."""
+        """Change settings, which are not checked, from the next epoch on."""
         planner = self.planner.replace_settings(**changes)
         if planner.settings != self.settings:
             self.cells = self.cells.with_planner(planner)
@@ -81,20 +81,20 @@ class Reader:
     # Iteration
 
     def begin(self) -> EpochIterator:
-        """Begin the next epoch, or what a state left of it."""
+        """Start the next epoch, or resume one from a loaded state."""
         check_divided_once(self.settings.find_shard())
         run = self.epochs.begin(self.planner)
         cells, loader = self.planned(run)
         return cells.batches(loader, self.progress, run.count).attach(RunningEpoch(self, run))
 
     def planned(self, run: EpochRun) -> tuple[Cells, _core.Loader]:
-        """What is left of the cells, and what this process reads of them."""
+        """Return the cells that are left in the epoch, and the loader of this process."""
         left = run.left_of(self.planner)
         cells = self.cells
         if run.rows is not None:
-            cells.fit()  # on all cells, not on those that are left
+            cells.fit()  # on all cells, not only on those that are left
             cells = cells.with_planner(left)
-        cells.obs_batches()  # what is wrong with obs is an error before the loader is made
+        cells.obs_batches()  # errors of obs are raised before the loader is made
         loader = run.loader(left)
         if run.order.global_shuffle and not self._warned_of_cost:
             self._warned_of_cost = True
@@ -104,16 +104,16 @@ class Reader:
         return cells, loader
 
     def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
-        """Begin an epoch that DataLoader workers read."""
+        """Start an epoch that DataLoader workers read."""
         return self.epochs.begin_with_workers(epoch, num_workers, self.planner)
 
     def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
-        """Decide how the epoch is shuffled, before workers begin it."""
+        """Choose the shuffle of the epoch, before workers start it."""
         self.epochs.choose_for_workers(epoch, ticket, round_number, self.planner)
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
-        """Of this process, as things stand now."""
+        """Current rank and world size of this process."""
         shard = self.settings.find_shard()
         return shard.rank, shard.world_size
 
@@ -126,18 +126,18 @@ class Reader:
 
     # Saving and resuming
 
-    def position(self) -> ResumeState:
-        """How far it is."""
+    def position(self) -> _core.ResumeState:
+        """Return the position for a state dict."""
         return self.epochs.position(self.selection)
 
-    def checked_position(self, state: dict[str, Any]) -> ResumeState:
-        """Take a saved state apart; refuse one of other cells."""
-        position = ResumeState.from_state(state)
+    def checked_position(self, state: dict[str, Any]) -> _core.ResumeState:
+        """Parse a state dict; refuse one of other cells."""
+        position = from_dict(state)
         check_selection(position, self.selection)
         return position
 
     def load(self, state: dict[str, Any]) -> None:
-        """Let the next iterator resume from a state."""
+        """Make the next iterator resume from a state dict."""
         self.epochs.load(self.checked_position(state), self.planner)
 
     # Counts
@@ -151,7 +151,7 @@ class Reader:
         return self.progress.stats
 
     def batches_of_rank(self) -> int:
-        """Batches of an epoch for this rank; see `Dataset.__len__`."""
+        """Return the batches of an epoch for this rank; see `Dataset.__len__`."""
         shard = self.planner.shard_with_cells()
         key = shard.rank, shard.world_size
         if key not in self._lengths:

@@ -1,4 +1,4 @@
-"""What a Dataset looks like at a prompt and in a notebook."""
+"""Reprs of a Dataset, as text and HTML."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
 def _batches(dataset: Dataset) -> str:
     try:
         number = count(len(dataset))
-    except PenstockError as error:  # what iterating would raise, too
+    except PenstockError as error:  # iterating would raise the same
         return f"none: {error}"
     return f"{number} of {plural(dataset.batch_size, 'cell')}"
 
@@ -57,11 +57,11 @@ def _transform_rows(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def dataset_text(dataset: Dataset) -> str:
-    """Repr of a dataset."""
+    """Return the repr of a dataset."""
     lines = [f"  {line}" for line in aligned(_dataset_rows(dataset))]
     return "\n".join([f"Dataset {_dataset_title(dataset)}", *lines])
 
 
 def dataset_html(dataset: Dataset) -> str:
-    """HTML repr of a dataset."""
+    """Return the HTML repr of a dataset."""
     return title_html("Dataset", _dataset_title(dataset)) + table_html(_dataset_rows(dataset))

@@ -1,4 +1,4 @@
-"""Which epoch an iterator reads, that may be chosen after it was made."""
+"""Epoch of an iterator, which may be set after the iterator was made."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.epochs.epoch import EpochRun
 from penstock.epochs.iterator import EpochIterator
+from penstock.epochs.resume import to_dict
 
 if TYPE_CHECKING:
     from .reader import Reader
 
 
 class RunningEpoch:
-    """The epoch that an iterator reads, which `set_epoch` and a state may change after it was made."""
+    """Epoch of an iterator; `set_epoch` and a state dict may change it later."""
 
     def __init__(self, reader: Reader, run: EpochRun) -> None:
         self._reader = reader
         self._run = run
 
     def refresh(self, iterator: EpochIterator) -> None:
-        """Begin another epoch where one was chosen since."""
+        """Start another epoch if one was set since."""
         epochs = self._reader.epochs
         if not epochs.is_still_current(self._run):
             self._read(epochs.begin(self._reader.planner), iterator)
@@ -30,11 +31,11 @@ class RunningEpoch:
             raise
 
     def state(self) -> dict[str, Any]:
-        """Where it is."""
-        return self._run.position.state()
+        """Return the state dict of the iterator."""
+        return to_dict(self._run.position)
 
     def go_to(self, state: dict[str, Any], iterator: EpochIterator) -> None:
-        """Resume there, if it is not where the dataset's own state has brought it."""
+        """Resume from a state dict, unless the iterator is already at its position."""
         position = self._reader.checked_position(state)
         if position != self._run.position:
             self._read(self._reader.epochs.restart(position, self._reader.planner), iterator)

@@ -1,4 +1,4 @@
-"""What a Dataset can be made from: a path, our Experiment, tiledbsoma's objects."""
+"""Sources of a Dataset: a path, an Experiment, or objects of tiledbsoma."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resolve_source(
     if measurement is not None:
         checked_text("measurement", measurement)
     checked_text("layer", layer)
-    # An object of tiledbsoma's cannot exist before tiledbsoma was imported.
+    # The source can only be an object of tiledbsoma if tiledbsoma is imported.
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
         check_for_uri(source, storage_options)
@@ -67,7 +67,7 @@ def resolve_source(
 
 
 def places_of(selection: Selection) -> list[str]:
-    """URIs of what a selection is read from."""
+    """Return the URIs that a selection is read from."""
     experiment = selection.experiment
     if isinstance(experiment, JoinedExperiment):
         return [each.uri for each in experiment.experiments.values()]
@@ -75,7 +75,7 @@ def places_of(selection: Selection) -> list[str]:
 
 
 def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]) -> Any:
-    """One part of a join: a URI opened with the options, anything else as it is."""
+    """Return a part of a join: open a URI with the options, return anything else as it is."""
     if not isinstance(source, (str, os.PathLike)) or "://" not in os.fspath(source):
         return source
     return open(source, threads=threads, storage_options=storage_options)
@@ -84,7 +84,7 @@ def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]
 def _joined_layer(
     experiment: JoinedExperiment, measurement: str | None, layer: str
 ) -> tuple[str, str]:
-    """Measurement and layer of a join, which were chosen when it was made."""
+    """Return the measurement and layer of a join; refuse others than those of `join`."""
     for what, given, there in (
         ("measurement", measurement, experiment.measurement),
         ("layer", None if layer == DEFAULT_LAYER else layer, experiment.layer),

@@ -1,4 +1,4 @@
-"""DataLoader takes a Dataset for an IterableDataset, without importing torch."""
+"""Make a Dataset an IterableDataset for DataLoader, without importing torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def register_with_torch(dataset_class: type) -> None:
-    """Make ``isinstance(dataset, IterableDataset)`` true if torch is imported by now."""
+    """Make ``isinstance(dataset, IterableDataset)`` true if torch is imported."""
     data: Any = sys.modules.get("torch.utils.data")
     iterable = getattr(data, "IterableDataset", None)
     if iterable is not None and not issubclass(dataset_class, iterable):

@@ -1,1 +1,1 @@
-"""The main job: cells stream from disk into a cell-type classifier. Run by ``penstock demo``."""
+"""The demo: cells stream from disk into a cell-type classifier. Run by ``penstock demo``."""

@@ -28,20 +28,20 @@ class Epoch:
 
     @property
     def cells_per_second(self) -> float:
-        """Cells trained on in a second."""
+        """Training speed, in cells a second."""
         return self.cells / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class History:
-    """What a training did."""
+    """Losses, accuracies and speeds of a training."""
 
     epochs: list[Epoch] = field(default_factory=list)
     batch_losses: list[float] = field(default_factory=list)
 
 
 def log_normalized(X: torch.Tensor) -> torch.Tensor:
-    """log1p of counts scaled to 10,000 a cell, in place; the usual first step."""
+    """Return log1p of counts scaled to 10,000 a cell, computed in place."""
     total = X.sum(dim=1, keepdim=True).clamp_(min=1)
     return X.mul_(_COUNTS_A_CELL / total).log1p_()
 
@@ -54,9 +54,9 @@ class Classifier:
     n_genes, n_classes : int
         Size of the layer.
     label : str
-        Key of the codes in obs; -1 is left out.
+        Key of the codes in obs; cells with code -1 are left out.
     learning_rate : float
-        Of Adam.
+        Learning rate of Adam.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Classifier:
         Raises
         ------
         InvalidArgument
-            The loss is no number, as with values that are no counts.
+            The loss is not a number, as with values that are not counts.
         """
         epoch = Epoch()
         correct, labelled, total_loss = 0, 0, 0.0
@@ -85,7 +85,7 @@ class Classifier:
             advance(len(labels))
             epoch.cells += len(labels)
             known = int((labels >= 0).sum())
-            if known == 0:  # the mean loss of no label is not a number
+            if known == 0:  # the mean loss of zero cells is NaN
                 continue
             logits = self._layer(log_normalized(X))
             loss = self._loss(logits, labels)
@@ -109,7 +109,7 @@ class Classifier:
 
     @torch.no_grad()
     def accuracy(self, cells: Dataset) -> float:
-        """Share of cells whose class is predicted right."""
+        """Return the share of cells whose class is predicted correctly."""
         correct = total = 0
         for X, obs in cells:
             labels = obs[self._label]

@@ -1,4 +1,4 @@
-"""What the demo prints."""
+"""Output of the demo."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ class _Speed(ProgressColumn):
 
 
 class Screen:
-    """Headings, progress bars and tables on a terminal; plain lines where there is none."""
+    """Headings, progress bars and tables on a terminal; otherwise plain lines."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
 
     def heading(self, number: str, title: str, detail: str) -> None:
-        """Begin an act."""
+        """Print the heading of an act."""
         self.console.print()
         self.console.print(f"[bold cyan]{number}[/]  [bold]{escape(title)}[/]")
         if detail:
             self.say(detail)
 
     def say(self, text: str) -> None:
-        """Print one indented paragraph, as it is: paths and labels are no markup."""
+        """Print one indented paragraph without markup, for paths and labels."""
         for line in text.splitlines():
             self.console.print(f"   {line}", soft_wrap=True, markup=False)
 
     def say_styled(self, text: str) -> None:
-        """Print one indented line with rich's markup, which must hold nothing of the user's."""
+        """Print one indented line with rich's markup; it must not contain the user's text."""
         self.console.print(f"   {text}", soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, int], Callable[[int], Any]]]:
-        """Progress bars, gone when the block ends."""
+        """Show progress bars, which disappear when the block ends."""
         columns = (
             TextColumn("   {task.description:<22}"),
             BarColumn(bar_width=32),
@@ -72,7 +72,7 @@ class Screen:
             yield add
 
     def streamed(self, seen: Streamed) -> None:
-        """One line on an epoch without a model."""
+        """Print one line about an epoch without a model."""
         each = seen.nonzeros / max(1, seen.cells)
         self.say_styled(
             f"[bold]{seen.cells_per_second:,.0f} cells/s[/]: {count(seen.cells)} cells of "
@@ -85,7 +85,7 @@ class Screen:
         )
 
     def table(self, result: Result) -> None:
-        """Loss, validation accuracy and speed by epoch, shuffled beside not."""
+        """Print loss, validation accuracy and speed by epoch, with and without shuffling."""
         table = Table(box=None, padding=(0, 1), header_style="dim", show_edge=False)
         table.add_column("epoch", justify="right", vertical="bottom", no_wrap=True)
         for name in result.histories:

@@ -1,4 +1,4 @@
-"""The demo's picture: loss by batch and accuracy by epoch, shuffled and not, as PNG and HTML."""
+"""The demo's plots: loss by batch and accuracy by epoch, with and without shuffling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FADED = {SHUFFLED: "rgba(27,127,140,.25)", IN_ORDER: "rgba(209,103,46,.25)"}
 
 
 def smoothed(losses: Sequence[float], most_points: int = 60) -> tuple[Any, Any]:
-    """Batch numbers and mean losses of windows, so that the trend shows through the noise."""
+    """Return batch numbers and mean losses of windows, which show the trend without noise."""
     values = np.asarray(losses, dtype=float)
     window = max(1, len(values) // most_points)
     whole = len(values) // window * window
@@ -27,7 +27,7 @@ def smoothed(losses: Sequence[float], most_points: int = 60) -> tuple[Any, Any]:
 
 
 def save_png(results: Sequence[Result], path: Path) -> None:
-    """One row for each result: loss on the left, accuracy on the right."""
+    """Write a PNG with a row for each result: loss on the left, accuracy on the right."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -112,7 +112,7 @@ def save_html(results: Sequence[Result], path: Path) -> None:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    """Yield a file beside `path` that takes its place when whole; a full disk leaves nothing."""
+    """Yield a temporary file that replaces `path` after the block; an error removes it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished

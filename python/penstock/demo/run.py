@@ -75,8 +75,8 @@ def _made_cells(screen: Screen, parsed: argparse.Namespace, output: Path) -> Res
     with screen.progress() as progress:
         everything = stream(job, progress)
     screen.streamed(everything)
-    # Several tissues: in stored order one follows the other, as datasets do in the Census, which is
-    # what makes the loss of a loader that does not shuffle jump.
+    # Several tissues, one after the other in stored order, like datasets of the Census: without
+    # shuffling, the loss jumps.
     tissues, count = _largest_tissues(experiment.obs, 3)
     job.obs_query = f"tissue_general in {tissues} and is_primary_data == True"
     screen.say(f'Now only {count:,} of them: "{job.obs_query}"')
@@ -106,7 +106,7 @@ def _make(screen: Screen, path: Path, n_cells: int) -> None:
 
 
 def _largest_tissues(obs: DataFrame, how_many: int) -> tuple[list[str], int]:
-    """Names of the tissues with most primary cells, and how many cells they have together."""
+    """Return the tissues with the most primary cells, and their number of cells in total."""
     import numpy as np
 
     column = obs.read(["tissue_general"], "is_primary_data == True")["tissue_general"]

@@ -1,4 +1,4 @@
-"""One act of the demo: an experiment is streamed, split, and a classifier learns from it."""
+"""One act of the demo: stream and split an experiment, and train a classifier on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_CLASSES = 1000
 
 @dataclass
 class Job:
-    """What to train on, and how."""
+    """Settings of a training."""
 
     experiment: Experiment
     label: str
@@ -35,7 +35,7 @@ class Job:
 
 @dataclass
 class Streamed:
-    """One epoch without a model."""
+    """Measurements of one epoch without a model."""
 
     cells: int = 0
     nonzeros: int = 0
@@ -46,13 +46,13 @@ class Streamed:
 
     @property
     def cells_per_second(self) -> float:
-        """Cells streamed in a second."""
+        """Speed, in cells a second."""
         return self.cells / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class Result:
-    """Everything that an act measured."""
+    """Measurements of an act."""
 
     title: str
     label: str
@@ -66,14 +66,15 @@ Progress = Callable[[str, int], Callable[[int], Any]]
 
 
 def check_label(job: Job) -> None:
-    """Raise where a classifier cannot learn the label from the cells selected.
+    """Raise if a classifier cannot learn the label from the selected cells.
 
     Raises
     ------
     NotFound
         obs has no such column.
     InvalidArgument
-        Too few cells, numbers that are no classes, fewer than two classes, or too many.
+        There are too few cells, the values are not classes, or the number of classes is below two
+        or too large.
     """
     labels = job.experiment.obs.read([job.label], job.obs_query)[job.label]
     if len(labels) < 10:
@@ -99,7 +100,7 @@ def check_label(job: Job) -> None:
 
 
 def stream(job: Job, progress: Progress) -> Streamed:
-    """Stream all cells that the query selects once, shuffled, as CSR."""
+    """Stream all selected cells once, shuffled, as CSR."""
     start = time.perf_counter()
     cells = Dataset(
         job.experiment,
@@ -125,7 +126,7 @@ def stream(job: Job, progress: Progress) -> Streamed:
 
 
 def datasets(job: Job, shuffle: bool) -> tuple[Dataset, Dataset, LabelEncoder]:
-    """Training and validation cells, the same cells whether shuffled or not."""
+    """Return training and validation cells; `shuffle` does not change the split."""
     encoder = LabelEncoder(job.label)
     cells = Dataset(
         job.experiment,
@@ -145,7 +146,7 @@ def datasets(job: Job, shuffle: bool) -> tuple[Dataset, Dataset, LabelEncoder]:
 
 
 def train(job: Job, shuffle: bool, progress: Progress) -> tuple[History, list[str]]:
-    """Train for `job.epochs` epochs; returns what happened, and the classes."""
+    """Train for `job.epochs` epochs; return the history and the classes."""
     training, validation, encoder = datasets(job, shuffle)
     model = Classifier(training.n_vars, len(encoder.classes_), encoder.name)
     history = History()

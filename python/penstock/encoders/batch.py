@@ -1,4 +1,4 @@
-"""Combinations of obs columns as integers."""
+"""Encode combinations of obs columns as integers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from .label import LabelEncoder
 
 
 class BatchEncoder(LabelEncoder):
-    """Combinations of several columns as integers from 0: the batch covariate of a model.
+    """Encode combinations of columns as integers from 0, such as the batch covariate of a model.
 
     Parameters
     ----------
     columns : str or sequence of str
-        The columns whose values are joined by ``//`` into one label.
+        Columns whose values are joined by ``//`` into one label.
     name : str, default "batch"
-        The key of its output in obs.
+        Key of the output in obs.
     classes : sequence or dict, optional
-        The labels, in the order of their codes, or a dict of label to code; by default the
-        combinations that occur in the cells of the `Dataset` (a `LabelEncoder` of several columns
-        takes all that could), sorted column by column.
+        Labels in the order of their codes, or a dict of label to code. By default the combinations
+        that occur in the cells of the `Dataset`, sorted column by column. (A `LabelEncoder` of
+        several columns takes all possible combinations.)
     unseen, missing : int or "error"
-        As of `LabelEncoder`; a cell that misses one of the values is missing.
+        As for `LabelEncoder`. A cell is missing if one of its values is missing.
 
     Notes
     -----
-    The output is int64, kept as 1 or 2 bytes a cell (4 with more than 65,536 combinations).
+    The output is int64, shape (cells,). It is stored in 1 or 2 bytes a cell, or in 4 with more than
+    65,536 combinations.
     """
 
     fits_combinations = True
@@ -43,10 +44,10 @@ class BatchEncoder(LabelEncoder):
         missing: int | str = -1,
     ) -> None:
         super().__init__(columns, name, classes, unseen=unseen, missing=missing)
-        self.is_elementwise = False  # labels are text, also those of one column
+        self.is_elementwise = False  # labels are text, also for one column
 
     def fit(self, values: Mapping[str, Array]) -> None:
-        """Take the combinations as classes, unless they were given."""
+        """Learn the combinations as classes, unless classes were given."""
         if self.needs_fit:
             self._classes = Classes(list(dict.fromkeys(self._joined(values))))
 

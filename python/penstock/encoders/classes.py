@@ -1,4 +1,4 @@
-"""Classes and their codes: the map behind the label encoders."""
+"""Map between classes and codes, for the label encoders."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_CODES = 2**24
 
 
 class Classes:
-    """Code of a value, and value of a code.
+    """Map of values to codes and back.
 
-    Made from the values in the order of their codes, or from a mapping of value to code, in which
-    several values may have one code (the first of them is its name) and codes may be left out.
+    `classes` are values in the order of their codes, or a mapping of value to code. In a mapping,
+    several values may share a code (the first is its name), and codes may be unused.
     """
 
     def __init__(self, classes: Any) -> None:
@@ -52,17 +52,17 @@ class Classes:
         self.names = objects(names)
 
     def __len__(self) -> int:
-        """One more than the highest code."""
+        """Return the highest code plus one."""
         return len(self.names)
 
     def lookup(self, values: list[Any]) -> npt.NDArray[np.int64]:
-        """Codes of values; -1 for what is no class."""
+        """Return the codes of values; -1 for a value that is not a class."""
         known = self._code_of
         return np.fromiter((known.get(value, -1) for value in values), np.int64, len(values))
 
 
 def _plain(value: Any) -> Any:
-    # A numpy string or number is equal to Python's; dates are not, and stay what they are.
+    # Numpy strings and numbers become Python's, which are equal; dates are not equal and stay.
     return value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value
 
 

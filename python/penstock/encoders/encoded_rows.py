@@ -1,4 +1,4 @@
-"""What encoders make of the selected cells, once, before the first batch."""
+"""Encoded values of all selected cells, computed once before the first batch."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _INTEGERS = tuple(
 
 
 class EncodedRows:
-    """The output of one encoder for every selected cell.
+    """Output of one encoder for every selected cell.
 
-    Integers are kept in the 1, 2 or 4 bytes that they need. Where the encoder looks at one column
-    whose values repeat, the column's codes are shared and the output of each value is looked up.
-    Other encoders are given blocks of rows, of which equal ones are encoded once.
+    Integers are stored in the least bytes that hold them. An elementwise encoder of a coded column
+    shares the column's codes, and the output of each value is looked up. Other encoders get blocks
+    of rows, with equal rows encoded once if they repeat often.
 
     Parameters
     ----------
     encoder : Encoder
-        Fitted.
+        A fitted encoder.
     columns : dict of str to ColumnValues
-        Those that it reads, of the same rows.
+        Columns that the encoder reads, for the same rows.
 
     Raises
     ------
     InvalidArgument
-        The encoder does not give one entry a row, or rows of different shapes.
+        The encoder does not return one entry for each row, or returns rows of different shapes.
     """
 
     def __init__(self, encoder: Encoder, columns: Mapping[str, ColumnValues]) -> None:
@@ -57,11 +57,11 @@ class EncodedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take; those of a column's codes are the column's, too."""
+        """Bytes of the rows; codes that are shared with a column count here, too."""
         return self._rows.nbytes
 
     def take(self, positions: npt.NDArray[np.int64]) -> Array:
-        """Output of the rows at `positions`."""
+        """Return the output for the rows at `positions`."""
         kept = self._rows.take(positions, axis=0)
         if self._lookup is not None:
             kept = self._lookup.take(kept, axis=0)
@@ -72,7 +72,7 @@ class EncodedRows:
 
 
 class _KeptRows:
-    """One array filled block by block, as narrow as its integers allow."""
+    """Array that is filled in blocks, in the narrowest type that holds its integers."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -95,7 +95,7 @@ class _KeptRows:
         self.rows[begin : begin + len(block)] = block
 
     def _narrow(self, block: Array) -> np.dtype[Any]:
-        """The type for this block and those before."""
+        """Return the narrowest type for this block and earlier ones."""
         if self.dtype.kind not in "iu":
             return self.dtype
         if block.size:
@@ -109,7 +109,7 @@ class _KeptRows:
 
 
 def _encoded_values(encoder: Encoder, column: ColumnValues) -> Array:
-    """Output of each of a coded column's values; zeros for those that no row has."""
+    """Return the output for each value of a coded column; zeros for a value that no row has."""
     used = np.zeros(len(column.values), bool)
     used[column.codes] = True
     encoded = _encoded(encoder, {column.name: column.values[used]}, int(used.sum()))
@@ -132,7 +132,7 @@ def _encoded_block(encoder: Encoder, columns: Mapping[str, ColumnValues], rows: 
 
 
 def _ranks(column: ColumnValues, rows: slice) -> npt.NDArray[np.int64] | None:
-    """Numbers that are equal where the values are; None where values seldom repeat."""
+    """Return numbers that are equal if the values are, or None if values seldom repeat."""
     if column.codes is not None:
         return column.codes[rows].astype(np.int64)
     values = column.values[rows]

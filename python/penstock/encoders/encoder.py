@@ -1,4 +1,4 @@
-"""What an encoder is."""
+"""Base class of encoders."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ Array = npt.NDArray[Any]
 
 
 class Encoder(abc.ABC):
-    """From one or more obs columns to one array for each batch.
+    """Base class: encode one or more obs columns as one array for each batch.
 
-    A `Dataset` fits its encoders once, on the cells that it selects, and encodes every cell once,
-    before the first batch; batches gather what was encoded. Datasets made from it by
-    `Dataset.random_split` share the fitted encoders, so that the codes of training and validation
-    agree. An encoder must be picklable when DataLoader workers are used.
+    A `Dataset` fits its encoders once, on the cells that it selects. It encodes every cell once,
+    before the first batch. Parts made by `Dataset.random_split` share the fitted encoders, so codes
+    of training and validation agree. An encoder must be picklable if DataLoader workers are used.
 
-    A subclass has `transform`, `fit` when it learns something, and `inverse_transform` where there
-    is one. What a cell gets depends on the cell's own values alone.
+    A subclass implements `transform`. It implements `fit` if it learns something, and
+    `inverse_transform` if an inverse exists. The output of a cell must depend only on the cell's
+    own values.
 
     Parameters
     ----------
     columns : str or sequence of str
-        The obs columns that it reads.
+        Columns of obs to encode.
     name : str, optional
-        The key of its output in obs; by default the columns joined by ``+``.
+        Key of the output in obs. By default the columns joined by ``+``.
     """
 
-    #: True when the output of a cell depends on the value of its one column alone. It is then
-    #: computed once for each distinct value and looked up for each cell.
+    #: True if the encoder has one column and the output of a cell depends on its value alone. The
+    #: output is then computed once for each distinct value.
     is_elementwise: bool = False
 
-    #: False when `fit` learns nothing: such an encoder may serve several datasets.
+    #: False if `fit` learns nothing; such an encoder may be used by several datasets.
     needs_fit: bool = True
 
-    #: True when `fit` wants the combinations of values that occur, in place of each column's values.
+    #: True if `fit` takes the combinations of values that occur, instead of each column's values.
     fits_combinations: bool = False
 
-    #: True when `fit` wants every cell's values.
+    #: True if `fit` takes the values of every cell.
     fits_rows: bool = False
 
-    #: The dataset that fitted it (`claim`).
+    #: The dataset that fitted the encoder (`claim`).
     _owner: str | None = None
 
     def __init__(self, columns: str | Sequence[str], name: str | None = None) -> None:
@@ -63,12 +63,12 @@ class Encoder(abc.ABC):
         )
 
     def claim(self, owner: str) -> None:
-        """Refuse to be fitted by a second dataset, whose codes would replace those of the first.
+        """Refuse a second dataset, since fitting on it would replace the codes of the first.
 
         Raises
         ------
         InvalidArgument
-            Another dataset has fitted it.
+            Another dataset has fitted this encoder.
         """
         if self.needs_fit and self._owner not in (None, owner):
             raise InvalidArgument(
@@ -79,15 +79,20 @@ class Encoder(abc.ABC):
         self._owner = owner
 
     def fixed(self) -> Self:
-        """Return a copy that keeps what it has learned and may serve any number of datasets.
+        """Return a fitted copy that any number of datasets may use.
 
-        For cells that are not a part of the dataset that it was fitted on:
+        It is for cells of other datasets than the one it was fitted on:
         ``ps.Dataset(other, encoders=[train.encoders["cell_type"].fixed()])``.
+
+        Returns
+        -------
+        Encoder
+            A copy that is not fitted again.
 
         Raises
         ------
         InvalidArgument
-            It is not fitted yet.
+            This encoder is not fitted yet.
         """
         if self.needs_fit and self._owner is None:
             raise InvalidArgument(
@@ -99,29 +104,82 @@ class Encoder(abc.ABC):
         return other
 
     def fit(self, values: Mapping[str, Array]) -> None:  # noqa: B027
-        """Learn from the distinct values (sorted, none missing) of each column, if there is need.
+        """Learn from the selected cells; a subclass that learns nothing does not override this.
 
-        Where `fits_combinations`, the columns have one entry for each combination of values that
-        occurs, sorted, without those that miss a value. Where `fits_rows`, one for each cell.
+        Parameters
+        ----------
+        values : mapping of str to ndarray
+            1-D array for each column. By default its distinct values, sorted, without missing ones.
+            If `fits_combinations`, one entry for each combination of values that occurs, sorted,
+            without those that miss a value. If `fits_rows`, one entry for each cell.
         """
 
     @abc.abstractmethod
     def transform(self, obs: Mapping[str, Array]) -> Array:
-        """Encode rows; `obs` maps each column to its values, the result has one entry a row."""
+        """Encode rows.
+
+        Parameters
+        ----------
+        obs : mapping of str to ndarray
+            Values of each column, shape (rows,). Missing values are None in object arrays, NaN in
+            numbers and NaT in dates.
+
+        Returns
+        -------
+        ndarray
+            Shape (rows,) or (rows, …), of any dtype.
+        """
 
     def inverse_transform(self, encoded: Array) -> Array:
-        """Return the values that were encoded, where that is possible."""
+        """Return the values of codes, if the encoder can be inverted.
+
+        Parameters
+        ----------
+        encoded : ndarray
+            Output of `transform`, shape (rows,) or (rows, …).
+
+        Returns
+        -------
+        ndarray
+            Value of each row.
+
+        Raises
+        ------
+        NotImplementedError
+            The encoder has no inverse.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot be inverted")
 
     def encode(self, obs: Mapping[str, Array]) -> Array:
-        """Return what is kept of each selected cell, from which `expand` makes the output.
+        """Return what is stored for each selected cell; `expand` makes the output from it.
 
-        `transform` itself unless overridden: where the output is wide, keep less.
+        By default the output of `transform`. Override both to store less if the output is wide.
+
+        Parameters
+        ----------
+        obs : mapping of str to ndarray
+            Values of each column, shape (rows,).
+
+        Returns
+        -------
+        ndarray
+            One entry for each row.
         """
         return self.transform(obs)
 
     def expand(self, kept: Array) -> Array:
-        """Make the output of a batch's rows from what was kept of them."""
+        """Return the output for rows of a batch, from the rows that `encode` returned.
+
+        Parameters
+        ----------
+        kept : ndarray
+            Stored rows, with the dtype of `encode`.
+
+        Returns
+        -------
+        ndarray
+            Output as of `transform`.
+        """
         return kept
 
     def __repr__(self) -> str:
@@ -129,7 +187,7 @@ class Encoder(abc.ABC):
 
 
 def checked_encoders(encoders: Any) -> list[Encoder]:
-    """Return the encoders as a list; one alone is taken too."""
+    """Return the encoders as a list; accept a single encoder, too."""
     if isinstance(encoders, Encoder):
         return [encoders]
     checked: list[Encoder] = checked_items("encoders", encoders, "a list of penstock Encoders")
@@ -140,12 +198,12 @@ def checked_encoders(encoders: Any) -> list[Encoder]:
 
 
 def as_codes(name: str, encoded: Any) -> npt.NDArray[np.int64]:
-    """Return codes to be inverted as an integer array; tensors are taken.
+    """Return codes as an integer array; accept tensors, too.
 
     Raises
     ------
     InvalidArgument
-        They are no integers.
+        The codes are not integers.
     """
     codes = np.asarray(encoded)
     if codes.dtype.kind not in "iu" and codes.size:

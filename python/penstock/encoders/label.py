@@ -1,4 +1,4 @@
-"""Classes of obs columns as integers."""
+"""Encode the classes of obs columns as integers."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ _NAMED_IN_ERRORS = 5
 
 
 class LabelEncoder(Encoder):
-    """Classes as integers from 0, in the sorted order of their names.
+    """Encode classes as integers from 0, in the sorted order of their names.
 
     Parameters
     ----------
     columns : str or sequence of str
         One column, or several whose values are joined by ``//`` into one label.
     name : str, optional
-        The key of its output in obs.
+        Key of the output in obs. By default the columns joined by ``+``.
     classes : sequence or dict, optional
-        The classes, in the order of their codes, or a dict of value to code, in which several
-        values may share one; by default the values that occur in the cells of the `Dataset`, sorted
-        (for several columns, all combinations of them).
+        Classes in the order of their codes, or a dict of value to code in which values may share a
+        code. By default the values that occur in the cells of the `Dataset`, sorted (for several
+        columns, all their combinations).
     unseen : int or "error", default "error"
-        The code of a label that is no class, as there may be when `classes` are given.
+        Code of a label that is not a class, which is possible if `classes` are given.
     missing : int or "error", default -1
-        The code of a cell that has no value.
+        Code of a cell without a value. A loss ignores -1 if its ``ignore_index`` is -1.
 
     Attributes
     ----------
     classes_ : ndarray
-        Code to class, once fitted.
+        Class of each code, once fitted.
 
     Raises
     ------
     InvalidArgument
-        With the first batch: a label is no class; the message names it.
+        An argument is not valid. Or, with the first batch, a label is not a class; the message
+        names it.
 
     Notes
     -----
-    The output is int64, kept as 1 or 2 bytes a cell. -1 is ``ignore_index`` of a loss when so told.
+    The output is int64, shape (cells,). It is stored in 1 or 2 bytes a cell.
     """
 
     is_elementwise = True
     separator = "//"
 
-    #: What errors say of labels that are no classes.
-    #: What its error says to do about a value that it does not know.
+    #: Advice in the error about a label that is not a class.
     unseen_hint = "give them a code of their own by unseen=-1"
 
     def __init__(
@@ -77,11 +77,11 @@ class LabelEncoder(Encoder):
 
     @property
     def classes_(self) -> Array:
-        """Code to class; None for a code that is no class's."""
+        """Class of each code; None for an unused code."""
         return self._classes.names
 
     def fit(self, values: Mapping[str, Array]) -> None:
-        """Take the distinct values as classes, unless they were given."""
+        """Learn the distinct values as classes, unless classes were given."""
         if not self.needs_fit:
             return
         classes = values[self.columns[0]]
@@ -93,7 +93,7 @@ class LabelEncoder(Encoder):
         self._classes = Classes(classes)
 
     def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
-        """Codes of the rows, int64."""
+        """Return the codes of the rows, int64, shape (rows,)."""
         labels = self._labels(obs)
         codes = self._classes.lookup(labels)
         no_class = np.flatnonzero(codes < 0)
@@ -105,7 +105,24 @@ class LabelEncoder(Encoder):
         return codes
 
     def inverse_transform(self, encoded: Array) -> Array:
-        """Return the classes of codes; None for the codes of missing values and unseen labels."""
+        """Return the classes of codes.
+
+        Parameters
+        ----------
+        encoded : ndarray or tensor of integers
+            Codes, shape (rows,).
+
+        Returns
+        -------
+        ndarray of object
+            Class of each row, shape (rows,). None for the codes of missing values and unseen
+            labels.
+
+        Raises
+        ------
+        InvalidArgument
+            A code is not an integer, or not a code of this encoder.
+        """
         codes = as_codes(self.name, encoded)
         count = len(self.classes_)
         beyond = (codes < 0) | (codes >= count)
@@ -127,7 +144,7 @@ class LabelEncoder(Encoder):
         return self._joined(obs)
 
     def _joined(self, obs: Mapping[str, Array]) -> list[Any]:
-        """Return the values of all columns as one text; None where one is missing."""
+        """Return the values of all columns joined as text; None if one is missing."""
         columns = [obs[column].tolist() for column in self.columns]
         labels: list[Any] = [
             self.separator.join(map(str, values)) for values in zip(*columns, strict=True)
@@ -142,7 +159,7 @@ class LabelEncoder(Encoder):
     def _fill(
         self, codes: Array, rows: npt.NDArray[np.intp], code: int | None, labels: list[Any]
     ) -> None:
-        """Give rows of no class a code, or say what they are."""
+        """Set the code of rows without a class, or raise an error that names their labels."""
         if not len(rows):
             return
         if code is not None:

@@ -1,4 +1,4 @@
-"""Numbers of obs as numbers, scaled."""
+"""Encode numeric obs columns as floats."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ _SCALES = ("none", "standard", "minmax")
 
 
 class NumericEncoder(Encoder):
-    """Columns of numbers or booleans as floats, scaled if wanted.
+    """Encode columns of numbers or booleans as floats, optionally scaled.
 
     Parameters
     ----------
     columns : str or sequence of str
-        The obs columns.
+        Columns of obs.
     name : str, optional
-        The key of its output in obs.
-    scale : {"none", "standard", "minmax"}
-        "standard" takes the mean away and divides by the standard deviation (of the population, as
-        scikit-learn's StandardScaler), "minmax" maps the least value to 0 and the largest to 1, both
-        over the cells of the `Dataset`. A column of one value becomes zeros.
+        Key of the output in obs. By default the columns joined by ``+``.
+    scale : {"none", "standard", "minmax"}, default "none"
+        "standard" subtracts the mean and divides by the population standard deviation, like
+        scikit-learn's StandardScaler. "minmax" maps the least value to 0 and the largest to 1. Both
+        are over the cells of the `Dataset`. A column of one value becomes zeros.
     missing : float, default NaN
-        What a missing value becomes, after scaling: 0 is the mean where `scale` is "standard".
+        Output for a missing value, after scaling: 0 is the mean if `scale` is "standard".
     dtype : str, default "float32"
-        Of the output.
+        Type of the output.
 
     Attributes
     ----------
     center_, scale_ : ndarray of float64
-        What is taken away, and what it is then divided by, for each obs column.
+        Number to subtract and then to divide by, for each obs column; shape (obs columns,).
 
     Raises
     ------
     InvalidArgument
-        With the first batch: a column holds no numbers.
+        An argument is not valid. Or, with the first batch, a column does not hold numbers.
 
     Notes
     -----
-    The output has shape (cells,) for one obs column, else (cells, obs columns); as much is kept.
+    The output has shape (cells,) for one obs column, else (cells, obs columns). It is stored as it
+    is.
     """
 
     fits_rows = True
@@ -75,7 +76,7 @@ class NumericEncoder(Encoder):
         self.scale_ = np.ones(len(self.columns))
 
     def fit(self, values: Mapping[str, Array]) -> None:
-        """Learn the scale from every cell's values; missing ones do not count."""
+        """Learn the scale from the values of all cells, without missing ones."""
         if not self.needs_fit:
             return
         learn = _mean_and_deviation if self.scale == "standard" else _least_and_range
@@ -84,7 +85,7 @@ class NumericEncoder(Encoder):
             self.center_[i], self.scale_[i] = center, width or 1
 
     def transform(self, obs: Mapping[str, Array]) -> Array:
-        """Floats, (rows,) or (rows, obs columns)."""
+        """Return floats of `dtype`, shape (rows,) or (rows, obs columns)."""
         columns = []
         for i, column in enumerate(self.columns):
             numbers = (self._numbers(column, obs[column]) - self.center_[i]) / self.scale_[i]
@@ -94,7 +95,7 @@ class NumericEncoder(Encoder):
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def inverse_transform(self, encoded: Array) -> npt.NDArray[np.float64]:
-        """Return the numbers as float64; NaN and what `missing` became stay what scaling makes it."""
+        """Return the numbers before scaling, float64; replaced missing values are unscaled, too."""
         return np.asarray(encoded, np.float64) * (
             self.scale_[0] if len(self.columns) == 1 else self.scale_
         ) + (self.center_[0] if len(self.columns) == 1 else self.center_)
@@ -102,7 +103,7 @@ class NumericEncoder(Encoder):
     def _numbers(self, column: str, values: Array) -> npt.NDArray[np.float64]:
         if values.dtype.kind in "biuf":
             return values.astype(np.float64)
-        if values.dtype.kind == "O":  # booleans or large integers with None among them
+        if values.dtype.kind == "O":  # booleans or large integers, with None
             known = [value for value in values if value is not None]
             if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in known):
                 return np.array([np.nan if v is None else v for v in values], np.float64)
@@ -113,7 +114,7 @@ class NumericEncoder(Encoder):
 
 
 def _mean_and_deviation(numbers: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and standard deviation of what is not NaN; two passes, exact to rounding."""
+    """Return mean and standard deviation without NaN; two passes, exact to rounding."""
     known = numbers[~np.isnan(numbers)]
     if not len(known) or known.min() == known.max():
         return (float(known[0]) if len(known) else 0.0), 0.0

@@ -1,4 +1,4 @@
-"""Classes of obs columns as vectors of zeros and a one."""
+"""Encode the classes of obs columns as one-hot vectors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .label import LabelEncoder
 
 
 class OneHotEncoder(Encoder):
-    """One column of zeros and ones for each class; several obs columns come side by side.
+    """Encode classes as one-hot vectors; those of several obs columns are side by side.
 
     Parameters
     ----------
     columns : str or sequence of str
-        The obs columns.
+        Columns of obs.
     name : str, optional
-        The key of its output in obs.
+        Key of the output in obs. By default the columns joined by ``+``.
     classes : sequence, or sequence of sequences for several columns, optional
-        The classes in the order of their columns; by default the values that occur in the cells of
-        the `Dataset`, sorted.
-    unseen : {"error", "zeros"}
-        What becomes of a label that is no class, as there may be when `classes` are given.
+        Classes in the order of the output. By default the values that occur in the cells of the
+        `Dataset`, sorted.
+    unseen : {"error", "zeros"}, default "error"
+        What to do with a label that is not a class, which is possible if `classes` are given.
     dtype : str, default "float32"
-        Of the output.
+        Type of the output.
 
     Attributes
     ----------
@@ -41,12 +41,13 @@ class OneHotEncoder(Encoder):
     Raises
     ------
     InvalidArgument
-        With the first batch: a label is no class; the message names it.
+        An argument is not valid. Or, with the first batch, a label is not a class; the message
+        names it.
 
     Notes
     -----
-    The output has shape (cells, classes). A missing value is all zeros. What is kept of a cell is
-    the number of its class, 1 or 2 bytes for each obs column.
+    The output has shape (cells, classes). A missing value is all zeros. The number of the class is
+    stored for each cell, in 1 or 2 bytes for each obs column.
     """
 
     def __init__(
@@ -85,20 +86,20 @@ class OneHotEncoder(Encoder):
         return [each.classes_ for each in self._labels]
 
     def fit(self, values: Mapping[str, Array]) -> None:
-        """Take the distinct values as classes, unless they were given."""
+        """Learn the distinct values as classes, unless classes were given."""
         for each in self._labels:
             each.fit(values)
 
     def transform(self, obs: Mapping[str, Array]) -> Array:
-        """Zeros and ones, (rows, classes)."""
+        """Return zeros and ones of `dtype`, shape (rows, classes)."""
         return self.expand(self.encode(obs))
 
     def encode(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
-        """Numbers of the classes, (rows, obs columns)."""
+        """Return the numbers of the classes, int64, shape (rows, obs columns); -1 for zeros."""
         return np.stack([each.transform(obs) for each in self._labels], axis=1)
 
     def expand(self, kept: Array) -> Array:
-        """Zeros and ones, (rows, classes)."""
+        """Return zeros and ones of `dtype`, shape (rows, classes)."""
         widths = [len(each.classes_) for each in self._labels]
         out = np.zeros((len(kept), sum(widths)), self.dtype)
         for codes, begin in zip(kept.T, np.cumsum([0, *widths[:-1]]), strict=True):
@@ -107,12 +108,22 @@ class OneHotEncoder(Encoder):
         return out
 
     def inverse_transform(self, encoded: Array) -> Array:
-        """Return the classes, (rows,) for one obs column, else (rows, obs columns); None for zeros.
+        """Return the classes of one-hot vectors.
+
+        Parameters
+        ----------
+        encoded : ndarray
+            Zeros and ones, shape (rows, classes).
+
+        Returns
+        -------
+        ndarray of object
+            Classes, shape (rows,) for one obs column, else (rows, obs columns). None for zeros.
 
         Raises
         ------
         InvalidArgument
-            The shape is not that of the output.
+            The shape is not (rows, classes).
         """
         hot = np.asarray(encoded)
         width = sum(len(each.classes_) for each in self._labels)

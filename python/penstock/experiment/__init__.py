@@ -1,1 +1,1 @@
-"""What is stored: experiments, their tables, joins of several, packs; and how to reach them."""
+"""Stored experiments, their tables, joins and packs, and access to remote stores."""

@@ -1,4 +1,4 @@
-"""Which rows of obs or var are wanted."""
+"""Queries that select rows of obs or var."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _LAST = 2**63 - 2
 
 @dataclass(frozen=True)
 class AxisQuery:
-    """A query of one axis, with the fields and the meaning of tiledbsoma's class of that name.
+    """A query of one axis; fields and meaning are those of `tiledbsoma.AxisQuery`.
 
     Parameters
     ----------
     value_filter : str, optional
-        Rows for which it holds, for example ``"tissue_general == 'tongue'"``.
+        Filter that selected rows must pass, for example ``"tissue_general == 'tongue'"``.
     coords : tuple, optional
         One entry for each index column; for ``soma_joinid`` an int, a list or array of ints, or a
-        slice **that includes its end**, as in tiledbsoma. Rows must be in it and pass the filter.
+        slice **that includes its end**, as in tiledbsoma. Rows must match both `coords` and the
+        filter.
     """
 
     value_filter: str | None = None
@@ -36,12 +37,16 @@ class AxisQuery:
 
 
 def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
-    """Joinids of the rows that a filter, our AxisQuery or tiledbsoma's selects.
+    """Return the ids of the rows that a filter, an AxisQuery or tiledbsoma's AxisQuery selects.
 
     Raises
     ------
-    InvalidArgument, Unsupported
-        What the query asks for makes no sense, does not exist, or cannot be read yet.
+    InvalidArgument
+        The filter does not parse, or `coords` are not valid.
+    NotFound
+        The filter names a column that does not exist.
+    Unsupported
+        `coords` are of another index column than ``soma_joinid``.
     """
     if query is None or isinstance(query, str):
         return axis.select(query, name)

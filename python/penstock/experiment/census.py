@@ -1,4 +1,4 @@
-"""Opening a release of the CELLxGENE Census by its name."""
+"""Open a release of the CELLxGENE Census by its name."""
 
 from __future__ import annotations
 
@@ -14,46 +14,53 @@ from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
 from .experiment import Experiment, open
 from .storage_options import storage_texts
 
-#: Where the Census lists its releases; PENSTOCK_CENSUS_DIRECTORY or `directory` is another place.
+#: Release directory of the Census; PENSTOCK_CENSUS_DIRECTORY or `directory` replaces it.
 #: Source: chanzuckerberg/cellxgene-census, _release_directory.py.
 RELEASE_DIRECTORY = "https://census.cellxgene.cziscience.com/cellxgene-census/v1/release.json"
 
 _TIMEOUT_SECONDS = 30
-_MOST_BYTES = 16 << 20  # the Census's own directory has some 10 KB
+_MOST_BYTES = 16 << 20  # the Census's own directory has about 10 KB
 
 
 @dataclass(frozen=True)
 class CensusRelease:
-    """Where a release lies; `region` is that of its bucket."""
+    """Address of a release, and the region of its bucket."""
 
     version: str
     uri: str
     region: str | None = None
 
     def experiment(self, organism: str) -> str:
-        """Address of an organism's experiment."""
+        """Return the address of an organism's experiment."""
         return f"{self.uri.rstrip('/')}/census_data/{organism}"
 
 
 def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
-    """The releases of the Census by name; aliases such as ``stable`` have the entry they stand for.
+    """Return the releases of the Census by name.
 
     Parameters
     ----------
     directory : str, optional
-        URL of a release directory (JSON): a name stands for another name, or for an object with
-        ``soma`` and in it ``uri`` and ``s3_region``.
+        URL of a release directory (JSON). It maps a name to another name, or to an object whose
+        ``soma`` has ``uri`` and ``s3_region``. By default PENSTOCK_CENSUS_DIRECTORY, or the
+        directory of the Census.
+
+    Returns
+    -------
+    dict of str to dict
+        Entry of each release, as the directory has it. An alias such as ``stable`` has the entry
+        of its release.
 
     Raises
     ------
     IoError
-        The directory does not answer, or not with all of it.
+        The server does not answer, or the answer is incomplete.
     CorruptData
-        It is no release directory.
+        The answer is not a release directory.
     InvalidArgument
-        Its address is no URL.
+        `directory` is not a URL, or has a user, password, query or fragment.
     """
-    # Here and not above: it would double the time that `import penstock` takes.
+    # Imported here: it would double the time of `import penstock`.
     import json
 
     url = directory or os.environ.get("PENSTOCK_CENSUS_DIRECTORY") or RELEASE_DIRECTORY
@@ -77,9 +84,9 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def _fetch(url: str) -> bytes:
-    """What is at a URL; of what is too large, only so much that this can be seen.
+    """Return the content of a URL, at most one byte more than the limit.
 
-    Redirects are followed, but never from https to http: where the data lies is taken from here.
+    Redirects are followed, but never from https to http: the answer says where the data are.
     """
     import http.client
     import urllib.error
@@ -96,7 +103,7 @@ def _fetch(url: str) -> bytes:
 
     try:
         request = urllib.request.Request(url)
-        _ = urllib.parse.urlsplit(url).port  # it is looked at only when it is asked for
+        _ = urllib.parse.urlsplit(url).port  # checks the port, which is parsed on access only
     except ValueError as error:
         raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
     reason: object
@@ -104,7 +111,7 @@ def _fetch(url: str) -> bytes:
         opener = urllib.request.build_opener(Redirects)
         with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
             text: bytes = answer.read(_MOST_BYTES + 1)
-            missing = getattr(answer, "length", None)  # of its Content-Length
+            missing = getattr(answer, "length", None)  # bytes missing from Content-Length
         if len(text) > _MOST_BYTES or not missing:
             return text
         reason = f"{missing} bytes are missing"
@@ -112,9 +119,9 @@ def _fetch(url: str) -> bytes:
         raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
     except OSError as error:
         reason = getattr(error, "reason", error)
-    except (http.client.HTTPException, ValueError) as error:  # ValueError: where it was led to
+    except (http.client.HTTPException, ValueError) as error:  # ValueError: the target of a redirect
         reason = f"{type(error).__name__}: {str(error)[:100]!r}"
-    if set("@?") & set(str(reason)):  # an address of a proxy or a redirect, perhaps with a secret
+    if set("@?") & set(str(reason)):  # address of a proxy or redirect, which may hold a secret
         reason = type(reason).__name__
     raise IoError(f"the Census's release directory does not answer ({reason}): {url}")
 
@@ -125,9 +132,9 @@ def find_release(version: str, directory: str | None = None) -> CensusRelease:
     Raises
     ------
     NotFound
-        No such release; the message lists what there is.
+        The release does not exist; the message lists those that do.
     CorruptData
-        It has no address of its SOMA.
+        The entry has no URI.
     IoError, InvalidArgument
         See `census_releases`.
     """
@@ -156,7 +163,7 @@ def open_census(
     storage_options: Mapping[str, Any] | None = None,
     directory: str | None = None,
 ) -> Experiment:
-    """Open an organism of a Census release, without credentials, from its public bucket.
+    """Open an experiment of a Census release from the public bucket, without credentials.
 
     Parameters
     ----------
@@ -167,19 +174,20 @@ def open_census(
     timestamp, threads
         As for `penstock.open`.
     storage_options : dict, optional
-        As for `penstock.open`; ``anonymous`` is True and ``region`` the release's where they are
-        not given.
+        As for `penstock.open`. By default ``anonymous`` is True and ``region`` is that of the
+        release.
     directory : str, optional
-        URL of another release directory.
+        URL of another release directory; see `census_releases`.
 
     Returns
     -------
     Experiment
+        The experiment of the organism.
 
     Raises
     ------
     NotFound
-        No such release or organism; the message lists what there is.
+        The release or organism does not exist; the message lists those that do.
     IoError, CorruptData, InvalidArgument
         See `census_releases`.
     """

@@ -1,10 +1,11 @@
 """Columns of obs and var as numpy arrays.
 
-A column whose values repeat (an enumeration, or strings) is kept as codes of 1 or 2 bytes and its
-distinct values; the values themselves are made when rows are taken. Missing values are None in
-object arrays, NaN in numbers (integers become float64), NaT in dates, None in booleans (object).
-Integers with a missing one among them and one beyond 2**53, which float64 cannot tell from its
-neighbours, become objects.
+A column whose values repeat (an enumeration, or strings) is kept as distinct values and codes of 1
+or 2 bytes. Values are looked up when rows are taken.
+
+Missing values by type: None in object arrays and booleans (which become object), NaN in numbers
+(integers become float64), NaT in dates. Integers with a missing value become objects if one is
+beyond 2**53, since float64 would change it.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _EXACT_IN_FLOAT64 = 2**53
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """One column, for the rows that were read.
+    """Values of one column, for the rows that were read.
 
     Attributes
     ----------
     values : ndarray
-        The rows' values; where `codes` is set, the distinct values, one missing value last when
-        `has_missing`.
+        Value of each row, shape (rows,). If `codes` is set: the distinct values, with a missing
+        value last if `has_missing`.
     codes : ndarray of uint8, uint16 or int32, optional
-        Index into `values`, row by row.
+        Index of each row into `values`, shape (rows,).
     is_enumerated : bool
-        Stored as an enumeration; its categories keep their order in pandas.
+        Whether the column is stored as an enumeration; its categories keep their order in pandas.
     """
 
     name: str
@@ -53,31 +54,31 @@ class ColumnValues:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take, distinct strings apart."""
+        """Bytes of the rows, without the distinct values of a coded column."""
         return (self.values if self.codes is None else self.codes).nbytes
 
     def take(self, positions: npt.NDArray[np.int64]) -> Array:
-        """Values of the rows at `positions`."""
+        """Return the values of the rows at `positions`."""
         if self.codes is None:
             return self.values.take(positions)
         return self.values.take(self.codes.take(positions))
 
     def rows(self, rows: slice) -> Array:
-        """Values of a stretch of rows."""
+        """Return the values of a slice of rows."""
         return self.values[rows] if self.codes is None else self.values.take(self.codes[rows])
 
     def take_rows(self, positions: npt.NDArray[np.int64]) -> ColumnValues:
-        """The column of the rows at `positions`."""
+        """Return the column for the rows at `positions` alone."""
         if self.codes is None:
             return replace(self, values=self.values.take(positions))
         return replace(self, codes=self.codes.take(positions))
 
     def to_numpy(self) -> Array:
-        """Values of all rows."""
+        """Return the values of all rows, shape (rows,)."""
         return self.values if self.codes is None else self.values.take(self.codes)
 
     def distinct(self) -> Array:
-        """Values that occur, sorted, without missing ones."""
+        """Return the values that occur, sorted, without missing values."""
         if self.codes is None:
             if self.values.dtype == object:
                 return np.unique([value for value in self.values if value is not None])
@@ -96,7 +97,7 @@ class ColumnValues:
         return found
 
     def to_pandas(self, positions: npt.NDArray[np.int64] | None = None) -> Any:
-        """Make what a pandas column of this is made of: a Categorical for an enumeration."""
+        """Return the values for pandas: a Categorical for an enumeration, else an ndarray."""
         if not self.is_enumerated or self.codes is None:
             return self.to_numpy() if positions is None else self.take(positions)
         require("pandas")
@@ -110,7 +111,7 @@ class ColumnValues:
 
 
 def is_missing(values: Array) -> npt.NDArray[np.bool_] | None:
-    """Where values are missing; None for types that have no such value."""
+    """Return a mask of missing values, or None for a type without missing values."""
     kind = values.dtype.kind
     if kind == "f":
         return np.isnan(values)
@@ -122,7 +123,7 @@ def is_missing(values: Array) -> npt.NDArray[np.bool_] | None:
 
 
 def from_core(column: _core.Column | ColumnValues) -> ColumnValues:
-    """Convert what the engine read; columns of joined tables are converted already."""
+    """Convert a column that the engine read; return one of a joined table as it is."""
     if isinstance(column, ColumnValues):
         return column
     validity = column.validity()
@@ -171,7 +172,7 @@ def _coded(
 
 
 def objects(values: list[Any]) -> Array:
-    """Object array of the values as they are, also where each is a sequence."""
+    """Return an object array with one entry a value, also if the values are sequences."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -184,7 +185,7 @@ def _typed(values: Array, type_name: str) -> Array:
         return values.view(type_name)
     if type_name.startswith("time["):
         return values.view("timedelta64" + type_name[len("time") :])
-    # The engine's 64-bit integers are C's long long: numpy takes it for another type than int64.
+    # The engine's 64-bit integers are C's long long, which numpy treats as different from int64.
     return values.view(np.dtype(values.dtype.name))
 
 
@@ -193,7 +194,7 @@ def _placeholder(values: Array) -> Array:
 
 
 def with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
-    """Values with those that are missing marked as such, in a type that has a mark."""
+    """Mark missing values, in a type that can represent them."""
     kind = values.dtype.kind
     if kind in "mM":
         return np.where(missing, values.dtype.type("NaT"), values)
@@ -202,7 +203,7 @@ def with_missing(values: Array, missing: npt.NDArray[np.bool_]) -> Array:
     if kind in "iu":
         as_float = values.astype(np.float64)
         known = ~missing
-        # An identifier must stay what it is.
+        # Identifiers must keep their exact value.
         if (np.abs(as_float[known]) < _EXACT_IN_FLOAT64).all():
             return np.where(missing, np.nan, as_float)
     values = values.astype(object)

@@ -1,4 +1,4 @@
-"""obs and var: SOMA DataFrames."""
+"""Tables of an experiment, obs and var: SOMA DataFrames."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 JOINID = "soma_joinid"
 
-#: How the engine's errors about a filter begin.
+#: Prefix of the engine's errors about a filter.
 _FILTER_PREFIX = "value_filter: "
 
 
 class DataFrame:
-    """obs or var of an experiment, or the rows of it that a `Dataset` selects.
+    """Table of an experiment (obs or var), or the rows of it that a `Dataset` selects.
 
-    Nothing is read before values are asked for, and then only the columns that are needed. Rows
-    come in ascending order of ``soma_joinid``; those of `Dataset.var` in the order of X's columns.
+    Columns are read when their values are requested. Rows are in ascending order of
+    ``soma_joinid``, but those of `Dataset.var` are in the order of X's columns.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class DataFrame:
         self._core = core
         self._kind = kind
         self._selection = selection
-        self._order = order  # joinids of the selection in another order
+        self._order = order  # joinids of the selection, in the order of the rows
 
     @property
     def uri(self) -> str:
-        """Where it is stored."""
+        """URI or path of the table."""
         return self._core.uri
 
     @property
@@ -57,7 +57,7 @@ class DataFrame:
 
     @property
     def schema(self) -> list[_core.ColumnInfo]:
-        """Columns with their types, nullability and stored sizes."""
+        """Columns with their types, nullability and stored sizes in bytes."""
         return list(self._core.columns)
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class DataFrame:
         Parameters
         ----------
         columns : sequence of str, optional
-            Names, in the order wanted; all when absent, none for an empty list.
+            Names, in the order of the result. By default all columns; an empty list reads none.
         value_filter : str, optional
             In tiledbsoma's filter language, for example ``"n_genes > 500 and cell_type in
             ['B cell', 'T cell']"``.
@@ -86,14 +86,15 @@ class DataFrame:
         Returns
         -------
         dict
-            Name to `ColumnValues`; every column has one value a row.
+            Name to `ColumnValues`, with one value for each row that passes the filter.
 
         Raises
         ------
         NotFound
             A column does not exist.
         InvalidArgument
-            The filter does not parse; the message points at the place.
+            The filter does not parse (the message points at the place), or a column is named
+            twice.
         """
         names = self.checked_columns(columns)
         text = _checked_filter(value_filter, "value_filter")
@@ -114,10 +115,29 @@ class DataFrame:
         argument: str = "value_filter",
         constants: Sequence[_core.ConstantColumn] = (),
     ) -> _core.RowSelection:
-        """Joinids of the rows that a filter keeps; of all rows without one.
+        """Return the ids of the rows that pass a filter, or of all rows without a filter.
 
-        Errors call the filter by the name of the `argument` that it came in. The filter may name
-        `constants` beside the columns that are stored.
+        Parameters
+        ----------
+        value_filter : str, optional
+            In tiledbsoma's filter language.
+        argument : str, default "value_filter"
+            Name of the filter in errors.
+        constants : sequence of ConstantColumn, optional
+            Columns of one value that the filter may name, besides the stored columns.
+
+        Returns
+        -------
+        RowSelection
+            Ids (int64), ascending: the ``soma_joinid``, or for joined experiments the ids that
+            `own_joinids` takes.
+
+        Raises
+        ------
+        NotFound
+            The filter names a column that does not exist.
+        InvalidArgument
+            The filter does not parse; the message points at the place.
         """
         text = _checked_filter(value_filter, argument)
         with _naming(argument, self.uri):
@@ -127,30 +147,61 @@ class DataFrame:
     def with_rows(
         self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
     ) -> DataFrame:
-        """Return the same table of these rows alone, ascending or in the `order` of their joinids."""
+        """Return the table with these rows alone, sorted by joinid or in `order` (joinids)."""
         return DataFrame(self._core, self._kind, rows, order)
 
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the ``soma_joinid`` of rows by the ids that batches give.
+        """Return the ``soma_joinid`` of rows, from the row ids that batches have.
 
-        They are the same but where experiments are joined.
+        Parameters
+        ----------
+        ids : ndarray of int64
+            Row ids, shape (rows,).
+
+        Returns
+        -------
+        ndarray of int64
+            Joinid of each row, shape (rows,). Equal to `ids` unless experiments are joined.
         """
         joined = getattr(self._core, "own_joinids", None)
         return ids if joined is None else joined(ids)
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
-        """Return the ids of rows with these joinids, those of every experiment that is joined."""
+        """Return the ids of the rows with these joinids, in every joined experiment.
+
+        Parameters
+        ----------
+        joinids : RowSelection
+            Values of ``soma_joinid``.
+
+        Returns
+        -------
+        RowSelection
+            Row ids (int64). Equal to `joinids` unless experiments are joined.
+        """
         joined = getattr(self._core, "of_each", None)
         return joinids if joined is None else joined(joinids)
 
     def to_pandas(
         self, value_filter: str | None = None, columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Read as a pandas DataFrame; arguments and errors are those of `read`.
+        """Read columns as a pandas DataFrame; errors are those of `read`.
 
-        Enumerated columns are Categoricals, strings objects, a missing integer makes its column
-        float64 (objects where float64 would change a value). The index counts the rows, also where
-        there are no columns.
+        Parameters
+        ----------
+        value_filter, columns
+            As for `read`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Enumerations are Categoricals, and strings are objects. Integers with a missing value
+            are float64, or objects if float64 would change a value. The index is a RangeIndex.
+
+        Raises
+        ------
+        MissingPackage
+            pandas is not installed.
         """
         require("pandas")
         import pandas as pd
@@ -163,7 +214,27 @@ class DataFrame:
     def checked_columns(
         self, columns: Sequence[str] | None, argument: str = "columns"
     ) -> list[str]:
-        """Return the names as a list, all for None; raise `NotFound` for one that does not exist."""
+        """Check that columns exist.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names; all columns by default.
+        argument : str, default "columns"
+            Name of the argument in errors.
+
+        Returns
+        -------
+        list of str
+            The names.
+
+        Raises
+        ------
+        NotFound
+            A column does not exist; the message lists those that do.
+        InvalidArgument
+            A name comes twice, or `columns` is not a list of names.
+        """
         there = self.columns
         if columns is None:
             return there
@@ -190,7 +261,7 @@ class DataFrame:
 def _ordered(
     values: dict[str, ColumnValues], names: Sequence[str], order: npt.NDArray[np.int64]
 ) -> dict[str, ColumnValues]:
-    """Rows that were read, by ascending joinid, in another order of joinids."""
+    """Reorder rows, read by ascending joinid, to the `order` of joinids."""
     joinids = values[JOINID].to_numpy()
     place = np.searchsorted(joinids, order)
     rows = place[np.append(joinids, -1)[place] == order]
@@ -203,7 +274,7 @@ def _checked_filter(value_filter: str | None, argument: str) -> str:
 
 @contextmanager
 def _naming(argument: str, uri: str) -> Iterator[None]:
-    """Let an error about a filter say which argument it came in, and of what table."""
+    """Add the name of the argument and the table to an error about a filter."""
     try:
         yield
     except (InvalidArgument, NotFound, Unsupported) as error:

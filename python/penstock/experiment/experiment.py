@@ -1,4 +1,4 @@
-"""Opening stored experiments."""
+"""Open stored experiments."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .storage_options import Texts, credentials_function, storage_texts
 class Experiment:
     """A SOMA experiment: obs, and measurements with var and X layers.
 
-    Made by `penstock.open`. Immutable, safe to use from many threads, and picklable: the copy opens
-    the same URI at the same timestamp.
+    `penstock.open` returns it. Immutable, thread-safe, and picklable: a copy opens the same URI at
+    the same timestamp.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Experiment:
 
     @property
     def uri(self) -> str:
-        """Where it is stored."""
+        """URI or path of the experiment."""
         return self.engine.uri
 
     @property
     def timestamp_ms(self) -> int | None:
-        """Milliseconds since the epoch that it is read at; None for the newest state."""
+        """Timestamp, in milliseconds since 1970-01-01 UTC; None for the newest state."""
         return self._timestamp_ms
 
     @property
     def obs(self) -> DataFrame:
-        """The cells."""
+        """Table of the cells."""
         return DataFrame(self.engine.obs(), "obs")
 
     @property
@@ -57,11 +57,11 @@ class Experiment:
 
     @property
     def joined_fingerprint(self) -> int:
-        """Of the experiments that are joined and how their genes are matched; 0 for one alone."""
+        """Fingerprint of the joined experiments and the gene matching; 0 for one experiment."""
         return 0
 
     def default_obs_columns(self, obs_format: str) -> list[str]:
-        """Columns of obs that batches have when none are named."""
+        """Return the columns of obs in batches, if none are named."""
         return [JOINID]
 
     @property
@@ -72,24 +72,62 @@ class Experiment:
     def var(self, measurement: str = "RNA") -> DataFrame:
         """Return the genes (or other features) of a measurement.
 
+        Parameters
+        ----------
+        measurement : str, default "RNA"
+            Name of the measurement.
+
+        Returns
+        -------
+        DataFrame
+            Table of the genes.
+
         Raises
         ------
         NotFound
-            No such measurement; the message lists what there is.
+            The measurement does not exist; the message lists those that do.
         """
         return DataFrame(self.engine.var(checked_text("measurement", measurement)), "var")
 
     def layers(self, measurement: str = "RNA") -> list[str]:
-        """Names of the X layers of a measurement, for example ``["raw", "normalized"]``."""
-        return self.engine.layers(checked_text("measurement", measurement))
+        """Return the names of the X layers of a measurement.
 
-    def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
-        """Return an X layer: its shape, value type, stored size and layout; read it with `Dataset`.
+        Parameters
+        ----------
+        measurement : str, default "RNA"
+            Name of the measurement.
+
+        Returns
+        -------
+        list of str
+            Names of the layers, for example ``["raw", "normalized"]``.
 
         Raises
         ------
         NotFound
-            No such measurement or layer; the message lists what there is.
+            The measurement does not exist; the message lists those that do.
+        """
+        return self.engine.layers(checked_text("measurement", measurement))
+
+    def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
+        """Return a description of an X layer; a `Dataset` reads its values.
+
+        Parameters
+        ----------
+        measurement : str, default "RNA"
+            Name of the measurement.
+        layer : str, default "raw"
+            Name of the layer.
+
+        Returns
+        -------
+        Matrix
+            Shape (cells, genes), value type, stored size in bytes and layout.
+
+        Raises
+        ------
+        NotFound
+            The measurement or layer does not exist; the message lists those that do.
         """
         return self.engine.x(checked_text("measurement", measurement), checked_text("layer", layer))
 
@@ -105,7 +143,7 @@ class Experiment:
         return experiment_html(self)
 
     def __reduce__(self) -> Any:
-        # With the keys of a remote store, if they were given: the copy must be able to open it.
+        # The copy needs the keys of a remote store to open it.
         return _reopen, (self.uri, self._timestamp_ms, self._threads, self._storage)
 
 
@@ -121,37 +159,38 @@ def open(
     ----------
     uri : str or path
         A folder or ``file://`` URI, ``s3://bucket/key``, or ``https://…`` with an index beside the
-        files (``penstock index``). It is shown and written down, so it must have no user, password
-        or query; credentials belong in `storage_options`.
+        files (``penstock index``). It must have no user, password or query, since it is shown and
+        logged; credentials belong in `storage_options`.
     timestamp : datetime or int, optional
-        Read what was visible then; an int is milliseconds since 1970-01-01 UTC, a datetime without
-        a time zone is UTC.
+        Read the state at this time. An int is milliseconds since 1970-01-01 UTC; a datetime
+        without a time zone is UTC. By default the newest state.
     threads : int, optional
-        For metadata and tables; as many as cores when absent.
+        Threads that read metadata and tables. As many as cores by default.
     storage_options : dict, optional
-        How a remote store is reached. S3: ``anonymous``, ``region``, ``endpoint``,
-        ``addressing_style`` (``"auto"``, ``"path"``, ``"virtual"``), ``requester_pays``, ``profile``,
-        ``access_key_id``, ``secret_access_key``, ``session_token``, or s3fs's names for them
-        (``anon``, ``key``, ``secret``, ``token``, ``endpoint_url``); without keys they are looked
-        for as other AWS tools do. http(s): ``headers``, a dict; they are sent to the scheme, host
-        and port of `uri` alone. Both: ``max_requests`` (64),
-        ``connect_timeout`` (10 s), ``stall_timeout`` (20 s), ``retry_timeout`` (60 s),
-        ``max_attempts`` (8).
+        Access to a remote store.
+        S3: ``anonymous``, ``region``, ``endpoint``, ``addressing_style`` (``"auto"``, ``"path"``,
+        ``"virtual"``), ``requester_pays``, ``profile``, ``access_key_id``, ``secret_access_key``,
+        ``session_token``, or s3fs's names for them (``anon``, ``key``, ``secret``, ``token``,
+        ``endpoint_url``). Without keys, credentials are found as in other AWS tools.
+        http(s): ``headers``, a dict, sent only to the scheme, host and port of `uri`.
+        Both: ``max_requests`` (64), ``connect_timeout`` (10 s), ``stall_timeout`` (20 s),
+        ``retry_timeout`` (60 s), ``max_attempts`` (8).
 
     Returns
     -------
     Experiment
+        Its tables and layers are read when they are used.
 
     Raises
     ------
     NotFound
-        Nothing is there.
+        The URI does not exist.
     InvalidArgument
-        It is not a SOMA experiment; the address has a user, password, query or fragment.
+        The URI is not a SOMA experiment, or has a user, password, query or fragment.
     Unsupported
-        A scheme of URI that this version does not read; a web server without an index.
+        This version does not read the scheme of the URI, or the web server has no index.
     IoError
-        A remote store refuses, does not answer, or has no credentials; the message says what to
+        The remote store refuses, does not answer, or needs credentials; the message says what to
         check.
     """
     path = checked_path("uri", uri)
@@ -169,7 +208,7 @@ def _milliseconds(timestamp: datetime | int | None) -> int | None:
         return None
     if isinstance(timestamp, datetime):
         aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-        # Cut, as tiledbsoma does: rounding up would show writes of the next millisecond.
+        # Rounded down as in tiledbsoma: rounding up would show writes of the next millisecond.
         since_1970 = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         return checked_int("timestamp", since_1970, least=0)
     if isinstance(timestamp, bool) or not hasattr(timestamp, "__index__"):

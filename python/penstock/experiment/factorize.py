@@ -1,4 +1,4 @@
-"""Which combinations of values the rows of several columns have."""
+"""Combinations of values in the rows of several columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .columns import Array, ColumnValues, is_missing
 
-#: Rows that are looked at together: bounds the memory beside the columns to some 50 MB.
+#: Rows in a block: bounds the memory besides the columns to about 50 MB.
 BLOCK_ROWS = 2**20
 
 _LARGEST_KEY = 2**62
@@ -19,7 +19,7 @@ _LARGEST_TABLE = 2**22
 
 
 class _Vocabulary:
-    """The sorted distinct values of a column, and each row's place among them; -1 where missing."""
+    """Sorted distinct values of a column, and the rank of each row's value; -1 if missing."""
 
     def __init__(self, column: ColumnValues) -> None:
         self._column = column
@@ -46,9 +46,9 @@ class _Vocabulary:
 
 
 def unique_rows(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
-    """Values of the columns for each combination that occurs, sorted, without those that miss one.
+    """Return the combinations of values that occur, sorted, without those that miss a value.
 
-    Works block by block; a column that is not coded is sorted, which takes 8 bytes a row.
+    Rows are processed in blocks. A column that is not coded is sorted, which takes 8 bytes a row.
     """
     if not columns:
         return {}
@@ -68,14 +68,14 @@ def unique_rows(columns: Mapping[str, ColumnValues]) -> dict[str, Array]:
 
 
 def factorize(columns: Mapping[str, ColumnValues]) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Number the combinations of values that occur, in sorted order, a missing value first.
+    """Number the combinations of values that occur, in sorted order, missing values first.
 
     Returns
     -------
     codes : ndarray of uint8, uint16 or uint32
-        The combination of each row.
+        Number of the combination of each row, shape (rows,).
     counts : ndarray of int64
-        Rows of each combination.
+        Rows of each combination, shape (combinations,).
     """
     vocabularies = [_Vocabulary(column) for column in columns.values()]
     count = len(next(iter(columns.values())))
@@ -96,7 +96,7 @@ def factorize(columns: Mapping[str, ColumnValues]) -> tuple[Array, npt.NDArray[n
 
 
 def _keys(vocabularies: Sequence[_Vocabulary], rows: slice) -> npt.NDArray[np.int64]:
-    """One number for each row's combination, in sorted order, from 0."""
+    """Return one number from 0 for the combination of each row, in sorted order."""
     (first, *others) = vocabularies
     keys = first.ranks(rows) + 1
     for each in others:
@@ -108,9 +108,9 @@ def _keys(vocabularies: Sequence[_Vocabulary], rows: slice) -> npt.NDArray[np.in
 def _sorted_codes(
     vocabularies: Sequence[_Vocabulary], blocks: Sequence[slice], count: int
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """As `factorize`, where a table of all combinations that could be would be too large."""
+    """Return what `factorize` does, without a table of all possible combinations."""
     found = np.empty((0, len(vocabularies)), np.int64)
-    parts: list[tuple[Array, npt.NDArray[np.int64]]] = []  # codes within, and what they stand for
+    parts: list[tuple[Array, npt.NDArray[np.int64]]] = []  # codes in a block, their keys
     for rows in blocks:
         ranks = np.stack([each.ranks(rows) + 1 for each in vocabularies], axis=1)
         first, group = unique_inverse(ranks)
@@ -120,7 +120,7 @@ def _sorted_codes(
     codes = np.empty(count, _code_type(len(found)))
     counts = np.zeros(len(found), np.int64)
     for rows, (group, own) in zip(blocks, parts, strict=True):
-        # All are among those found, so that groups are numbered as in `found`.
+        # `found` has all keys, so groups have the numbers of `found`.
         place = unique_inverse(np.concatenate([found, own]))[1][len(found) :]
         codes[rows] = place.take(group)
         counts[place] += np.bincount(group, minlength=len(own))
@@ -134,12 +134,12 @@ def _code_type(count: int) -> type[np.unsignedinteger[Any]]:
 def unique_inverse(
     ranks: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Group the equal rows of a table of integers of 0 or more.
+    """Group the equal rows of a table of non-negative integers.
 
     Returns
     -------
     first, group : ndarray
-        A row of each group, groups in sorted order, and the group of each row.
+        One row of each group, in sorted order, and the group of each row.
     """
     widths = ranks.max(axis=0, initial=0) + 1
     if float(np.prod(widths.astype(np.float64))) >= _LARGEST_KEY:

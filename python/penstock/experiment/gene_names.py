@@ -1,4 +1,4 @@
-"""Names of the genes of an experiment."""
+"""Gene names of an experiment."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from penstock.base.validation import checked_text
 
 from .data_frame import JOINID, DataFrame
 
-#: Columns of var that hold names, best first.
+#: Columns of var that hold names, in order of preference.
 NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
 
 
 @dataclass(frozen=True)
 class GeneNames:
-    """Names of genes, as a column of var has them.
+    """Gene names from a column of var.
 
     Attributes
     ----------
     var : DataFrame
         All genes of the measurement.
     chosen : str, optional
-        The column that the user chose.
+        Column that the user chose.
     """
 
     var: DataFrame
     chosen: str | None = None
 
     def column(self, column: str | None = None) -> str:
-        """Name of the column: the given one, the chosen one, else the first of var's usual ones.
+        """Return the name of the column: `column`, else the chosen one, else the first usual one.
 
         Raises
         ------
         InvalidArgument, NotFound
-            There is no such column.
+            The column does not exist.
         """
         wanted = self.chosen if column is None else column
         if wanted is not None:
@@ -47,6 +47,6 @@ class GeneNames:
         return next((name for name in NAME_COLUMNS if name in there), JOINID)
 
     def of(self, genes: _core.RowSelection, column: str | None = None) -> npt.NDArray[Any]:
-        """Names of some genes, by ascending joinid."""
+        """Return the names of some genes, by ascending joinid."""
         name = self.column(column)
         return self.var.with_rows(genes).read([name])[name].to_numpy()

@@ -1,4 +1,4 @@
-"""Cells kept on a local disk, for sources that are slow to read."""
+"""Cache of cells on a local disk, for sources that are slow to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS_BETWEEN = 0.25
 
 
 class LocalCache:
-    """The arguments ``cache_dir`` and ``cache_bytes`` of a Dataset. Picklable."""
+    """Cache of a Dataset, from its arguments ``cache_dir`` and ``cache_bytes``. Picklable."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class LocalCache:
 
     @classmethod
     def checked(cls, cache_dir: Any, cache_bytes: Any) -> LocalCache | None:
-        """Check the arguments; None where there is to be no cache."""
+        """Check the arguments; return None without a cache."""
         if cache_dir is None:
             if cache_bytes is not None:
                 raise InvalidArgument("cache_bytes is the size of a cache; give its cache_dir")
@@ -41,12 +41,12 @@ class LocalCache:
         return cls(os.path.abspath(folder), limit)  # noqa: PTH100  (links stay links)
 
     def check_outside(self, uris: Iterable[str]) -> None:
-        """See that the folder does not lie in what it caches.
+        """Check that the folder is not inside a source that it caches.
 
         Raises
         ------
         InvalidArgument
-            It does: a listing of the source, or a copy of it, would have cells of the cache.
+            The folder is inside a source; a listing or copy of the source would include the cache.
         """
         folder = Path(self._folder).resolve()
         for uri in uris:
@@ -59,7 +59,7 @@ class LocalCache:
             )
 
     def warn_if_too_small(self, matrix: _core.Matrix) -> None:
-        """Warn, once, when there are fetch units that the whole folder has no room for."""
+        """Warn once if some fetch units are larger than the whole cache."""
         if self._looked_at_size or not self._limit_bytes or matrix.addresses_rows:
             return
         self._looked_at_size = True
@@ -76,13 +76,13 @@ class LocalCache:
         )
 
     def through(self, matrix: _core.Matrix) -> _core.Matrix:
-        """The same matrix, read through the cache."""
+        """Return the matrix, read through the cache."""
         if self._core is None:
             self._core = _core.Cache(self._folder, self._limit_bytes)
         return self._core.through(matrix)
 
     def warn(self, at_once: bool = False) -> None:
-        """Warn, once, when nothing can be kept any more; looked at a few times a second."""
+        """Warn once if the cache cannot store cells any more; check at most every 0.25 s."""
         if self._warned or self._core is None:
             return
         if not at_once and time.monotonic() < self._next_look:

@@ -1,4 +1,4 @@
-"""Opens what an experiment can be made from: a path or URI, an Experiment, one of tiledbsoma's."""
+"""Open an experiment from a path or URI, an Experiment, or a tiledbsoma Experiment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from .storage_options import of_context
 def open_source(
     source: Any, threads: int | None, storage_options: Mapping[str, Any] | None = None
 ) -> Experiment:
-    """Open what an experiment can be made from.
+    """Open an experiment from a source.
 
     Raises
     ------
-    InvalidArgument, NotFound
-        It is nothing of the kind, or not there.
+    InvalidArgument
+        The source is of another type.
+    NotFound
+        The source does not exist.
     """
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.Experiment):
@@ -40,7 +42,7 @@ def open_source(
 
 
 def check_for_uri(source: Any, storage_options: Mapping[str, Any] | None) -> None:
-    """Raise `InvalidArgument` where options come with what is open already."""
+    """Raise `InvalidArgument` if options are given for a source that is already open."""
     if storage_options is not None:
         raise InvalidArgument(
             f"storage_options say how a URI is reached; {type(source).__name__} is opened already"
@@ -48,11 +50,11 @@ def check_for_uri(source: Any, storage_options: Mapping[str, Any] | None) -> Non
 
 
 def reopen(opened: Any, threads: int | None) -> Experiment:
-    """Open the place and time that a tiledbsoma Experiment reads."""
+    """Open the URI of a tiledbsoma Experiment at its timestamp."""
     if opened.mode != "r":
         raise InvalidArgument(
             f"the tiledbsoma Experiment must be open for reading, mode {opened.mode!r}"
         )
-    # Without a timestamp of the user's this is when it was opened: what came later it does not see.
+    # Without a timestamp by the user, it is the time of opening: later writes are not visible.
     storage = of_context(opened.uri, opened.context.tiledb_config)
     return open(opened.uri, opened.tiledb_timestamp_ms, threads, storage)

@@ -1,4 +1,4 @@
-"""Packing: a copy in Penstock's own store, whose rows can be read one by one."""
+"""Packing: copy an experiment into Penstock's own format, whose rows can be read one by one."""
 
 from __future__ import annotations
 
@@ -39,32 +39,31 @@ def pack(
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[_core.PackProgress], Any] | None = None,
 ) -> Experiment:
-    """Copy an experiment into a pack, of which any cell can be read by itself.
+    """Copy an experiment into a pack, in which each cell can be read by itself.
 
-    A pack opens like any experiment, and holds what Penstock reads: obs, var and the layers of X,
-    exactly as they were. X takes about 1.2 bytes a non-zero of real counts. It is for speed alone,
-    and made again from the source when it is lost.
+    A pack opens like any experiment. It holds exact copies of obs, var and the layers of X. X takes
+    about 1.2 bytes for each non-zero of real counts. A pack only serves speed: keep the source.
 
     Parameters
     ----------
     source : path, URI, Experiment or tiledbsoma Experiment
-        What is packed, as of its timestamp.
+        Experiment to pack, at its timestamp.
     destination : str or path
-        A folder that is not there yet. It appears when the pack is whole; until then the work is in
-        ``destination.partial``, and resumes when the same is packed again.
+        A folder that does not exist yet. It appears when the pack is complete. Until then the data
+        are in ``destination.partial``; packing the same again resumes there.
     obs_query : str or AxisQuery, optional
-        Only these cells; joinids stay.
+        Cells to pack; they keep their joinids. By default all.
     measurements, layers : str or sequence of str, optional
-        Only these; all by default.
+        Names to pack. By default all.
     overwrite : bool, default False
-        Replace the pack that is there, whatever it holds. What is no pack is never replaced.
+        Replace an existing pack, whatever it holds. Anything but a pack is never replaced.
     threads : int, optional
         As many as cores by default.
     storage_options : dict, optional
-        How a URI that is packed is reached, as for `penstock.open`.
+        Access to a remote source, as for `penstock.open`.
     progress : callable, optional
-        Called about ten times a second with what is done: ``rows_done``, ``rows_total`` (cells times
-        layers), ``rows_kept`` from an attempt before, ``bytes_written``, ``layer``.
+        Called about ten times a second with an object of counts: ``rows_done``, ``rows_total``
+        (cells times layers), ``rows_kept`` (from an earlier attempt), ``bytes_written``, ``layer``.
 
     Returns
     -------
@@ -74,14 +73,14 @@ def pack(
     Raises
     ------
     InvalidArgument
-        Something else is at the destination, or it cannot be replaced, or another process packs
-        there; nothing is selected.
+        The destination exists and cannot be replaced, another process packs there, or nothing is
+        selected.
     IoError
         obs or var was written to after the experiment was opened.
     NotFound
-        No such experiment, measurement or layer.
+        The experiment, a measurement or a layer does not exist.
     ResourceExhausted
-        The disk is full; what is packed stays, and packing again resumes there.
+        The disk is full. The packed data stay, and packing again resumes there.
     """
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
@@ -89,7 +88,7 @@ def pack(
     path = checked_path("destination", destination)
     if "://" in path:
         raise InvalidArgument(f"destination must be a folder on this machine, got {path!r}")
-    path = os.path.abspath(path)  # noqa: PTH100  (links stay)
+    path = os.path.abspath(path)  # noqa: PTH100  (keeps links)
     packer = _core.Packer(
         experiment.engine,
         path,
@@ -100,7 +99,7 @@ def pack(
         0 if threads is None else checked_int("threads", threads, least=1, most=1024),
         0,
     )
-    # Between two calls the interpreter looks for Ctrl-C.
+    # The interpreter checks for Ctrl-C between two calls.
     while packer.advance(_SECONDS_BETWEEN):
         if progress is not None:
             progress(packer.progress())

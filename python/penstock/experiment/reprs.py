@@ -1,4 +1,4 @@
-"""What experiments, tables, layers and columns look like at a prompt and in a notebook."""
+"""Reprs of experiments, tables, layers and columns, as text and HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def column_type(column: _core.ColumnInfo) -> str:
-    """A column's type in words: 'category of string', 'int64', 'string, nullable'."""
+    """Return the type of a column: 'category of string', 'int64', 'string, nullable'."""
     words = column.type
     if column.enumerated:
         words = f"{'ordered ' if column.ordered else ''}category of {words}"
@@ -25,7 +25,7 @@ def column_type(column: _core.ColumnInfo) -> str:
 
 
 def layer_summary(matrix: _core.Matrix) -> str:
-    """One line on an X layer."""
+    """Return a line that describes an X layer."""
     rows, columns = matrix.shape
     return (
         f"{matrix.value_type}, {count(rows)} × {count(columns)}, {size(matrix.stored_bytes)} in "
@@ -34,17 +34,17 @@ def layer_summary(matrix: _core.Matrix) -> str:
 
 
 def matrix_text(matrix: _core.Matrix) -> str:
-    """Repr of an X layer."""
+    """Return the repr of an X layer."""
     return f"Matrix {layer_summary(matrix)}\n  {matrix.layout}\n  {matrix.uri}"
 
 
 def column_text(column: _core.ColumnInfo) -> str:
-    """Repr of what a column is."""
+    """Return the repr of a column's description."""
     return f"Column {column.name!r}: {column_type(column)}, {size(column.stored_bytes)} stored"
 
 
 def rows_text(rows: _core.RowSelection) -> str:
-    """Repr of a set of joinids."""
+    """Return the repr of a set of joinids."""
     held = len(rows)
     if not held:
         return "RowSelection of no joinid"
@@ -53,14 +53,14 @@ def rows_text(rows: _core.RowSelection) -> str:
 
 
 def dataframe_text(kind: str, frame: DataFrame) -> str:
-    """Repr of obs or var."""
+    """Return the repr of obs or var."""
     lines = [f"{kind}: {plural(len(frame), 'row')}, {plural(len(frame.columns), 'column')}"]
     rows = [(column.name, column_type(column)) for column in frame.schema]
     return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
 
 
 def dataframe_html(kind: str, frame: DataFrame) -> str:
-    """HTML repr of obs or var."""
+    """Return the HTML repr of obs or var."""
     rows = [(column.name, column_type(column)) for column in frame.schema]
     detail = f"{plural(len(frame), 'row')}, {plural(len(rows), 'column')}, {frame.uri}"
     return title_html(kind, detail) + table_html(rows, ("column", "type"))
@@ -83,11 +83,11 @@ def _shortened(names: Sequence[str], most: int = 8) -> str:
 
 
 def experiment_text(experiment: Experiment) -> str:
-    """Repr of an experiment."""
+    """Return the repr of an experiment."""
     lines = [f"  {line}" for line in aligned(_experiment_rows(experiment))]
     return "\n".join([f"Experiment {experiment.uri}", *lines])
 
 
 def experiment_html(experiment: Experiment) -> str:
-    """HTML repr of an experiment."""
+    """Return the HTML repr of an experiment."""
     return title_html("Experiment", experiment.uri) + table_html(_experiment_rows(experiment))

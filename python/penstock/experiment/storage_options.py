@@ -1,4 +1,4 @@
-"""How remote stores are reached: the options of `penstock.open`, and what tiledbsoma was told."""
+"""Access to remote stores: the `storage_options` of `penstock.open`, and tiledbsoma's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import InvalidArgument, IoError
 
 Texts = dict[str, str]
 
-#: Names that s3fs, fsspec and object stores have for our options.
+#: Names in s3fs, fsspec and object stores to the names of our options.
 ALIASES = {
     "anon": "anonymous",
     "skip_signature": "anonymous",
@@ -30,17 +30,17 @@ ALIASES = {
 
 
 def storage_texts(options: Mapping[str, Any] | None) -> Texts:
-    """Options as the engine takes them: texts under our names; the engine checks them.
+    """Return options as the engine takes them: texts under our names. The engine checks values.
 
     Raises
     ------
     InvalidArgument
-        Not a mapping of names to texts, numbers, switches; a name given twice.
+        `options` is not a mapping of names to texts, numbers or bools, or has an option twice.
     """
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        # Whatever was given may hold secrets: only its type is told.
+        # The value may hold secrets, so the message names only its type.
         raise InvalidArgument(f"storage_options must be a dict, got {type(options).__name__}")
     texts: Texts = {}
     for given, value in options.items():
@@ -65,14 +65,14 @@ def _text(name: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 2**63):
         return _encodable(name, str(value))
-    # The value may be a secret: only its type is told.
+    # The value may be a secret, so the message names only its type.
     raise InvalidArgument(
         f"storage option {name!r} must be a text, a number or a bool, got {type(value).__name__}"
     )
 
 
 def _encodable(name: str, text: str) -> str:
-    """The text; one with lone surrogates, as files' bytes are read with, is refused unseen."""
+    """Return the text; refuse lone surrogates (from bytes of a file) without showing the text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -95,9 +95,10 @@ def _headers(value: Any) -> Texts:
 
 
 def credentials_function(uri: str) -> Callable[[str], Texts] | None:
-    """What finds credentials that the engine cannot (SSO, roles, processes), for an S3 URI.
+    """Return a function that finds credentials which the engine cannot (SSO, roles, processes).
 
-    None where botocore is not installed, which the engine says if they are needed.
+    Returns None if the URI is not of S3 or botocore is not installed. The engine reports missing
+    credentials if they are needed.
     """
     if not uri.startswith("s3://") or importlib.util.find_spec("botocore") is None:
         return None
@@ -105,7 +106,7 @@ def credentials_function(uri: str) -> Callable[[str], Texts] | None:
 
 
 def botocore_credentials(profile: str) -> Texts:
-    """Credentials as botocore finds them; nothing where it finds none."""
+    """Return the credentials that botocore finds, or an empty dict."""
     import botocore.exceptions
     import botocore.session
 
@@ -128,12 +129,12 @@ def botocore_credentials(profile: str) -> Texts:
 
 
 def of_context(uri: str, config: Mapping[str, Any]) -> Texts:
-    """Our options for what a tiledbsoma context says of a place: of S3 alone."""
+    """Return our options from the config of a tiledbsoma context; empty unless the URI is of S3."""
     return from_tiledb_config(config) if uri.startswith("s3://") else {}
 
 
 def from_tiledb_config(config: Mapping[str, Any]) -> Texts:
-    """Our options for TileDB's ``vfs.s3.*`` settings, as a tiledbsoma context has them."""
+    """Return our options from TileDB's ``vfs.s3.*`` settings."""
     texts: Texts = {}
     names = {
         "vfs.s3.region": "region",

@@ -1,4 +1,4 @@
-"""The list of files that a web server cannot give: ``.penstock-index.json``."""
+"""Index of the files on a web server, which cannot list them: ``.penstock-index.json``."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from penstock.errors import InvalidArgument, IoError, NotFound
 INDEX_NAME = ".penstock-index.json"
 VERSION = 1
 
-#: What readers take (src/io/remote).
+#: Largest index that readers accept (src/io/remote).
 MOST_BYTES = 256 << 20
 
 
 def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
-    """Write the index of all files below a folder into it; an older one is replaced in one step.
+    """Write an index of all files below a folder into the folder; replace an old index atomically.
 
     Returns
     -------
     path, files, bytes
-        Where it is, and what it lists.
+        Path of the index, and the number and total bytes of the files in it.
 
     Raises
     ------
-    NotFound, InvalidArgument
-        There is no such folder; a file's name is not UTF-8; there are too many files.
+    NotFound
+        The folder does not exist.
+    InvalidArgument
+        The name of a file is not UTF-8, or there are too many files.
     IoError
-        A file or folder cannot be read, or the index not written.
+        A file or folder cannot be read, or the index cannot be written.
     """
     root = Path(checked_path("folder", folder))
     if not root.is_dir():

@@ -1,1 +1,1 @@
-"""Statistics of genes, and the most variable ones."""
+"""Statistics of genes and cells, and highly variable genes."""

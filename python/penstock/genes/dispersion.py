@@ -1,4 +1,4 @@
-"""Genes by their dispersion among genes of similar mean: flavors "seurat" and "cell_ranger"."""
+"""Highly variable genes by dispersion: flavors "seurat" and "cell_ranger"."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 #: Median absolute deviation of a normal distribution with standard deviation 1.
 _NORMAL_MAD = 0.6744897501960817
-_LITTLE = 1e-12  # in place of a mean of 0
+_LITTLE = 1e-12  # replaces a mean of 0
 
 
 def by_dispersion(
     ds: Dataset, n: int, flavor: str, groups: Groups | None, n_bins: int
 ) -> dict[str, Any]:
-    """Columns of scanpy's table for one of the two flavors."""
+    """Return the columns of scanpy's table for one of the two flavors."""
     if flavor == "seurat":
         logs = [step for step in ds.transforms if isinstance(step, Log1p)]
         base = logs[-1].base if logs else None
@@ -50,7 +50,7 @@ def by_dispersion(
 def _one_batch(
     mean: Floats, variance: Floats, there: Any, n: int, flavor: str, n_bins: int
 ) -> dict[str, Any]:
-    """Of the genes that are there; zeros for the others."""
+    """Return the columns for one batch; zeros for genes that are not expressed."""
     import pandas as pd
 
     means = np.where(mean[there] == 0, _LITTLE, mean[there])
@@ -85,7 +85,7 @@ def _one_batch(
 
 
 def _of_bins(dispersions: pd.Series, bins: pd.Series, flavor: str) -> tuple[Floats, Floats]:
-    """Centre and spread of the dispersions in the bin of each gene."""
+    """Return centre and spread of the dispersions in the bin of each gene."""
     grouped = dispersions.groupby(bins, observed=True)
     if flavor == "seurat":
         centre = grouped.transform("mean").to_numpy(copy=True)
@@ -101,7 +101,7 @@ def _of_bins(dispersions: pd.Series, bins: pd.Series, flavor: str) -> tuple[Floa
 
 
 def _largest(values: Floats, n: int) -> Any:
-    """Where values are at least the n-th largest."""
+    """Return a mask of the values that are at least the n-th largest."""
     known = np.sort(values[~np.isnan(values)])[::-1]
     if len(known) == 0:
         return np.zeros(len(values), bool)
@@ -111,7 +111,7 @@ def _largest(values: Floats, n: int) -> Any:
 
 def _all_batches(tables: list[dict[str, Any]], n: int, names: Any) -> dict[str, Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # genes without a number in any batch
+        warnings.simplefilter("ignore", RuntimeWarning)  # genes that are NaN in every batch
         columns = {
             name: np.nanmean([table[name] for table in tables], axis=0)
             for name in ("means", "dispersions", "dispersions_norm")

@@ -1,4 +1,4 @@
-"""Highly variable genes of cells that need not fit in memory, with scanpy's results."""
+"""Highly variable genes of cells that do not fit in memory, with scanpy's results."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ def highly_variable_genes(
 ) -> pd.DataFrame:
     """Find the genes that vary most between cells, as `scanpy.pp.highly_variable_genes` does.
 
-    The cells are streamed once ("seurat", "cell_ranger") or twice ("seurat_v3"), and only sums are
-    kept: 24 bytes a gene and batch for counts, 80 for other values.
+    The cells are streamed once ("seurat", "cell_ranger") or twice ("seurat_v3"). Only sums are
+    stored: 24 bytes for each gene and batch for counts, 80 bytes for other values.
 
     Parameters
     ----------
     ds : Dataset
-        Its cells, over all ranks, and its genes. "seurat_v3" wants counts; "seurat" and
-        "cell_ranger" logarithmised values, such as those of ``ds.with_settings(transforms=
-        [ps.NormalizeTotal(), ps.Log1p()])``.
+        Cells of all ranks, and genes. "seurat_v3" takes counts. "seurat" and "cell_ranger" take
+        logarithmised values, such as those of ``ds.with_settings(transforms=[ps.NormalizeTotal(),
+        ps.Log1p()])``.
     n : int, default 2000
-        How many genes.
-    flavor : {"seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger"}
-        "seurat_v3" ranks the variance of counts standardised by a loess fit of variance on mean,
-        large values clipped (Stuart et al., Cell 177, 2019), and needs scikit-misc. "seurat"
+        Number of genes to find.
+    flavor : {"seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger"}, default "seurat_v3"
+        "seurat_v3" ranks the variance of counts, standardised by a loess fit of variance on mean,
+        with large values clipped (Stuart et al., Cell 177, 2019). It needs scikit-misc. "seurat"
         (Satija et al., Nature Biotechnology 33, 2015) and "cell_ranger" (Zheng et al., Nature
         Communications 8, 2017) compare each gene's dispersion with genes of similar mean.
     batch_key : str, optional
-        A column of obs: genes are ranked among the cells of each of its values, and the ranks put
-        together: "seurat_v3" by their median, then by the number of batches; the others by the
-        number of batches first.
+        Column of obs with the batch of each cell. Genes are ranked in each batch, then ranks are
+        combined. "seurat_v3" sorts by median rank, then by the number of batches that have the gene
+        among their `n`. The other flavors sort by the number of batches first.
     span : float, default 0.3
-        Share of the genes in each local fit of "seurat_v3".
+        Share of the genes in each local fit of the "seurat_v3" flavors.
     n_bins : int, default 20
         Bins of the mean for "seurat".
 
     Returns
     -------
     pandas.DataFrame
-        scanpy's columns, one row a gene, indexed by `Dataset.var_names`, in the order of X's columns;
-        and ``soma_joinid``, so that ``ps.SelectGenes(hvg.soma_joinid[hvg.highly_variable])`` selects
-        them.
+        scanpy's columns and ``soma_joinid``, with one row for each gene in the order of X's
+        columns, indexed by `Dataset.var_names`. To select the genes:
+        ``ps.SelectGenes(hvg.soma_joinid[hvg.highly_variable])``.
 
     Raises
     ------
     InvalidArgument
-        An argument out of range; a batch without enough cells; values that the flavor cannot use.
+        An argument is out of range, a batch has too few cells, or the flavor cannot use the values.
     NotFound
-        No such column.
+        The column does not exist.
     MissingPackage
-        pandas is not installed, or for "seurat_v3" scikit-misc: the extra [genes] brings both.
+        pandas, or scikit-misc for "seurat_v3", is not installed; the extra [genes] has both.
     """
     require("pandas")
     import pandas as pd
@@ -134,7 +134,7 @@ def _by_standardised_variance(
     sizes = moments.sizes[:, None].astype(np.float64)
     upper = deviations * np.sqrt(sizes) + moments.mean
     clipped = gene_moments(ds, groups, upper)
-    # Around the mean before clipping.
+    # Squared deviations from the mean before clipping.
     squares = clipped.squared_deviation + sizes * (clipped.mean - moments.mean) ** 2
     normalised = squares / ((sizes - 1) * deviations**2)
 
@@ -142,9 +142,9 @@ def _by_standardised_variance(
     batches = (ranks < n).sum(axis=0)
     ranks[ranks >= n] = np.nan
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # genes that no batch has among its n
+        warnings.simplefilter("ignore", RuntimeWarning)  # genes that are in no batch's first n
         rank = np.nanmedian(ranks, axis=0)
-    keys = (-batches, rank) if flavor == "seurat_v3" else (rank, -batches)  # the last one first
+    keys = (-batches, rank) if flavor == "seurat_v3" else (rank, -batches)  # the last is primary
     chosen = np.zeros(ds.n_vars, bool)
     chosen[np.lexsort(keys)[:n]] = True
     mean, variance = _of_all_cells(moments)
@@ -161,7 +161,7 @@ def _by_standardised_variance(
 
 
 def _expected_deviation(loess: Any, mean: Floats, variance: Floats, span: float) -> Floats:
-    """Standard deviation of each gene that its mean lets expect; 1 for genes that do not vary."""
+    """Return the standard deviation expected from the mean of each gene; 1 if it does not vary."""
     varies = variance > 0
     fitted = np.zeros(len(mean))
     try:

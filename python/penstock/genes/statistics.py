@@ -1,4 +1,4 @@
-"""Statistics of genes and cells, streamed: nothing but the result is kept."""
+"""Statistics of genes and cells, streamed: only the result is in memory."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _SINGLE = ("float32", "int8", "uint8", "int16", "uint16", "bool")
 
 @dataclass(frozen=True)
 class Moments:
-    """Of groups of cells (rows) and genes (columns), zeros included.
+    """Moments of groups of cells (rows) and genes (columns), including zeros.
 
     Attributes
     ----------
-    sizes : (groups,)
-        Cells of each group.
-    nonzeros, total, squared_deviation : (groups, genes)
-        Values that are not 0, their sum, and the sum of squared differences from the mean.
+    sizes : ndarray of int64
+        Cells of each group, shape (groups,).
+    nonzeros, total, squared_deviation : ndarray
+        Number of non-zeros, sum, and sum of squared deviations from the mean, shape (groups,
+        genes).
     """
 
     sizes: Integers
@@ -47,13 +48,13 @@ class Moments:
 
     @property
     def mean(self) -> Floats:
-        """Mean of all values; NaN of no cells."""
+        """Mean of all values; NaN without cells."""
         with np.errstate(invalid="ignore"):
             return self.total / self.sizes[:, None]
 
     @property
     def variance(self) -> Floats:
-        """Variance with n - 1 in the denominator; NaN of fewer than two cells."""
+        """Variance with n - 1 in the denominator; NaN for fewer than two cells."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return (
                 self.squared_deviation / np.where(self.sizes > 1, self.sizes - 1.0, np.nan)[:, None]
@@ -61,33 +62,35 @@ class Moments:
 
 
 def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame:
-    """Mean, variance, non-zeros and total of each gene, in one pass over the cells.
+    """Compute mean, variance, non-zeros and total of each gene, in one pass over the cells.
 
-    They are of what the Dataset gives: its cells, its genes, after its transforms (but callables).
-    Counts are summed as integers in 64 bits, so that the results are exact, and the same for any
-    number of threads and any memory budget.
+    The values are those of X after the transforms. Counts are summed as 64-bit integers, so results
+    are exact and do not depend on the number of threads or the memory budget.
 
     Parameters
     ----------
     ds : Dataset
-        All of its cells, over all ranks, whatever its shuffle.
+        Cells of all ranks, regardless of the shuffle, and genes.
     group_by : str, optional
-        A column of obs: genes are counted apart for the cells of each of its values. Cells without
-        a value are left out. Takes 24 bytes a gene and value (80 where values are no integers).
+        Column of obs. Statistics are computed for each of its values; cells without a value are
+        left out. Takes 24 bytes for each gene and value (80 if X does not hold integers).
 
     Returns
     -------
     pandas.DataFrame
-        One row a gene, indexed by `Dataset.var_names`, in the order of X's columns: ``mean``,
-        ``variance`` (n - 1 in the denominator), ``nonzeros`` (cells with a value), ``total``. With
-        `group_by` the index has the group, then the gene, groups sorted.
+        One row for each gene in the order of X's columns, indexed by `Dataset.var_names`. Columns
+        are ``mean``, ``variance`` (n - 1 in the denominator), ``nonzeros`` (number of cells) and
+        ``total``. With `group_by` the index is (group, gene), with sorted groups.
 
     Raises
     ------
     InvalidArgument
-        The transforms give tokens, centre, or hold callables.
+        `ds` is not a Dataset, its transforms make tokens, centre or have callables, or no cell has
+        a value of `group_by`.
     NotFound
-        No such column.
+        The column does not exist.
+    MissingPackage
+        pandas is not installed.
     """
     require("pandas")
     import pandas as pd
@@ -114,7 +117,7 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
 
 
 def cell_statistics(ds: Dataset) -> pd.DataFrame:
-    """Mean, variance, non-zeros and total of each cell, in one pass.
+    """Compute mean, variance, non-zeros and total of each cell, in one pass.
 
     Parameters
     ----------
@@ -124,14 +127,16 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a cell, indexed by soma_joinid, ascending: ``mean`` and ``variance`` over its genes,
-        ``nonzeros`` (genes with a value), ``total``. Of joined experiments the index has the source,
-        then the joinid.
+        One row for each cell, indexed by ascending ``soma_joinid``. Columns are ``mean`` and
+        ``variance`` over genes (n - 1 in the denominator), ``nonzeros`` (number of genes) and
+        ``total``. For joined experiments the index is (source, joinid).
 
     Raises
     ------
     InvalidArgument
-        As `gene_statistics`.
+        `ds` is not a Dataset, or its transforms make tokens, centre or have callables.
+    MissingPackage
+        pandas is not installed.
     """
     require("pandas")
     import pandas as pd
@@ -165,14 +170,15 @@ def _cell_index(ds: Dataset) -> pd.Index:
 
 @dataclass(frozen=True)
 class Groups:
-    """Which group each cell is in.
+    """Groups of cells.
 
     Attributes
     ----------
     values : ndarray
-        The groups, sorted.
-    codes : (cells,) uint32
-        Index into `values`; of a cell without a value their number.
+        Values of the groups, sorted.
+    codes : ndarray of uint32
+        Index of each cell into `values`, shape (cells,); ``len(values)`` for a cell without a
+        value.
     """
 
     values: npt.NDArray[Any]
@@ -180,7 +186,7 @@ class Groups:
 
 
 def group_codes(ds: Dataset, column: str) -> Groups:
-    """Groups of cells with the same value of an obs column; raises when there is none."""
+    """Return the groups of cells by an obs column; raise an error if no cell has a value."""
     ds.obs.checked_columns([checked_text("the column of groups", column)], "the column of groups")
     read = ds.obs.read([column])[column]
     values = read.distinct()
@@ -194,7 +200,7 @@ def group_codes(ds: Dataset, column: str) -> Groups:
 
 
 def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None = None) -> Moments:
-    """Moments of each group and gene; values above `upper`, (groups, genes), count as that."""
+    """Return moments of each group and gene; clip values to `upper`, shape (groups, genes)."""
     options = _options(ds, by_row=False)
     count = 1
     if groups is not None:
@@ -219,7 +225,7 @@ def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None
 
 
 def check_dataset(ds: Any) -> None:
-    """Refuse what is no Dataset, a path say, with `InvalidArgument`."""
+    """Raise `InvalidArgument` if `ds` is not a Dataset."""
     from penstock.dataset.dataset import Dataset
 
     if not isinstance(ds, Dataset):

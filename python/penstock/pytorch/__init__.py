@@ -1,1 +1,1 @@
-"""PyTorch's DataLoader over a Dataset."""
+"""PyTorch's DataLoader for a Dataset."""

@@ -1,4 +1,4 @@
-"""PyTorch without importing it: DataLoader takes a Dataset for an IterableDataset."""
+"""Make a DataLoader for a Dataset; torch is imported when this is called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.plan.device import check_no_workers
 if TYPE_CHECKING:
     from penstock.dataset.dataset import Dataset
 
-#: Arguments of DataLoader that the Dataset has in its stead.
+#: Arguments of DataLoader, and what replaces them in a Dataset.
 _OURS = {
     "batch_size": "batch_size of the Dataset",
     "shuffle": "shuffle of the Dataset",
@@ -25,12 +25,12 @@ _OURS = {
 
 
 def check_in_order(arguments: Mapping[str, Any]) -> None:
-    """Refuse ``in_order=False``: which worker's batches were taken could not be told from their number.
+    """Refuse ``in_order=False``: the number of batches would not tell which batches were taken.
 
     Raises
     ------
     InvalidArgument
-        It is given.
+        ``in_order=False`` is given.
     """
     if not arguments.get("in_order", True):
         raise InvalidArgument(
@@ -40,28 +40,31 @@ def check_in_order(arguments: Mapping[str, Any]) -> None:
 
 
 def dataloader(dataset: Dataset, **arguments: Any) -> Any:
-    """Make a torch DataLoader with the right arguments.
+    """Make a torch DataLoader for a Dataset.
 
     Parameters
     ----------
     dataset : Dataset
-        Its batches come as tensors whatever its `format`; obs values that have no tensor (strings,
-        dates) stay as they are.
+        Batches are tensors, whatever its `format`. obs values that have no tensor (strings, dates)
+        are not converted.
     **arguments
-        Passed on: ``num_workers``, ``pin_memory``, ``prefetch_factor``, … The engine has threads of
-        its own, so that ``num_workers=0``, the default, is the fastest as a rule. Of a selection of
-        few fetch units fewer workers have batches: as many as get eight units each.
+        Arguments of DataLoader: ``num_workers``, ``pin_memory``, ``prefetch_factor``, … The default
+        ``num_workers=0`` is usually fastest, since the engine has its own threads. A worker is used
+        only if it gets at least eight fetch units, so in a small selection some workers are idle.
 
     Returns
     -------
     torch.utils.data.DataLoader
-        Each ``for`` over it is the next epoch, and `Dataset.set_epoch` sets it, with worker
-        processes too.
+        Each ``for`` loop reads the next epoch. `Dataset.set_epoch` sets the epoch, also with worker
+        processes.
 
     Raises
     ------
     InvalidArgument
-        An argument that the Dataset has in its stead, such as ``batch_size``; ``in_order=False``.
+        `dataset` is not a Dataset, an argument belongs to the Dataset (such as ``batch_size``), or
+        ``in_order=False``.
+    MissingPackage
+        torch is not installed.
     """
     from penstock.dataset.dataset import Dataset
 
@@ -79,5 +82,5 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     require("torch")
     from .epoch_dataloader import EpochDataLoader, to_tensors
 
-    iterable: Any = dataset  # an IterableDataset by registration
+    iterable: Any = dataset  # a registered IterableDataset
     return EpochDataLoader(iterable, batch_size=None, collate_fn=to_tensors, **arguments)

@@ -1,4 +1,4 @@
-"""The DataLoader that `penstock.dataloader` makes. Imports torch."""
+"""DataLoader that `penstock.dataloader` returns. Imports torch."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from penstock.plan.shard import Shard, check_divided_once
 
 
 class EpochReader(Protocol):
-    """Numbers the epochs of a dataset: `dataset.reader.Reader`."""
+    """Counts the epochs of a dataset: `dataset.reader.Reader`."""
 
     @property
     def epochs(self) -> EpochState:
-        """Which epoch comes next."""
+        """Number of the next epoch, and position of the running one."""
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
-        """Of this process."""
+        """Rank and world size of this process."""
 
     def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
-        """Decide what workers must agree on, before they begin the epoch."""
+        """Choose what workers must agree on, before they start the epoch."""
 
     def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
-        """Begin an epoch that workers read."""
+        """Start an epoch that workers read."""
 
 
 class NumberedDataset(Protocol):
-    """A dataset that numbers its epochs: `penstock.Dataset`, and those of `penstock.compat`."""
+    """A dataset that counts its epochs: `penstock.Dataset`, or one of `penstock.compat`."""
 
     @property
     def reader(self) -> EpochReader:
-        """Where the epochs are."""
+        """Reader of the epochs."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins."""
+        """Set the epoch that the next iterator reads."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is."""
+        """Return the position of training."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state."""
+        """Resume from a state dict."""
 
 
 class EpochSampler:
-    """What trainers (Lightning, Accelerate) look for to say which epoch begins: it forwards.
+    """Sampler on which trainers (Lightning, Accelerate) set the epoch; forwards to the dataset.
 
-    It samples nothing: a Dataset has its own order.
+    It does not sample, since a Dataset has its own order.
     """
 
     def __init__(self, dataset: NumberedDataset) -> None:
         self._dataset = dataset
 
     def set_epoch(self, epoch: int) -> None:
-        """Call that of the dataset."""
+        """Call `set_epoch` of the dataset."""
         self._dataset.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[None]:
@@ -70,10 +70,10 @@ class EpochSampler:
 
 
 class EpochDataLoader(DataLoader[Any]):
-    """Numbers the epochs and counts the batches in this process, where it has workers.
+    """DataLoader that counts epochs and batches in the main process, also with workers.
 
-    So `Dataset.set_epoch` never comes too late, and `Dataset.state_dict` counts what the training
-    loop took. `state_dict` and `load_state_dict` are the dataset's, which is an `NumberedDataset`.
+    So `Dataset.set_epoch` has effect before workers start, and `Dataset.state_dict` counts the
+    batches that the training loop took. The dataset is a `NumberedDataset`.
     """
 
     _ticket = 0
@@ -87,26 +87,26 @@ class EpochDataLoader(DataLoader[Any]):
         return _Counted(self, *self.begin_epoch())
 
     def begin_epoch(self) -> tuple[Iterator[Any], EpochRun]:
-        """Let workers begin the next epoch."""
+        """Start the next epoch in workers."""
         if isinstance(self.dataset, Dataset):
-            self.dataset.reader.cells.fit()  # once, and not in each worker
+            self.dataset.reader.cells.fit()  # once, not in each worker
         reader, epochs = self._reader, self.epochs
         if epochs.is_loaded:
-            self._iterator = None  # workers that are kept would not learn of it
+            self._iterator = None  # persistent workers would not get the loaded state
         if self._ticket == 0 or self._iterator is None:
             self._ticket, self._round = epochs.counter.draw_ticket(), 0
         self._round += 1
         with epochs.begin_for_workers(self._ticket, self._round) as epoch:
             try:
                 reader.prepare_for_workers(epoch, self._ticket, self._round)
-                batches = super().__iter__()  # workers start here, or go on
+                batches = super().__iter__()  # workers start or continue here
             finally:
                 epochs.counter.end_of_start()
             return batches, reader.begin_with_workers(epoch, self.num_workers)
 
     @property
     def epochs(self) -> EpochState:
-        """Which epoch comes next."""
+        """Epochs of the dataset."""
         return self._reader.epochs
 
     @property
@@ -116,7 +116,7 @@ class EpochDataLoader(DataLoader[Any]):
 
     @property
     def sampler(self) -> Any:
-        """Forwards set_epoch to the dataset."""
+        """Sampler that forwards `set_epoch` to the dataset."""
         return self._sampler
 
     @sampler.setter
@@ -133,7 +133,7 @@ class EpochDataLoader(DataLoader[Any]):
 
 
 class _Counted(Iterator[Any]):
-    """Batches of workers, counted as they are taken."""
+    """Iterator over batches of workers that counts the batches taken."""
 
     def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], run: EpochRun) -> None:
         self._loader: EpochDataLoader | None = loader  # until the first batch
@@ -146,7 +146,7 @@ class _Counted(Iterator[Any]):
     def __next__(self) -> Any:
         loader, self._loader = self._loader, None
         if loader is not None and not loader.epochs.is_still_current(self._run):
-            # An epoch was chosen since: workers that read the other one end, or drop it.
+            # Another epoch was set since: workers end, or drop the epoch that they read.
             self._batches = None
             self._batches, self._run = loader.begin_epoch()
         if loader is not None:
@@ -165,7 +165,7 @@ class _Counted(Iterator[Any]):
 
 
 def to_tensors(batch: Any) -> tuple[Any, Any]:
-    """X and the numbers of obs as tensors that share memory; strings and dates as they are."""
+    """Convert X and numbers of obs to tensors that share memory; leave strings and dates."""
     X, obs = batch
     if isinstance(obs, dict):
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
@@ -173,7 +173,7 @@ def to_tensors(batch: Any) -> tuple[Any, Any]:
         return Tokens(*map(_tensor_or_same, X)), obs
     if hasattr(X, "indptr"):
         return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
-    if hasattr(X, "coords"):  # a scipy coo_matrix of our own: rows ascend
+    if hasattr(X, "coords"):  # a scipy coo_matrix of this package, whose rows ascend
         counts = np.bincount(X.row, minlength=X.shape[0])
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return coo_tensor(indptr, X.col, X.data, X.shape), obs

@@ -1,4 +1,4 @@
-"""Callbacks of a training run: the best model, and where to go on. Imports lightning."""
+"""Callbacks that keep the best model and a checkpoint to resume from. Imports lightning."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from lightning.pytorch.callbacks import Callback
 
 BEST, LAST, SCORE = "best", "last.ckpt", "best.json"
 
-#: What a checkpoint says of the run: processes, batch size, and whether it is within an epoch.
+#: Checkpoint key for facts of the run: processes, batch size, whether it is within an epoch.
 RUN = "penstock_run"
 
 
 class Checkpoints(Callback):
     """Keeps the best model as scvi-tools saves it, and a Lightning checkpoint to resume from.
 
-    ``best/`` is the model of the epoch with the lowest (or highest) monitored metric, ``best.json``
-    says which epoch and score, ``last.ckpt`` is the end of the last epoch (or of the last so many
-    steps). Rank 0 writes, the others wait. What is half written has another name.
+    ``best/`` is the model of the epoch with the lowest (or highest) monitored metric. ``best.json``
+    holds its epoch and score. ``last.ckpt`` is the state after the last epoch (or the last
+    `every_n_steps` steps). Rank 0 writes and the others wait. Unfinished files have another name.
 
     Parameters
     ----------
     folder : path
-        Where they are kept.
+        Folder of these files.
     monitor : str or None
-        A metric of validation; without one the model of the last epoch is ``best``.
+        Validation metric; if None, the model of the last epoch is ``best``.
     mode : {"min", "max"}
-        What is better.
+        Whether a lower or a higher metric is better.
     every_n_steps : int, optional
-        Also write ``last.ckpt`` within an epoch.
+        Also write ``last.ckpt`` after so many steps.
     fresh : bool
-        The run resumes nothing: what an earlier one left in the folder is removed.
+        Whether the run starts from scratch; files of an earlier run in the folder are then removed.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Checkpoints(Callback):
         self._fresh = fresh
         self.best_score: float | None = None
         self.best_epoch: int | None = None
-        #: What the logger gets after the checkpoint of an epoch's end is written.
+        #: Metrics for the logger, which gets them after the checkpoint at the end of an epoch.
         self.epoch_metrics: dict[str, float] = {}
-        #: Whether an epoch is at its end.
+        #: Whether the epoch has ended.
         self.at_end = False
-        #: How often each plateau scheduler was to step by now, and by which metric.
+        #: Steps that each plateau scheduler should have made, and the metric of the last one.
         self._plateaus: dict[int, tuple[int, float]] = {}
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Remove what another run left, which this one would resume, or take for its best."""
+        """Remove files of an earlier run, which could pass for checkpoints of this one."""
         if trainer.is_global_zero:
             if self._fresh:
                 for name in (LAST, SCORE):
@@ -72,10 +72,10 @@ class Checkpoints(Callback):
         trainer.strategy.barrier("penstock begins")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Step plateau schedulers that Lightning has not.
+        """Step plateau schedulers that Lightning has not stepped.
 
-        It steps them after the checkpoint of an epoch's end is written, and not at all in the epoch
-        in which a run is resumed.
+        Lightning steps them after it writes the checkpoint at the end of an epoch, and not at all
+        in the epoch in which a run resumes.
         """
         for i, (steps, metric) in self._plateaus.items():
             scheduler = trainer.lr_scheduler_configs[i].scheduler
@@ -83,7 +83,7 @@ class Checkpoints(Callback):
                 scheduler.step(metric)
 
     def note_plateaus(self, trainer: Any) -> None:
-        """Note what plateau schedulers are to be told of the epoch that ends."""
+        """Record the metric of the epoch that ends for each plateau scheduler."""
         self._plateaus = {
             i: (config.scheduler.last_epoch + 1, float(trainer.callback_metrics[config.monitor]))
             for i, config in enumerate(trainer.lr_scheduler_configs)
@@ -91,7 +91,7 @@ class Checkpoints(Callback):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of this."""
+        """Return the state that a checkpoint keeps."""
         return {
             "best_score": self.best_score,
             "best_epoch": self.best_epoch,
@@ -104,7 +104,7 @@ class Checkpoints(Callback):
         self._plateaus = state.get("plateaus", {})
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Add the history, which the logger has only in memory, and what the run is."""
+        """Add the history, which the logger has only in memory, and facts of the run."""
         checkpoint[RUN] = {
             "world_size": trainer.world_size,
             "batch_size": trainer.datamodule.train.batch_size,
@@ -128,7 +128,7 @@ class Checkpoints(Callback):
         checkpoint["penstock_history"] = kept
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Give the history back to the logger."""
+        """Restore the history of the logger."""
         import pandas as pd
 
         data = getattr(getattr(trainer.logger, "experiment", None), "data", None)
@@ -147,7 +147,7 @@ class Checkpoints(Callback):
             raise RuntimeError(f"no metric {self.monitor!r} was logged; there are {known}")
         score = float(trainer.callback_metrics[self.monitor])
         best = math.inf if self.best_score is None else self._sign * self.best_score
-        # Rank 0 decides: a metric that is not summed over ranks must not part them.
+        # Rank 0 decides: ranks would disagree on a metric that is not summed over ranks.
         if trainer.strategy.broadcast(self._sign * score < best):
             self._keep(trainer, score)
 
@@ -160,7 +160,7 @@ class Checkpoints(Callback):
         trainer.strategy.barrier("penstock best model")
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Keep the model of an epoch that nothing is known of."""
+        """Keep the model as the best if no metric is monitored."""
         if self.monitor is None:
             self._keep(trainer, None)
 
@@ -188,8 +188,8 @@ class LastCheckpoint(Callback):
         self._checkpoints = checkpoints
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write it."""
-        # Asking for metrics is a call of all ranks.
+        """Write ``last.ckpt``."""
+        # Reading metrics is a collective call: all ranks must do it.
         metrics = {name: float(each) for name, each in trainer.callback_metrics.items()}
         self._checkpoints.epoch_metrics = {
             name: each for name, each in metrics.items() if "train" in name
@@ -204,7 +204,7 @@ class LastCheckpoint(Callback):
 
 
 def save_model(model: Any, folder: Path) -> None:
-    """Save a model that is being trained as one that is trained; the folder appears whole."""
+    """Save a model in training as a trained one; the folder appears only when complete."""
     module = model.module
     was = module.training, model.is_trained_, model.history_
     partial = folder.with_name(folder.name + ".partial")
@@ -225,7 +225,7 @@ def save_model(model: Any, folder: Path) -> None:
 
 
 def restore_model(folder: Path) -> None:
-    """Bring back what `save_model` was replacing when it was killed."""
+    """Restore the model that `save_model` was replacing when the process was killed."""
     if not folder.exists() and _old(folder).exists():
         _old(folder).rename(folder)
 
@@ -235,7 +235,7 @@ def _old(folder: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is never seen half written."""
+    """Replace a file atomically."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text)
     partial.replace(path)

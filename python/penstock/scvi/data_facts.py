@@ -1,4 +1,4 @@
-"""What scvi-tools and its users ask a data module for."""
+"""Attributes of a data module that scvi-tools and its users read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registration import Registration
 
 
 class DataFacts:
-    """Counts, places and names, of a registration and the parts of a Dataset."""
+    """Counts, positions and names from a registration and the parts of a Dataset."""
 
     registration: Registration
     dataset: Dataset
@@ -32,7 +32,7 @@ class DataFacts:
 
     @property
     def template(self) -> Any:
-        """A few made-up rows with this registration, for functions that ask for an AnnData.
+        """AnnData of a few made-up rows with this registration, for functions that need one.
 
         ``SCANVI.from_scvi_model(model, "Unknown", adata=data.template)``,
         ``SCVI.load_query_data(data.template, folder)``.
@@ -41,63 +41,63 @@ class DataFacts:
 
     @property
     def n_obs(self) -> int:
-        """Cells."""
+        """Number of cells."""
         return self.dataset.n_obs
 
     @property
     def n_vars(self) -> int:
-        """Genes."""
+        """Number of genes."""
         return self.dataset.n_vars
 
     @property
     def n_batch(self) -> int:
-        """Batches of the model."""
+        """Number of batches in the model."""
         return int(self.registration.summary_stats.n_batch)
 
     @property
     def n_labels(self) -> int:
-        """Labels of the model, that of cells without one among them."""
+        """Number of labels in the model, with the label of unlabelled cells."""
         return int(self.registration.summary_stats.n_labels)
 
     @property
     def is_semi_supervised(self) -> bool:
-        """Whether training has pairs of batches, of all and of labelled cells."""
+        """Whether a training step takes a batch of all cells and a batch of labelled cells."""
         return self._keys.is_semi_supervised
 
     @property
     def n_train(self) -> int:
-        """Cells to train on, over all ranks."""
+        """Number of training cells over all ranks."""
         return self.train.n_obs
 
     @property
     def n_val(self) -> int:
-        """Cells to validate on, over all ranks."""
+        """Number of validation cells over all ranks."""
         return 0 if self.val is None else self.val.n_obs
 
     @property
     def train_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the training cells."""
+        """Positions of the training cells in stored order."""
         return self._places(self.train)
 
     @property
     def val_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the validation cells."""
+        """Positions of the validation cells in stored order."""
         return self._places(self.val)
 
     @property
     def test_idx(self) -> npt.NDArray[np.int64]:
-        """Places of the test cells."""
+        """Positions of the test cells in stored order."""
         return self._places(self.test)
 
     @property
     def joinids(self) -> npt.NDArray[np.int64]:
         """``soma_joinid`` of all cells, in stored order."""
-        # The engine's are C's long long, which zarr does not know.
+        # The engine returns C's long long, a dtype that zarr does not support.
         rows = self.dataset.reader.selection.rows.to_numpy().view(np.int64)
         return self.dataset.obs.own_joinids(rows).view(np.int64)
 
     def joinid_at(self, place: int) -> int:
-        """``soma_joinid`` of the cell at a place in stored order."""
+        """Return the ``soma_joinid`` of the cell at a position in stored order."""
         row = np.array([self.dataset.reader.selection.rows.at(place)], np.int64)
         return int(self.dataset.obs.own_joinids(row)[0])
 
@@ -109,5 +109,5 @@ class DataFacts:
 
     @property
     def labels(self) -> npt.NDArray[Any]:
-        """Label of every cell, in stored order: scvi-tools' SCANVI asks for them."""
+        """Return the label of every cell in stored order, which scvi-tools' SCANVI needs."""
         return self.registration.labels[all_codes(self.dataset, LABELS)]

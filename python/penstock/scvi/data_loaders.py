@@ -21,9 +21,9 @@ from .registration import Registration
 
 
 class DataLoaders:
-    """What Lightning asks for batches, of the parts of a Dataset.
+    """Hooks of a LightningDataModule that return loaders of the parts of a Dataset.
 
-    The data module that this is part of makes the parts, and Lightning gives it a trainer.
+    A mixin: the data module sets the parts, and Lightning sets its trainer.
     """
 
     trainer: Any
@@ -39,7 +39,7 @@ class DataLoaders:
     _n_samples_per_label: int | None
 
     def check_trained_cells(self) -> None:
-        """Refuse one cell, which BatchNorm cannot take."""
+        """Refuse a single training cell, which BatchNorm cannot handle."""
         if self.train.n_obs < 2:
             raise InvalidArgument(
                 f"a model is trained on two cells or more, got {self.train.n_obs} of "
@@ -47,25 +47,25 @@ class DataLoaders:
             )
 
     def train_dataloader(self) -> Any:
-        """Shuffled batches of the training cells; pairs with labelled cells for SCANVI."""
+        """Return shuffled batches of training cells; for SCANVI, pairs with labelled cells."""
         self.check_trained_cells()
         cells = self.train.with_settings(min_batch=2)
         return self._loader(cells, self._n_samples_per_label, num_workers=self._num_workers)
 
     def val_dataloader(self) -> Any:
-        """Every validation cell once over all ranks; none where there are none."""
+        """Return batches of each validation cell once over all ranks."""
         return [] if self.val is None else self._loader(evaluated(self.val))
 
     def test_dataloader(self) -> Any:
-        """Every test cell once over all ranks."""
+        """Return batches of each test cell once over all ranks."""
         return [] if self.test is None else self._loader(evaluated(self.test))
 
     def predict_dataloader(self, batch_size: int | None = None) -> ModelLoader:
-        """All cells in stored order, once over all ranks, with ``soma_joinid``; X is dense."""
+        """Return all cells in stored order, once over all ranks, with joinids and dense X."""
         return ModelLoader(self._placed(self._stored(batch_size), dense=True), self._names)
 
     def stored_batches(self, batch_size: int, alone: bool = False) -> ModelLoader:
-        """The same with X sparse, for who makes it dense on the device; not of a rank, if alone."""
+        """Return `predict_dataloader` with sparse X; `alone` ignores ranks and yields all cells."""
         cells = self._stored(batch_size).with_settings(sparse=True)
         if alone and find_rank()[1] > 1:
             cells = cells.with_settings(shard=False)
@@ -95,12 +95,12 @@ class DataLoaders:
         device = trainer.strategy.root_device if runs else None
         if device is not None and streams_of(device) is not None and not self._num_workers:
             return part.with_settings(device=device, format="torch", obs_format="torch")
-        # Where no trainer runs, nobody hands batches to `transfer_batch_to_device`.
+        # Only a running trainer calls `transfer_batch_to_device`.
         sparse = runs if self._sparse is None else self._sparse
         return part.with_settings(sparse=bool(sparse) and not dense)
 
     def _labelled(self, part: Dataset, per_label: int | None) -> LabelledCells | None:
-        """Cells of a part that have a label, if the model is told which."""
+        """Return the labelled cells of a part, or None if the model does not use labels."""
         unlabeled = self._keys.unlabeled_category
         if not self._keys.is_semi_supervised:
             return None
@@ -111,7 +111,7 @@ class DataLoaders:
         labelled = LabelledCells(part, places, codes[places], per_label)
         shares = part.reader.settings.find_shard().world_size
         if part.reader.settings.uneven == "exact":
-            # Every rank has all of them where there are too few to be shared.
+            # If there are too few to shard, every rank has all of them.
             if len(places) < shares:
                 labelled = replace(labelled, part=part.with_settings(shard=False))
             return labelled

@@ -1,4 +1,7 @@
-"""The data module of a scvi-tools model. Imports lightning, torch and, when made, scvi-tools."""
+"""The data module of a scvi-tools model.
+
+Imports lightning and torch; a DataModule imports scvi-tools when it is made.
+"""
 
 from __future__ import annotations
 
@@ -26,67 +29,67 @@ from .registration import Registration
 class DataModule(DataFacts, DataLoaders, LightningDataModule):
     """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
 
-    Takes the place of an AnnData and ``setup_anndata``: the registry is the one that scvi-tools
-    would write for an AnnData of all the cells, so that models are saved, loaded and mapped as if
-    they were trained from one. Nothing of the matrix is held in memory but what the loader's
-    budget allows.
+    Replaces an AnnData and ``setup_anndata``. The registry is the one that scvi-tools would write
+    for an AnnData of all the cells: models are saved, loaded and mapped as if trained from one.
+    Memory use is bounded by the memory budget of the loader.
 
     Parameters
     ----------
     data : Dataset, or what a `Dataset` takes
-        The cells and genes. X must hold counts. A Dataset brings its settings along (batch size,
-        memory budget, seed, weights); a path or an experiment takes them in `dataset`.
+        The cells and genes; X must hold counts. A Dataset keeps its settings (batch size, memory
+        budget, seed, weights). For a path or an experiment, give them in `dataset`.
     model : str or class, default "SCVI"
-        The model: "SCVI", "LinearSCVI", "SCANVI", or its class.
+        "SCVI", "LinearSCVI", "SCANVI", or the class of the model.
     batch_key : str, sequence of str or Encoder, optional
-        The batch: a column of obs, several whose values are joined by ``//``, or an encoder whose
-        output is the batch.
+        The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
+        whose output is the batch.
     labels_key : str, sequence of str or Encoder, optional
-        The label; SCANVI needs one.
+        The label, in the same forms; SCANVI needs one.
     unlabeled_category : str, optional
-        The label of cells that have none, for SCANVI. It need not occur.
+        Label of unlabelled cells, for SCANVI. It need not occur.
     size_factor_key : str or Encoder, optional
-        The size factor of a cell, in place of its count of molecules.
+        Size factor of a cell; by default its total count.
     categorical_covariate_keys, continuous_covariate_keys : sequence, optional
         Further covariates, each a key as above.
     train_size : float, default 0.9
-        Share of the cells to train on, rounded up.
+        Fraction of cells for training, rounded up.
     validation_size : float, optional
-        Share to validate on, rounded down; the rest by default. What is left is for tests.
+        Fraction of cells for validation, rounded down; by default all the others. Cells in neither
+        part are test cells.
     stratify, group : str or sequence of str, optional
-        As of `Dataset.random_split`: keep proportions, or keep groups (donors) whole.
+        Columns whose proportions are kept, or whose groups (donors) stay whole; see
+        `Dataset.random_split`.
     split_seed : int, default 0
-        Of the split, which is the same on all ranks.
+        Seed of the split, which is the same on all ranks.
     batch_size : int, optional
-        Cells in a batch of a rank; 128 by default.
+        Cells in a batch of one rank; 128 by default.
     sparse : bool, optional
-        Whether batches are sparse until they are on the device. By default where Lightning trains,
-        which has this make them dense, and for a callback that loops over them itself; in a loop of
-        your own outside of training they are dense unless you say so. `transfer_batch_to_device`
-        makes sparse ones dense; ``predict_dataloader()`` gives dense ones.
+        Whether batches stay sparse until they are on the device, where `transfer_batch_to_device`
+        makes them dense. By default they are sparse while Lightning trains and dense in a loop of
+        your own. Batches of ``predict_dataloader()`` are always dense.
     num_workers : int, default 0
-        DataLoader workers for training; the loader has threads of its own.
+        DataLoader workers for training; the loader has its own threads.
     n_samples_per_label : int, optional
-        Labelled cells of each label that an epoch trains SCANVI's classifier on, drawn again for
-        each; all cells of rarer labels, and all labelled cells by default.
+        Labelled cells of each label in a training epoch of SCANVI's classifier, drawn again for
+        each epoch; a rarer label uses all its cells. By default all labelled cells.
     dataset : mapping, optional
-        Arguments of `Dataset` when `data` is none: ``{"obs_query": "…"}``.
+        Arguments of `Dataset` if `data` is not a Dataset: ``{"obs_query": "…"}``.
 
     Raises
     ------
     Unsupported
-        Another model.
+        The model is another one.
     NotFound
-        No such column.
+        A column does not exist.
     InvalidArgument
-        An argument that makes no sense; cells without a category.
+        An argument is invalid, or a cell has no value for a category.
 
     Notes
     -----
-    A training batch never has one cell, which BatchNorm cannot take: it would join the one before.
-    Attributes that scvi-tools asks for: ``n_obs``, ``n_vars``, ``n_batch``, ``n_labels``,
-    ``n_train``, ``n_val``, ``train_idx``, ``val_idx``, ``test_idx`` (places among the cells in
-    stored order, int64), ``registry``.
+    A training batch never has a single cell, which BatchNorm cannot handle: that cell joins the
+    batch before. scvi-tools reads the attributes ``n_obs``, ``n_vars``, ``n_batch``, ``n_labels``,
+    ``n_train``, ``n_val``, ``train_idx``, ``val_idx``, ``test_idx`` (positions in stored order,
+    int64) and ``registry``.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self._prepare(cells, keys, keys.register(self.model_class, cells), sparse, num_workers)
         self._sample_labels(n_samples_per_label)
         self._split(train_size, validation_size, stratify, group, split_seed)
-        #: Genes of a saved model that the cells do not have.
+        #: Genes of a saved model that the cells lack.
         self.missing_genes: npt.NDArray[Any] = np.empty(0, object)
 
     @classmethod
@@ -149,31 +152,31 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         n_samples_per_label: int | None = None,
         dataset: Mapping[str, Any] | None = None,
     ) -> DataModule:
-        """Cells for a model that there is, aligned with the genes and categories that it knows.
+        """Return cells for an existing model, aligned with its genes and categories.
 
         Parameters
         ----------
         model : path or model
-            A folder that a model was saved to, or a model.
+            The folder of a saved model, or a model.
         data : Dataset, or what a `Dataset` takes
-            The cells. Genes are put in the model's order; those that the cells lack are zeros, with
-            a warning, and are named in `missing_genes`.
+            The cells. Genes are put in the model's order. Genes that the cells lack are zeros, with
+            a warning; `missing_genes` names them.
         extend_categories : bool, default False
-            Take batches and covariates that the model does not know, as new ones after its own: for
-            ``load_query_data(data.template, model)``. Otherwise they are an error.
+            Whether to add unknown batches and covariates after the model's own, for
+            ``load_query_data(data.template, model)``. If False, they are an error.
         encoders : sequence of Encoder
-            Those that made a key of the model, by name.
+            Encoders that made keys of the model; they are found by name.
         var_names : str, optional
-            Column of var that has the model's names of genes.
+            Column of var with the gene names that the model uses.
         **others
-            As of `DataModule`.
+            See `DataModule`.
 
         Raises
         ------
         InvalidArgument
-            Categories that the model does not know, or none of its genes.
+            The cells have unknown categories, or none of the model's genes.
         NotFound
-            A column that the model was trained with is not there.
+            A column that the model was trained with does not exist.
         """
         saved = saved_model.saved_model(model)
         made = cls.__new__(cls)
@@ -201,13 +204,13 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         encoders, self._names = keys.encoders(registration)
         self._sparse = sparse
         self._num_workers = checked_int("num_workers", num_workers, least=0)
-        #: All cells, with the codes of the registry as obs.
+        #: All cells; their obs are the codes of the registry.
         self.dataset = encoded(cells, encoders)
 
     def _sample_labels(self, n_samples_per_label: int | None) -> None:
         if n_samples_per_label is not None:
             if not self._keys.is_semi_supervised:
-                raise InvalidArgument("n_samples_per_label is of SCANVI, which has labelled cells")
+                raise InvalidArgument("n_samples_per_label needs SCANVI, which has labelled cells")
             checked_int("n_samples_per_label", n_samples_per_label, least=1)
         self._n_samples_per_label = n_samples_per_label
 
@@ -238,7 +241,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
             f"{self.n_val:,} to validate on)"
         )
 
-    __str__ = __repr__  # Lightning's takes every dataloader for a torch DataLoader
+    __str__ = __repr__  # Lightning's expects torch DataLoaders
 
     def create_model(self, from_scvi: Any = None, **arguments: Any) -> Any:
         """Make a model for these cells, with random weights.
@@ -246,32 +249,32 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         Parameters
         ----------
         from_scvi : SCVI, optional
-            Begin a `SCANVI` with the weights of this one.
+            Model whose weights a `SCANVI` starts with.
         **arguments
-            Of the model.
+            Arguments of the model class.
 
         Returns
         -------
         SCVI, LinearSCVI or SCANVI
-            As scvi-tools makes it from an AnnData, without one.
+            The model that scvi-tools would make from an AnnData, but without one.
         """
         if from_scvi is None:
             return models.create(self, arguments)
         return models.from_scvi(self, from_scvi, arguments)
 
     def load_query_model(self, reference: Any, **arguments: Any) -> Any:
-        """Map these cells on a reference: scvi-tools' ``load_query_data``, without an AnnData.
+        """Map these cells onto a reference: scvi-tools' ``load_query_data`` without an AnnData.
 
         Parameters
         ----------
         reference : path or model
-            What `from_model` was given, with ``extend_categories=True``.
+            The model given to `from_model` with ``extend_categories=True``.
         **arguments
-            Of ``load_query_data``.
+            Arguments of ``load_query_data``.
 
         Returns
         -------
-        The model with weights for the new categories, to be trained on these cells. What it saves
-        has the registry of both.
+        The model with weights for the new categories, to be trained on these cells. Its saved
+        registry covers the reference and these cells.
         """
         return models.load_query(self, reference, arguments)

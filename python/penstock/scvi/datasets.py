@@ -1,4 +1,4 @@
-"""Datasets as a data module needs them."""
+"""Datasets with the settings that a data module needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checked_cells(
     Raises
     ------
     InvalidArgument
-        Arguments of a Dataset that is made already, or transforms, which leave no counts.
+        Dataset arguments are given with a Dataset, or it has transforms, so X holds no counts.
     """
     given = dict(arguments or {})
     if isinstance(data, Dataset):
@@ -81,7 +81,7 @@ def evaluated(part: Dataset) -> Dataset:
 
 
 def all_codes(part: Dataset, name: str) -> npt.NDArray[np.int64]:
-    """What an encoder gives for every cell, in stored order; X is not read."""
+    """Return the output of an encoder for all cells in stored order, without reading X."""
     rows = part.reader.cells.obs_batches().encoded[name]
     codes: npt.NDArray[np.int64] = rows.take(np.arange(part.n_obs, dtype=np.int64))
     return codes
@@ -90,14 +90,14 @@ def all_codes(part: Dataset, name: str) -> npt.NDArray[np.int64]:
 def part_sizes(
     n_obs: int, train_size: float, validation_size: float | None
 ) -> tuple[int, int, int]:
-    """Cells to train, validate and test on, rounded as scvi-tools does.
+    """Return the numbers of training, validation and test cells, rounded as scvi-tools does.
 
-    A part that is to have a share of the cells and comes to none is a `NoCellsWarning`.
+    Warn with `NoCellsWarning` if a part with a share above 0 gets no cells.
 
     Raises
     ------
     InvalidArgument
-        They are no shares of one.
+        The shares are not between 0 and 1, or their sum exceeds 1.
     """
     for name, size in (("train_size", train_size), ("validation_size", validation_size)):
         if size is None and name == "validation_size":
@@ -106,7 +106,7 @@ def part_sizes(
             raise InvalidArgument(f"{name} must be a share, 0 to 1, got {described(size)}")
     if not train_size:
         raise InvalidArgument("train_size must be above 0")
-    # Shares such as 0.1 * 3 are a little above what is meant.
+    # Rounding makes shares such as 0.1 * 3 slightly too large.
     train = min(n_obs, math.ceil(train_size * n_obs - 1e-9))
     if validation_size is None:
         if train_size < 1:

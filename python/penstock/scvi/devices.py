@@ -1,4 +1,4 @@
-"""Processes and devices of a run, and objects that travel to them. Imports torch."""
+"""Processes and devices of a run, and models to send to processes. Imports torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .data_module import DataModule
 
 
 def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:
-    """Where to run, "cpu" or "gpu", and on how many processes.
+    """Return the accelerator, "cpu" or "gpu", and the number of processes.
 
     Raises
     ------
     InvalidArgument
-        No such accelerator, or more GPUs than there are.
+        The accelerator does not exist, or there are fewer GPUs.
     """
     names = ("auto", "cpu", "gpu", "cuda")
     if accelerator not in names:
@@ -31,7 +31,7 @@ def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:
         accelerator = "gpu" if torch.cuda.is_available() else "cpu"
     gpus = torch.cuda.device_count()
     if accelerator != "cpu" and not gpus:
-        raise InvalidArgument(f"accelerator={accelerator!r}, and torch sees no GPU here")
+        raise InvalidArgument(f"accelerator={accelerator!r}, but torch finds no GPU")
     if devices == "auto":
         return accelerator, 1
     count = checked_int("devices", devices, least=-1)
@@ -46,7 +46,7 @@ def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def detached(model: Any, data: DataModule) -> Iterator[None]:
-    """Take off what an earlier run left and no process needs: trainers hold loaders."""
+    """Remove the trainers of an earlier run, which hold loaders."""
     model.__dict__.pop("trainer", None)
     data.trainer = None
     yield
@@ -54,7 +54,7 @@ def detached(model: Any, data: DataModule) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_cpu(model: Any) -> Iterator[None]:
-    """Tensors travel from the CPU; the model is where it was after."""
+    """Keep the model on the CPU, to be sent to processes; then move it back."""
     device = model.device
     model.to_device("cpu")
     try:

@@ -1,4 +1,4 @@
-"""Callbacks of a run: noise by step and rank, ends of ranks, early stopping. Imports lightning."""
+"""Callbacks of a run: noise seeds, SIGTERM of a rank, early stopping. Imports lightning."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .worker import Terminated
 
 
 class NoiseSeeds(Callback):
-    """Seeds torch with (seed, epoch, rank, step) when a step begins, and for validation.
+    """Seed torch with (seed, epoch, rank, step) before each step and before validation.
 
-    Ranks draw different noise, and a step draws the same whether the run went on from a checkpoint
-    or not, whatever else draws between steps: a DataLoader with workers does for each epoch.
+    Ranks draw different noise. A step draws the same noise in a resumed run, even if other code
+    draws between steps, as a DataLoader with workers does in each epoch.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, step: int) -> None:
-        """Seed; steps are counted from one."""
+        """Seed a step, counted from one."""
         _seed(self._seed, trainer.current_epoch, trainer.global_rank, 1 + step)
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Seed."""
+        """Seed validation."""
         _seed(self._seed, trainer.current_epoch, trainer.global_rank, 0)
 
 
@@ -38,32 +38,32 @@ def _seed(*words: int) -> None:
 
 
 class EndsWhenAsked(Callback):
-    """Gives a rank that `launch` started an answer of its own to SIGTERM.
+    """Set Penstock's own SIGTERM handler in a rank that `launch` started.
 
-    Lightning's broadcasts to ranks that are not listening, which aborts this one or hangs all.
+    Lightning's handler broadcasts to ranks that do not listen, which aborts this rank or hangs all.
     """
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Lightning takes the signal over before it asks for loaders, and no hook is between."""
+        """Set the handler by patching Lightning, which has no hook before it makes loaders."""
         connector = getattr(trainer, "_signal_connector", None)
         if Terminated.of_this_rank is not None and connector is not None:
             connector._sigterm_notifier_fn = Terminated.of_this_rank
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Lightning has taken the signal over by now, and gives it back after the run."""
+        """Replace the handler that Lightning has set; Lightning restores the old one later."""
         if Terminated.of_this_rank is not None:
             signal.signal(signal.SIGTERM, Terminated.of_this_rank)
 
 
 class EarlyStop(EarlyStopping):
-    """Early stopping on metrics of all ranks, with a warm-up, as scvi-tools' own.
+    """Early stopping on metrics of all ranks, with a warm-up as in scvi-tools.
 
-    Rank 0 says why it stopped.
+    Rank 0 prints why training stopped.
     """
 
     def __init__(self, warmup_epochs: int = 0, **arguments: Any) -> None:
-        # At the end of an epoch Lightning asks it after other callbacks, and a checkpoint that is
-        # written there would have its state from before.
+        # Lightning would run this check after other callbacks: a checkpoint written at the end of
+        # the epoch would have the old state.
         super().__init__(check_on_train_epoch_end=False, **arguments)
         self._warmup_epochs = warmup_epochs
         self._reason: str | None = None
@@ -78,22 +78,22 @@ class EarlyStop(EarlyStopping):
         return should_stop, reason
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Train no further epoch where the resumed run had stopped."""
+        """Train no further epoch if the resumed run had stopped."""
         if self.wait_count >= max(1, self.patience):
             trainer.should_stop = True
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
-        """Say why it stopped."""
+        """Print why training stopped."""
         if self._reason is not None and trainer.is_global_zero:
             print(self._reason, flush=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of this."""
+        """Return the state that a checkpoint keeps."""
         return {**super().state_dict(), "warmup_epochs": self._warmup_epochs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume from a checkpoint."""
         state = dict(state_dict)
         self._warmup_epochs = state.pop("warmup_epochs", 0)
-        # Not the patience of before: more patience lets the run continue.
+        # The new patience replaces the saved one: more patience lets the run continue.
         super().load_state_dict({**state, "patience": self.patience})

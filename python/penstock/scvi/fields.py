@@ -1,8 +1,8 @@
-"""Which obs columns are what to a model, and their encoders.
+"""Fields that a model reads from obs, and their encoders.
 
 A categorical field is a column, several columns whose values are joined by ``//``, or an `Encoder`
-whose output is the category. Its categories are the values that occur, sorted, until scvi-tools
-has ordered them (`registration`); then an encoder gives each cell the number of its category.
+whose output is the category. Its categories are the values that occur, sorted. scvi-tools then
+fixes their order (`registration`), and an encoder gives each cell the number of its category.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from penstock.experiment.factorize import BLOCK_ROWS, unique_rows
 
 Array = npt.NDArray[Any]
 
-#: What joins the names of several columns, as in the name of an encoder of several columns.
+#: Separator of column names, as in the name of an encoder of several columns.
 JOIN_NAMES = "+"
 
 
 @dataclass(frozen=True)
 class Field:
-    """One thing that a model is told about a cell.
+    """One field of a cell that a model reads.
 
     Attributes
     ----------
     name : str
-        What scvi-tools calls the obs column: the column, the columns joined by ``+``, or the name
-        of the encoder.
+        Name for scvi-tools: the column, the columns joined by ``+``, or the name of the encoder.
     columns : tuple of str
-        Of obs; empty with an encoder.
+        Columns of obs; empty with an encoder.
     encoder : Encoder, optional
-        What makes the category, or the number, of a cell.
+        Makes the category or the number of a cell.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Field:
         Raises
         ------
         InvalidArgument
-            It is no name, no list of names and no Encoder.
+            The key is neither a name, a list of names nor an Encoder.
         """
         if isinstance(key, Encoder):
             return cls(key.name, (), key)
@@ -72,12 +71,12 @@ class Field:
 
     @classmethod
     def saved(cls, name: str, columns: Sequence[str], encoders: Mapping[str, Encoder]) -> Field:
-        """The field of a saved model: an encoder of that name, a column, or columns joined.
+        """Return the field of a saved model: an encoder of that name, a column, or joined columns.
 
         Raises
         ------
         NotFound
-            obs has no such columns, and no encoder has the name.
+            Neither an obs column nor an encoder has the name.
         """
         if name in encoders:
             return cls(name, (), encoders[name])
@@ -92,7 +91,7 @@ class Field:
         )
 
     def categories(self, dataset: Dataset) -> Array:
-        """Values that occur in the selected cells: as an enumeration has them, else sorted.
+        """Return the values of the selected cells, in the enumeration's order or sorted.
 
         Raises
         ------
@@ -114,7 +113,7 @@ class Field:
             present = column.distinct()
             if not column.is_enumerated:
                 return present
-            # As an AnnData of these cells has them, whose Categorical scvi-tools keeps.
+            # The order in an AnnData of these cells, whose Categorical scvi-tools keeps.
             return column.values[np.isin(column.values, present)]
         found = unique_rows(columns)
         rows = zip(*(found[name].tolist() for name in self.columns), strict=True)
@@ -141,7 +140,7 @@ class Field:
         return objects(values) if values and isinstance(values[0], str) else np.array(values)
 
     def category_encoder(self, name: str, mapping: Array) -> Encoder:
-        """Number each cell by its place in `mapping`; int64, (cells,)."""
+        """Return an encoder of a cell's index in `mapping`; int64, (cells,)."""
         if self.encoder is not None:
             return Numbered(self.encoder, name, mapping)
         make = LabelEncoder if len(self.columns) == 1 else BatchEncoder
@@ -149,7 +148,7 @@ class Field:
         return make(columns, name, mapping.tolist(), missing="error")
 
     def number_encoder(self, name: str) -> Encoder:
-        """Give each cell its number; float32, (cells,)."""
+        """Return an encoder of a cell's number; float32, (cells,)."""
         if self.encoder is not None:
             return Renamed(self.encoder, name)
         return NumericEncoder(self.columns[0], name)
@@ -186,19 +185,19 @@ class Renamed(Encoder):
         self._encoder = encoder
 
     def transform(self, obs: Mapping[str, Array]) -> Array:
-        """As the encoder."""
+        """Transform with the encoder."""
         return np.asarray(self._encoder.expand(np.asarray(self._encoder.encode(obs))))
 
 
 class Numbered(Renamed):
-    """The output of a fitted encoder as a number, its place among the categories."""
+    """The index of a fitted encoder's output among the categories."""
 
     def __init__(self, encoder: Encoder, name: str, mapping: Array) -> None:
         super().__init__(encoder, name)
         self._codes = {value: code for code, value in enumerate(mapping.tolist())}
 
     def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
-        """Codes, int64."""
+        """Return codes, int64."""
         values = super().transform(obs).tolist()
         try:
             return np.array([self._codes[value] for value in values], np.int64)
@@ -210,7 +209,7 @@ class Numbered(Renamed):
 
 
 class Constant(Encoder):
-    """One code for every cell: that of cells without a label."""
+    """The same code for every cell: the code of unlabelled cells."""
 
     needs_fit = False
 
@@ -219,5 +218,5 @@ class Constant(Encoder):
         self._code = code
 
     def transform(self, obs: Mapping[str, Array]) -> npt.NDArray[np.int64]:
-        """The code, int64."""
+        """Return the code for each cell, int64."""
         return np.full(len(obs[self.columns[0]]), self._code, np.int64)

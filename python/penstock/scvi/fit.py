@@ -1,4 +1,4 @@
-"""One rank's part of training a model: scvi-tools' own `train` with the right arguments."""
+"""Training a model on one rank, by scvi-tools' own `train`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.plan.shard import find_rank
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
 from .epoch_callbacks import EarlyStop, EndsWhenAsked, NoiseSeeds
 
-#: Parameters of a rank's part of the graph that a step does not use, such as those of the encoder
-#: of library sizes, would stop DDP otherwise.
+#: A step does not use all parameters, for example those of the encoder of library sizes. Plain DDP
+#: fails on unused parameters.
 STRATEGY = "ddp_find_unused_parameters_true"
 
 
@@ -46,13 +46,13 @@ class Run:
 
 
 def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
-    """Train the model in this process, one of `WORLD_SIZE` or alone; rank 0 returns the result.
+    """Train the model in this process, alone or as one rank of `WORLD_SIZE`.
 
     Returns
     -------
     dict
-        ``state`` of the module on the CPU, ``history`` as scvi-tools gives it, ``best`` epoch and
-        score; empty for other ranks.
+        ``state`` of the module on the CPU, ``history`` of scvi-tools, ``best`` epoch and score;
+        empty on ranks other than 0.
     """
     rank, world_size = find_rank()
     torch.manual_seed(run.seed)
@@ -94,7 +94,7 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
 
 
 def from_first_rank(value: Any) -> Any:
-    """Return what rank 0 passes, on every rank of torch.distributed."""
+    """Return the value of rank 0 on every rank of torch.distributed."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return value
@@ -116,7 +116,7 @@ def _callbacks(run: Run) -> tuple[list[Any], Checkpoints | None]:
 
 
 def _world(run: Run, world_size: int) -> dict[str, Any]:
-    """Arguments of the Trainer for the processes that there are."""
+    """Return the arguments of the Trainer for this number of processes."""
     if world_size == 1:
         return {"devices": 1}
     from scvi.train._logger import SimpleLogger
@@ -130,7 +130,7 @@ def _world(run: Run, world_size: int) -> dict[str, Any]:
         "sync_batchnorm": run.sync_batchnorm,
     }
     if "logger" not in run.trainer:
-        # scvi-tools' own choice under DDP writes a file into the working folder.
+        # scvi-tools' default under DDP writes a file into the working folder.
         made["logger"] = SimpleLogger()
     return made
 
@@ -144,16 +144,16 @@ def _without_false_warning(world_size: int) -> Iterator[None]:
     with warnings.catch_warnings():
         if world_size > 1:
             warnings.filterwarnings("ignore", message="early_stopping was automatically disabled")
-        # A Dataset divides its cells among workers by itself.
+        # A Dataset shards its cells over workers itself.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         yield
 
 
 @contextlib.contextmanager
 def _summed_metrics(model: Any, world_size: int) -> Iterator[None]:
-    """Have every metric of an epoch be that of all ranks.
+    """Sum every metric of an epoch over all ranks.
 
-    scvi-tools sums those of the ELBO; accuracy and the like of SCANVI are each rank's own.
+    scvi-tools does so for the ELBO only, but not for SCANVI's metrics such as accuracy.
     """
     if world_size == 1:
         yield
@@ -174,6 +174,6 @@ def _summed_metrics(model: Any, world_size: int) -> Iterator[None]:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """Where to resume, if there is something."""
+    """Return the checkpoint to resume from, or None."""
     path = folder / LAST
     return path if path.exists() else None

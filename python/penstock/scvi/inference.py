@@ -1,4 +1,4 @@
-"""What a trained model says of every cell, in stored order, a batch at a time."""
+"""Outputs of a trained model for every cell, in stored order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 
 from . import model_outputs
-from .inference_rows import Asked, rows_of
+from .inference_rows import InferenceOptions, rows_of
 from .model_outputs import Rows
 from .row_writers import Elbo, Labels, Latent, Normalized, batch_codes, gene_places
 
@@ -28,25 +28,25 @@ def latent(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Mean of the latent variables of each cell.
+    """Return the mean of the latent variables of each cell.
 
     Parameters
     ----------
     model : SCVI, LinearSCVI or SCANVI
-        Trained.
+        The trained model.
     data : DataModule, Dataset, or what a `Dataset` takes
-        The cells; what is no DataModule is aligned to the model as by `DataModule.from_model`.
+        The cells. All but a DataModule are aligned to the model with `DataModule.from_model`.
     return_dist : bool, default False
-        The variances, too, after the means.
+        Whether to append the variances to the means.
     batch_size : int, default 512
-        Cells at a time.
+        Cells in a batch.
     devices, accelerator
-        Processes, as of `penstock.scvi.train`: each infers a stretch of the cells. Within a run of
-        several ranks (torchrun, Slurm) a rank that calls infers them all, alone.
+        Processes, as in `penstock.scvi.train`; each infers a contiguous part of the cells. Within a
+        run of several ranks (torchrun, Slurm), a rank that calls this infers all cells alone.
     out : None, "memory" or path
-        Where rows go: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or
-        a zarr group (``.zarr``, with arrays ``values`` and ``joinids``). Those of an inference
-        before are replaced; anything else of that name is refused.
+        Destination: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or a
+        zarr group (``.zarr``, with arrays ``values`` and ``joinids``). Rows of an earlier inference
+        are replaced; any other file of that name is an error.
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
 
@@ -58,15 +58,18 @@ def latent(
     Raises
     ------
     InvalidArgument
-        The model is not trained, or of other genes or categories; what `out` names is not ours;
-        within a run of several ranks more than one process, or a file on another rank than 0.
+        The model is not trained or has other genes or categories; `out` exists and holds no such
+        rows; or, within a run of several ranks, `devices` is not one process or a rank other than
+        0 writes a file.
     """
     n_latent = int(model.module.n_latent)
     names = [f"Z_{i}" for i in range(n_latent)]
     if return_dist:
         names = [f"{name}_{what}" for what in ("mean", "var") for name in names]
-    asked = Asked(batch_size, devices, accelerator, out, dataset)
-    return rows_of(model, data, Latent(return_dist), asked, (len(names),), columns=np.array(names))
+    options = InferenceOptions(batch_size, devices, accelerator, out, dataset)
+    return rows_of(
+        model, data, Latent(return_dist), options, (len(names),), columns=np.array(names)
+    )
 
 
 def normalized(
@@ -83,20 +86,20 @@ def normalized(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Decoded expression of each cell, as scvi-tools' ``get_normalized_expression``.
+    """Return the decoded expression of each cell, like scvi-tools' ``get_normalized_expression``.
 
     Parameters
     ----------
     model, data, batch_size, devices, accelerator, out, dataset
-        As of `latent`.
+        See `latent`.
     genes : sequence of str, optional
-        Which, in this order; the others are never copied from the decoder's batch.
+        Genes to return, in this order; other genes are dropped from each batch.
     transform_batch : batch or sequence of batches, optional
-        As if cells were of this batch; over several the mean.
+        Batch to decode all cells in; for several batches, the mean is returned.
     library_size : float or "latent", default 1
-        What a cell's expression sums to; "latent" is the model's own.
+        Sum of a cell's expression; "latent" uses the model's library size.
     seed : int, default 0
-        Of the draw of the latent variables, the same for the same batches and processes.
+        Seed of the sampled latent variables; results also depend on batches and processes.
 
     Returns
     -------
@@ -106,15 +109,15 @@ def normalized(
     Raises
     ------
     InvalidArgument
-        No such gene or batch, or no such library size.
+        A gene or batch is unknown, or the library size is invalid.
     """
     _check_library_size(library_size)
     names = np.asarray(model.get_var_names()).astype(str)
     places = gene_places(names, genes)
     infer = Normalized(places, batch_codes(model, transform_batch), library_size)
     chosen = names if places is None else names[places]
-    asked = Asked(batch_size, devices, accelerator, out, dataset, seed)
-    return rows_of(model, data, infer, asked, (len(chosen),), columns=chosen)
+    options = InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
+    return rows_of(model, data, infer, options, (len(chosen),), columns=chosen)
 
 
 def _check_library_size(value: Any) -> None:
@@ -136,12 +139,14 @@ def elbo(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Evidence lower bound of each cell; higher is better, as scvi-tools' ``get_elbo``.
+    """Return the evidence lower bound of each cell; higher is better.
 
-    ``values`` is float32, (cells,); its mean is that of scvi-tools. Arguments are those of
+    ``values`` is float32, (cells,); its mean is scvi-tools' ``get_elbo``. For the arguments, see
     `normalized`.
     """
-    return rows_of(model, data, Elbo(), Asked(batch_size, devices, accelerator, out, dataset, seed))
+    return rows_of(
+        model, data, Elbo(), InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
+    )
 
 
 def predict(
@@ -155,13 +160,13 @@ def predict(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Label of each cell by a SCANVI.
+    """Return the label of each cell that a SCANVI predicts.
 
     Returns
     -------
     Rows
-        ``values`` are labels, (cells,), or with `soft` probabilities, float32, (cells, labels). In
-        a file labels are numbers, int32, into ``columns``, the labels.
+        ``values`` are labels, (cells,), or with `soft` probabilities, float32, (cells, labels). A
+        file holds labels as int32 indices into ``columns``.
 
     Raises
     ------
@@ -172,8 +177,8 @@ def predict(
         raise InvalidArgument(f"predict takes a SCANVI, got {type(model).__name__}")
     labels = np.asarray(model._label_mapping)[: model.n_labels]
     shape, dtype = ((len(labels),), "float32") if soft else ((), "int32")
-    asked = Asked(batch_size, devices, accelerator, out, dataset)
-    rows = rows_of(model, data, Labels(soft), asked, shape, dtype, labels)
+    options = InferenceOptions(batch_size, devices, accelerator, out, dataset)
+    rows = rows_of(model, data, Labels(soft), options, shape, dtype, labels)
     if soft or model_outputs.checked_out(out) is not None:
         return rows
     return rows._replace(values=labels[rows.values])

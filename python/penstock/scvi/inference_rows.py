@@ -1,4 +1,4 @@
-"""Filling rows that belong to the cells in stored order, on one process or several."""
+"""Inference of one row per cell, in stored order, on one process or several."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .row_writers import RowFunction
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The arguments that all inferences have; see `penstock.scvi.latent`."""
+class InferenceOptions:
+    """Arguments that all inferences share; see `penstock.scvi.latent`."""
 
     batch_size: int
     devices: int | str
@@ -41,7 +41,7 @@ def rows_of(
     model: Any,
     data: Any,
     infer: RowFunction,
-    asked: Asked,
+    options: InferenceOptions,
     shape: tuple[int, ...] = (),
     dtype: str = "float32",
     columns: npt.NDArray[Any] | None = None,
@@ -50,11 +50,11 @@ def rows_of(
     models.model_class(model)
     if not model.is_trained_:
         raise InvalidArgument("the model is not trained yet: its answers would be noise")
-    path = model_outputs.checked_out(asked.out)
-    cells = _cells(model, data, asked.dataset)
-    size = checked_int("batch_size", asked.batch_size, least=1)
-    seed = checked_int("seed", asked.seed, least=0, most=2**63 - 1)
-    accelerator, processes = checked_devices(asked.accelerator, asked.devices)
+    path = model_outputs.checked_out(options.out)
+    cells = _cells(model, data, options.dataset)
+    size = checked_int("batch_size", options.batch_size, least=1)
+    seed = checked_int("seed", options.seed, least=0, most=2**63 - 1)
+    accelerator, processes = checked_devices(options.accelerator, options.devices)
     processes = min(processes, max(1, cells.n_obs))
     _check_run(processes, path)
     rows = (cells.n_obs, *shape)
@@ -86,7 +86,7 @@ def rows_of(
 
 
 def _check_run(processes: int, path: Path | None) -> None:
-    """Within a run of several ranks, whose processes there are, one that calls infers alone."""
+    """Refuse several processes, or a file of another rank than 0, within a run of ranks."""
     rank, world_size = find_rank()
     if world_size == 1:
         return
@@ -129,13 +129,13 @@ def _fill(
     accelerator: str,
     alone: bool,
 ) -> None:
-    """Write all rows, or this rank's; those of ranks before it come first."""
+    """Write all rows, or the rows of this rank after those of the ranks before it."""
     rank, world_size = (0, 1) if alone else find_rank()
     device = _device(accelerator, None if alone else rank)
     before = model.device
     with _seeded(seed, rank), _evaluating(model):
         model.to_device(device)
-        # Ranks have contiguous stretches, of which the first ones are longer by one.
+        # Ranks have contiguous parts; the first `longer` ranks have one cell more.
         share, longer = divmod(data.n_obs, world_size)
         place = rank * share + min(rank, longer)
         for tensors in data.stored_batches(size, alone):
@@ -150,7 +150,7 @@ def _fill(
 
 
 def _device(accelerator: str, number: int | None) -> torch.device:
-    """The CPU, or a GPU: the current one where none is named."""
+    """Return the CPU or a GPU, by default the current one."""
     if accelerator == "cpu":
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device() if number is None else number)
@@ -158,7 +158,7 @@ def _device(accelerator: str, number: int | None) -> torch.device:
 
 @contextlib.contextmanager
 def _seeded(seed: int, rank: int) -> Iterator[None]:
-    """Draw from a seed, and leave the caller's generator where it was."""
+    """Seed torch, and restore the state of its generators afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed + rank)
         yield

@@ -1,4 +1,4 @@
-"""The cells of a part that have a label: all of them in an epoch, or some of each label."""
+"""Labelled cells of a part: all of them in an epoch, or some of each label."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.dataset.dataset import Dataset
 
 @dataclass(frozen=True)
 class LabelledCells:
-    """Places of cells in a part, in stored order, with their labels' codes.
+    """Positions of the labelled cells of a part, in stored order, with the codes of their labels.
 
-    With `per_label` an epoch has as many cells of each label, drawn without replacement from the
-    part's seed and the epoch's number, the same on all ranks; of a rarer label, all.
+    With `per_label`, an epoch has so many cells of each label, or all cells of a rarer label. They
+    are drawn without replacement from the part's seed and the epoch's number, equal on all ranks.
     """
 
     part: Dataset
@@ -25,7 +25,7 @@ class LabelledCells:
 
     @property
     def epoch_cells(self) -> int:
-        """Cells of an epoch, over all ranks."""
+        """Number of cells in an epoch over all ranks."""
         if self.per_label is None:
             return len(self.places)
         return int(np.minimum(np.bincount(self.labels), self.per_label).sum())

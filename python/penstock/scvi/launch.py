@@ -1,8 +1,8 @@
 """Running a function on several processes of this machine, as ranks of one run. Imports torch.
 
-Processes are programs of their own, started by torch's elastic agent: no code of a notebook or
-script runs again. What they are given goes by cloudpickle, functions and classes of ``__main__``
-by value. What rank 0 prints is shown as it comes; when a rank fails the others are ended.
+torch's elastic agent starts each process as a new program, so no code of a notebook or script runs
+again. Arguments are sent with cloudpickle; functions and classes of ``__main__`` go by value. The
+output of rank 0 is shown as it is printed. If a rank fails, the others are ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.errors import PenstockError
 from .worker import BOOTSTRAP, error_path, output_path, result_path
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-#: What a rank that is asked to end is given before it is killed.
+#: Seconds between SIGTERM and SIGKILL of a rank.
 _SECONDS_TO_END = 5
 
 
@@ -34,23 +34,23 @@ class RankFailed(PenstockError, RuntimeError):
 
 
 def launch(function: Callable[..., Any], arguments: dict[str, Any], processes: int) -> list[Any]:
-    """Run ``function(**arguments)`` on each of some ranks, and return what each returned.
+    """Run ``function(**arguments)`` on each rank, and return the results by rank.
 
     Parameters
     ----------
     function : callable
-        Finds its rank in the environment, as under torchrun (``RANK``, ``WORLD_SIZE``, …).
+        It finds its rank in the environment, as under torchrun (``RANK``, ``WORLD_SIZE``, …).
     arguments : dict
-        What cloudpickle takes; tensors on the CPU.
+        Objects that cloudpickle supports; tensors must be on the CPU.
     processes : int
-        Ranks.
+        Number of ranks.
 
     Raises
     ------
     RankFailed
         A rank raised or was killed; the others are ended.
     KeyboardInterrupt
-        The user ended it; all ranks are ended.
+        The user interrupted the run; all ranks are ended.
     """
     import cloudpickle
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
@@ -93,13 +93,13 @@ def _cores() -> int:
 
 
 def _shutdown_timeout(config: type) -> dict[str, Any]:
-    """An argument that older versions of torch do not have."""
+    """Return an argument that older versions of torch lack, if it exists."""
     fields = getattr(config, "__dataclass_fields__", {})
     return {"shutdown_timeout": _SECONDS_TO_END} if "shutdown_timeout" in fields else {}
 
 
 def _cause(folder: Path, error: Any) -> str:
-    """What the rank says that failed first; others fail because it is gone, or are ended."""
+    """Return the error of the rank that failed first: it makes the others fail or be ended."""
     ends = [
         (float(each["time"]), int(each["rank"]), each)
         for each in (
@@ -107,7 +107,7 @@ def _cause(folder: Path, error: Any) -> str:
         )
     ]
     for rank, failure in error.failures.items():
-        # Ranks are ended by SIGTERM, and say so where they are told by it.
+        # A rank that is ended by SIGTERM writes this to its error file.
         is_silent = not error_path(folder, rank).exists()
         if is_silent and failure.exitcode != -signal.SIGTERM:
             ends.append((_silent_end(folder, rank, failure), rank, {}))
@@ -118,7 +118,7 @@ def _cause(folder: Path, error: Any) -> str:
     _, rank, told = ends[0]
     if "traceback" in told:
         return f"rank {rank} failed, and the others were ended:\n\n{told['traceback']}"
-    # When a rank ended that did not say so is not known to the second.
+    # The end time of a silent rank is not exact to the second.
     return _without_traceback(folder, rank, told, error) + _next_traceback(ends[1:])
 
 
@@ -134,7 +134,7 @@ def _without_traceback(folder: Path, rank: int, told: dict[str, Any], error: Any
 
 
 def _next_traceback(ends: list[tuple[float, int, Any]]) -> str:
-    """What the first of these says that has a traceback: an effect of the first end, or its cause."""
+    """Return the first traceback of these, which may be an effect or the cause of the first end."""
     for _, rank, told in ends:
         if "traceback" in told:
             return f"\n\nrank {rank} failed at about that time:\n\n{told['traceback']}"
@@ -142,13 +142,13 @@ def _next_traceback(ends: list[tuple[float, int, Any]]) -> str:
 
 
 def _silent_end(folder: Path, rank: int, failure: Any) -> float:
-    """When a rank ended that could not say so."""
+    """Return the time at which a rank ended that wrote no error file."""
     output = output_path(folder, rank)
     if failure.exitcode == -signal.SIGABRT and output.exists():
-        # What aborts says why: a peer that is gone does that to a rank, too.
+        # A rank that aborts prints why, for example because a peer is gone.
         return output.stat().st_mtime
-    # The agent looks ten times a second, in whole seconds, and kills a rank that does not end only
-    # after `_SECONDS_TO_END`.
+    # The agent polls ten times a second, records whole seconds, and kills a rank that does not end
+    # only after `_SECONDS_TO_END`.
     return float(failure.timestamp) - _SECONDS_TO_END / 2
 
 
@@ -160,7 +160,7 @@ def _tail(folder: Path, rank: int) -> str:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """The agent takes signals over and leaves its handlers behind."""
+    """Restore signal handlers, which the agent replaces and does not restore."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -175,7 +175,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_agent() -> Iterator[None]:
-    """Its log says what the error that is raised says better."""
+    """Silence the agent's log, which repeats the error that is raised."""
     import logging
 
     log = logging.getLogger("torch.distributed.elastic")
@@ -189,7 +189,7 @@ def _quiet_agent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _soon_ended() -> Iterator[None]:
-    """Where a rank fails, the agent gives the others 30 s to end, and no setting says otherwise."""
+    """Shorten the 30 s that the agent, without a setting, gives other ranks after a failure."""
     from torch.distributed.elastic.multiprocessing.api import SubprocessContext
 
     def close_soon(self: Any, death_sig: Any = None, timeout: int = _SECONDS_TO_END) -> None:
@@ -210,7 +210,7 @@ def _soon_ended() -> Iterator[None]:
 
 
 class _Closing:
-    """How the agent ends ranks, while launches of any thread go on."""
+    """The agent's own way to end ranks, kept while launches run in any thread."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -223,7 +223,7 @@ _closing = _Closing()
 
 @contextlib.contextmanager
 def _shown(path: Path) -> Iterator[None]:
-    """Write what comes into a file to this process's stdout, a notebook's cell too."""
+    """Copy what is written to a file to this process's stdout, also in a notebook."""
     done = threading.Event()
     out = sys.stdout
 

@@ -1,4 +1,4 @@
-"""Batches of a Dataset as the dicts of tensors that scvi-tools' modules take. Imports torch."""
+"""Batches of a Dataset as dicts of tensors for scvi-tools' modules. Imports torch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ _LABELLED_EPOCHS = 2**20
 
 @dataclass(frozen=True)
 class TensorNames:
-    """Which encoders of a Dataset make which tensor."""
+    """Encoders of a Dataset for each tensor."""
 
     categorical: Sequence[str] = ()
     continuous: Sequence[str] = ()
 
     def tensors(self, batch: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-        """Make a batch of scvi-tools: X of shape (cells, genes), the others (cells, columns).
+        """Return a batch for scvi-tools: X of shape (cells, genes), the others (cells, columns).
 
-        Keys and types are those of scvi-tools' AnnDataLoader; X stays a scipy CSR matrix where it
-        is one, until it is on the device. A module that is told nothing of batches or labels
-        gets zeros.
+        Keys and types are those of scvi-tools' AnnDataLoader, but a sparse X stays a scipy CSR
+        matrix until it is on the device. Batches and labels without a key are zeros.
         """
         matrix, obs = batch
         made: dict[str, Any] = {X: as_tensor(matrix) if isinstance(matrix, np.ndarray) else matrix}
@@ -61,15 +60,15 @@ class TensorNames:
 
 
 class ModelLoader:
-    """Batches of a Dataset for a model; each ``for`` is the next epoch.
+    """Batches of a Dataset for a model; each iteration is the next epoch.
 
-    Has what Lightning looks for: a length, `sampler` with ``set_epoch``, ``state_dict``.
+    It has what Lightning needs: a length, a `sampler` with ``set_epoch`` and ``state_dict``.
     """
 
     def __init__(self, dataset: Dataset, names: TensorNames, **arguments: Any) -> None:
         self.dataset = dataset
         self._names = names
-        # Without workers a DataLoader adds nothing but time.
+        # Without workers, a DataLoader only costs time.
         has_workers = bool(arguments.get("num_workers"))
         self._batches = dataloader(dataset, **arguments) if has_workers else dataset
 
@@ -81,7 +80,7 @@ class ModelLoader:
 
     @property
     def sampler(self) -> EpochSampler:
-        """Where trainers say which epoch begins."""
+        """Sampler whose ``set_epoch`` sets the epoch."""
         return EpochSampler(self.dataset)
 
     def state_dict(self) -> dict[str, Any]:
@@ -94,10 +93,11 @@ class ModelLoader:
 
 
 class PairLoader:
-    """(cells, labelled cells) for a semi-supervised model, as scvi-tools' loader gives them.
+    """(cells, labelled cells) for a semi-supervised model, as in scvi-tools' loader.
 
-    There are as many pairs as batches of cells. Labelled cells begin again when they run out, in
-    another order, and with each epoch, where `draw` chooses others of them if it is given.
+    There are as many pairs as batches of cells. When the labelled cells run out, and in each epoch,
+    they start again in another order. If `draw` is given, it chooses the labelled cells of an
+    epoch.
     """
 
     def __init__(
@@ -118,7 +118,9 @@ class PairLoader:
             yield batch, next(labelled)
 
     def _labelled_batches(self) -> Iterator[dict[str, Any]]:
-        number = self._cells.dataset.epoch  # that after the one whose first batch was just made
+        number = (
+            self._cells.dataset.epoch
+        )  # the epoch after the one whose first batch was just made
         if not self._is_loaded or number != self._number:
             self._choose(number)
             self._labelled.dataset.set_epoch(number * _LABELLED_EPOCHS)
@@ -141,16 +143,16 @@ class PairLoader:
 
     @property
     def dataset(self) -> Dataset:
-        """The cells."""
+        """Dataset of the cells."""
         return self._cells.dataset
 
     @property
     def sampler(self) -> EpochSampler:
-        """Where trainers say which epoch begins."""
+        """Sampler whose ``set_epoch`` sets the epoch."""
         return self._cells.sampler
 
     def state_dict(self) -> dict[str, Any]:
-        """Where both are, and in which epoch the labelled cells are."""
+        """Return the states of both loaders and the epoch of the labelled cells."""
         return {
             "cells": self._cells.state_dict(),
             "labelled": self._labelled.state_dict(),
@@ -163,7 +165,7 @@ class PairLoader:
         Raises
         ------
         InvalidArgument
-            If the state is not of such a loader, or of a Penstock before it had labelled epochs.
+            The state is not from a PairLoader, or from a Penstock without labelled epochs.
         """
         missing = {"cells", "labelled", "labelled_epoch"} - set(state)
         if missing:
@@ -178,7 +180,7 @@ class PairLoader:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """Move a batch, or a pair of them; X becomes dense there."""
+    """Move a batch or a pair of batches; X becomes dense on the device."""
     if isinstance(batch, (tuple, list)):
         return tuple(to_device(each, device) for each in batch)
     return {
@@ -192,7 +194,7 @@ def _dense(matrix: Any, device: torch.device) -> torch.Tensor:
         if device.type == "cpu":
             dense: torch.Tensor = as_tensor(matrix.toarray())
             return dense
-        # Row by row on the device: three small copies in place of a large one of zeros.
+        # Made dense on the device: three small copies in place of a large one with zeros.
         arrays = (as_tensor(each) for each in (matrix.indptr, matrix.indices, matrix.data))
         indptr, indices, data = (each.to(device, non_blocking=True) for each in arrays)
         return _scattered((indptr, indices, data), matrix.shape)
@@ -205,7 +207,7 @@ def _dense(matrix: Any, device: torch.device) -> torch.Tensor:
 
 
 def _scattered(csr: Sequence[torch.Tensor], shape: Sequence[int]) -> torch.Tensor:
-    """Dense from CSR; what a cell has twice is added."""
+    """Return a dense tensor from CSR; duplicate entries are added."""
     indptr, indices, data = csr
     counts = (indptr[1:] - indptr[:-1]).long()
     rows = torch.repeat_interleave(

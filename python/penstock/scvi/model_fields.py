@@ -1,4 +1,4 @@
-"""The fields of a model: what `setup_anndata` is told, and the encoders of the batches."""
+"""The fields of a model: arguments of `setup_anndata` and encoders of batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelFields:
-    """Which field each key of a model is; those that it is not told are None or empty."""
+    """The field for each key of a model; keys that are not given are None or empty."""
 
     batch: Field | None
     labels: Field | None
@@ -36,12 +36,12 @@ class ModelFields:
 
     @classmethod
     def of(cls, model_class: Any, **keys: Any) -> ModelFields:
-        """Check the keys that a user gave against those that the model takes.
+        """Check the keys of a user against the keys that the model accepts.
 
         Raises
         ------
         InvalidArgument
-            One that the model does not take, or that it needs and has not.
+            The model does not accept a key, or a required key is missing.
         """
         name = model_class.__name__
         takes = inspect.signature(model_class.setup_anndata).parameters
@@ -84,13 +84,13 @@ class ModelFields:
     def saved(
         cls, saved: SavedModel, cells: Dataset, encoders: Mapping[str, Encoder]
     ) -> ModelFields:
-        """The fields that a saved model was trained with, found in the obs of other cells."""
+        """Return the fields that a saved model was trained with, found in other cells' obs."""
         setup = saved.setup_arguments
         columns = cells.obs.columns
 
         def one(argument: str) -> Field | None:
             name = setup.get(argument)
-            # scvi-tools fills labels that are missing with the unlabelled category.
+            # scvi-tools replaces missing labels by the unlabelled category.
             if argument == "labels_key" and "unlabeled_category" in setup:
                 there = set(str(name).split(JOIN_NAMES)) <= set(columns)
                 if name not in columns and name not in encoders and not there:
@@ -111,7 +111,7 @@ class ModelFields:
         )
 
     def with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
-        """The same with the arguments of `setup_anndata` that the model takes."""
+        """Return a copy with the arguments of `setup_anndata` that the model accepts."""
         setup = {
             "batch_key": _name(self.batch),
             "labels_key": _name(self.labels),
@@ -125,7 +125,7 @@ class ModelFields:
 
     @property
     def is_semi_supervised(self) -> bool:
-        """Whether the model is told which cells have a label."""
+        """Whether the model distinguishes labelled and unlabelled cells."""
         return self.unlabeled_category is not None
 
     def _categories(self, cells: Dataset) -> dict[str, npt.NDArray[Any]]:
@@ -139,17 +139,17 @@ class ModelFields:
         return [field.name for field in fields]
 
     def register(self, model_class: Any, cells: Dataset) -> Registration:
-        """Have scvi-tools write the registry of these cells."""
+        """Return the registry of these cells, written by scvi-tools."""
         rows = template(cells.var_names, self._categories(cells), self._numbers(cells), True)
         return register(model_class, rows, cells.n_obs, self.setup_arguments)
 
     def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:
-        """Have it write that of these cells for a model that there is.
+        """Return the registry of these cells for an existing model.
 
         Raises
         ------
         InvalidArgument
-            Categories that the model does not know, unless `extend`.
+            The model does not know a category, and `extend` is False.
         """
         categories = self._categories(cells)
         if not extend:
@@ -157,7 +157,7 @@ class ModelFields:
         rows = template(saved.var_names, categories, self._numbers(cells))
         layer = saved.setup_arguments.get("layer")
         if layer is not None:
-            # Where the model's AnnData had its counts; here they are X.
+            # The model's AnnData had its counts in this layer; here they are X.
             rows.layers[layer] = rows.X.copy()
         return register(
             saved.model_class,
@@ -170,7 +170,7 @@ class ModelFields:
         )
 
     def encoders(self, registration: Registration) -> tuple[list[Encoder], TensorNames]:
-        """Encoders with the codes of a registry, and which tensors they make."""
+        """Return encoders with the codes of a registry, and the tensors that they make."""
         made: list[Encoder] = []
         if self.batch is not None:
             made.append(self.batch.category_encoder(BATCH, registration.batches))
@@ -197,7 +197,7 @@ def _name(field: Field | None) -> str | None:
 
 
 def _check_known(categories: Mapping[str, Any], saved: SavedModel) -> None:
-    """Name all categories that are new to the model, where scvi-tools names the first."""
+    """Refuse categories that are new to the model; scvi-tools' error names only the first."""
     known = saved.known_categories()
     for name, values in categories.items():
         new = [value for value in values.tolist() if value not in known.get(name, values)]

@@ -1,4 +1,4 @@
-"""Where the rows of an inference go: memory, a memory-mapped file, or a zarr array."""
+"""Destinations for the rows of an inference: memory, a memory-mapped file, or a zarr array."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     Attributes
     ----------
     values : (cells,) or (cells, columns) ndarray, memmap or zarr array
-        What was inferred.
+        The inferred values.
     joinids : (cells,) ndarray of int64
         ``soma_joinid`` of the cells.
     columns : ndarray or None
@@ -36,10 +36,10 @@ class Rows(NamedTuple):
     columns: npt.NDArray[Any] | None = None
 
 
-#: A chunk of a zarr array: some megabytes.
+#: Bytes in a chunk of a zarr array.
 _CHUNK_BYTES = 4 << 20
 
-#: What may be in the folder of a zarr group of rows.
+#: Names that may occur in the folder of a zarr group of rows.
 _IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
 
 
@@ -54,10 +54,10 @@ def checked_out(out: Any) -> Path | None:
     Raises
     ------
     InvalidArgument
-        Something else than None, ``"memory"``, and a path that ends in ``.npy`` or ``.zarr``; or
-        what is there already is nothing that was written here, and would be lost.
+        `out` is not None, ``"memory"`` or a path that ends in ``.npy`` or ``.zarr``; or it exists
+        and does not hold rows of an inference.
     MissingPackage
-        The path ends in ``.zarr``, and zarr is not installed.
+        The path ends in ``.zarr``, but zarr is not installed.
     """
     if out is None or (isinstance(out, str) and out == "memory"):
         return None
@@ -94,7 +94,7 @@ def _check_replaced(path: Path) -> None:
 
 
 def _other_than_rows(path: Path) -> Path | None:
-    """Which of two files that would be replaced is none of an inference, which writes both."""
+    """Return the one of the two files to replace that no inference wrote, or None."""
     names = _joinids_path(path)
     if not _may_be(names, ndim=1, dtype="int64"):
         return names
@@ -104,14 +104,14 @@ def _other_than_rows(path: Path) -> Path | None:
 
 
 def _may_be(path: Path, ndim: int | None = None, dtype: str | None = None) -> bool:
-    """Whether a file is not there, or is an array of this kind."""
+    """Whether a file does not exist or is an array of this kind."""
     if not path.exists():
         return True
     try:
         array = np.load(path, mmap_mode="r")
     except (OSError, ValueError, EOFError):
         return False
-    if not isinstance(array, np.ndarray):  # an archive of several
+    if not isinstance(array, np.ndarray):  # an archive of several arrays
         return False
     return ndim is None or (array.ndim == ndim and array.dtype == dtype)
 
@@ -126,9 +126,9 @@ def _beside(path: Path, ending: str) -> Path:
 
 @contextlib.contextmanager
 def rows_file(path: Path | None) -> Iterator[Path]:
-    """Where ranks fill a .npy file: beside the path, not yet under its name, else a temporary one.
+    """Yield the .npy file that ranks fill: beside the path, or a temporary one without a path.
 
-    It is gone after, unless `finished` has given it its name.
+    The file is removed afterwards, unless `finished` has renamed it.
     """
     if path is None:
         with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
@@ -145,7 +145,7 @@ def rows_file(path: Path | None) -> Iterator[Path]:
 
 
 def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
-    """Give filled rows their name, with joinids beside them or in the group; return the rows."""
+    """Rename the file of filled rows, write the joinids, and return the rows."""
     if is_zarr(path):
         return to_zarr(open_rows(file), joinids, path)
     names = _joinids_path(path)
@@ -153,8 +153,8 @@ def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
         partial = _beside(names, ".partial")
         with partial.open("wb") as written:
             np.save(written, joinids)
-        # Two files cannot change at once: rows of before go first, lest a kill leave them beside
-        # joinids that are not theirs.
+        # Two files cannot be replaced atomically. Old rows are removed first, so that a kill never
+        # leaves them beside the joinids of other rows.
         path.unlink(missing_ok=True)
         partial.replace(names)
     file.replace(path)
@@ -162,17 +162,17 @@ def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
 
 
 def create(path: Path, shape: tuple[int, ...], dtype: str) -> Any:
-    """Make a .npy file of zeros to be filled by ranks that `open_rows` it."""
+    """Make a .npy file of zeros, which ranks open with `open_rows` and fill."""
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
 
 
 def open_rows(path: Path) -> Any:
-    """Open it to write."""
+    """Open a .npy file for writing."""
     return np.lib.format.open_memmap(path, mode="r+")
 
 
 def _holds(names: Path, joinids: npt.NDArray[np.int64]) -> bool:
-    """Whether a file of before holds these joinids; one that cannot be read does not."""
+    """Whether an existing file holds these joinids; False if it cannot be read."""
     try:
         return np.array_equal(np.load(names), joinids)
     except (OSError, ValueError, EOFError):
@@ -180,7 +180,7 @@ def _holds(names: Path, joinids: npt.NDArray[np.int64]) -> bool:
 
 
 def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) -> Any:
-    """Write rows chunk by chunk, and joinids beside them: ``values`` and ``joinids`` of a group."""
+    """Write rows and joinids as the arrays ``values`` and ``joinids`` of a group."""
     import zarr
 
     partial = _beside(path, ".partial")
@@ -193,7 +193,7 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     for begin in range(0, len(rows), step):
         values[begin : begin + step] = np.asarray(rows[begin : begin + step])
     group.create_array("joinids", shape=joinids.shape, dtype=joinids.dtype)[:] = joinids
-    # Chunks that are gone read as zeros: no group has its name while it is taken away.
+    # Missing chunks read as zeros, so a group is renamed before it is removed.
     old = _beside(path, ".old.partial")
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():

@@ -1,4 +1,4 @@
-"""The models of scvi-tools that are trained here, made without an AnnData of the cells."""
+"""Models of scvi-tools, made without an AnnData of the cells."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .registration import Registration
 if TYPE_CHECKING:
     from .data_module import DataModule
 
-#: Those whose fields are one matrix of counts and columns of obs.
+#: Supported models: their fields are one matrix of counts and columns of obs.
 NAMES = ("SCVI", "LinearSCVI", "SCANVI")
 
-#: Module to its package and the least version that works here; those above are let through.
+#: Minimum versions: module to package and version.
 LEAST = {"scvi": ("scvi-tools", (1, 4, 1)), "lightning": ("lightning", (2, 5))}
 
 
 def check_versions() -> None:
-    """Refuse versions that are known not to work.
+    """Refuse versions that are too old.
 
     Raises
     ------
     Unsupported
-        The message says which is needed.
+        The message names the version that is needed.
     """
     for module, (package, least) in LEAST.items():
         there = importlib.import_module(module).__version__
@@ -52,9 +52,9 @@ def model_class(model: Any) -> Any:
     Raises
     ------
     Unsupported
-        Another model; the message names it.
+        The model is not supported; the message names it.
     InvalidArgument
-        No model.
+        `model` is not a model.
     """
     import scvi
 
@@ -80,14 +80,14 @@ def create(data: DataModule, arguments: dict[str, Any]) -> Any:
     """Make a model with random weights, as ``Model(adata, **arguments)`` would."""
     cls = data.model_class
     with warnings.catch_warnings():
-        # Of the template's sizes, which are no cell's.
+        # The warning is about the rows of the template, which are not cells.
         warnings.filterwarnings("ignore", message=".*empty cells.*")
         model = cls(data.template, **arguments)
     return let_go(model, data)
 
 
 def let_go(model: Any, data: DataModule) -> Any:
-    """Take the template away from a model, and give it what was learned of the cells."""
+    """Remove the template from a model, and set the library priors of the cells."""
     registration = data.registration
     model._adata = None
     model._adata_manager = None
@@ -100,9 +100,9 @@ def let_go(model: Any, data: DataModule) -> Any:
 
 
 def set_library_priors(model: Any, data: DataModule) -> None:
-    """Mean and variance of the log counts of each batch's cells, as scvi-tools computes them.
+    """Set the mean and variance of the log counts of each batch, as scvi-tools computes them.
 
-    They are read in one pass over all cells of the data module.
+    It takes one pass over all cells of the data module.
     """
     import torch
 
@@ -115,9 +115,9 @@ def set_library_priors(model: Any, data: DataModule) -> None:
 def library_priors(
     dataset: Dataset, registration: Registration
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(means, variances), float64, one for each batch; 0 and 1 for a batch without cells.
+    """Return (means, variances), float64, for each batch; 0 and 1 for a batch without cells.
 
-    A cell without counts has log 0, as in scvi-tools, and there is a warning.
+    The log of a cell without counts is 0, as in scvi-tools, with a warning.
     """
     count = len(registration.batches)
     cells, sums, squares = np.zeros(count), np.zeros(count), np.zeros(count)
@@ -153,7 +153,7 @@ def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
     Raises
     ------
     InvalidArgument
-        The model or the data module are of another class, or of other genes or batches.
+        The model or the data module has another class, other genes or other batches.
     """
     if data.model_class.__name__ != "SCANVI" or type(trained).__name__ != "SCVI":
         raise InvalidArgument(
@@ -173,7 +173,7 @@ def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
             **arguments,
         )
     finally:
-        # scvi-tools hands the template to the trained model, too.
+        # scvi-tools also sets the template in the trained model.
         trained._adata = trained._adata_manager = None
         trained.registry_, trained.summary_stats = before
         type(trained)._per_instance_manager_store.pop(trained.id, None)
@@ -181,14 +181,14 @@ def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
 
 
 def load_query(data: DataModule, reference: Any, arguments: dict[str, Any]) -> Any:
-    """Make the model of a query; see `DataModule.load_query_model`."""
+    """Return the model of a query; see `DataModule.load_query_model`."""
     reference = reference if hasattr(reference, "module") else str(reference)
     model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
     return let_go(model, data)
 
 
 def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
-    """The template, with a column of labels where the trained model was told another."""
+    """Return the template, with the labels column that the trained model uses."""
     rows = data.template.copy()
     labels = known.get("labels_key")
     if labels is not None and labels not in rows.obs:
@@ -198,14 +198,14 @@ def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
     return rows
 
 
-#: What makes data that go with a model.
+#: Advice at the end of an error message.
 _FROM_MODEL = ": use DataModule.from_model(model, …)"
 
 
 def check_same_data(model: Any, data: DataModule) -> None:
-    """Refuse a model of other genes, batches, covariates or size factors than the data module's.
+    """Refuse a model whose genes, batches, covariates or size factors differ from the data.
 
-    And of other labels, where each of them has a dispersion of its own.
+    Labels must be equal, too, if the model has a dispersion per label.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _check_labels(are_same: bool, theirs: Registration, ours: Registration) -> N
 
 
 def check_same_training(model: Any, data: DataModule) -> None:
-    """Refuse, too, a data module of another kind, or of other labels for a SCANVI.
+    """Check the same data, the kind of the data module, and the labels of a SCANVI.
 
     Raises
     ------

@@ -12,20 +12,20 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: scvi-tools warns of categories of fewer cells, which the template's rows are not.
+#: scvi-tools warns about categories with fewer cells; rows of the template are not cells.
 _ROWS_OF_A_CATEGORY = 3
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What `setup_anndata` made of a template.
+    """Result of `setup_anndata` for a template.
 
     Attributes
     ----------
     template : anndata.AnnData
         A few rows with every category, one count each; set up for the model.
     registry : dict
-        As of an AnnData of all selected cells.
+        The registry for an AnnData of all selected cells.
     """
 
     template: Any
@@ -33,49 +33,49 @@ class Registration:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Registry key to the state of the field."""
+        """State of the field for each registry key."""
         return {
             key: field["state_registry"] for key, field in self.registry["field_registries"].items()
         }
 
     @property
     def summary_stats(self) -> Any:
-        """Counts of cells, genes, batches, … as scvi-tools has them."""
+        """Numbers of cells, genes, batches, …, as in scvi-tools."""
         from scvi.data import AnnDataManager
 
         return AnnDataManager._get_summary_stats_from_registry(self.registry)
 
     @property
     def batches(self) -> Array:
-        """Code to batch."""
+        """Batches by code."""
         return np.asarray(self.fields["batch"]["categorical_mapping"])
 
     @property
     def labels(self) -> Array:
-        """Code to label."""
+        """Labels by code."""
         return np.asarray(self.fields["labels"]["categorical_mapping"])
 
     @property
     def covariates(self) -> dict[str, Array]:
-        """Name to categories of each categorical covariate."""
+        """Categories of each categorical covariate, by name."""
         state = self.fields.get("extra_categorical_covs") or {}
         return {name: np.asarray(values) for name, values in state.get("mappings", {}).items()}
 
     @property
     def continuous(self) -> list[str]:
-        """Continuous covariates, in their order."""
+        """Names of the continuous covariates, in order."""
         state = self.fields.get("extra_continuous_covs") or {}
         return [str(name) for name in state.get("columns", ())]
 
     @property
     def size_factor(self) -> str | None:
-        """Column of the size factor, if the model is told one."""
+        """Column of the size factor, or None."""
         name: str | None = self.registry["setup_args"].get("size_factor_key")
         return name
 
     @property
     def unlabeled(self) -> Any:
-        """Label of cells without one, if the model is told which."""
+        """Label of unlabelled cells, or None."""
         return self.registry["setup_args"].get("unlabeled_category")
 
 
@@ -87,9 +87,9 @@ def template(
 ) -> Any:
     """Make an AnnData in which each category occurs, and each number is 1.
 
-    With `keep_order` scvi-tools numbers categories as they are given. It is not for the registry
-    of another model: there scvi-tools takes a Categorical of the same categories in another order
-    for one in the model's order (the codes of covariates are then wrong).
+    With `keep_order`, scvi-tools numbers categories in the given order. Do not use it with the
+    registry of another model: scvi-tools assumes that a Categorical with the same categories has
+    the model's order, and the codes of covariates would be wrong.
     """
     import anndata
     import pandas as pd

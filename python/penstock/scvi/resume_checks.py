@@ -1,4 +1,4 @@
-"""Checks of what a run resumes from. Imports torch."""
+"""Checks of the checkpoint that a run resumes from. Imports torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .checkpoint import RUN
 from .data_module import DataModule
 
 
-def check_going_on(
+def check_resume(
     path: Path, model: Any, data: DataModule, world_size: int, max_epochs: int
 ) -> None:
     """Refuse a checkpoint that this run cannot resume.
@@ -22,10 +22,10 @@ def check_going_on(
     Raises
     ------
     CorruptData
-        It cannot be read.
+        The checkpoint cannot be read.
     InvalidArgument
-        It is of another model, of other cells, of more epochs, or within an epoch that was read by
-        another number of processes or with another batch size.
+        The checkpoint has another model, other cells or more epochs; or it is within an epoch that
+        had another number of processes or another batch size.
     """
     saved = _read(path)
     _check_weights(path, saved, model)
@@ -68,11 +68,11 @@ def _check_weights(path: Path, saved: dict[str, Any], model: Any) -> None:
 
 
 def _check_cells(path: Path, saved: dict[str, Any], data: DataModule) -> None:
-    """At the end of an epoch a run resumes without the loader's state, which would tell."""
+    """Compare the cells: between epochs, a run resumes without the loader's state."""
     states = saved["loops"].get("fit_loop", {}).get("state_dict", {}).get("combined_loader", [])
     for state in states:
         if "cells" not in state and "selection" not in state:
-            continue  # of a loader of the user's
+            continue  # of a user's own loader
         try:
             data.train.reader.checked_position(state.get("cells", state))
         except InvalidArgument as error:
@@ -85,7 +85,7 @@ def _check_cells(path: Path, saved: dict[str, Any], data: DataModule) -> None:
 def _check_rest_of_epoch(
     path: Path, run: dict[str, Any], data: DataModule, world_size: int
 ) -> None:
-    """The rest of an epoch in another number of batches ends where Lightning does not see it."""
+    """Refuse another number of batches, with which Lightning misses the end of the epoch."""
     if not run.get("within_epoch"):
         return
     before = run["world_size"], run["batch_size"]

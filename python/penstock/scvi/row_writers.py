@@ -1,4 +1,4 @@
-"""What a model makes of a batch: one row for each cell. Imports torch."""
+"""Outputs of a model for a batch: one row per cell. Imports torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RowFunction = Callable[[Any, dict[str, torch.Tensor]], torch.Tensor]
 
 @dataclass(frozen=True)
 class Latent:
-    """Means of the latent variables, and their variances where asked for."""
+    """Means of the latent variables, and optionally their variances."""
 
     return_dist: bool
 
@@ -34,7 +34,7 @@ class Latent:
         if self.return_dist:
             return torch.cat([mean, qz.scale.square()], dim=1)
         if getattr(module, "latent_distribution", None) == "ln":
-            # The mean has no closed form: scvi-tools' estimate, of as many samples.
+            # The mean has no closed form; scvi-tools estimates it from as many samples.
             samples = torch.nn.functional.softmax(qz.sample([5_000]), dim=-1)
             return samples.mean(dim=0)
         return mean  # type: ignore[no-any-return]
@@ -42,7 +42,7 @@ class Latent:
 
 @dataclass(frozen=True)
 class Normalized:
-    """Decoded expression of some genes, the mean over some batches."""
+    """Decoded expression of some genes, as the mean over some batches."""
 
     places: npt.NDArray[np.int64] | None
     batches: Sequence[int | None]
@@ -79,7 +79,7 @@ class Elbo:
 
 @dataclass(frozen=True)
 class Labels:
-    """Numbers of labels, or their probabilities."""
+    """Codes of labels, or probabilities of labels."""
 
     soft: bool
 
@@ -106,7 +106,7 @@ def _summed(values: Any) -> torch.Tensor:
 def gene_places(
     names: npt.NDArray[Any], genes: Iterable[str] | None
 ) -> npt.NDArray[np.int64] | None:
-    """Places of genes among the model's, None for all; raises for one that it does not have."""
+    """Return the indices of genes in the model, None for all; raise if a gene is unknown."""
     if genes is None:
         return None
     if isinstance(genes, str):
@@ -123,7 +123,7 @@ def gene_places(
 
 
 def batch_codes(model: Any, batches: Any) -> Sequence[int | None]:
-    """Codes of batches, None for a cell's own; raises for one that the model does not have."""
+    """Return codes of batches, None for a cell's own; raise if a batch is unknown."""
     if batches is None:
         return [None]
     wanted = (

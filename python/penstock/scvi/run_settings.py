@@ -1,4 +1,4 @@
-"""The arguments of `penstock.scvi.train`, checked against each other and the data."""
+"""Checks of the arguments of `penstock.scvi.train`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.errors import InvalidArgument
 
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
-from .resume_checks import check_going_on
+from .resume_checks import check_resume
 
 #: Defaults of scvi-tools' own early stopping.
 _EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}
 
-#: Arguments of scvi-tools' `train` and Trainer that do nothing here, or harm; and what does.
+#: Refused arguments of scvi-tools' `train` and Trainer, with their replacements.
 _OTHERWISE = {
     **dict.fromkeys(
         ("datamodule", "devices", "num_nodes", "strategy"),
@@ -52,7 +52,7 @@ def checked_run(
     max_epochs: int | None,
     **given: Any,
 ) -> Run:
-    """Return how to train; raise `InvalidArgument` for what does not go together."""
+    """Return the settings of a run; raise `InvalidArgument` if they are inconsistent."""
     stopping: dict[str, Any] | None = None
     if early_stopping:
         stopping = {**_EARLY_STOPPING}
@@ -63,7 +63,7 @@ def checked_run(
     has_val = data.val is not None
     if (stopping or plateau) and not has_val:
         what = "early_stopping" if stopping else "reduce_lr_on_plateau"
-        raise InvalidArgument(f"{what} looks at validation, and the data module has no such cells")
+        raise InvalidArgument(f"{what} needs validation cells, but the data module has none")
     if (given["resume"] or given["load_best"] or given["every_n_steps"]) and folder is None:
         raise InvalidArgument(
             "resume, load_best and checkpoint_every_n_steps need checkpoint=, a folder"
@@ -90,7 +90,7 @@ def checked_run(
         )
     resume = last_checkpoint(folder) if given["resume"] and folder is not None else None
     if resume is not None:
-        check_going_on(resume, model, data, world_size, epochs)
+        check_resume(resume, model, data, world_size, epochs)
     return Run(
         max_epochs=epochs,
         accelerator=accelerator,
@@ -112,7 +112,7 @@ def checked_run(
 
 
 def _mode(monitor: str) -> str:
-    """Whether a metric is better when it is higher ("max"), by its name."""
+    """Return "max" if a higher value of the metric is better, judged by its name, else "min"."""
     return "max" if monitor.endswith(("accuracy", "f1_score")) else "min"
 
 

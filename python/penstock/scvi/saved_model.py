@@ -1,4 +1,4 @@
-"""Cells put in the order of the genes of a model that there is."""
+"""Saved models, and cells with genes in the order of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a model knows of the data that it was trained on."""
+    """Facts of a model about the data that it was trained on."""
 
     model_class: Any
     registry: dict[str, Any]
@@ -30,11 +30,11 @@ class SavedModel:
 
     @property
     def setup_arguments(self) -> dict[str, Any]:
-        """Arguments of its `setup_anndata`."""
+        """Return the arguments of `setup_anndata`."""
         return dict(self.registry["setup_args"])
 
     def known_categories(self) -> dict[str, set[Any]]:
-        """Name of a key to its categories."""
+        """Return the categories of each key, by name."""
         fields = self.registry["field_registries"]
         known: dict[str, set[Any]] = {}
         for key in ("batch", "labels"):
@@ -47,14 +47,14 @@ class SavedModel:
 
 
 def saved_model(model: Any) -> SavedModel:
-    """Read what there is to know of a model, or of the folder that one was saved to.
+    """Read these facts from a model or from the folder of a saved one.
 
     Raises
     ------
     NotFound
         There is no model in the folder.
     Unsupported
-        A model that is not trained here.
+        The model is not supported.
     """
     if not isinstance(model, (str, Path)):
         cls = models.model_class(model)
@@ -78,7 +78,7 @@ def with_genes_of(
     Raises
     ------
     InvalidArgument
-        They have none of the genes, or name one twice.
+        The cells have none of the genes, or have two genes of one name.
     """
     selection = cells.reader.selection
     names = selection.gene_names.of(selection.genes, column).astype(str)

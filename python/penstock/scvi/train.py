@@ -44,72 +44,73 @@ def train(
     Parameters
     ----------
     model : model or mapping
-        What to train, changed in place: ``data.create_model()``, or a model that was trained
-        before. A mapping is arguments of `DataModule.create_model`.
+        The model to train in place: ``data.create_model()``, or a model that was trained before. A
+        mapping gives arguments of `DataModule.create_model`.
     data : DataModule
         The cells.
     devices : int or "auto"
-        Processes, one for each GPU, or on the CPU. -1 is all GPUs, or cores; "auto" one process.
-        In a rank of a run that there is (torchrun, Slurm) the run says how many.
+        Number of processes, one per GPU or on the CPU. -1 means all GPUs or cores, "auto" means
+        one. Within an existing run (torchrun, Slurm), the run sets the number.
     accelerator : {"auto", "gpu", "cpu"}
-        Where to train; "auto" takes a GPU if there is one.
+        Device to train on; "auto" uses a GPU if there is one.
     max_epochs : int, optional
-        By default as scvi-tools: 400, and fewer from 20,000 cells on (a third of that, 2 to 10, for
-        a SCANVI made from a SCVI).
+        By default as in scvi-tools: 400, and fewer from 20,000 cells on (a third of that, 2 to 10,
+        for a SCANVI made from a SCVI).
     early_stopping : bool or mapping
-        Stop when the ELBO of validation over all ranks gets no better. A mapping sets ``monitor``,
-        ``patience`` (epochs, 45), ``min_delta``, ``mode`` (as of `checkpoint_monitor`) and
-        ``warmup_epochs``.
+        Whether to stop when the validation ELBO over all ranks no longer improves. A mapping sets
+        ``monitor``, ``patience`` (epochs, 45), ``min_delta``, ``mode`` (by default as for
+        `checkpoint_monitor`) and ``warmup_epochs``.
     checkpoint : path, optional
-        A folder for the best model (``best/``, as scvi-tools saves it) and to resume from
-        (``last.ckpt``), written at the end of each epoch, by rank 0. A run that does not go on
-        from it removes what an earlier one left there.
+        Folder for the best model (``best/``, as scvi-tools saves it) and the checkpoint to resume
+        from (``last.ckpt``). Rank 0 writes them at the end of each epoch. A run that does not
+        resume removes those of an earlier run.
     checkpoint_monitor : str
-        What the best model is best in, of validation; lower is better unless its name ends in
-        accuracy or f1_score.
+        Validation metric of the best model; lower is better unless its name ends in accuracy or
+        f1_score.
     checkpoint_every_n_steps : int, optional
-        Write ``last.ckpt`` within epochs, too.
+        Steps after which ``last.ckpt`` is written within an epoch, too.
     resume : bool, default False
-        Resume from ``checkpoint`` where it has something; begin otherwise.
+        Whether to resume from ``checkpoint``; if it holds no checkpoint, training starts.
     load_best : bool, default False
-        Leave the model with the weights of ``best/`` in place of the last ones.
+        Whether the model ends with the weights of ``best/`` instead of the last ones.
     sync_batchnorm : bool, default False
-        BatchNorm over the cells of all ranks, on GPUs.
+        Whether BatchNorm uses the cells of all ranks, on GPUs.
     check_val_every_n_epoch : int, optional
-        How often to validate; by default each epoch where something looks at it, else never.
+        Epochs between validations; by default 1 if a metric of validation is used, else none.
     seed : int, optional
-        Of the noise; drawn from torch's generator when absent. The order of the cells has that of
-        the Dataset.
+        Seed of the noise; by default drawn from torch's generator. The Dataset's seed sets the
+        order of the cells.
     progress : bool, default True
-        Show how far it is; rank 0 does.
+        Whether rank 0 shows a progress bar.
     plan_kwargs : mapping, optional
-        For scvi-tools' training plan: ``lr``, ``n_epochs_kl_warmup``, ``reduce_lr_on_plateau``, ….
+        Arguments of scvi-tools' training plan: ``lr``, ``n_epochs_kl_warmup``,
+        ``reduce_lr_on_plateau``, ….
     callbacks : sequence
-        Further callbacks of Lightning; classes of a notebook's cell are taken.
+        Further callbacks of Lightning; their classes may be defined in a notebook.
     **trainer
-        For scvi-tools' Trainer: ``log_every_n_steps``, ``limit_train_batches``, ….
+        Arguments of scvi-tools' Trainer: ``log_every_n_steps``, ``limit_train_batches``, ….
 
     Returns
     -------
     The model, trained, with `history`, `train_indices`, `validation_indices` and `test_indices`
-    (places among the data module's cells in stored order).
+    (positions among the data module's cells in stored order).
 
     Raises
     ------
     RankFailed
         A process failed; the message has its traceback.
     InvalidArgument
-        Arguments that do not go together, a model of other genes, batches, covariates or labels,
-        or a checkpoint of another model, of other cells or of more epochs.
+        Arguments are inconsistent; the model has other genes, batches, covariates or labels; or
+        the checkpoint has another model, other cells or more epochs.
     CorruptData
         ``last.ckpt`` cannot be read.
 
     Notes
     -----
-    Each rank takes batches of the data module's batch size: the batch of a step is as many times
-    larger as there are ranks, and there are as many times fewer steps in an epoch. The learning rate
-    is not changed; with N ranks, divide the batch size by N to train as on one, or multiply
-    ``plan_kwargs["lr"]`` by sqrt(N) (Adam) to N. docs/training.md says more.
+    Each rank uses the data module's batch size: with N ranks, a step trains on N times as many
+    cells, and an epoch has a N-th of the steps. The learning rate does not change. Divide the batch
+    size by N to train as on one rank, or multiply ``plan_kwargs["lr"]`` by sqrt(N) (Adam) to N. See
+    docs/training.md.
     """
     if not isinstance(data, DataModule):
         raise InvalidArgument(f"data must be a penstock.scvi.DataModule, got {described(data)}")
@@ -131,7 +132,7 @@ def train(
     if in_a_run or processes == 1:
         with detached(model, data):
             result = fit(model, data, run)
-        # The logger of rank 0 alone has kept what all ranks measured.
+        # Only the logger of rank 0 has the metrics of all ranks.
         model.history_, model.best_ = from_first_rank((result.get("history"), result.get("best")))
         data.trainer = None
         return model
@@ -141,7 +142,7 @@ def train(
 
 
 def _taken(model: Any, data: DataModule, result: Mapping[str, Any]) -> Any:
-    """Give the caller's model what rank 0 has made of its copy."""
+    """Copy the result of rank 0 to the caller's model."""
     model.module.load_state_dict(result["state"])
     model.module.eval()
     model.history_ = result["history"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-#: The program of a rank, ``python -c``: modules are found where the caller finds them.
+#: The program of a rank, run by ``python -c`` with the caller's module path.
 BOOTSTRAP = """\
 import json, os, sys
 folder = sys.argv[1]
@@ -36,17 +36,17 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def output_path(folder: Path, rank: Any) -> Path:
-    """Where a rank writes what it prints."""
+    """Return the file for the output of a rank."""
     return folder / f"output-{rank}.txt"
 
 
 def error_path(folder: Path, rank: Any) -> Path:
-    """Where a rank writes why it failed."""
+    """Return the file for the error of a rank."""
     return folder / f"error-{rank}.json"
 
 
 def result_path(folder: Path, rank: Any) -> Path:
-    """Where a rank writes what its function returned."""
+    """Return the file for the result of a rank."""
     return folder / f"result-{rank}.pkl"
 
 
@@ -57,39 +57,40 @@ def _end_without(parent: int) -> None:
 
 
 def _tell(folder: Path, rank: int, **cause: str) -> None:
-    """Say why this rank fails, and when it did."""
+    """Write the cause and the time of the failure of this rank."""
     partial = error_path(folder, rank).with_suffix(".partial")
     partial.write_text(json.dumps({"rank": rank, "time": time.time(), **cause}))
     partial.rename(error_path(folder, rank))
 
 
 class Terminated:
-    """What a rank does when somebody asks it to end: it says so, and is gone.
+    """SIGTERM handler of a rank: it writes an error file and exits.
 
-    Others ask the ranks that they wait for; who came first tells the cause. Python answers between
-    two of its own steps: before Lightning runs, when a rank may wait in C, SIGTERM is left to the
-    system; later a rank that waits in C is killed, as `launch` gives it seconds to end.
+    When a rank fails, the agent ends the others; the time in the file shows which failed first.
+    Python runs handlers only between two of its instructions, not while a rank waits in C. Before
+    Lightning runs, SIGTERM has the system's default action. Later, `launch` kills a rank that waits
+    in C after some seconds.
     """
 
-    of_this_rank: Terminated | None = None  #: where `launch` started this process
+    of_this_rank: Terminated | None = None  #: set if `launch` started this process
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._folder, self._rank = folder, rank
         self._process = os.getpid()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Answer the signal."""
-        if os.getpid() == self._process:  # and not a worker of its loader
+        """Handle the signal."""
+        if os.getpid() == self._process:  # not in a worker of its loader
             _tell(self._folder, self._rank, signal=signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 
 def main(name: str, parent: int) -> None:
-    """Call the function, and leave what it returned or raised in the folder.
+    """Call the function, and write its result or error into the folder.
 
-    The rank ends when its parent is gone, a kernel that was killed say: nobody would take its
-    result, and it would write into the folder of the run that continues.
+    The rank ends when its parent is gone, for example a killed notebook kernel. It would otherwise
+    write into the folder of the run that resumes.
     """
     threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
     folder, rank = Path(name), int(os.environ["RANK"])
@@ -107,17 +108,17 @@ def main(name: str, parent: int) -> None:
     except BaseException:
         _tell(folder, rank, traceback=traceback.format_exc())
         sys.stdout.flush()
-        # Not by sys.exit: threads of a rank that waits for another would keep the process.
+        # sys.exit would wait for threads of a rank that waits for another one.
         os._exit(1)
     _leave()
 
 
 def _leave() -> None:
-    """End a rank that has done its work, without the interpreter's own end.
+    """End a finished rank without the shutdown of the interpreter.
 
-    A thread of C++ that lets go of a tensor of Python then, as gloo's do a moment after the last
-    collective, aborts the process (pytorch/pytorch issues 38228 and 190489): a run that went well
-    would be one that failed.
+    During the shutdown, a C++ thread that releases a Python tensor aborts the process, as gloo's
+    threads do just after the last collective (pytorch/pytorch issues 38228 and 190489). A
+    successful run would then look like a failed one.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

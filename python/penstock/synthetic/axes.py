@@ -1,4 +1,4 @@
-"""The `obs` and `var` tables of an invented experiment, as Arrow tables in the Census's columns."""
+"""The `obs` and `var` of a synthetic experiment, as Arrow tables with the Census's columns."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ROWS_PER_TABLE = 1 << 18
 
 
 class AxisStatistics:
-    """Sums over X by cell and by gene, gathered while the bands are drawn: 24 bytes a cell.
+    """Sums over X by cell and by gene, collected while bands are drawn: 24 bytes a cell.
 
-    With a folder those lie in files that several processes may share, each for rows of its own.
+    With a folder, the sums by cell are in files that processes share, each for its own rows.
     """
 
     def __init__(self, n_cells: int, n_genes: int, folder: Path | None = None) -> None:
@@ -41,14 +41,14 @@ class AxisStatistics:
 
     @staticmethod
     def shared(folder: Path, n_genes: int) -> AxisStatistics:
-        """The sums by cell of another process's folder, to be added to."""
+        """Return statistics whose sums by cell are the files of another process's folder."""
         made = AxisStatistics(0, n_genes)
         for name in _PER_CELL:
             setattr(made, name, np.load(folder / f"{name}.npy", mmap_mode="r+"))
         return made
 
     def add(self, band: Band) -> None:
-        """Count a band; its rows must not have been counted before."""
+        """Add the sums of a band, whose rows must not be added twice."""
         rows = slice(band.row_begin, band.row_begin + band.n_rows)
         row = band.rows - band.row_begin
         self.nnz[rows] = np.bincount(row, minlength=band.n_rows)
@@ -69,7 +69,7 @@ def _observation_joinids(n: int, rng: np.random.Generator) -> pa.Array:
 
 
 class _Labels:
-    """The dictionary columns: categories, of which some are not used, and codes of some rows."""
+    """The dictionary columns: categories, some of them unused, and codes of rows."""
 
     def __init__(self, population: Population) -> None:
         self._population = population
@@ -115,7 +115,7 @@ class _Labels:
             self._dense[name] = np.cumsum(seen) - 1
 
     def codes(self, rows: slice) -> dict[str, npt.NDArray[np.int64]]:
-        """By column, positions in `categories`."""
+        """Return the indices in `categories` for each column."""
         return {name: self._dense[name][codes] for name, codes in self._codes(rows).items()}
 
     def _donors(self, rows: slice) -> npt.NDArray[np.int64]:
@@ -155,9 +155,9 @@ def obs_tables(
     seed: int,
     rows_per_table: int = ROWS_PER_TABLE,
 ) -> Iterator[pa.Table]:
-    """One row a cell, columns and types as the Census has them, some rows at a time.
+    """Yield tables of one row per cell, with the Census's columns and types.
 
-    All tables have the same schema and the same dictionaries, those of all cells.
+    All tables have the same schema and the same dictionaries, made from all cells.
     """
     import pyarrow as pa
 
@@ -194,7 +194,7 @@ def obs_tables(
 
 
 def var_table(model: CountModel, statistics: AxisStatistics, seed: int) -> pa.Table:
-    """One row a gene."""
+    """Return a table of one row per gene."""
     import pyarrow as pa
 
     rng = np.random.default_rng([seed, 7])
@@ -212,7 +212,7 @@ def var_table(model: CountModel, statistics: AxisStatistics, seed: int) -> pa.Ta
             "feature_name": names,
             "feature_type": np.where(
                 rng.random(n_genes) < 0.35, "protein_coding", "lncRNA"
-            ).tolist(),  # pyarrow 15 makes no large_string of numpy's
+            ).tolist(),  # pyarrow 15 cannot convert numpy strings to large_string
             "feature_length": np.rint(rng.lognormal(7.3, 0.9, n_genes)).astype(np.int64) + 50,
             "nnz": statistics.gene_nnz,
             "n_measured_obs": dataset_sizes @ model.measured.astype(np.int64),

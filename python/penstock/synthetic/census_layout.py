@@ -1,4 +1,4 @@
-"""How the CELLxGENE Census stores its arrays: TileDB settings and column types.
+"""Storage settings of the CELLxGENE Census: TileDB settings and column types.
 
 The values are those of the public Census builder (chanzuckerberg/cellxgene-census,
 ``build_soma/globals.py`` and ``experiment_builder.py``, schema 2.4.0). Nothing here imports

@@ -1,20 +1,20 @@
-"""Consolidates an experiment's arrays in the way in which the published Census is consolidated."""
+"""Consolidation of an experiment's arrays, as in the published Census."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# In this order in the Census builder (build_soma/consolidate.py), each followed by a vacuum: the
-# consolidated commits therefore still name fragments that are gone when the last step is over.
+# The order of the Census builder (build_soma/consolidate.py), with a vacuum after each. The
+# consolidated commits therefore still name fragments that the last vacuum removes.
 _MODES = ("fragment_meta", "array_meta", "commits", "fragments")
 
 
 def consolidate_like_census(path: str | Path, *, memory_bytes: int = 1 << 30) -> None:
-    """Turn every array of the experiment into one fragment, by TileDB itself. Needs tiledb.
+    """Consolidate every array of the experiment into one fragment with TileDB. Needs tiledb.
 
-    Takes several times as long as ``make_experiment(consolidated=True)``, which writes X as one
-    fragment to begin with; this leaves the commit, vacuum and timestamp files that a real
-    consolidation leaves.
+    It takes several times as long as ``make_experiment(consolidated=True)``, which writes X as one
+    fragment directly. But only this leaves the commit, vacuum and timestamp files of a real
+    consolidation.
     """
     for schema in sorted(Path(path).rglob("__schema")):
         for mode in _MODES:
@@ -22,7 +22,7 @@ def consolidate_like_census(path: str | Path, *, memory_bytes: int = 1 << 30) ->
 
 
 def consolidate_fragments(uri: str, *, memory_bytes: int) -> None:
-    """Make one fragment of an array's; nothing else is touched. Needs tiledb."""
+    """Consolidate only the fragments of an array into one. Needs tiledb."""
     _consolidate(uri, "fragments", memory_bytes)
 
 

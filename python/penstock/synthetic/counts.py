@@ -1,11 +1,11 @@
-"""Counts of invented cells, a band of rows at a time, already in TileDB's global order.
+"""Counts of synthetic cells, one band of rows at a time, in TileDB's global order.
 
 The molecules of a cell are drawn one by one. Each comes from one of three mixtures: the profile of
 its cell type, the profile of its dataset (ambient and batch effects) or one of a few expression
-programs that run across types. A profile is a table of 2**18 gene keys to pick from evenly, so a
-draw is one random number and one look-up. Keys hold (gene tile, row, gene) with the tile on top:
-sorting them gives the order in which TileDB stores the cells, and equal neighbours are counted.
-A band depends on (model, band number) alone: never on who draws it, nor on the cut into fragments.
+programs that types share. A profile is a table of 2**18 gene keys with equal probability, so a draw
+is one random number and one look-up. A key holds (gene tile, row, gene), with the tile in the
+highest bits: sorted keys are in TileDB's order, and equal neighbours are counted. A band depends
+only on (model, band number), not on the process that draws it or on the fragments.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class CountModel:
 
     @property
     def n_bands(self) -> int:
-        """Number of bands of 2,048 rows, the last one perhaps shorter."""
+        """Number of bands of 2,048 rows; the last one may be shorter."""
         return -(-self.population.n_cells // ROWS_PER_BAND)
 
     def _build_tables(
         self, log_mean: npt.NDArray[np.float64], n_datasets: int, rng: np.random.Generator
     ) -> npt.NDArray[np.uint32]:
-        """One table a profile: cell types, then datasets, then programs."""
+        """Return a table per profile: cell types, then datasets, then programs."""
         n_types = len(CELL_TYPES)
         expressed = np.flatnonzero(log_mean > np.quantile(log_mean, 0.6))
         n_markers = max(3, min(80, len(expressed) // 40))
@@ -102,13 +102,13 @@ class CountModel:
         return tables
 
     def _calibrate(self, mean_genes_per_cell: float) -> float:
-        """Molecules of a cell of depth 1 so that the mean number of genes is as asked for."""
+        """Return the molecules of a cell of depth 1 that give this mean number of genes."""
         rng = np.random.default_rng([self._seed, 3])
-        # Of very many cells every k-th stands for all: memory must not grow with them.
+        # Every k-th cell is used if there are many: memory must not grow with the cells.
         step = -(-self.population.n_cells // _CALIBRATED_CELLS)
         depth = np.asarray(self.population.depth[::step])
         n = min(len(depth), 384)
-        # Evenly spaced quantiles of depth, the main cause of the spread, make 384 cells enough.
+        # Depth causes most of the spread; with evenly spaced quantiles, 384 cells suffice.
         by_depth = np.argsort(depth + 1e-6 * rng.random(len(depth)))
         quantiles = (np.arange(n) + 0.5) / n * len(depth)
         rows = np.sort(by_depth[quantiles.astype(np.int64)]) * step
@@ -140,7 +140,7 @@ class CountModel:
     def _draw(
         self, rows: npt.NDArray[np.int64], molecules_per_depth: float, rng: np.random.Generator
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Sorted keys of the non-zeros of `rows` (numbered from 0 in the keys) and their counts."""
+        """Return the sorted keys of the non-zeros of `rows` (from 0 in the keys), and counts."""
         people = self.population
         depth = people.depth[rows]
         abundant = self._draw_abundant(rows, depth, rng)
@@ -184,7 +184,7 @@ class CountModel:
         self, rows: npt.NDArray[np.int64], depth: npt.NDArray[np.float32], rng: np.random.Generator
     ) -> npt.NDArray[np.int64]:
         mean = self._abundant_mean[self.population.cell_type[rows]] * depth[:, None]
-        state = rng.lognormal(0.0, 0.45, (len(rows), 1))  # how stressed, how much was nucleus
+        state = rng.lognormal(0.0, 0.45, (len(rows), 1))  # stress, share of nuclear RNA
         mean[:, 1:10] *= state
         mean[:, :1] /= state
         return rng.poisson(mean * rng.gamma(6.0, 1.0 / 6.0, mean.shape))
@@ -196,7 +196,7 @@ class CountModel:
         counts: npt.NDArray[np.int64],
         rng: np.random.Generator,
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Drop genes that a dataset did not measure; full-length assays count reads."""
+        """Drop genes that a dataset did not measure, and scale counts of full-length assays."""
         row, gene = _row_and_gene(keys)
         dataset = self.population.dataset[rows].astype(np.int64)
         keep = self.measured.reshape(-1)[dataset[row] * self.n_genes + gene]
@@ -211,9 +211,9 @@ class CountModel:
 
 
 def _log_abundance(n_genes: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draw log-normal abundances that fall with the gene's number.
+    """Draw log-normal abundances that decrease with the gene's number.
 
-    Genes that the first datasets lack were appended to the Census's `var` later, and are rare.
+    The Census's `var` got genes that the first datasets lack later, and these are rare.
     """
     number = np.arange(n_genes) / n_genes
     return rng.normal(0.0, 2.4, n_genes) - 4.0 * number**1.5
@@ -222,7 +222,7 @@ def _log_abundance(n_genes: int, rng: np.random.Generator) -> npt.NDArray[np.flo
 def _measured_genes(
     n_genes: int, n_datasets: int, log_mean: npt.NDArray[np.float64], rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Which genes each dataset's reference holds: common ones in all, rare ones in some."""
+    """Return the genes of each dataset's reference: common ones in all, rare ones in some."""
     rank = np.empty(n_genes)
     rank[np.argsort(-log_mean)] = np.arange(n_genes) / n_genes
     breadth = rng.uniform(0.4, 0.9, (n_datasets, 1))
@@ -231,7 +231,7 @@ def _measured_genes(
 
 
 def _quantise(weights: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.uint32]:
-    """Fill a table in which each gene has its share; tiny shares get a slot now and then."""
+    """Fill a table in which each gene has its share; tiny shares get a slot by chance."""
     size = 1 << _TABLE_BITS
     edges = np.cumsum(weights)
     points = (np.arange(size) + rng.random()) * (edges[-1] / size)

@@ -1,4 +1,4 @@
-"""`write_dataframe`: a table with all its categories, whatever version of tiledbsoma writes it."""
+"""`write_dataframe` keeps all categories of a table with any version of tiledbsoma."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 def write_dataframe(
     parent: Any, name: str, tables: Iterable[pa.Table], n_rows: int, config: dict[str, Any]
 ) -> tuple[str, int]:
-    """Add a dataframe to the collection, write the tables, return its URI and how many they were.
+    """Add a dataframe to the collection, write the tables, and return its URI and their number.
 
-    Joinids are below `n_rows`. Columns that `config` does not name get no filters. Without tables
+    Joinids are below `n_rows`. Columns that `config` does not name get no filters. Without tables,
     nothing is added.
 
-    Each table is written through a handle that is opened for it. tiledbsoma 2.x keeps the categories
-    that a handle saw when it was opened: through the handle of `add_new_dataframe` it stores none,
-    and through one handle a second table with new categories gets wrong codes.
+    Each table is written through a new handle, because a handle of tiledbsoma 2.x only knows the
+    categories from when it was opened. The handle of `add_new_dataframe` would store none, and a
+    second table with new categories would get wrong codes.
     """
     import tiledbsoma
 

@@ -1,4 +1,4 @@
-"""What a full disk is told as: an OSError of its number, with the folder."""
+"""A full disk as an OSError with ``errno.ENOSPC`` and the folder."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TOLD = "not enough space on the disk"
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Look whether so many bytes are free.
+    """Check that so many bytes are free.
 
     Raises
     ------
     OSError
-        They are not: ``errno.ENOSPC``.
+        Fewer bytes are free; with ``errno.ENOSPC``.
     """
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -30,9 +30,9 @@ def _size(n_bytes: int) -> str:
 
 @contextmanager
 def told_when_full(folder: Path) -> Iterator[None]:
-    """What writes below `folder`: an error that a full disk caused is one of ``errno.ENOSPC``.
+    """Turn errors of a full disk below `folder` into OSErrors with ``errno.ENOSPC``.
 
-    TileDB, HDF5 and zarr have each their own words for it, or none.
+    TileDB, HDF5 and zarr each report a full disk in another way, or not at all.
     """
     try:
         yield

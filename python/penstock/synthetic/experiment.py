@@ -1,4 +1,4 @@
-"""`make_experiment`: writes a Census-like experiment, whole or not at all."""
+"""`make_experiment` writes a complete Census-like experiment, or nothing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 DEFAULT_GENES = 60_664
 DEFAULT_GENES_PER_CELL = 1_950.0
 BYTES_PER_NONZERO = 3.2  # measured at 60,664 genes: 2.7 to 2.9
-BYTES_PER_CELL = 160  # obs, and while it is written labels and sums of cells
+BYTES_PER_CELL = 160  # obs, and temporarily labels and sums of cells
 _BYTES_PER_GENE = 60  # var
 
 
 @dataclass(frozen=True)
 class ExperimentSummary:
-    """What was written."""
+    """Size and place of a new experiment."""
 
     path: Path
     n_cells: int
@@ -49,7 +49,7 @@ class ExperimentSummary:
 def estimate_bytes(
     n_cells: int, n_genes: int = DEFAULT_GENES, mean_genes_per_cell: float | None = None
 ) -> int:
-    """Upper estimate of the disk space that an experiment takes."""
+    """Return an upper estimate of the disk space of an experiment."""
     mean = _mean_genes(n_genes, mean_genes_per_cell)
     per_cell = BYTES_PER_NONZERO * mean + BYTES_PER_CELL
     return int(n_cells * per_cell) + n_genes * _BYTES_PER_GENE + (1 << 20)
@@ -69,46 +69,48 @@ def make_experiment(
     overwrite: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> ExperimentSummary:
-    """Write a Census-like TileDB-SOMA experiment to a local folder, as a stream.
+    """Write a Census-like TileDB-SOMA experiment to a local folder.
 
-    Memory does not grow with the number of cells: X is written band by band of 2,048 cells (with
-    tiledb), ``obs`` by 262,144 cells; what is known of each cell meanwhile lies in files.
+    Memory does not grow with the number of cells. With tiledb, X is written in bands of 2,048
+    cells. ``obs`` is written in tables of 262,144 cells, and data of each cell are kept in files
+    meanwhile.
 
     Parameters
     ----------
     path
-        The folder to make. Its parent is made where missing.
+        The folder to make; missing parents are made, too.
     n_cells, n_genes
-        Size of ``ms/RNA/X/raw``; genes from 64 to 2,097,152.
+        Size of ``ms/RNA/X/raw``; 64 to 2,097,152 genes.
     n_fragments
-        Fragments of X, each a slab of consecutive rows; by default one for 16,384 cells.
+        Fragments of X, each of consecutive rows; by default one per 16,384 cells.
     consolidated
-        One fragment written in global order, with full tiles from end to end as TileDB's own
-        consolidation makes them. Excludes `n_fragments` above 1.
+        Whether X is one fragment in global order with full tiles, as after TileDB's consolidation.
+        Excludes `n_fragments` above 1.
     seed
-        Same arguments and seed, same cells; `n_fragments`, `consolidated` and `processes` do not
-        change them. (Fragment names hold times and random ids, so files differ.)
+        Seed of the cells. `n_fragments`, `consolidated` and `processes` do not change the cells,
+        but files differ, because fragment names hold times and random ids.
     n_datasets
-        Datasets of very uneven sizes, 8 or more; by default 12 to 120 by the number of cells.
+        Number of datasets of very unequal sizes, 8 or more; by default 12 to 120, by `n_cells`.
     mean_genes_per_cell
-        Mean non-zeros a cell: 1,950 by default, at most a fifth of the genes.
+        Mean non-zeros a cell, at most a fifth of the genes; by default 1,950 or an eighth of the
+        genes, whichever is less.
     processes
-        By default as many as there are cores and fragments, at most 4. Each takes about 0.5 GiB
-        (1.5 GiB where tiledb is not installed).
+        Number of processes; by default the number of cores or fragments, at most 4. Each needs
+        about 0.5 GiB of memory, or 1.5 GiB without tiledb.
     overwrite
-        Replace what is at `path`, once the new experiment is whole.
+        Whether to replace an experiment at `path` when the new one is complete.
     progress
-        Called with (cells written, cells in all) after every 2,048 cells or fewer.
+        Called with (cells written, total cells) after at most 2,048 cells.
 
     Raises
     ------
     FileExistsError
         `path` exists and `overwrite` is not set.
     OSError
-        With ``errno.ENOSPC`` when the disk has not the space, by an estimate before or by the
-        system while writing. Nothing is left behind, whatever the error.
+        The disk has too little space (``errno.ENOSPC``), by an estimate before or by the system
+        during writing. No error leaves files behind.
     MissingPackage
-        tiledbsoma is missing, or tiledb for a fragment above 16,384 cells.
+        tiledbsoma is missing, or tiledb is missing for a fragment of more than 16,384 cells.
     """
     require("pyarrow", "scipy", "tiledbsoma", extra="bench")  # before anything is written
 
@@ -190,12 +192,12 @@ def _write(
     processes: int,
     progress: Callable[[int, int], object] | None,
 ) -> int:
-    """Write ``folder/experiment``; scratch files of workers lie beside it. Returns non-zeros."""
+    """Write ``folder/experiment``, with workers' scratch files beside it; return non-zeros."""
     import pyarrow as pa
     import tiledbsoma
 
     folder.mkdir(parents=True)
-    # TileDB takes relative paths from where the process was when it was loaded.
+    # TileDB resolves relative paths in the working folder of when it was loaded.
     folder = folder.absolute()
     uri = str(folder / "experiment")
     done = 0
@@ -236,7 +238,7 @@ def _write(
 def _write_axis(
     parent: Any, name: str, tables: Iterator[pa.Table], n_rows: int, config: dict[str, Any]
 ) -> None:
-    """One fragment; without tiledb, a fragment a table."""
+    """Write one fragment, or without tiledb one per table."""
     uri, n_tables = write_dataframe(parent, name, tables, n_rows, config)
     if n_tables > 1 and can_stream():
         consolidate_fragments(uri, memory_bytes=1 << 28)

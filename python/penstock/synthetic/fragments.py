@@ -1,10 +1,10 @@
-"""Draws and writes fragments of X, in this process or in worker processes.
+"""Drawing and writing fragments of X, in this process or in worker processes.
 
-Workers are started as plain subprocesses, not by multiprocessing: that works from a notebook, from
-standard input and from a script without a ``__main__`` guard. Each draws its own copy of the model
-(1.5 s), since a band depends on the population and the recipe alone. Lines on standard output report
-progress. Labels and sums by cell are in files beside the experiment that all map, so that memory
-does not grow with the cells; sums by gene come back in a file of each.
+Workers are plain subprocesses, not multiprocessing: this works from a notebook, from standard input
+and from a script without a ``__main__`` guard. Each worker draws its own copy of the model (1.5 s),
+because a band depends only on the population and the recipe. Workers report progress on standard
+output. All workers map files with the labels and sums by cell, so memory does not grow with the
+cells. Each worker returns its sums by gene in a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .counts import CountModel
 from .population import Population, invent_population
 from .x_writer import write_fragment
 
-# Workers need this sub-package alone: without penstock's own __init__ they start faster.
+# Workers need only this sub-package: without penstock's __init__ they start faster.
 _BOOTSTRAP = """
 import sys, types
 package = types.ModuleType("penstock")
@@ -38,7 +38,7 @@ run_job()
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that the counts depend on."""
+    """All settings that the counts depend on."""
 
     n_cells: int
     n_genes: int
@@ -47,17 +47,17 @@ class Recipe:
     seed: int
 
     def population(self, folder: Path) -> Population:
-        """Draw it into files of the folder."""
+        """Draw the population into files of the folder."""
         return invent_population(self.n_cells, self.n_datasets, self.seed, folder)
 
     def model(self, population: Population) -> CountModel:
-        """Draw the count model; a second or two."""
+        """Draw the count model, in a second or two."""
         return CountModel(population, self.n_genes, self.mean_genes_per_cell, self.seed)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Fragments that one process writes; `folder` has the population and the sums by cell."""
+    """Fragments that one process writes; `folder` holds the population and sums by cell."""
 
     recipe: Recipe
     uri: str
@@ -78,14 +78,14 @@ def write_slabs(
 def write_in_processes(
     job: Job, n_processes: int, statistics: AxisStatistics, on_rows: Callable[[int], None]
 ) -> None:
-    """Divide the job's fragments among processes; the first failure ends all of them.
+    """Distribute the job's fragments over processes; the first failure ends all of them.
 
-    Sums by cell reach `statistics` by the files of the job's folder, which it must map.
+    `statistics` must map the files of the job's folder, which receive the sums by cell.
 
     Raises
     ------
     RuntimeError
-        With the end of the worker's standard error.
+        A worker failed; the message has the end of its standard error.
     """
     jobs = [
         replace(
@@ -133,7 +133,7 @@ def _start(job: Job, stderr: Path) -> subprocess.Popen[bytes]:
 
 
 def _follow(workers: Sequence[subprocess.Popen[bytes]], on_rows: Callable[[int], None]) -> None:
-    """Pass progress on until all have closed their output or one has failed."""
+    """Report progress until all workers have closed their output or one has failed."""
     with selectors.DefaultSelector() as selector:
         for worker in workers:
             assert worker.stdout is not None
@@ -150,7 +150,7 @@ def _follow(workers: Sequence[subprocess.Popen[bytes]], on_rows: Callable[[int],
 
 
 def run_job() -> None:
-    """Do the job that is pickled on standard input."""
+    """Run the job that is pickled on standard input."""
     job: Job = pickle.load(sys.stdin.buffer)
     statistics = AxisStatistics.shared(job.folder, job.recipe.n_genes)
 

@@ -1,4 +1,4 @@
-"""What may be written over: only what these commands make, never anything else."""
+"""Checks before overwriting: only files that these commands make are replaced."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import errno
 import shutil
 from pathlib import Path
 
-#: What lies at the top of an experiment (TileDB's group, old and new) and of a zarr store.
+#: Files at the top of an experiment (TileDB's group, new and old format) and of a zarr store.
 _EXPERIMENT = ("__group", "__tiledb_group.tdb")
 _ZARR = ("zarr.json", ".zgroup")
 
 
 def check_replaceable(path: Path, overwrite: bool, marks: tuple[str, ...] = _EXPERIMENT) -> None:
-    """Look whether a folder may be written: it is not there, is empty, or is one of ours.
+    """Check that a folder does not exist, or may be replaced: it is empty or one of ours.
 
     Raises
     ------
     FileExistsError
-        There is something, and `overwrite` is not set or it is no experiment.
+        The path exists, and `overwrite` is not set or the path holds something else.
     """
     if not path.exists() and not path.is_symlink():
         return
@@ -33,12 +33,12 @@ def check_replaceable(path: Path, overwrite: bool, marks: tuple[str, ...] = _EXP
 
 
 def check_zarr_replaceable(path: Path, overwrite: bool) -> None:
-    """`check_replaceable` of a zarr store."""
+    """Check the same for a zarr store."""
     check_replaceable(path, overwrite, _ZARR)
 
 
 def check_file_replaceable(path: Path, overwrite: bool) -> None:
-    """`check_replaceable` of a file."""
+    """Check the same for a file."""
     if path.is_file() and overwrite:
         return
     if path.exists() or path.is_symlink():
@@ -47,6 +47,6 @@ def check_file_replaceable(path: Path, overwrite: bool) -> None:
 
 
 def remove_replaced(path: Path) -> None:
-    """Make room for what was written under another name."""
+    """Remove the old file or folder, so that a new one can be renamed to its path."""
     if path.is_dir():
         shutil.rmtree(path)

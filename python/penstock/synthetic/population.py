@@ -1,8 +1,9 @@
-"""Who the invented cells are: datasets, donors, tissues and types, fixed before any count is drawn.
+"""Labels of the synthetic cells: datasets, donors, tissues and types, drawn before any count.
 
 A `Population` is a pure function of (number of cells, number of datasets, seed). It holds nine
-bytes a cell, in files where a folder is given: then memory does not grow with the cells. Cells of one dataset are adjacent, as in the Census, and datasets are of very uneven
-sizes; within a dataset donors follow each other and cell types are mixed.
+bytes a cell. With a folder these are in files, and memory does not grow with the cells. Cells of a
+dataset are adjacent, as in the Census, and sizes of datasets are very unequal. Within a dataset,
+cells are ordered by donor, and cell types are mixed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _FIELDS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Datasets:
-    """What all cells of a dataset share; arrays have one entry a dataset."""
+    """Labels that all cells of a dataset share; arrays have one entry per dataset."""
 
-    row_begin: npt.NDArray[np.int64]  # one more than datasets: the last is the number of cells
+    row_begin: npt.NDArray[np.int64]  # one entry more: the last is the number of cells
     general_tissue: npt.NDArray[np.int16]  # position in TISSUES
     assay: npt.NDArray[np.int16]  # position in ASSAYS
     is_primary: npt.NDArray[np.bool_]
@@ -43,7 +44,7 @@ class Datasets:
 
 @dataclass(frozen=True)
 class Population:
-    """The labels and sequencing depths of all cells; arrays have one entry a cell."""
+    """The labels and sequencing depths of all cells; arrays have one entry per cell."""
 
     datasets: Datasets
     dataset: npt.NDArray[np.int16]
@@ -59,14 +60,14 @@ class Population:
 
     @staticmethod
     def read(folder: Path) -> Population:
-        """What `invent_population` left in a folder; the arrays are mapped."""
+        """Return the population of a folder that `invent_population` filled, memory-mapped."""
         datasets: Datasets = pickle.loads((folder / "datasets.pickle").read_bytes())
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FIELDS}
         return Population(datasets, **arrays)
 
 
 def array_in(folder: Path | None, name: str, dtype: npt.DTypeLike, length: int) -> npt.NDArray[Any]:
-    """An array of zeros in memory, or in a new file of the folder, from which it is mapped."""
+    """Return an array of zeros in memory, or mapped from a new file of the folder."""
     if folder is None:
         return np.zeros(length, dtype)
     made: npt.NDArray[Any] = np.lib.format.open_memmap(
@@ -76,14 +77,14 @@ def array_in(folder: Path | None, name: str, dtype: npt.DTypeLike, length: int) 
 
 
 def row_slabs(begin: int, end: int, length: int = _ROWS_AT_ONCE) -> Iterator[slice]:
-    """The rows in pieces of at most `length`."""
+    """Yield the rows as slices of at most `length`."""
     for first in range(begin, end, length):
         yield slice(first, min(first + length, end))
 
 
 def _invent_datasets(n_cells: int, n_datasets: int, rng: np.random.Generator) -> Datasets:
     weights = rng.lognormal(0.0, 1.3, n_datasets)
-    # The first datasets take one tissue each, so that few datasets still bring all tissues.
+    # The first datasets have one tissue each, so that few datasets cover all tissues.
     shares = np.array([share for _, share, _, _ in TISSUES.values()])
     tissue = np.concatenate(
         [np.arange(len(shares)), rng.choice(len(shares), n_datasets, p=shares / shares.sum())]
@@ -97,7 +98,7 @@ def _invent_datasets(n_cells: int, n_datasets: int, rng: np.random.Generator) ->
     edges = np.rint(np.cumsum(weights) / weights.sum() * n_cells).astype(np.int64)
     assay_shares = np.array([share for _, share, _, _ in ASSAYS.values()])
     assay = rng.choice(len(ASSAYS), n_datasets, p=assay_shares / assay_shares.sum())
-    # Full-length protocols are used on plates: keep them to the small datasets.
+    # Full-length protocols use plates: only small datasets have them.
     full_length = np.array([full for _, _, _, full in ASSAYS.values()])
     assay[full_length[assay] & (weights > np.median(weights))] = 0
     assay_depth = np.array([depth for _, _, depth, _ in ASSAYS.values()])
@@ -121,7 +122,7 @@ def _uuid(rng: np.random.Generator) -> str:
 def invent_population(
     n_cells: int, n_datasets: int, seed: int, folder: Path | None = None
 ) -> Population:
-    """Draw the datasets and the labels of every cell; `folder` is there and holds the arrays."""
+    """Draw the datasets and the labels of every cell, in files of an existing `folder`."""
     rng = np.random.default_rng([seed, 1])
     datasets = _invent_datasets(n_cells, n_datasets, rng)
     made = {name: array_in(folder, name, dtype, n_cells) for name, dtype in _FIELDS.items()}
@@ -134,13 +135,13 @@ def invent_population(
         shares = rng.dirichlet(12.0 * falling / falling.sum())
         numbers = np.array([type_names.index(name) for name in types], np.int8)
         made["dataset"][first:last] = d
-        # Piece by piece the generator gives what it would give at once.
+        # The generator gives the same values piece by piece as at once.
         for rows in row_slabs(first, last):
             n = rows.stop - rows.start
             made["cell_type"][rows] = numbers[rng.choice(len(types), n, p=shares)]
         for rows in row_slabs(first, last):
             made["tissue"][rows] = rng.choice(len(parts), rows.stop - rows.start)
-        # But not of bytes, of which it draws four together: one byte a cell of a dataset.
+        # But not for bytes, which it draws four at a time: these are drawn at once.
         donors = rng.integers(0, _DONORS_PER_DATASET, last - first, dtype=np.int8)
         donors.sort()
         made["donor"][first:last] = donors

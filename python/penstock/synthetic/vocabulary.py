@@ -1,4 +1,4 @@
-"""The words that invented cells are described with: tissues, cell types, assays.
+"""The vocabulary of the synthetic cells: tissues, cell types, assays.
 
 Names and ontology ids are the public ones (Cell Ontology, UBERON, EFO), so that a filter written
 for the Census also selects something here.

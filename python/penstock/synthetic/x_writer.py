@@ -1,8 +1,8 @@
-"""Writes bands into ``X/raw``: one fragment for each range of rows, memory bounded by a few bands.
+"""Writing bands into ``X/raw``: one fragment per range of rows, in memory for a few bands.
 
-A fragment is one global-order write. tiledbsoma finishes a fragment with every call, so it can
-write a fragment only from memory; tiledb (tiledb-py) can be handed a fragment band by band. Where
-tiledb is installed it is used; without it a fragment may have `MAX_ROWS_WITHOUT_TILEDB` rows.
+A fragment is one global-order write. tiledbsoma finishes a fragment with every call, so a fragment
+must be in memory; tiledb (tiledb-py) can write a fragment band by band. tiledb is used if it is
+installed; without it, a fragment may have at most `MAX_ROWS_WITHOUT_TILEDB` rows.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write_fragment(
     threads: int,
     on_rows: Callable[[int], None],
 ) -> None:
-    """Write the rows [row_begin, row_end) as one fragment; `on_rows` hears of each band's rows."""
+    """Write rows [row_begin, row_end) as one fragment; `on_rows` gets the rows of each band."""
     bands = _bands(model, row_begin, row_end)
     if threads > 1:
         bands = _drawn_ahead(bands)
@@ -87,7 +87,7 @@ def write_fragment(
 
 
 def write_bands(uri: str, bands: Iterable[Band], threads: int) -> None:
-    """Write bands in ascending order as one fragment; in bounded memory where tiledb is there."""
+    """Write bands in ascending order as one fragment, with tiledb in bounded memory."""
     write = _stream if can_stream() else _write_from_memory
     write(uri, bands, threads)
 

@@ -1,4 +1,4 @@
-"""Steps done to X, by the engine or in Python."""
+"""Transforms of X, in the engine or in Python."""
 
 from .chain import Transform
 from .steps import (

@@ -1,4 +1,4 @@
-"""The transforms of a Dataset, resolved against its genes, and carried to the engine."""
+"""Chain of a Dataset's transforms, resolved against its genes, for the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a method of `_core.TransformPlan`; `totals` is the obs column of the row totals."""
+    """Call of a method of `_core.TransformPlan`; `totals` is the obs column of the row totals."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -41,11 +41,11 @@ class _Call:
 
 
 class Transform(ABC):
-    """A step of the engine. Every step sees the genes and values that the one before left."""
+    """A step of the engine. Each step gets the genes and values of the step before."""
 
     @abstractmethod
     def add_to(self, chain: Chain) -> None:
-        """Check the step against the genes that there are, and add it."""
+        """Check the step against the genes of the chain, and add it."""
 
 
 @dataclass
@@ -55,14 +55,14 @@ class Chain:
     Attributes
     ----------
     steps : tuple
-        As the user gave them.
+        Steps as given by the user.
     genes : RowSelection
-        Genes that are read.
+        Genes to read.
     joinids, names : ndarray, optional
-        Columns of X in their order, -1 where a gene is missing, and their names where they were
-        given by name; None as long as the columns are `genes`.
+        Joinids of the columns of X in order (-1 for a missing gene), and names if they were given.
+        None while the columns are `genes`.
     callables : tuple
-        Python callables, called with each batch.
+        Python callables, called with X of each batch.
     """
 
     genes: _core.RowSelection
@@ -74,9 +74,9 @@ class Chain:
     is_centred: bool = False
     _calls: list[_Call] = field(default_factory=list)
     _fingerprint: int | None = None
-    _tables: tuple[DataFrame, GeneNames] | None = None  # obs and var, while it is being made
+    _tables: tuple[DataFrame, GeneNames] | None = None  # obs and var, while the chain is being made
 
-    # What steps call
+    # Called by steps
 
     def add(
         self, method: str, *arguments: Any, last: tuple[Any, ...] = (), **totals: str | None
@@ -89,7 +89,7 @@ class Chain:
         self._calls.append(_Call(method, arguments, "totals" in totals, totals.get("totals"), last))
 
     def check_totals(self, column: str) -> None:
-        """Check that an obs column can hold totals."""
+        """Check that an obs column has numbers."""
         obs, _ = self._stored
         obs.checked_columns([checked_text("totals", column)], "totals")
         kind = next(each.type for each in obs.schema if each.name == column)
@@ -97,7 +97,7 @@ class Chain:
             raise InvalidArgument(f"totals must be an obs column of numbers, {column!r} is {kind}")
 
     def by_gene(self, what: str, values: Any) -> Array:
-        """One float64 a column, from an array, or from a mapping or Series by name."""
+        """Return one float64 for each column, from an array or by name from a mapping."""
         mapping = _as_mapping(values)
         if mapping is not None:
             names = self.names()
@@ -123,7 +123,7 @@ class Chain:
         return array
 
     def select_genes(self, wanted: list[Any], column: str | None, fill: bool) -> None:
-        """Take other columns, in another order."""
+        """Replace the columns by the `wanted` genes, in their order."""
         if self.is_centred:
             raise InvalidArgument("SelectGenes must come before a Scale with mean=")
         if any(isinstance(each, (bool, np.bool_)) for each in wanted):
@@ -148,7 +148,7 @@ class Chain:
     def gene_tokens(
         self, medians: Any, tokens: Any, column: str | None, most: int
     ) -> tuple[Array, Array]:
-        """Medians (0: no token) and tokens of the columns."""
+        """Return the medians (0: no token) and tokens of the columns."""
         found_medians, found_tokens = _as_mapping(medians), _as_mapping(tokens)
         if found_medians is None or found_tokens is None:
             raise InvalidArgument(
@@ -174,11 +174,11 @@ class Chain:
             )
         return values, ids
 
-    # What there is
+    # State
 
     @property
     def makes_rows(self) -> bool:
-        """Whether X has no zeros to leave out: tokens, or values around a mean."""
+        """Whether X is dense: tokens, or centred values."""
         return self.max_tokens is not None or self.is_centred
 
     @property
@@ -188,30 +188,30 @@ class Chain:
 
     @property
     def columns(self) -> int:
-        """Number of genes that X has columns of."""
+        """Number of columns of X."""
         return len(self.genes) if self.joinids is None else len(self.joinids)
 
     def column_joinids(self) -> Array:
-        """Joinids of the columns, -1 for a missing gene."""
+        """Return the joinids of the columns, -1 for a missing gene."""
         return self.genes.to_numpy() if self.joinids is None else self.joinids
 
     def column_name(self, column: str | None) -> str:
-        """Column of var that names are matched to."""
+        """Return the column of var that names are matched to."""
         return self._stored[1].column(column)
 
     def names(self, column: str | None = None) -> Array:
-        """Names of the columns."""
+        """Return the names of the columns."""
         return self.column_names(self._stored[1], column)
 
-    # What is made of it
+    # Results
 
     def made(self) -> Chain:
-        """The chain without the tables that it was made with."""
+        """Return the chain without the tables that were used to make it."""
         self._tables = None
         return self
 
     def column_names(self, names: GeneNames, column: str | None = None) -> Array:
-        """Names of the columns of X; of a missing gene the one that it was asked for by."""
+        """Return the names of the columns of X; a missing gene keeps the requested name."""
         stored = names.of(self.genes, column)
         if self.joinids is None:
             return stored
@@ -225,7 +225,7 @@ class Chain:
         return result if stored.dtype == object else result.astype(stored.dtype)
 
     def engine_plan(self, obs: DataFrame, rows: _core.RowSelection) -> _core.TransformPlan | None:
-        """Steps for the engine; reads the totals of the selected cells when steps want them."""
+        """Return the plan for the engine; read the totals of the cells if steps need them."""
         if not self._calls:
             return None
         plan = _core.TransformPlan()
@@ -237,7 +237,7 @@ class Chain:
         return plan
 
     def fingerprint(self) -> int:
-        """Of all steps, 64 bits; of a callable its name. 0 without steps."""
+        """Return a 64-bit fingerprint of all steps, 0 without steps. A callable counts by name."""
         if self._fingerprint is None:
             self._fingerprint = self._digest() if self.steps else 0
         return self._fingerprint
@@ -253,7 +253,7 @@ class Chain:
         return int.from_bytes(digest.digest()[:8], "little")
 
     def check_batches(self, sparse: str | None, dtype: str) -> None:
-        """Refuse layouts and types that cannot hold what results."""
+        """Refuse a layout or dtype that cannot hold the result."""
         if self.max_tokens is not None:
             if sparse is not None:
                 raise InvalidArgument("RankTokens gives a padded matrix: sparse must be False")
@@ -273,12 +273,14 @@ class Chain:
 def make_chain(
     genes: _core.RowSelection, obs: DataFrame, gene_names: GeneNames, transforms: Any
 ) -> Chain:
-    """Resolve the steps that a user gave against the genes and cells that are selected.
+    """Resolve the steps of a user against the selected genes and cells.
 
     Raises
     ------
-    InvalidArgument, NotFound
-        A step that makes no sense, or not at its place; a gene or column that does not exist.
+    InvalidArgument
+        A step is not valid, or not valid at its position.
+    NotFound
+        A gene or column does not exist.
     """
     steps = tuple(checked_items("transforms", transforms, "a list of steps such as ps.Log1p()"))
     chain = Chain(genes, steps, _tables=(obs, gene_names))
@@ -319,7 +321,7 @@ def _row_totals(obs: DataFrame, rows: _core.RowSelection, column: str | None) ->
 
 
 def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
-    """For each key its place in `wanted`, or -1."""
+    """Return the position of each key in `wanted`, or -1."""
     try:
         place = {each: i for i, each in enumerate(wanted)}
     except TypeError:  # a list within the list
@@ -347,7 +349,7 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
 
 
 def _positions_in(new: Array, kept: Array) -> Array:
-    """For each of `kept`, ascending, its place in `new`."""
+    """Return the position in `new` of each of `kept`, which ascends."""
     places = np.empty(len(kept), np.int64)
     there = np.flatnonzero(new >= 0)
     places[np.searchsorted(kept, new[there])] = there

@@ -1,7 +1,7 @@
-"""Steps that a Dataset's batches go through: `Dataset(..., transforms=[...])`.
+"""Transforms of X in a Dataset: `Dataset(..., transforms=[...])`.
 
-The engine applies them while batches are made, on its own threads; a Python callable, which comes
-after them, is called with each batch. docs/transforms.md has examples.
+The engine applies these steps on its own threads while it makes batches. Python callables come
+after them. docs/transforms.md has examples.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .chain import Chain, Transform
 
 @dataclass(frozen=True)
 class NormalizeTotal(Transform):
-    """Divide a cell's values by their sum over `target_sum`; `scanpy.pp.normalize_total`.
+    """Scale the values of each cell to the sum `target_sum`; see `scanpy.pp.normalize_total`.
 
-    The sum is that of the genes that the cell has at this step: those that the Dataset selects, or
-    fewer after a `SelectGenes`. A cell whose sum is 0 stays as it is.
+    The sum is over the genes at this step: the genes that the Dataset selects, or those of an
+    earlier `SelectGenes`. A cell whose sum is 0 does not change.
 
     Parameters
     ----------
     target_sum : float, default 1e4
-        What the values of a cell sum to afterwards.
+        Sum of the values of a cell after this step.
     totals : str, optional
-        An obs column that has the sum of each cell (the Census: "raw_sum"), for a Dataset that does
-        not read all genes. Takes 8 bytes a selected cell.
+        Column of obs with the sum of each cell ("raw_sum" in the Census), for a Dataset that does
+        not read all genes. Takes 8 bytes for each selected cell.
     """
 
     target_sum: float = 1e4
@@ -52,7 +52,7 @@ class NormalizeTotal(Transform):
 
 @dataclass(frozen=True)
 class _OfBase(Transform):
-    """A step with the base of a logarithm; `_method` is that of the engine's plan."""
+    """A step with the base of a logarithm; `_method` is the method of the engine's plan."""
 
     base: float | None = None
     _method: ClassVar[str]
@@ -64,12 +64,12 @@ class _OfBase(Transform):
 
 @dataclass(frozen=True)
 class Log1p(_OfBase):
-    """``log(1 + x)``; `scanpy.pp.log1p`.
+    """Compute ``log(1 + x)``; see `scanpy.pp.log1p`.
 
     Parameters
     ----------
     base : float, optional
-        Of the logarithm; e by default.
+        Base of the logarithm; e by default.
     """
 
     _method = "log1p"
@@ -77,12 +77,12 @@ class Log1p(_OfBase):
 
 @dataclass(frozen=True)
 class Expm1(_OfBase):
-    """``base ** x - 1``, the inverse of `Log1p`.
+    """Compute ``base ** x - 1``, the inverse of `Log1p`.
 
     Parameters
     ----------
     base : float, optional
-        Of the logarithm; e by default.
+        Base of the logarithm; e by default.
     """
 
     _method = "expm1"
@@ -90,13 +90,13 @@ class Expm1(_OfBase):
 
 @dataclass(frozen=True)
 class Clip(Transform):
-    """Values below `low` become `low`, those above `high` become `high`.
+    """Set values below `low` to `low`, and values above `high` to `high`.
 
     Parameters
     ----------
     low, high : float, optional
-        Ends of the range, which must hold 0: other ranges would make every zero a value. After a
-        centring `Scale` they are free.
+        Ends of the range. It must include 0, since otherwise every zero would become a value. After
+        a centring `Scale` any range is valid.
     """
 
     low: float | None = None
@@ -118,12 +118,12 @@ class Clip(Transform):
 
 @dataclass(frozen=True)
 class Binarize(Transform):
-    """1 where a value is above `threshold`, else 0; `sklearn.preprocessing.binarize`.
+    """Set values above `threshold` to 1, others to 0; see `sklearn.preprocessing.binarize`.
 
     Parameters
     ----------
     threshold : float, default 0
-        0 or more.
+        Threshold, 0 or more.
     """
 
     threshold: float = 0.0
@@ -138,16 +138,16 @@ class Binarize(Transform):
 
 @dataclass(frozen=True, eq=False)
 class Scale(Transform):
-    """Divide each gene by a number of its own, after subtracting one; `scanpy.pp.scale`.
+    """Subtract `mean` from each gene, and divide by `std`; see `scanpy.pp.scale`.
 
     Parameters
     ----------
     std : array, mapping or pandas Series
-        One number a gene: in the order of the columns at this step, or by the gene's name in
-        `Dataset.var_names`. 0 is taken for 1, as scanpy does.
+        One number for each gene: an array of shape (genes,) in the order of the columns at this
+        step, or numbers by the gene's name in `Dataset.var_names`. 0 is replaced by 1, as in
+        scanpy.
     mean : array, mapping or pandas Series, optional
-        What to subtract before. Every zero then becomes a value: dense batches only, and later
-        steps see whole rows.
+        One number for each gene to subtract. Every zero becomes a value, so batches must be dense.
     """
 
     std: Any
@@ -164,20 +164,20 @@ class Scale(Transform):
 
 @dataclass(frozen=True, eq=False)
 class SelectGenes(Transform):
-    """These genes, in this order, as the columns of X.
+    """Select the columns of X: these genes, in this order.
 
-    As the first step it also decides which genes are read. After `NormalizeTotal`, the totals are
-    over all genes that the Dataset selects, as with scanpy when genes are chosen after normalising.
+    As the first step it also limits which genes are read. After `NormalizeTotal`, the totals are
+    over all genes that the Dataset selects, as in scanpy if genes are selected after normalising.
 
     Parameters
     ----------
     genes : sequence of str or int
-        Names, matched to `column`, or joinids of var. A mask from `highly_variable_genes` is
+        Names, matched to `column`, or joinids of var. From a mask of `highly_variable_genes`:
         ``hvg.soma_joinid[hvg.highly_variable]``.
     column : str, optional
-        Column of var that has the names; that of `Dataset.var_names` by default.
-    missing : {"error", "zero"}
-        What to do for a name that there is not: refuse, or give a column of zeros.
+        Column of var with the names. By default that of `Dataset.var_names`.
+    missing : {"error", "zero"}, default "error"
+        What to do if a gene does not exist: raise `NotFound`, or add a column of zeros.
     """
 
     genes: Any
@@ -193,36 +193,38 @@ class SelectGenes(Transform):
 
 @dataclass(frozen=True, eq=False)
 class RankTokens(Transform):
-    """A cell as the tokens of its genes, from the most to the least expressed for that gene.
+    """Encode each cell as the tokens of its genes, ranked by expression relative to the gene.
 
-    The rule of Geneformer's tokenizer (Theodoris et al., Nature 618, 616-624, 2023, Methods, "rank
-    value encoding"): each value over the cell's total, times `target_sum`, over the gene's median;
-    genes with a value above zero from high to low; at most `max_tokens`. Equal values come in the
-    order of the columns. It is the last step of the engine, and takes counts: it normalises by
-    itself. X is then a `Tokens`: ``ids`` of shape (cells, max_tokens), padded, and ``lengths``.
+    The rule is that of Geneformer's tokenizer (Theodoris et al., Nature 618, 616-624, 2023,
+    Methods, "rank value encoding"). Each value is divided by the cell's total, multiplied by
+    `target_sum`, and divided by the gene's median. Genes with a value above zero are sorted from
+    high to low, and the first `max_tokens` are kept. Equal values are in the order of the columns.
+
+    The step takes counts, since it normalises them, and must be the last step of the engine. X is
+    then a `Tokens`: ``ids`` of shape (cells, max_tokens), padded, and ``lengths``.
 
     Parameters
     ----------
     medians : mapping or pandas Series
-        Name of a gene to the median of its non-zero values after normalising. Genes without one
-        have no token.
+        Name of a gene to the median of its non-zero normalised values. Genes without a median have
+        no token.
     tokens : mapping
         Name of a gene to its token.
     max_tokens : int, default 2048
-        Columns of ``ids``; `cls_token` and `eos_token` are among them. 4,096 for later models.
+        Columns of ``ids``, including `cls_token` and `eos_token`. Later models use 4,096.
     target_sum : float, default 1e4
         As in `NormalizeTotal`.
     cls_token, eos_token : int, optional
-        Tokens put before and after those of the genes.
+        Tokens before and after the tokens of the genes.
     pad_token : int, default 0
-        What fills the rest of a row.
+        Token that fills the rest of a row.
     column : str, optional
-        Column of var that has the names ("feature_id" in the Census, for Ensembl's); that of
-        `Dataset.var_names` by default.
+        Column of var with the names ("feature_id" in the Census, for Ensembl ids). By default that
+        of `Dataset.var_names`.
     totals : str, optional
         As in `NormalizeTotal`. The ranks of a cell do not depend on its total.
     dtype : {"int64", "int32"}
-        Of ``ids``.
+        Type of ``ids``.
     """
 
     medians: Any

@@ -1,8 +1,9 @@
 """Batches on an accelerator.
 
-A batch leaves the engine as CSR, its counts in 16 bits where they fit; `staging` gathers its arrays
-in page-locked memory, `stream` queues their copy beside the training step, `matrix` makes X of them on
-the device, `copier` does one after the other for a batch, and `iterator` is one batch ahead.
+The engine makes batches as CSR, with counts in 16 bits if they fit. `arrays` lists the arrays to
+copy, `staging` gathers them in page-locked memory, `stream` queues the copy beside the training
+step, and `matrix` makes X on the device. `copier` runs these steps for a batch.
+`epochs.device_iterator` works one batch ahead.
 
-Nothing is imported here: all but `checks` import torch.
+Nothing is imported here, since all modules import torch.
 """

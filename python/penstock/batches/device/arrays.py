@@ -1,4 +1,4 @@
-"""X of a batch as it travels to a device, and as it is made there. Imports torch."""
+"""Arrays of X to copy to a device, and X made of them there. Imports torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from penstock.transforms.chain import Chain
 
 Array = npt.NDArray[Any]
-#: X on the device, and the tensors whose memory it is.
+#: X on the device, and the tensors that own its memory.
 Placed = tuple[Any, list[torch.Tensor]]
 
 
 class CsrArrays(NamedTuple):
-    """X as the engine makes it; values are uint16 where all of a batch fit."""
+    """X as CSR; values are uint16 if all values of the batch fit."""
 
     indptr: Array
     indices: Array
@@ -32,11 +32,11 @@ class CsrArrays(NamedTuple):
 
     @classmethod
     def of(cls, batch: _core.Batch) -> CsrArrays:
-        """Those of a batch, over its memory."""
+        """Return the arrays of a batch, over its memory."""
         return cls(*batch.csr(), (batch.rows, batch.columns))
 
     def travelling(self) -> list[tuple[Array, np.dtype[Any]]]:
-        """Arrays to copy, and as which dtypes: gene numbers as 16 bits where these hold them."""
+        """Return the arrays to copy and their dtypes: gene numbers in 16 bits if they fit."""
         indices = np.dtype(np.uint16) if self.shape[1] <= 2**16 else self.indices.dtype
         return [
             (self.indptr, self.indptr.dtype),
@@ -45,7 +45,7 @@ class CsrArrays(NamedTuple):
         ]
 
     def place(self, arrived: list[torch.Tensor], layout: str | None, dtype: torch.dtype) -> Placed:
-        """X from what has arrived; 16-bit numbers have come as int16."""
+        """Make X from the copied tensors; 16-bit numbers are int16 there."""
         indptr, columns, values = arrived
         if self.shape[1] <= 2**16:
             columns = widened(columns)
@@ -55,7 +55,7 @@ class CsrArrays(NamedTuple):
         return place_matrix(layout, indptr, columns, values, self.shape, dtype, is_coalesced)
 
     def _ascends(self) -> bool:
-        """Whether columns ascend within each row, none twice."""
+        """Whether columns ascend strictly within each row."""
         ascends = self.indices[1:] > self.indices[:-1]
         starts = self.indptr[1:-1]
         ascends[starts[(starts > 0) & (starts < len(self.indices))] - 1] = True
@@ -63,47 +63,47 @@ class CsrArrays(NamedTuple):
 
 
 class DenseArrays(NamedTuple):
-    """X whose zeros are values: whole rows travel."""
+    """Dense X, whose zeros are values."""
 
     values: Array
 
     @classmethod
     def of(cls, batch: _core.Batch) -> DenseArrays:
-        """That of a batch, over its memory."""
+        """Return the array of a batch, over its memory."""
         return cls(batch.dense())
 
     def travelling(self) -> list[tuple[Array, np.dtype[Any]]]:
-        """Array to copy, as it is."""
+        """Return the array to copy, and its dtype."""
         return [(self.values, self.values.dtype)]
 
     def place(self, arrived: list[torch.Tensor], layout: str | None, dtype: torch.dtype) -> Placed:
-        """X from what has arrived."""
+        """Make X from the copied tensor."""
         X = arrived[0].to(dtype)
         return X, [X]
 
 
 class TokenArrays(NamedTuple):
-    """X of `RankTokens`."""
+    """X with `RankTokens`."""
 
     ids: Array
     lengths: Array
 
     @classmethod
     def of(cls, batch: _core.Batch) -> TokenArrays:
-        """Those of a batch, over its memory."""
+        """Return the arrays of a batch, over its memory."""
         return cls(batch.dense(), batch.lengths())
 
     @property
     def values(self) -> Array:
-        """None that are rounded."""
+        """Empty, since no values are rounded."""
         return np.empty(0, np.float32)
 
     def travelling(self) -> list[tuple[Array, np.dtype[Any]]]:
-        """Arrays to copy, as they are."""
+        """Return the arrays to copy, and their dtypes."""
         return [(self.ids, self.ids.dtype), (self.lengths, self.lengths.dtype)]
 
     def place(self, arrived: list[torch.Tensor], layout: str | None, dtype: torch.dtype) -> Placed:
-        """Tokens from what has arrived."""
+        """Make `Tokens` from the copied tensors."""
         return Tokens(*arrived), arrived
 
 
@@ -111,7 +111,7 @@ TravellingArrays = CsrArrays | DenseArrays | TokenArrays
 
 
 def arrays_of(chain: Chain | None) -> Callable[[_core.Batch], TravellingArrays]:
-    """Return what takes from a batch what travels, by what transforms make of it."""
+    """Return a function that gets the arrays to copy from a batch, for these transforms."""
     if chain is not None and chain.max_tokens is not None:
         return TokenArrays.of
     return DenseArrays.of if chain is not None and chain.is_centred else CsrArrays.of

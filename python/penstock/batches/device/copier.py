@@ -1,4 +1,4 @@
-"""Batches on their way to a device. Imports torch."""
+"""Copy batches to a device. Imports torch."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class SentBatch(NamedTuple):
 
     X: Any  # a tensor, or Tokens
     obs: Any
-    tensors: list[torch.Tensor]  # all whose memory it is
-    mark: Any  # where its work ends
+    tensors: list[torch.Tensor]  # the tensors that own the memory
+    mark: Any  # end of the queued work
 
 
 class DeviceCopier:
-    """Sends batches narrow and sparse, and has the device widen them and make them dense.
+    """Copies batches narrow and sparse; the device widens them and makes them dense.
 
-    Two pieces of page-locked memory take turns: one is filled while the device copies from the
-    other, and none is filled again before its copy is done.
+    Two buffers of page-locked memory alternate: one is filled while the device copies from the
+    other. A buffer is not reused before its copy is complete.
 
     Parameters
     ----------
     settings : LoaderSettings
-        With `device`, `sparse` and `dtype` of X.
+        Settings; `device`, `sparse` and `dtype` are used.
     lane : DeviceStream, optional
-        Where copies run; the device's own by default.
+        Stream for copies. By default a new stream of the device.
     """
 
     def __init__(self, settings: LoaderSettings, lane: DeviceStream | None = None) -> None:
@@ -53,7 +53,7 @@ class DeviceCopier:
         self._turn = 0
 
     def send(self, X: TravellingArrays, obs: Any) -> SentBatch:
-        """Queue the copy of a batch, and of the tensors of a dict obs.
+        """Queue the copy of X, and of the tensors of `obs` if it is a dict.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class DeviceCopier:
             arrived = [unpacked(there, place) for place in places]
             count = len(arrived) - len(moved)
             matrix, tensors = X.place(arrived[:count], self._layout, self._dtype)
-            # Copies, since labels that are kept would keep all of the batch's bytes.
+            # Cloned, since a label that the user keeps would keep the memory of the whole batch.
             placed = {
                 name: values.clone() for name, values in zip(moved, arrived[count:], strict=True)
             }
@@ -84,7 +84,7 @@ class DeviceCopier:
         return SentBatch(matrix, {**obs, **placed} if placed else obs, tensors, mark)
 
     def receive(self, sent: SentBatch) -> tuple[Any, Any]:
-        """(X, obs) of a batch that was sent, for what the caller queues from now on."""
+        """Return (X, obs) of a sent batch, ready for work that the caller queues from now on."""
         self.lane.hand_over(sent.mark, sent.tensors)
         return sent.X, sent.obs
 

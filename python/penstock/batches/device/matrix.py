@@ -1,15 +1,15 @@
-"""X of a batch from CSR arrays that are on its device. Imports torch."""
+"""Make X from CSR arrays on a device. Imports torch."""
 
 from __future__ import annotations
 
 import torch
 
-#: Dtypes in which values of one gene of a cell that come twice are summed with little or no loss.
+#: Dtypes for which duplicate values of a gene in a cell are summed as float32, to limit the loss.
 _SUMMED_AS_FLOAT32 = (torch.float16, torch.bfloat16)
 
 
 def widened(narrow: torch.Tensor) -> torch.Tensor:
-    """Unsigned 16-bit numbers, which came as int16, as int32."""
+    """Return unsigned 16-bit numbers, given as int16, as int32."""
     return narrow.to(torch.int32).bitwise_and_(0xFFFF)
 
 
@@ -22,15 +22,22 @@ def place_matrix(
     dtype: torch.dtype,
     is_coalesced: bool,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Dense, "csr" or "coo" X of a dtype, and the tensors whose memory it is.
+    """Return X (dense, "csr" or "coo") of a dtype, and the tensors that own its memory.
 
-    Nothing is read back, so that the caller waits for no device.
+    Nothing is read back from the device, so the caller does not wait.
 
     Parameters
     ----------
+    layout : {None, "csr", "coo"}
+        Layout of X; None is dense.
     indptr, columns : Tensor of int32
+        Row pointers and gene numbers.
     values : Tensor
-        Of any dtype.
+        Values, of any dtype.
+    shape : tuple of int
+        (cells, genes).
+    dtype : torch.dtype
+        Type of X.
     is_coalesced : bool
         Whether no gene comes twice in a cell.
     """

@@ -1,4 +1,4 @@
-"""Host memory that the arrays of a batch are gathered in on their way to a device. Imports torch."""
+"""Staging memory, which gathers the arrays of a batch for a copy to a device. Imports torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALIGNMENT = 64
 
 
 class Place(NamedTuple):
-    """Where an array is in the memory of its batch."""
+    """Position of an array in the memory of its batch."""
 
     begin: int
     end: int
@@ -24,12 +24,12 @@ class Place(NamedTuple):
 
 
 class Staging:
-    """One piece of host memory, so that a batch is one copy; used again for batch after batch.
+    """A buffer of host memory, reused for each batch, so that a batch is one copy.
 
     Parameters
     ----------
     pin : bool
-        Lock the pages, which lets a GPU copy from them while the process continues.
+        Lock the pages, so that a GPU copies from them while the process continues.
     """
 
     def __init__(self, pin: bool) -> None:
@@ -39,12 +39,12 @@ class Staging:
     def pack(
         self, arrays: Sequence[tuple[Array, np.dtype[Any]]]
     ) -> tuple[torch.Tensor, list[Place]]:
-        """Copy arrays side by side, each as the dtype beside it; the memory is overwritten.
+        """Copy arrays side by side, each with its dtype; overwrites the memory.
 
         Returns
         -------
         (bytes, places)
-            A uint8 tensor over the memory, and where in it each array is.
+            A uint8 tensor over the memory, and the position of each array.
         """
         places: list[Place] = []
         begin = 0
@@ -62,7 +62,7 @@ class Staging:
 
 
 def unpacked(memory: torch.Tensor, place: Place) -> torch.Tensor:
-    """The tensor at a place; 16-bit unsigned ones come as int16, which torch can compute with."""
+    """Return the tensor at a place; uint16 becomes int16, which torch can compute with."""
     dtype = np.dtype(np.int16) if place.dtype == np.uint16 else place.dtype
     return memory[place.begin : place.end].view(_torch_dtype(dtype)).reshape(place.shape)
 

@@ -1,4 +1,4 @@
-"""How work on a device is queued beside the training step. Imports torch."""
+"""Streams that queue work on a device beside the training step. Imports torch."""
 
 from __future__ import annotations
 
@@ -10,101 +10,101 @@ import torch
 
 
 class DeviceStream(Protocol):
-    """Where copies to a device run.
+    """Stream for copies to a device.
 
     Attributes
     ----------
     pins_memory : bool
-        Whether copies want page-locked memory to run by themselves.
+        Whether copies need page-locked memory to run asynchronously.
     runs_beside : bool
-        Whether what is queued here runs while the caller continues, so that it pays to be ahead.
+        Whether queued work runs while the caller continues.
     """
 
     pins_memory: bool
     runs_beside: bool
 
     def queue(self) -> AbstractContextManager[Any]:
-        """Work that torch is given within runs here."""
+        """Return a context in which torch queues work on this stream."""
 
     def mark(self) -> Any:
-        """A point in the work queued so far."""
+        """Return a mark after the work that is queued so far."""
 
     def wait(self, mark: Any) -> None:
-        """Block until the work before a mark is done."""
+        """Block until the work before a mark is complete."""
 
     def hand_over(self, mark: Any, tensors: Iterable[torch.Tensor]) -> None:
-        """Let the caller's own work use tensors, once the work before the mark is done.
+        """Let the caller's work use tensors after the work before the mark.
 
-        Their memory is not used again before the caller's work is done with them.
+        Their memory is not reused before that work is complete.
         """
 
 
 class BlockingLane:
-    """The caller's own: everything is done when it has been asked for (the CPU, and others)."""
+    """Synchronous work, without a stream of its own (CPU and others)."""
 
     pins_memory = False
     runs_beside = False
 
     def queue(self) -> AbstractContextManager[Any]:
-        """Nothing to switch to."""
+        """Return an empty context."""
         return nullcontext()
 
     def mark(self) -> None:
-        """Nothing runs beside."""
+        """Return None, since work is already complete."""
 
     def wait(self, mark: None) -> None:
-        """Nothing to wait for."""
+        """Return at once."""
 
     def hand_over(self, mark: None, tensors: Iterable[torch.Tensor]) -> None:
-        """They are the caller's."""
+        """Do nothing."""
 
 
 class CudaStreams:
-    """Streams and events of torch.cuda, which every torch that is supported has."""
+    """Streams and events of torch.cuda, which every supported torch has."""
 
     @staticmethod
     def stream(device: torch.device) -> Any:
-        """A stream of its own."""
+        """Return a new stream."""
         return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     @staticmethod
     def event(device: torch.device) -> Any:
-        """An event that nothing has recorded."""
+        """Return a new event."""
         return torch.cuda.Event()  # type: ignore[no-untyped-call]
 
     @staticmethod
     def as_current(stream: Any) -> AbstractContextManager[Any]:
-        """What is queued within goes to the stream."""
+        """Return a context that makes the stream current."""
         return torch.cuda.stream(stream)
 
     @staticmethod
     def current(device: torch.device) -> Any:
-        """The caller's stream."""
+        """Return the current stream."""
         return torch.cuda.current_stream(device)
 
 
 class AcceleratorStreams:
-    """Those of any accelerator, by torch's names for all of them (torch 2.7 and later)."""
+    """Streams and events of any accelerator (torch 2.7 and later)."""
 
     @staticmethod
     def stream(device: torch.device) -> Any:
-        """A stream of its own."""
+        """Return a new stream."""
         return torch.Stream(device)
 
     @staticmethod
     def event(device: torch.device) -> Any:
-        """An event that nothing has recorded."""
+        """Return a new event."""
         return torch.Event(device.type)
 
     @staticmethod
     def as_current(stream: Any) -> AbstractContextManager[Any]:
-        """What is queued within goes to the stream."""
+        """Return a context that makes the stream current."""
         found: AbstractContextManager[Any] = stream
         return found
 
     @staticmethod
     def current(device: torch.device) -> Any:
-        """The caller's stream."""
+        """Return the current stream."""
         return torch.accelerator.current_stream(device)
 
 
@@ -112,7 +112,7 @@ Streams = type[CudaStreams] | type[AcceleratorStreams]
 
 
 class StreamLane:
-    """A stream of a device beside the one that the model computes on."""
+    """A stream of a device besides the one of the model."""
 
     pins_memory = True
     runs_beside = True
@@ -133,11 +133,11 @@ class StreamLane:
         return event
 
     def wait(self, mark: Any) -> None:
-        """Block the process, not the device."""
+        """Block the process, but not the device."""
         mark.synchronize()
 
     def hand_over(self, mark: Any, tensors: Iterable[torch.Tensor]) -> None:
-        """Make the current stream wait; tell the allocator that it uses the tensors, too."""
+        """Make the current stream wait, and tell the allocator that it uses the tensors."""
         current = self._streams.current(self._device)
         current.wait_event(mark)
         for tensor in tensors:
@@ -145,7 +145,7 @@ class StreamLane:
 
 
 def streams_of(device: torch.device) -> Streams | None:
-    """What makes streams on a device, or None where torch has none that run beside another."""
+    """Return the class for streams of a device; None if torch has no parallel streams for it."""
     if device.type == "cuda":
         return CudaStreams
     accelerator = getattr(torch, "accelerator", None)
@@ -157,6 +157,6 @@ def streams_of(device: torch.device) -> Streams | None:
 
 
 def stream_of(device: torch.device) -> DeviceStream:
-    """Make the lane for a device."""
+    """Return the stream for a device."""
     streams = streams_of(device)
     return BlockingLane() if streams is None else StreamLane(device, streams)

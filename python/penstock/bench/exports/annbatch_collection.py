@@ -1,6 +1,6 @@
-"""annbatch's own pre-shuffled collection, made by annbatch from an h5ad file.
+"""annbatch's pre-shuffled collection, made by annbatch from an h5ad file.
 
-It runs in the environment that has annbatch, which need not have Penstock.
+The code runs in annbatch's environment, where Penstock may be missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.bench.methods import METHODS
 from penstock.bench.peers import interpreter
 from penstock.errors import ResourceExhausted, Unsupported
 
-# Everything at annbatch's defaults but the seed: chunks of 64 cells, shards of 1 GB, lz4.
+# annbatch's defaults, except for the seed: chunks of 64 cells, shards of 1 GB, lz4.
 _PROGRAM = """
 import sys
 import annbatch, anndata, h5py, numpy
@@ -32,16 +32,16 @@ annbatch.DatasetCollection(target, mode="a").add_adatas(
 
 
 def write_annbatch(h5ad: Path, target: Path, seed: int = 0) -> None:
-    """Write the collection, a folder that must end in ``.zarr``, whole or not at all.
+    """Write the complete collection, or nothing; the folder must end in ``.zarr``.
 
     Raises
     ------
     ModuleNotFoundError
-        annbatch is not installed anywhere; the message says how to get it.
+        annbatch is not installed; the message says how to install it.
     ResourceExhausted
-        annbatch was killed, as a system does that is out of memory: it holds all cells.
+        annbatch was killed, probably for memory: it holds all cells.
     Unsupported
-        It failed; with the end of what it said.
+        annbatch failed; the message has the end of its output.
     """
     python = interpreter(METHODS["annbatch"])
     partial = target.with_name(f".partial.{target.name}")

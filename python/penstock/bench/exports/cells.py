@@ -14,7 +14,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class Cells:
-    """Which cells and genes of which layer."""
+    """A selection of cells and genes of a layer."""
 
     source: str
     measurement: str = "RNA"
@@ -42,24 +42,24 @@ class Cells:
         )
 
     def shape(self) -> tuple[int, int]:
-        """Cells and genes."""
+        """Numbers of cells and genes."""
         dataset = self._dataset()
         return dataset.n_obs, dataset.n_vars
 
     def matrices(self) -> Iterator[Any]:
-        """CSR matrices of float32, int32 indices, rows in joinid order."""
+        """Yield CSR matrices of float32 with int32 indices, rows in joinid order."""
         for x, _ in self._dataset():
             yield x
 
     def obs(self) -> pd.DataFrame:
-        """``obs`` of the cells, all of it in memory, index the joinid as text."""
+        """Return ``obs`` of the cells in memory, with joinids as text for index."""
         import penstock
 
         frame = penstock.open(self.source).obs.to_pandas(value_filter=self.obs_filter)
         return _named_by_joinid(frame)
 
     def var(self) -> pd.DataFrame:
-        """``var`` of the genes, index ``feature_id`` where there is one."""
+        """Return ``var`` of the genes, with ``feature_id`` for index if it exists."""
         import penstock
 
         frame = penstock.open(self.source).var(self.measurement).to_pandas()

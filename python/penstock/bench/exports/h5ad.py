@@ -1,4 +1,4 @@
-"""An h5ad file of an experiment's cells: CSR, uncompressed, which is what h5ad is fastest with."""
+"""An h5ad file of an experiment's cells: uncompressed CSR, the fastest form of h5ad."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 1 << 17  # elements; 0.5 MiB of values
 
 
 def write_h5ad(cells: Cells, target: Path) -> None:
-    """Write it whole or not at all; AnnData's own reader opens it (on-disk format 0.1.0)."""
+    """Write a complete file, or nothing, in AnnData's on-disk format 0.1.0."""
     import anndata
     import h5py
 

@@ -1,4 +1,4 @@
-"""Exports that are made once for an experiment and a selection, and kept in the cache folder."""
+"""Exports of an experiment and a selection, made once and kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack", "sl
 
 
 def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -> Path:
-    """Path of the export of this kind (h5ad, annbatch, pack, slice), made now where it is missing.
+    """Return the path of the export (h5ad, annbatch, pack, slice), which is made if missing.
 
-    An experiment that was written to since is exported again. Of several processes one makes it,
-    the others wait.
+    An experiment that has changed is exported again. If several processes need an export, one makes
+    it and the others wait.
     """
     folder = cache_folder() / "exports" / _key(cells)
     target = folder / f"cells{_SUFFIXES[kind]}"
@@ -43,7 +43,7 @@ def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with the process."""
+    """Hold a lock, which the kernel releases when the process ends."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -88,7 +88,7 @@ def _write_pack(cells: Cells, target: Path) -> None:
 
 
 def _key(cells: Cells) -> str:
-    """Of what is selected and of the names and sizes of the files: another write, another key."""
+    """Return a key of the selection and of the names and sizes of the experiment's files."""
     content = hashlib.sha256(json.dumps(asdict(cells), sort_keys=True).encode())
     content.update(str(Path(cells.source).resolve()).encode())
     for file in files_of(cells.source):

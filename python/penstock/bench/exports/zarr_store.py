@@ -16,7 +16,7 @@ _CHUNKS_PER_SHARD = 256
 
 
 def write_zarr(cells: Cells, target: Path) -> None:
-    """Write it whole or not at all; compressed as annbatch's collections are (lz4, shuffled)."""
+    """Write a complete store, or nothing, compressed like annbatch's (lz4, shuffled)."""
     import anndata
     import zarr
 
@@ -37,7 +37,7 @@ def write_zarr(cells: Cells, target: Path) -> None:
 
 
 def _settings(settings: Any) -> dict[str, Any]:
-    """Version 3, and sharding of obs and var left to us where AnnData would do it by itself."""
+    """Set zarr version 3, and turn off AnnData's automatic sharding of obs and var."""
     chosen: dict[str, Any] = {"zarr_write_format": 3}
     if hasattr(settings, "auto_shard_zarr_v3"):
         chosen["auto_shard_zarr_v3"] = False
@@ -66,7 +66,7 @@ def _write_x(group: Any, cells: Cells) -> None:
 
 
 class _ShardWriter:
-    """Appends to an array, a whole shard at a time: a part of one would be read and written again."""
+    """Append to an array in whole shards, because a partial shard would be rewritten."""
 
     def __init__(self, group: Any, name: str, dtype: str) -> None:
         from zarr.codecs import BloscCodec

@@ -1,4 +1,4 @@
-"""One measurement, in a process of its own; the standard library, numpy and the loader's packages.
+"""One measurement in its own process; uses the standard library, numpy and the loader's packages.
 
-Started by `bench.measured_process`, also in environments where Penstock is not installed.
+`bench.worker_process` starts it, also in environments where Penstock is not installed.
 """

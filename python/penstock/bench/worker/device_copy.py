@@ -1,4 +1,4 @@
-"""Copies batches to a device and tells how long that took."""
+"""Timed copies of batches to a device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class DeviceCopy:
-    """Call it with X; does nothing without a device. `seconds` adds up until it is set again."""
+    """Copy X when called, if there is a device; `seconds` sums the times until it is reset."""
 
     def __init__(self, device: str | None) -> None:
         self.seconds = 0.0
@@ -19,10 +19,10 @@ class DeviceCopy:
             self._torch = torch
             self._device = torch.device(device)
             self._wait = _waiting(torch, self._device)
-            self._wait()  # so that the first copy is one
+            self._wait()  # so that the first copy is only a copy
 
     def __call__(self, x: Any) -> Any:
-        """X on the device, the copy finished."""
+        """Return X on the device, when the copy is finished."""
         if self._device is None:
             return x
         begin = time.perf_counter()
@@ -41,12 +41,12 @@ class DeviceCopy:
 
 
 def _waiting(torch: Any, device: Any) -> Callable[[], object]:
-    """What waits until all that was asked of the device is done: to ask is all that a copy may do.
+    """Return a function that waits for the device, because copies may be asynchronous.
 
     Raises
     ------
     RuntimeError
-        torch finds no such device, or has no way to wait for it.
+        torch finds no such device, or cannot wait for it.
     """
     if device.type == "cpu":
         return lambda: None

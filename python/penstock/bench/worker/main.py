@@ -1,6 +1,6 @@
-"""The worker's own program: a request on standard input, answers on a file descriptor.
+"""The worker's program: a request on standard input, answers on a file descriptor.
 
-What comes on standard input after the request lets the imported loader begin.
+When standard input ends after the request, the imported loader starts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .request import Request
 _OUT_OF_MEMORY = ("can't allocate", "cannot allocate", "unable to allocate", "out of memory",
                   "bad_alloc", "not enough memory", "allocation failed",
                   "failed to map segment")  # fmt: skip
-# Under a limit of address space: a thread's stack cannot be had, in the words of the system, of Python
-# and of TileDB, whose context starts threads; extension modules that do not look what they were given.
+# Messages under a limit of address space. A thread's stack cannot be allocated (the system, Python,
+# and TileDB, whose context starts threads); or an extension module uses a failed allocation.
 _OF_A_LIMIT = ("resource temporarily unavailable", "can't start new thread",
                "failed to create context", "error return without exception set")  # fmt: skip
 
 
 def main() -> None:
-    """Measure; leaves by ``_exit``, since a cut epoch leaves threads that nobody waits for."""
+    """Measure, then end with ``_exit``, because a cut epoch leaves running threads."""
     end_with_parent()
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     request = Request.from_json(sys.stdin.readline())
@@ -52,16 +52,16 @@ def main() -> None:
 
 
 def described(error: BaseException) -> str:
-    """Type and the first lines of the message."""
+    """Return the type and the first lines of the message."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
 
 
 def is_out_of_memory(error: BaseException, limited: bool = False) -> bool:
-    """Whether memory is what there was too little of: Python's own error, or a library's words.
+    """Whether memory ran out, by the type of the error or a library's message.
 
-    Also where the error came while another was handled that says so: packages try one thing after
-    another. `limited` says that address space is; then there are more words for it.
+    Errors that were handled when this one was raised count, too, because packages retry. `limited`
+    address space has more messages.
     """
     following: BaseException | None = error
     while following is not None:
@@ -72,7 +72,7 @@ def is_out_of_memory(error: BaseException, limited: bool = False) -> bool:
 
 
 def _says_so(error: BaseException, limited: bool) -> bool:
-    """Of Penstock's ResourceExhausted, a MemoryError also where a budget was set too low, by words alone."""
+    """Judge ResourceExhausted only by its message: a low budget is a MemoryError, too."""
     text = str(error).lower()
     if any(words in text for words in _OUT_OF_MEMORY + (_OF_A_LIMIT if limited else ())):
         return True

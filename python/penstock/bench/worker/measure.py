@@ -1,4 +1,4 @@
-"""Imports a loader, opens it, takes its epochs, and tells what they took."""
+"""Import a loader, open it, iterate over epochs, and report their costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = Callable[[dict[str, Any]], None]
 
 
 def measure(request: Request, answer: Answer, wait: Callable[[], object] | None = None) -> None:
-    """Answer with one ``imported``, `wait`, and then answer with one ``epoch`` for each."""
+    """Answer ``imported``, call `wait`, then answer ``epoch`` for each epoch."""
     if request.memory_limit is not None:
         resource.setrlimit(resource.RLIMIT_AS, (request.memory_limit, request.memory_limit))
     clock = time.perf_counter
@@ -63,7 +63,7 @@ def measure(request: Request, answer: Answer, wait: Callable[[], object] | None 
 
 
 class _Counters:
-    """The process's counters at a moment, and the peak of memory from it on."""
+    """Counters of the process at a moment, and the peak of memory since then."""
 
     def __init__(self) -> None:
         self._peak_is_ours = reset_peak_rss()
@@ -93,13 +93,13 @@ class _Epoch:
         self.result: dict[str, Any] = {}
 
     def keep_joinids(self) -> None:
-        """Write them where the request says."""
+        """Write the joinids to the file of the request."""
         if self._request.joinids_path is not None and self._joinids:
             sizes = np.array([len(part) for part in self._joinids])
             np.savez(self._request.joinids_path, joinids=np.concatenate(self._joinids), sizes=sizes)
 
     def take(self, opened: Opened, number: int) -> None:
-        """Fill `result`; a pass that is cut has `whole_epoch` False."""
+        """Set `result`; a cut pass has `whole_epoch` False."""
         request, clock = self._request, time.perf_counter
         first_seconds = 0.0
         counted_from = self._begin if request.first_batch_included else 0.0

@@ -1,4 +1,4 @@
-"""The face that every loader shows to the measurement."""
+"""The common interface of all loaders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: X of a batch, and the soma_joinids of its rows where the loader brings them.
+#: X of a batch, and the soma_joinids of its rows if the loader yields them.
 Batch = tuple[Any, "npt.NDArray[np.int64] | None"]
 
 
 @dataclass
 class Opened:
-    """A loader that is ready."""
+    """An opened loader."""
 
     epoch: Callable[[int], Iterator[Batch]]
     """Called with the number of the epoch; each call is another pass."""
@@ -26,7 +26,7 @@ class Opened:
 
 
 def nonzeros(x: Any) -> int | None:
-    """Non-zeros of a sparse batch; None for a dense one, where counting costs as much as loading."""
+    """Return the non-zeros of a sparse batch; None for a dense one, where counting is slow."""
     if "sparse" in str(getattr(x, "layout", "")):
         return int(x._nnz())
     return int(x.nnz) if hasattr(x, "nnz") else None

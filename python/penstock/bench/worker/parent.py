@@ -1,4 +1,4 @@
-"""Ends a process with the one that started it. Linux alone has a way; elsewhere nothing happens."""
+"""Ending a process with its parent, on Linux only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Be killed when the thread that started this process ends, however it does."""
+    """Have this process killed when the thread that started it ends in any way."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""What the kernel says of this process."""
+"""Facts of the kernel about this process."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 
 def peak_rss() -> int:
-    """High-water mark of resident memory in bytes, since the start or `reset_peak_rss`.
+    """Return the peak of resident memory in bytes, since the start or `reset_peak_rss`.
 
-    ``VmHWM``; ru_maxrss will not do, since a child begins with its parent's.
+    It is ``VmHWM``, because a child's ru_maxrss starts at the value of its parent.
     """
     return _status("VmHWM")
 
 
 def rss() -> int:
-    """Resident memory in bytes."""
+    """Return resident memory in bytes."""
     return _status("VmRSS")
 
 
 def reset_peak_rss() -> bool:
-    """Let `peak_rss` begin again at what is resident now; False where the kernel refuses."""
+    """Restart `peak_rss` at the current resident memory; return False if the kernel refuses."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -41,9 +41,9 @@ def _status(field: str) -> int:
 
 
 def bytes_read() -> tuple[int, int]:
-    """Bytes that read calls returned (``rchar``), and that came from the disk (``read_bytes``).
+    """Return bytes from read calls (``rchar``) and from the disk (``read_bytes``).
 
-    Of this process and all below it; of those that have ended where their parent has waited for them.
+    They include all descendants, and ended ones if their parent has waited for them.
     """
     total = from_disk = 0
     for process in ("self", *_below("self")):
@@ -58,7 +58,7 @@ def bytes_read() -> tuple[int, int]:
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """Seconds in user and in system mode, of the same processes."""
+    """Return seconds in user and in system mode of the same processes."""
     mine = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     user, system = mine.ru_utime + ended.ru_utime, mine.ru_stime + ended.ru_stime
@@ -68,14 +68,14 @@ def cpu_seconds() -> tuple[float, float]:
             text = Path(f"/proc/{process}/stat").read_text()
         except OSError:
             continue
-        # utime, stime, cutime, cstime: the 14th field and on; the second may have spaces in it.
+        # utime, stime, cutime, cstime: from the 14th field on; the second field may have spaces.
         times = [int(field) * tick for field in text.rpartition(")")[2].split()[11:15]]
         user, system = user + times[0] + times[2], system + times[1] + times[3]
     return user, system
 
 
 def _below(process: str) -> list[str]:
-    """Processes that this one started and that are there, and those that they did."""
+    """Return the living descendants of a process."""
     found: list[str] = []
     try:
         for children in list(Path(f"/proc/{process}/task").glob("*/children")):

@@ -1,23 +1,23 @@
-"""How a source is reached: the settings of S3, for Penstock and for tiledbsoma."""
+"""S3 settings of a source, for Penstock and for tiledbsoma."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Of TileDB, for a server that is told to be late: its own 3 seconds are less than that may be.
+#: Timeout of TileDB, whose default of 3 seconds is less than a server's latency may be.
 _PATIENCE_MS = "120000"
-_PUBLIC = "s3://cellxgene-"  # buckets of the Census: a stranger's signature is refused there
+_PUBLIC = "s3://cellxgene-"  # buckets of the Census, which refuse foreign signatures
 
 
 def is_remote(source: str) -> bool:
-    """Whether it lies elsewhere, so that the kernel does not count what is read of it."""
+    """Whether the source is remote, so that the kernel does not count its bytes as read."""
     return "://" in source and not source.startswith("file://")
 
 
 def storage_options(
     source: str, region: str | None = None, endpoint: str | None = None
 ) -> dict[str, Any] | None:
-    """``storage_options`` of Penstock; of `endpoint` requests are not signed."""
+    """Return ``storage_options`` of Penstock; requests to `endpoint` are not signed."""
     if endpoint is not None:
         return {"endpoint": endpoint, "anonymous": True}
     if not source.startswith("s3://"):
@@ -31,7 +31,7 @@ def storage_options(
 def tiledb_config(
     source: str, region: str | None = None, endpoint: str | None = None
 ) -> dict[str, Any]:
-    """The same as entries of a TileDB configuration."""
+    """Return the same as entries of a TileDB configuration."""
     config: dict[str, Any] = {}
     if region is not None:
         config["vfs.s3.region"] = region

@@ -1,4 +1,4 @@
-"""What a worker is asked to measure; travels as JSON."""
+"""The request to a worker, sent as JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a loader, whatever loader it is. Sizes are bytes, counts cells or genes."""
+    """Work for any loader. Sizes are bytes, counts are cells or genes."""
 
-    source: str  # of the kind that the loader reads: experiment, h5ad, collection, pack
+    source: str  # of the loader's kind: experiment, h5ad, collection, pack
     measurement: str = "RNA"
     layer: str = "raw"
     obs_filter: str | None = None  # tiledbsoma's value_filter
@@ -26,21 +26,21 @@ class Work:
     chunks_per_block: int | None = None
     memory_budget: str | None = None  # of penstock
     threads: int | None = None
-    device: str | None = None  # where batches are to come, which penstock:device can make there
+    device: str | None = None  # device of batches; penstock:device makes them there
     py_buffer_size: int | None = None  # of tiledbsoma
     soma_buffer_size: int | None = None
     region: str | None = None  # of S3
-    endpoint: str | None = None  # of an S3 server that takes requests unsigned
+    endpoint: str | None = None  # of an S3 server without signatures
 
     @property
     def block_size(self) -> int | None:
-        """Cells in a block of chunks."""
+        """Number of cells in a block of chunks."""
         if self.chunk_size is None or self.chunks_per_block is None:
             return None
         return self.chunk_size * self.chunks_per_block
 
     def chosen_genes(self) -> Any:
-        """What picks the genes out of a batch: an array of joinids, a slice; None for all genes."""
+        """Return an index of genes for batches: joinids, a slice, or None for all genes."""
         if self.genes_path is not None:
             import numpy as np
 
@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Request:
-    """A loader, its work, and how the epochs are measured."""
+    """A loader, its work, and settings of the measurement."""
 
     loader: str
     variant: str
@@ -65,11 +65,11 @@ class Request:
     max_seconds: float | None = None  # the epoch ends after the batch at which this has passed
 
     def to_json(self) -> str:
-        """As one line."""
+        """Return the request as one line."""
         return json.dumps(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Request:
-        """The other way."""
+        """Return the request of a line."""
         raw: dict[str, Any] = json.loads(text)
         return Request(work=Work(**raw.pop("work")), **raw)

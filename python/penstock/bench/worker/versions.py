@@ -1,4 +1,4 @@
-"""Versions of what is installed where the worker runs."""
+"""Versions of the packages in the worker's environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of each package that is there."""
+    """Return the versions of Python and of each installed package."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

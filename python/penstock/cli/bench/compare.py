@@ -34,20 +34,20 @@ def add_options(
     parser: argparse.ArgumentParser, rounds: int = 3, methods: str = DEFAULT_METHODS,
     report: bool = True,
 ) -> None:  # fmt: skip
-    """What is compared and how; ``shuffle``, ``slicing`` and ``remote`` have the same."""
+    """Add the options of a comparison, which ``shuffle``, ``slicing`` and ``remote`` share."""
     shared_options.add_target(parser)
     group = parser.add_argument_group("the comparison")
     group.add_argument("-m", "--method", default=methods, metavar="NAMES",
-                       help=f"methods by name or unique prefix, separated by commas ({methods})")  # fmt: skip
+                       help="methods by name or unique prefix, separated by commas (default: %(default)s)")  # fmt: skip
     group.add_argument("-R", "--rounds", type=int, default=rounds, metavar="N",
-                       help=f"number of rounds; each method is measured once a round ({rounds})")  # fmt: skip
+                       help="number of rounds; each method is measured once a round (default: %(default)s)")  # fmt: skip
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
                        help="size of shuffle blocks, such as 64x2048 (64 chunks of 2,048 cells), for methods "
                        "that have blocks; may be given several times (default: each method's own)")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                       help="cells in a batch (128)")  # fmt: skip
+                       help="cells in a batch (default: %(default)s)")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
-                       help="number of batches after which an epoch is ended (0: all)")  # fmt: skip
+                       help="number of batches after which an epoch is ended; 0: no limit (default: %(default)s)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, metavar="N",
                        help="seconds after which an epoch is ended, at the next batch")  # fmt: skip
     group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
@@ -57,16 +57,17 @@ def add_options(
         "--torch", action="store_true", help="torch tensors from penstock, too (default: arrays)"
     )
     group.add_argument("--memory-budget", default="", metavar="SIZES",
-                       help="memory budgets of penstock, separated by commas; each is measured (2GiB)")  # fmt: skip
+                       help="memory budgets of penstock, separated by commas; each is measured (default: Dataset's)")  # fmt: skip
     group.add_argument(
         "--threads",
         type=int,
         metavar="N",
-        help="threads of methods that have this setting (all cores)",
+        help="threads of methods that have this setting (default: all cores)",
     )
     group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N",
-                       help="batches between two garbage collections (0: never)")  # fmt: skip
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the shuffle (0)")
+                       help="batches between two garbage collections; 0: none (default: %(default)s)")  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, metavar="N",
+                       help="seed of the shuffle (default: %(default)s)")  # fmt: skip
     if report:
         group.add_argument("--report", type=Path, metavar="FOLDER",
                            help="folder for a page with figures and plots")  # fmt: skip
@@ -74,7 +75,7 @@ def add_options(
             "--title",
             default="Loaders side by side",
             metavar="TEXT",
-            help="title of the page (default: Loaders side by side)",
+            help="title of the page (default: %(default)s)",
         )
         group.add_argument(
             "--note", default="", metavar="TEXT", help="paragraph that is added to the page"
@@ -119,7 +120,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def check(parsed: argparse.Namespace) -> None:
-    """The numbers, before anything is opened."""
+    """Check the numbers before anything is opened."""
     checked_int("-R", parsed.rounds, least=1)
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
@@ -134,7 +135,7 @@ def check(parsed: argparse.Namespace) -> None:
 def measure(
     parsed: argparse.Namespace, planned: Sequence[Measurement], say: Any, on_row: Any = None
 ) -> list[dict[str, Any]]:
-    """All of them in turns; an error where nothing came of any."""
+    """Measure all in turns; raise if no measurement succeeds."""
     from penstock.bench.rounds import in_rounds
     from penstock.bench.sweep import require_some
     from penstock.bench.sweep import run as run_sweep
@@ -146,7 +147,7 @@ def measure(
 
 
 def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
-    """Every method with every block and budget, those left out that are not installed."""
+    """Return every installed method with every block and memory budget."""
     from penstock.bench.block_spec import parse_block_specs
     from penstock.bench.methods import parse_methods
     from penstock.bench.rounds import with_budgets

@@ -1,4 +1,4 @@
-"""``penstock bench data-loader``: methods over sizes of blocks, a row an epoch."""
+"""``penstock bench data-loader``: methods with several block sizes, one row per epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(commands: Any) -> None:
         "data-loader",
         help="sweep of every method over every size of block",
         description="Measures epochs of shuffled batches, every method with every block, and appends "
-        "a row an epoch to a Parquet file. Options are those of data-loader of "
+        "one row per epoch to a Parquet file. The options are those of data-loader in "
         "arrayloader-benchmarks (alb).",
     )
     shared_options.add_target(parser)
@@ -30,35 +30,37 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
                        help="sizes of shuffle blocks: '64x2048' is 64 chunks of 2,048 cells, '131072 / 64' "
                        "131,072 cells in 64 chunks, '131072 / [1,4096]' in 1, 2, 4 ... 4,096 chunks; "
-                       "may be given several times (2000x64)")  # fmt: skip
+                       "may be given several times (default: 2000x64)")  # fmt: skip
     group.add_argument("-m", "--method", metavar="NAMES",
-                       help="methods by name or unique prefix, separated by commas, or 'all' (penstock; with -b "
-                       f"{_ALB_METHODS})")  # fmt: skip
+                       help="methods by name or unique prefix, separated by commas, or 'all' "
+                       f"(default: penstock, but {_ALB_METHODS} with -b)")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N",
-                       help="cells in a batch (1024)")  # fmt: skip
+                       help="cells in a batch (default: %(default)s)")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
-                       help="number of batches after which an epoch is ended (0: at its end)")  # fmt: skip
+                       help="number of batches after which an epoch is ended; 0: no limit (default: %(default)s)")  # fmt: skip
     group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
-                       help="epochs of each process (1)")  # fmt: skip
+                       help="epochs of each process (default: %(default)s)")  # fmt: skip
     group.add_argument("-F", "--first-batch", action="store_true",
                        help="measured times with the first batch and opening")  # fmt: skip
     group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
-                       help="batches between two garbage collections, which are timed separately; 0: no "
-                       "collection (10)")  # fmt: skip
+                       help="batches between two garbage collections, which are timed separately; 0: none "
+                       "(default: %(default)s)")  # fmt: skip
     group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
-                       help="device that each batch is copied to, in the measured time (cuda, if no name follows)")  # fmt: skip
+                       help="device that each batch is copied to, in the measured time; %(const)s if no name follows")  # fmt: skip
     shared_options.add_buffer_sizes(group)
     group.add_argument("--sparse", action="store_true", help="CSR batches (default: dense batches)")
-    group.add_argument("--memory-budget", metavar="SIZE", help="memory budget of penstock (2GiB)")
+    group.add_argument("--memory-budget", metavar="SIZE",
+                       help="memory budget of penstock (default: Dataset's)")  # fmt: skip
     group.add_argument("--threads", type=int, metavar="N",
-                       help="threads of methods that have this setting (all cores)")  # fmt: skip
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the shuffle (0)")
+                       help="threads of methods that have this setting (default: all cores)")  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, metavar="N",
+                       help="seed of the shuffle (default: %(default)s)")  # fmt: skip
     shared_options.add_measuring(parser)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Check everything, then measure."""
+    """Check all arguments, then measure."""
     from penstock.bench.block_spec import parse_block_specs
     from penstock.bench.methods import parse_methods
     from penstock.bench.sources import Sources
@@ -117,7 +119,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _part_device_from_address(parsed: argparse.Namespace) -> None:
-    """What comes after a bare ``-C`` is taken for its device, also where it is the address."""
+    """Correct ``-C URI``: argparse takes the URI for the device."""
     if parsed.cuda is None or _DEVICE.fullmatch(parsed.cuda):
         return
     if parsed.uri is not None:

@@ -1,4 +1,4 @@
-"""``penstock bench download``: slices an experiment into a local one."""
+"""``penstock bench download``: copy a slice of an experiment into a local one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def add_arguments(commands: Any) -> None:
     )
     shared_options.add_target(parser)
     parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER",
-                        help="folder that the copy is put into (data)")  # fmt: skip
+                        help="folder that the copy is put into (default: %(default)s)")  # fmt: skip
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
-                        help="name of the copy's folder in --out-root (census-benchmark_START:END, or download)")  # fmt: skip
+                        help="name of the copy's folder in --out-root (default: census-benchmark_START:END, or download)")  # fmt: skip
     parser.add_argument(
         "-f", "--force", action="store_true", help="replacement of a copy that is already there"
     )
@@ -35,7 +35,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Resolve, then copy."""
+    """Resolve the selection, then copy it."""
     from penstock.bench.dataset_slice import DatasetSlice
     from penstock.bench.download import download
 

@@ -1,4 +1,4 @@
-"""``penstock bench peers``: which other loaders are there, and installing them."""
+"""``penstock bench peers``: list and install other loaders."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "peers",
         help="list of the other loaders that are installed; installation of them",
-        description="Without a word lists the methods and where their packages are. 'install' makes "
-        "an environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE); it fails where "
-        "one cannot be made, but for peers that were not named and for which no Python is here. "
-        "One that is whole and holds what is asked for is left as it is.",
+        description="'list' shows the methods and where their packages are. 'install' makes an "
+        "environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE). Environments "
+        "that are complete and up to date are kept. 'install' fails if an environment cannot be "
+        "made; peers that were not named are skipped if there is no suitable Python.",
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list",
                         help="list of the methods, or installation of the peers (default: list)")  # fmt: skip
@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _install(peers: Sequence[Peer], *, named: bool, again: bool) -> None:
-    """All of them; an error at the end where one is not there that was to be."""
+    """Install all; raise at the end if a required one is missing."""
     from penstock.bench.peers import install
 
     made = {peer.module: install(peer, print, again) for peer in peers}

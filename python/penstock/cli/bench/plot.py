@@ -9,6 +9,8 @@ from typing import Any
 from penstock.base.text import plural
 from penstock.errors import InvalidArgument
 
+from . import shared_options
+
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
@@ -18,12 +20,12 @@ def add_arguments(commands: Any) -> None:
         description="Draws measurements of several files, also of other machines and of arrayloader-benchmarks (alb), "
         "as an interactive page that opens offline, PNG, SVG and JSON.",
     )
-    parser.add_argument("files", nargs="*", default=["epochs.parquet"], metavar="FILE",
-                        help="files of measurements (epochs.parquet)")  # fmt: skip
+    parser.add_argument("files", nargs="*", default=[shared_options.RESULTS], metavar="FILE",
+                        help=f"files of measurements (default: {shared_options.RESULTS})")  # fmt: skip
     parser.add_argument("-o", "--output", default="speed_vs_mem", metavar="PATH",
-                        help="path of the plots, without a file ending (speed_vs_mem)")  # fmt: skip
+                        help="path of the plots, without a file ending (default: %(default)s)")  # fmt: skip
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
-                        help="formats, separated by commas: html, json, png, svg (html,json,png)")  # fmt: skip
+                        help="formats, separated by commas: html, json, png, svg (default: %(default)s)")  # fmt: skip
     parser.add_argument("-D", "--dataset-slice", metavar="SLICE",
                         help="slice of datasets to draw, as START:END: ':138', or 's2:7' where the datasets "
                         "were sorted by size")  # fmt: skip
@@ -48,7 +50,7 @@ def add_arguments(commands: Any) -> None:
         help="earliest start of the measurements to draw, a date or time (UTC)",
     )
     parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT",
-                        help="title of the plot (default: Speed against memory)")  # fmt: skip
+                        help="title of the plot (default: %(default)s)")  # fmt: skip
     parser.set_defaults(run=run)
 
 

@@ -25,11 +25,11 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("uri", metavar="URI", help="path or URI of a TileDB-SOMA experiment")
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
-                        help="rows in a chunk (10000)")  # fmt: skip
+                        help="rows in a chunk (default: %(default)s)")  # fmt: skip
     parser.add_argument("-s", "--shuffle", action="count", default=0,
                         help="random order: of rows within a chunk with -s, of all rows with -ss")  # fmt: skip
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
-                        help="seed of the shuffle; -r as in arrayloader-benchmarks (0)")  # fmt: skip
+                        help="seed of the shuffle; -r as in arrayloader-benchmarks (default: %(default)s)")  # fmt: skip
     parser.add_argument("-v", "-V", "--n-vars", type=int, metavar="N",
                         help="number of genes to read, the first ones (default: all); -V as in "
                         "arrayloader-benchmarks")  # fmt: skip
@@ -39,8 +39,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--filter", metavar="TEXT", help="filter of obs that selects cells (default: all cells)"
     )
-    parser.add_argument("--measurement", default="RNA", metavar="NAME", help="measurement (RNA)")
-    parser.add_argument("--layer", default="raw", metavar="NAME", help="layer of X (raw)")
+    shared_options.add_layer(parser)
     parser.add_argument(
         "--region", metavar="NAME", help="S3 region of the experiment; -r is the seed here"
     )
@@ -49,7 +48,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Measure the four forms."""
+    """Measure the four forms of reading."""
     from penstock.bench.block_spec import BlockSpec
     from penstock.bench.methods import Method
     from penstock.bench.sources import Sources
@@ -63,7 +62,10 @@ def run(parsed: argparse.Namespace) -> None:
     if parsed.n_vars is not None:
         checked_int("-v", parsed.n_vars, least=1)
     if parsed.shuffle > 2:
-        raise InvalidArgument("-s shuffles chunks, -ss all rows; more there is not")
+        raise InvalidArgument(
+            "-s shuffles the rows of each chunk, -ss all rows: give -s at most twice, "
+            f"got {parsed.shuffle} times"
+        )
     python_buffer, soma_buffer = shared_options.buffer_sizes(parsed, soma_option="-z (or -S)")
     say = shared_options.say(parsed)
     target = make_target(

@@ -1,4 +1,4 @@
-"""``penstock bench remote``: S3 with a latency and a bandwidth of your choice against local disk."""
+"""``penstock bench remote``: S3 with a chosen latency and bandwidth against local disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.errors import InvalidArgument
 
 from . import compare, shared_options
 
-# Beyond these, clients give up: Penstock's after 20 seconds without a byte.
+# Clients give up beyond these: Penstock after 20 seconds without a byte.
 _MOST_LATENCY = 10_000
 _LEAST_BANDWIDTH = 0.1
 
@@ -19,15 +19,15 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "remote",
         help="speed from S3 of a set latency and bandwidth, against the local disk",
-        description="Serves the experiment's folder as an S3 bucket on loopback, every request "
-        "answered after the latency, all bodies at the bandwidth, and measures each method on the "
-        "folder and on the bucket.",
+        description="Serves the experiment's folder as an S3 bucket on loopback with a latency of "
+        "each request and a bandwidth of all bodies, and measures each method on the folder and on "
+        "the bucket.",
     )
     compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
     parser.add_argument("--latency", type=float, default=50.0, metavar="MS",
-                        help="milliseconds until the first byte of an answer (50)")  # fmt: skip
+                        help="milliseconds until the first byte of an answer (default: %(default)g)")  # fmt: skip
     parser.add_argument("--bandwidth", type=float, default=1000.0, metavar="MBIT",
-                        help="bandwidth in megabits a second; 0: no limit (1000)")  # fmt: skip
+                        help="bandwidth in megabits a second; 0: no limit (default: %(default)g)")  # fmt: skip
     parser.set_defaults(run=run)
 
 

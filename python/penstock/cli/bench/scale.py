@@ -1,4 +1,4 @@
-"""``penstock bench scale``: cost a cell and memory as cells, genes, density … grow."""
+"""``penstock bench scale``: cost per cell and memory as cells, genes, density … grow."""
 
 from __future__ import annotations
 
@@ -24,33 +24,41 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "scale",
-        help="cost a cell and memory as cells, genes, density, fragments, threads, processes grow",
+        help="cost per cell and memory as cells, genes, density, fragments, threads, processes grow",
         description="Makes Census-like experiments along each axis, measures Penstock on them and "
-        "says what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
-        f"Axes by default: {' '.join(_DEFAULTS)}. The axis 'processes' lets so many load the same cells "
-        "at the same time.",
+        "shows what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
+        f"Axes by default: {' '.join(_DEFAULTS)}. On the axis 'processes', so many processes load the "
+        "same cells at the same time.",
     )
     parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…",
                         help="axis and its values: cells, genes, density, fragments, threads or processes")  # fmt: skip
     group = parser.add_argument_group("values of the other axes while one axis varies")
     group.add_argument(
-        "--cells", type=int, default=32_768, metavar="N", help="number of cells (32768)"
+        "--cells",
+        type=int,
+        default=32_768,
+        metavar="N",
+        help="number of cells (default: %(default)s)",
     )
     group.add_argument(
-        "--genes", type=int, default=60_664, metavar="N", help="number of genes (60664)"
+        "--genes",
+        type=int,
+        default=60_664,
+        metavar="N",
+        help="number of genes (default: %(default)s)",
     )
     group.add_argument("--density", type=float, default=1_950.0, metavar="N",
-                       help="mean number of non-zero genes in a cell (1950)")  # fmt: skip
+                       help="mean number of non-zero genes in a cell (default: %(default)g)")  # fmt: skip
     group.add_argument("--fragments", type=int, default=2, metavar="N",
-                       help="number of fragments of X (2)")  # fmt: skip
+                       help="number of fragments of X (default: %(default)s)")  # fmt: skip
     group.add_argument("--threads", type=int, default=2, metavar="N",
-                       help="threads of each process (2)")  # fmt: skip
+                       help="threads of each process (default: %(default)s)")  # fmt: skip
     parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                        help="cells in a batch (128)")  # fmt: skip
+                        help="cells in a batch (default: %(default)s)")  # fmt: skip
     parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N",
-                        help="measurements of each point (3)")  # fmt: skip
+                        help="measurements of each point (default: %(default)s)")  # fmt: skip
     parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE",
-                        help="memory budget of penstock (256MiB)")  # fmt: skip
+                        help="memory budget of penstock (default: %(default)s)")  # fmt: skip
     parser.add_argument(
         "--on",
         metavar="URI",
@@ -59,16 +67,12 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--forget", action="store_true", help="removal of the made experiments afterwards"
     )
-    parser.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
-                        help="Parquet file that rows are appended to (epochs.parquet)")  # fmt: skip
-    parser.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
-                        help="further column of the rows; may be given several times")  # fmt: skip
-    parser.add_argument("-q", "--quiet", action="count", default=0, help="less output")
+    shared_options.add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Make, measure, print."""
+    """Make the experiments, measure, and print a table."""
     from pathlib import Path
 
     from penstock.bench import scale

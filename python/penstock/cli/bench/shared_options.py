@@ -1,4 +1,4 @@
-"""Options that several of the commands have, and what they come to."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from penstock.bench.methods import Method
     from penstock.bench.target import Target
 
-_BUFFER_SIZE = "1GiB"  # as alb's
-_SOURCES = ("--pack", "--annbatch", "--h5ad")  # each for some methods only, as its help says
+RESULTS = "epochs.parquet"
+_BUFFER_SIZE = "1GiB"  # as in alb
+_SOURCES = ("--pack", "--annbatch", "--h5ad")  # each is for some methods only, as its help says
 
 
 def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
-    """URI and what selects of it; ``alb``'s letters."""
+    """Add the URI and the options that select cells and genes, with ``alb``'s letters."""
     parser.add_argument("uri", metavar="URI", nargs=None if uri_required else "?",
                         help="path or URI of a TileDB-SOMA experiment")  # fmt: skip
     group = parser.add_argument_group("what is loaded")
     group.add_argument("-V", "--census", metavar="RELEASE",
                        help="release of the Census to load, in place of URI")  # fmt: skip
     group.add_argument("--organism", metavar="NAME",
-                       help="organism of the Census (homo_sapiens)")  # fmt: skip
+                       help="organism of the Census (default: homo_sapiens)")  # fmt: skip
     group.add_argument(
         "-u", "--census-uri", metavar="URI", help="address of a Census to load, in place of URI"
     )
@@ -49,13 +50,22 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
                        help="number of genes to load, the first ones (default: all)")  # fmt: skip
     group.add_argument("--filter", metavar="TEXT",
                        help="filter of obs that selects cells (default: all cells)")  # fmt: skip
-    group.add_argument("--measurement", default="RNA", metavar="NAME", help="measurement (RNA)")
-    group.add_argument("--layer", default="raw", metavar="NAME", help="layer of X (raw)")
+    add_layer(group)
     group.add_argument("-r", "--region", metavar="NAME", help="S3 region of the experiment")
 
 
+def add_layer(group: Any) -> None:
+    """Add ``--measurement`` and ``--layer``."""
+    group.add_argument(
+        "--measurement", default="RNA", metavar="NAME", help="measurement (default: %(default)s)"
+    )
+    group.add_argument(
+        "--layer", default="raw", metavar="NAME", help="layer of X (default: %(default)s)"
+    )
+
+
 def target(parsed: argparse.Namespace) -> Target:
-    """What those options say."""
+    """Return the target that these options select."""
     from penstock.bench.dataset_slice import DatasetSlice
     from penstock.bench.target import make_target
 
@@ -87,7 +97,7 @@ def target(parsed: argparse.Namespace) -> Target:
 
 
 def seconds(text: str) -> float:
-    """A time that a wait may take."""
+    """Return a number of seconds, for argparse."""
     number = float(text)
     if not 0 < number <= 1e8:
         raise argparse.ArgumentTypeError(f"must be above 0 and at most 1e8, got {text}")
@@ -95,20 +105,16 @@ def seconds(text: str) -> float:
 
 
 def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None:
-    """How measurements are made and where they go; `exports` of the experiment for other loaders."""
+    """Add options of measuring and results, and with `exports` those of exported files."""
     group = parser.add_argument_group("how it is measured")
     group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
                        help="state of the source's page cache before each measurement: filled (warm), "
-                       "emptied (cold) or left alone (as-is) (warm)")  # fmt: skip
+                       "emptied (cold) or left alone (as-is) (default: %(default)s)")  # fmt: skip
     group.add_argument("--timeout", type=seconds, default=3600.0, metavar="SECONDS",
-                       help="time limit of one measurement (3600)")  # fmt: skip
+                       help="time limit of one measurement (default: %(default)g)")  # fmt: skip
     group.add_argument("--memory-limit", metavar="SIZE",
                        help="limit of the address space of one measurement (default: none)")  # fmt: skip
-    group.add_argument("-d", "--results", default="epochs.parquet", metavar="FILE",
-                       help="Parquet file that rows are appended to (epochs.parquet)")  # fmt: skip
-    group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
-                       help="further column of the rows; may be given several times")  # fmt: skip
-    group.add_argument("-q", "--quiet", action="count", default=0, help="less output")
+    add_output(group)
     if not exports:
         return
     for kind, what, of in (
@@ -125,15 +131,24 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
                        help="no making of such files: methods that read no SOMA need --h5ad, --annbatch or --pack")  # fmt: skip
 
 
+def add_output(group: Any) -> None:
+    """Add ``-d``, ``-M`` and ``-q``."""
+    group.add_argument("-d", "--results", default=RESULTS, metavar="FILE",
+                       help="Parquet file that rows are appended to (default: %(default)s)")  # fmt: skip
+    group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
+                       help="further column of the rows; may be given several times")  # fmt: skip
+    group.add_argument("-q", "--quiet", action="count", default=0, help="less output")
+
+
 def add_buffer_sizes(group: Any) -> None:
-    """``-P`` and ``-z``."""
+    """Add ``-P`` and ``-z``."""
     for letter, of in (("-P", "py"), ("-z", "soma")):
         group.add_argument(letter, f"--{of}-buffer-size", metavar="SIZE",
-                           help=f"buffer size of tiledbsoma, {of}.init_buffer_bytes ({_BUFFER_SIZE})")  # fmt: skip
+                           help=f"buffer size of tiledbsoma, {of}.init_buffer_bytes (default: {_BUFFER_SIZE})")  # fmt: skip
 
 
 def buffer_sizes(parsed: argparse.Namespace, soma_option: str = "-z") -> tuple[int, int]:
-    """Bytes of ``-P`` and of ``-z``."""
+    """Return the bytes of ``-P`` and of ``-z``."""
     given = (("-P", parsed.py_buffer_size), (soma_option, parsed.soma_buffer_size))
     python, soma = (
         parse_memory_size(option, _BUFFER_SIZE if size is None else size) for option, size in given
@@ -142,14 +157,14 @@ def buffer_sizes(parsed: argparse.Namespace, soma_option: str = "-z") -> tuple[i
 
 
 def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
-    """Refuse an option that no method uses. Name on stderr the methods that an option does not apply to.
+    """Refuse an option that no method uses, and print methods that an option does not apply to.
 
-    That a source is for some methods only goes without saying.
+    Options for a source print nothing, because each is for some methods only.
 
     Raises
     ------
     InvalidArgument
-        It names the option and the methods that it is for.
+        No method uses an option; the message names the methods that would.
     """
     from penstock.bench.methods import METHODS, READ_BY_TILEDBSOMA
 
@@ -164,7 +179,7 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
         ("-z", getattr(parsed, "soma_buffer_size", None), by_tiledbsoma),
         ("--pack", parsed.pack, lambda method: method.source == "pack"),
         ("--annbatch", parsed.annbatch, lambda method: method.source == "annbatch"),
-        # annbatch's collection is made from one
+        # annbatch's collection is made from an h5ad file
         ("--h5ad", parsed.h5ad, lambda method: method.source in ("h5ad", "annbatch")),
     )
     for option, given, means_something in uses:
@@ -186,13 +201,13 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
 
 
 def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
-    """Paths by kind."""
+    """Return the given paths by kind."""
     kinds = ("h5ad", "annbatch", "pack")
     return {kind: getattr(parsed, kind) for kind in kinds if getattr(parsed, kind)}
 
 
 def labels(parsed: argparse.Namespace) -> dict[str, str]:
-    """The columns of ``-M``."""
+    """Return the columns of ``-M``."""
     from penstock.bench.schema import COLUMNS
 
     found: dict[str, str] = {}
@@ -207,19 +222,19 @@ def labels(parsed: argparse.Namespace) -> dict[str, str]:
 
 
 def memory_limit(parsed: argparse.Namespace) -> int | None:
-    """Bytes of ``--memory-limit``."""
+    """Return the bytes of ``--memory-limit``."""
     if parsed.memory_limit is None:
         return None
     return parse_memory_size("--memory-limit", parsed.memory_limit)
 
 
 def command_line() -> str:
-    """The command as it was given."""
+    """Return the command line of this process."""
     return shlex.join(["penstock", *sys.argv[1:]])
 
 
 def say(parsed: argparse.Namespace) -> Any:
-    """Prints, unless told to be quiet."""
+    """Return a function that prints, or with ``-q`` one that does nothing."""
     if getattr(parsed, "quiet", 0):
         return lambda text: None
     return lambda text: print(text, flush=True)

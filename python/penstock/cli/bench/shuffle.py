@@ -1,4 +1,4 @@
-"""``penstock bench shuffle``: how well each method mixes, against its speed and memory."""
+"""``penstock bench shuffle``: shuffle quality, speed and memory of each method."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from penstock.base.text import markdown_table
 
 from . import compare
 
@@ -20,17 +22,17 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "shuffle",
         help="shuffle quality (entropy of batches), speed and memory of each method",
-        description="Measures each method as compare does and looks at which cells came in which "
-        "batch: the entropy of a column of obs in the batches, over that of a uniform shuffle.",
+        description="Measures each method as compare does, and the entropy of a column of obs in "
+        "its batches, as a share of a uniform shuffle's entropy.",
     )
     compare.add_options(parser, rounds=1, report=False)
     parser.add_argument("--label", default="dataset_id", metavar="COLUMN",
-                        help="obs column whose entropy in the batches is measured (dataset_id)")  # fmt: skip
+                        help="obs column whose entropy in the batches is measured (default: %(default)s)")  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Measure, then look at the joinids."""
+    """Measure, then compute the entropy from the joinids."""
     from penstock.bench.batch_entropy import mixing, wrong_joinids
     from penstock.bench.target import label_codes
 
@@ -42,7 +44,7 @@ def run(parsed: argparse.Namespace) -> None:
     joinids, codes = label_codes(shared_options.target(parsed), parsed.label)
     mixed_of: dict[str, list[Mixing]] = {}
     rows_of: dict[str, list[dict[str, Any]]] = {}
-    failed = []
+    failed: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         recorded = [
             dataclasses.replace(
@@ -57,11 +59,11 @@ def run(parsed: argparse.Namespace) -> None:
                 row["error"] = wrong_joinids(path, joinids)
                 row["status"] = "wrong" if row["error"] else "ok"
             if row["status"] != "ok" or not path.exists():
-                failed.append(f"| {each.label} | {row['status']}: {row['error']} | | | | |")
+                failed.append((each.label, f"{row['status']}: {row['error']}"))
                 return
             mixed = mixing(path, joinids, codes, parsed.batch_size)
             if not mixed.batches:
-                failed.append(f"| {each.label} | no whole batch | | | | |")
+                failed.append((each.label, "no whole batch"))
                 return
             row["shuffle_label"], row["shuffle_share"] = parsed.label, mixed.share
             row["shuffle_entropy"] = mixed.entropy
@@ -70,18 +72,16 @@ def run(parsed: argparse.Namespace) -> None:
 
         compare.measure(parsed, recorded, say, look)
     print()
-    print(
-        f"| method | share of a uniform shuffle's entropy of {parsed.label} | bits | whole epoch, cells/s | "
-        "after the first batch, cells/s | peak USS MiB |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
-    for label, mixed in mixed_of.items():
-        print(_line(label, mixed, rows_of[label]))
-    print("\n".join(failed), end="\n" if failed else "")
+    head = ("method", f"share of a uniform shuffle's entropy of {parsed.label}", "bits", "whole epoch, cells/s",
+            "after the first batch, cells/s", "peak USS MiB")  # fmt: skip
+    measured = [_cells(label, mixed, rows_of[label]) for label, mixed in mixed_of.items()]
+    print(markdown_table(head, [*measured, *failed]), end="")
 
 
-def _line(label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Of a table in Markdown: medians of the rounds, with least and most."""
+def _cells(
+    label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Return a row of the table: medians of the rounds, with least and most."""
     from penstock.bench.comparison import Spread
 
     def figures(values: Sequence[float | None], digits: int) -> str:
@@ -89,7 +89,7 @@ def _line(label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]
         return "-" if spread is None else spread.text(digits)
 
     whole = [row["epoch_cells_per_second"] if row["whole_epoch"] else None for row in rows]
-    cells = (
+    return (
         label,
         f"{figures([100 * each.share for each in mixed], 1)} %",
         f"{figures([each.entropy for each in mixed], 3)} of {mixed[0].uniform:.3f}",
@@ -97,4 +97,3 @@ def _line(label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]
         figures([row["cells_per_second"] for row in rows], 0),
         figures([row["max_mem"] / 2**20 for row in rows], 0),
     )
-    return f"| {' | '.join(cells)} |"

@@ -13,8 +13,8 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "slicing",
         help="speed on cells and genes sliced in advance, against slicing while reading",
-        description="Measures each method on the selected cells and genes of the experiment and on a "
-        "copy that has only those, as 'download' makes it, which is kept in the cache folder.",
+        description="Measures each method on the selected cells and genes of the experiment, and on a "
+        "copy of only those. 'download' makes the copy, which is kept in the cache folder.",
     )
     compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
     parser.set_defaults(run=run)

@@ -1,4 +1,4 @@
-"""``penstock bench tune``: a short sweep on your own data that ends in the settings to use."""
+"""``penstock bench tune``: find settings with a short sweep on your own data."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def add_arguments(commands: Any) -> None:
         "tune",
         help="short sweep on your own data that ends in the settings to use",
         description="Measures the beginning of an epoch with several memory budgets and numbers of "
-        "threads, looks at how well each budget mixes, and prints the call to use.",
+        "threads, computes how well each budget mixes, and prints the call to use.",
     )
     shared_options.add_target(parser)
     group = parser.add_argument_group("the sweep")
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                       help="cells in a batch (128)")  # fmt: skip
+                       help="cells in a batch (default: %(default)s)")  # fmt: skip
     group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
     group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
-                       help="memory budgets to measure, separated by commas (256MiB,1GiB,2GiB)")  # fmt: skip
+                       help="memory budgets to measure, separated by commas (default: %(default)s)")  # fmt: skip
     group.add_argument("--threads", metavar="NUMBERS",
-                       help="numbers of threads to measure, separated by commas (half of the cores, and all)")  # fmt: skip
+                       help="numbers of threads to measure, separated by commas (default: half of the cores, and all)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, default=5.0, metavar="N",
-                       help="seconds after which each measurement is ended (5)")  # fmt: skip
+                       help="seconds after which each measurement is ended (default: %(default)g)")  # fmt: skip
     group.add_argument("--label", metavar="COLUMN",
                        help="obs column that the batches are to mix well (default: none)")  # fmt: skip
     group.add_argument("--share", type=float, default=0.98, metavar="N",
-                       help="least entropy of --label, as a share of a uniform shuffle's (0.98)")  # fmt: skip
+                       help="least entropy of --label, as a share of a uniform shuffle's (default: %(default)s)")  # fmt: skip
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 

@@ -1,9 +1,8 @@
-"""The names of the Census loaders (cellxgene_census.experimental.ml, until 1.17) over Penstock.
+"""The API of the Census loaders (cellxgene_census.experimental.ml, until 1.17) on Penstock.
 
     import penstock.compat.census as census_ml
 
-Signatures, defaults and what batches are made of are the Census's; docs/compat.md lists what
-differs.
+Signatures, defaults and batch types are the Census's; docs/compat.md lists differences.
 """
 
 from penstock.base.missing_package import require

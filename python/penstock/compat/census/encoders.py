@@ -1,4 +1,4 @@
-"""Encoders of obs that are given pandas DataFrames."""
+"""Encoders of obs that take pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Array = npt.NDArray[Any]
 
 
 class Encoder(abc.ABC):
-    """Base of encoders: from columns of obs to one number a cell.
+    """Base class of encoders, which turn columns of obs into one number per cell.
 
-    `fit` is called once with obs of all cells that are selected (``soma_joinid`` and `columns`),
-    `transform` with the same columns of each batch, indexed by joinid.
+    `fit` is called once with the obs of all selected cells (``soma_joinid`` and `columns`).
+    `transform` is called with the same columns of each batch, indexed by joinid.
     """
 
     @abc.abstractmethod
@@ -32,35 +32,35 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def transform(self, df: pd.DataFrame) -> Any:
-        """Encode rows: one number each."""
+        """Return one number per row."""
 
     @abc.abstractmethod
     def inverse_transform(self, encoded_values: npt.ArrayLike) -> Any:
-        """Return the values that were encoded."""
+        """Return the values of encoded numbers."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """Key of the encoder; no two of a pipe have the same."""
+        """Key of the encoder, unique within a pipe."""
 
     @property
     @abc.abstractmethod
     def columns(self) -> list[str]:
-        """Columns of obs that it reads."""
+        """Columns of obs that the encoder reads."""
 
 
 class _ClassEncoder(Encoder):
-    """Classes as integers from 0 in sorted order, a missing value as the last of them."""
+    """Classes as integers from 0 in sorted order; a missing value is the last class."""
 
     def __init__(self) -> None:
         self._index: Any = None
 
     @abc.abstractmethod
     def _labels(self, df: pd.DataFrame) -> Any:
-        """Value of each row: anything that pandas can look up."""
+        """Return the value of each row, in any form that pandas can look up."""
 
     def fit(self, obs: pd.DataFrame) -> None:
-        """Take the values that occur as classes."""
+        """Use the values that occur as classes."""
         require("pandas")
         import pandas as pd
 
@@ -70,17 +70,17 @@ class _ClassEncoder(Encoder):
         self._index = pd.Index(np.append(classes, found[missing].to_numpy()[:1]))
 
     def codes(self, values: Any) -> npt.NDArray[np.int64]:
-        """Codes of values; -1 for what is no class."""
+        """Return the codes of values; -1 for a value that is not a class."""
         codes: npt.NDArray[np.int64] = self._fitted().get_indexer(values).astype(np.int64)
         return codes
 
     def transform(self, df: pd.DataFrame) -> npt.NDArray[np.int64]:
-        """Codes of the rows.
+        """Return the codes of the rows.
 
         Raises
         ------
         InvalidArgument
-            A value is no class.
+            A value is not a class.
         """
         labels = self._labels(df)
         codes = self.codes(labels)
@@ -90,12 +90,12 @@ class _ClassEncoder(Encoder):
         return codes
 
     def inverse_transform(self, encoded_values: npt.ArrayLike) -> Array:
-        """Classes of codes, flat; codes may be a tensor.
+        """Return the classes of codes, as a flat array; codes may be a tensor.
 
         Raises
         ------
         InvalidArgument
-            A code is no class's.
+            A code belongs to no class.
         """
         classes = self.classes_
         codes = np.asarray(encoded_values).ravel()
@@ -107,7 +107,7 @@ class _ClassEncoder(Encoder):
 
     @property
     def classes_(self) -> Array:
-        """Code to class."""
+        """Classes by code."""
         classes: Array = self._fitted().to_numpy()
         return classes
 
@@ -129,17 +129,17 @@ class LabelEncoder(_ClassEncoder):
 
     @property
     def name(self) -> str:
-        """The column."""
+        """Name of the column."""
         return self.col
 
     @property
     def columns(self) -> list[str]:
-        """The column, alone."""
+        """List of this one column."""
         return [self.col]
 
 
 class BatchEncoder(_ClassEncoder):
-    """Classes of several columns, whose values are joined as strings with nothing between."""
+    """Classes of several columns, whose values are joined as strings without a separator."""
 
     def __init__(self, cols: Sequence[str], name: str = "batch") -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class BatchEncoder(_ClassEncoder):
 
     @property
     def name(self) -> str:
-        """Given, or "batch"."""
+        """The given name, or "batch"."""
         return self._name
 
     @property

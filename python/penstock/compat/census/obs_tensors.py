@@ -1,4 +1,4 @@
-"""From the Census's encoders, which take DataFrames, to one tensor of obs a batch."""
+"""Tensors of obs for batches, made with the Census's encoders, which take DataFrames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 class _LabelCodes(DatasetEncoder):
-    """A fitted LabelEncoder, as a Dataset's encoder: each distinct value is looked up once."""
+    """A fitted LabelEncoder as a Dataset's encoder; it looks up each distinct value once."""
 
     is_elementwise = True
     needs_fit = False
@@ -31,7 +31,7 @@ class _LabelCodes(DatasetEncoder):
         self._labels = labels
 
     def transform(self, obs: Mapping[str, Array]) -> Array:
-        # Categories that no selected cell has are among the distinct values and get -1.
+        # Distinct values include categories that no selected cell has; these get -1.
         return self._labels.codes(obs[self.columns[0]])
 
 
@@ -41,14 +41,14 @@ class ObsTensors:
     Attributes
     ----------
     dataset_encoders : list of penstock.Encoder
-        What the Dataset encodes.
+        Encoders that the Dataset applies.
     dataset_columns : list of str
-        Columns that the Dataset gives beside them, for encoders of the user's own.
+        Further columns from the Dataset, for the user's own encoders.
     """
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         self._encoders = list(encoders)
-        # A subclass may have changed what a label is.
+        # A subclass may have changed the labels.
         self._names = [
             f"{position}:{encoder.name}" if type(encoder) is LabelEncoder else None
             for position, encoder in enumerate(self._encoders)
@@ -69,7 +69,7 @@ class ObsTensors:
     def fit(self, obs: DataFrame) -> None:
         """Fit all encoders on the selected cells."""
         for encoder, name in zip(self._encoders, self._names, strict=True):
-            # One column at a time where that will do: joinids alone are 8 bytes a cell.
+            # One column at a time if possible: joinids alone take 8 bytes a cell.
             if name is not None:
                 encoder.fit(obs.to_pandas(columns=encoder.columns))
         if self.dataset_columns:
@@ -79,7 +79,7 @@ class ObsTensors:
                     encoder.fit(frame)
 
     def tensor(self, obs: Any, cells: int) -> torch.Tensor:
-        """Obs of a batch, a DataFrame or a dict of arrays; the dtype is one that all columns fit."""
+        """Encode the obs of a batch, a DataFrame or dict of arrays, in a dtype for all columns."""
         if self.dataset_columns:
             frame = obs[self.dataset_columns].set_index(JOINID, drop=False)
         columns = [
@@ -102,7 +102,7 @@ def _transformed(encoder: Encoder, frame: Any) -> Array:
 
 
 def coo_tensor(matrix: Any) -> torch.Tensor:
-    """Sparse COO tensor of a csr_matrix; shares its values."""
+    """Return a sparse COO tensor that shares the values of a csr_matrix."""
     coo = matrix.tocoo(copy=False)
     indices = torch.from_numpy(np.array([coo.row, coo.col], np.int64))
     return torch.sparse_coo_tensor(

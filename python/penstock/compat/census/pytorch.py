@@ -37,16 +37,16 @@ _NOT_SUPPORTED = ("shuffle", "batch_size", "sampler", "batch_sampler", "collate_
 
 @dataclass
 class Stats:
-    """Counts of what a pipe has read, over all epochs.
+    """Statistics of a pipe over all epochs.
 
     Attributes
     ----------
     n_obs, nnz : int
-        Cells and non-zeros handed over.
+        Cells and non-zeros in the yielded batches.
     elapsed : float
         Seconds that the consumer waited for batches.
     n_soma_chunks : int
-        Fetch units read, Penstock's chunks.
+        Fetch units read; they are Penstock's chunks.
     """
 
     n_obs: int = 0
@@ -61,7 +61,7 @@ class Stats:
         )
 
     def __add__(self, other: Stats) -> Stats:
-        """Add to this one, as the Census's does."""
+        """Add to this object in place, as in the Census."""
         self.n_obs += other.n_obs
         self.nnz += other.nnz
         self.elapsed += other.elapsed
@@ -69,7 +69,7 @@ class Stats:
         return self
 
     def plus(self, epoch: LoaderStats) -> Stats:
-        """These and the counts of an epoch."""
+        """Return the sum of these counts and the counts of an epoch."""
         return Stats(
             self.n_obs + epoch.cells,
             self.nnz + epoch.nonzeros,
@@ -81,42 +81,42 @@ class Stats:
 class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     """Mini-batches of a SOMA experiment: an iterable of tensors ``(X, obs)``.
 
-    X has the stored dtype and is (cells, genes), a sparse COO tensor when `return_sparse_X`. obs is
-    (cells, encoders), of the dtype that all columns fit (int64 for labels). With a `batch_size` of 1
-    both are a single row, of rank 1.
+    X is (cells, genes) in the stored dtype, as a sparse COO tensor with `return_sparse_X`. obs is
+    (cells, encoders) in a dtype for all columns (int64 for labels). If `batch_size` is 1, both are
+    a single row, with one dimension.
 
     Parameters
     ----------
     experiment : tiledbsoma.Experiment
-        Open for reading. (Whatever else `penstock.Dataset` takes, too.)
+        The experiment, open for reading, or another source of `penstock.Dataset`.
     measurement_name, X_name : str, default "RNA", "raw"
-        Which X layer.
+        Measurement and layer of X.
     obs_query, var_query : tiledbsoma.AxisQuery, optional
-        Which cells and genes; all by default.
+        Cells and genes to select; all by default.
     obs_column_names : sequence of str
-        Columns of obs; each comes encoded by a `LabelEncoder`.
+        Columns of obs, each encoded by a `LabelEncoder`.
     batch_size : int, default 1
         Cells in a batch.
     shuffle : bool, default True
-        False gives cells in ascending joinid order.
+        Whether to shuffle cells; if False, they come in ascending joinid order.
     seed : int, optional
-        Of the shuffle; drawn when absent.
+        Seed of the shuffle; drawn by default.
     return_sparse_X : bool, default False
     soma_chunk_size, shuffle_chunk_count : int, optional, default 64 and 2000
-        Their product is how many cells are mixed at a time, at least: it sets the memory budget
-        (docs/compat.md).
+        Their product is the least number of cells that are mixed at a time. It sets the memory
+        budget (docs/compat.md).
     use_eager_fetch : bool, default True
-        Without effect: reading continues while batches are used.
+        Without effect: data are always fetched while batches are used.
     encoders : list of Encoder, optional
-        In place of `obs_column_names`, each with a name of its own.
+        Encoders with distinct names, instead of `obs_column_names`.
 
     Raises
     ------
     InvalidArgument
-        A ValueError: an argument out of range; `obs_column_names` beside `encoders`; two encoders
-        of one name.
+        An argument is out of range, `obs_column_names` is given with `encoders`, or two encoders
+        have one name. Also a ValueError.
     NotFound
-        No such layer or column; here also a KeyError.
+        A layer or column does not exist. Also a KeyError.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         self._obs.fit(dataset.obs)
         self._past = Stats()
 
-    # What it holds
+    # Contents
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -185,11 +185,11 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 
     @property
     def obs_encoders(self) -> Encoders:
-        """Name to encoder, fitted on the selected cells."""
+        """Encoders by name, fitted on the selected cells."""
         return {encoder.name: encoder for encoder in self._encoders}
 
     def __len__(self) -> int:
-        """Batches of an epoch of this rank."""
+        """Number of batches in an epoch of this rank."""
         return len(self._blocks)
 
     def __getitem__(self, index: int) -> ObsAndXDatum:
@@ -208,7 +208,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         return (X[0], labels[0]) if self.batch_size == 1 else (X, labels)
 
     def stats(self) -> Stats:
-        """Counts of all epochs of this process; of DataLoader workers, those of the last epoch."""
+        """Return counts of all epochs; with DataLoader workers, of the last epoch only."""
         return self._past.plus(self.penstock_dataset.stats)
 
     # Parts
@@ -220,30 +220,30 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         total_length: int | None = None,
         target: Any = None,
     ) -> Any:
-        """Cut the cells into random parts, as torchdata's pipes cut their batches.
+        """Split the cells into random parts, as torchdata's pipes split their batches.
 
         Parameters
         ----------
         weights : mapping
-            Key to share: numbers of 0 or more, of any sum.
+            Weight of each key: numbers of 0 or more with any sum.
         seed : int, optional
-            Of the cut; the same gives the same parts. 0 when absent, so that ranks agree.
+            Seed of the split; 0 by default, so that ranks agree.
         total_length : int, optional
             Without effect: the length is known.
         target : optional
-            A key, to get the part of this one alone.
+            Key of the only part to return.
 
         Returns
         -------
         list of ExperimentDataPipe, or ExperimentDataPipe
-            In the order of the keys; they share the fitted encoders.
+            Parts in the order of the keys; they share the fitted encoders.
 
         Raises
         ------
         KeyError
-            The target is no key.
+            The target is not a key.
         InvalidArgument
-            Weights that are no shares.
+            The weights are invalid.
         """
         shares = dict(weights)
         if target is not None and target not in shares:
@@ -286,16 +286,16 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 def experiment_dataloader(
     datapipe: Any, num_workers: int = 0, **dataloader_kwargs: Any
 ) -> DataLoader[Any]:
-    """Make a torch DataLoader of an ExperimentDataPipe; batches come as the pipe makes them.
+    """Return a torch DataLoader that yields the batches of an ExperimentDataPipe.
 
     Parameters
     ----------
     datapipe : ExperimentDataPipe
-        Or a pipe of torch's that was made from one.
+        The pipe, or a torch pipe that wraps one.
     num_workers : int, default 0
-        Worker processes. The engine has threads of its own, so that none is the fastest as a rule.
+        Worker processes. 0 is usually fastest, because the engine has its own threads.
     **dataloader_kwargs
-        Of the DataLoader.
+        Further arguments of the DataLoader.
 
     Raises
     ------

@@ -1,9 +1,8 @@
-"""The names of tiledbsoma_ml 0.1 over Penstock, and SCVIDataModule, which came to it after.
+"""The API of tiledbsoma_ml 0.1 on Penstock, and SCVIDataModule of later versions.
 
     from penstock.compat.tiledbsoma_ml import ExperimentDataset, experiment_dataloader
 
-Signatures, defaults and what batches are made of are tiledbsoma_ml's; docs/compat.md lists what
-differs.
+Signatures, defaults and batch types are tiledbsoma_ml's; docs/compat.md lists differences.
 """
 
 from typing import TYPE_CHECKING, Any

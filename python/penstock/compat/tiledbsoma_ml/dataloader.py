@@ -12,14 +12,14 @@ _NOT_SUPPORTED = ("shuffle", "batch_size", "sampler", "batch_sampler")
 
 
 def experiment_dataloader(ds: Any, **dataloader_kwargs: Any) -> DataLoader[Any]:
-    """Make a torch DataLoader of an ExperimentDataset; batches come as the dataset makes them.
+    """Return a torch DataLoader that yields the batches of an ExperimentDataset.
 
     Parameters
     ----------
     ds : ExperimentDataset
-        Or a dataset of torch's that was made from one.
+        The dataset, or a torch dataset that wraps one.
     **dataloader_kwargs
-        Of the DataLoader.
+        Further arguments of the DataLoader.
 
     Raises
     ------

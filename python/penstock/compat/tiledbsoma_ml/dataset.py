@@ -31,40 +31,40 @@ DEFAULT_IO_BATCH_SIZE = 2**16
 class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     """Mini-batches of a tiledbsoma ExperimentAxisQuery: an iterable of ``(X, obs)``.
 
-    X is an ndarray of the stored dtype, (cells, genes), or of rank 1 when `batch_size` is 1; a
-    ``scipy.sparse.csr_matrix`` when `return_sparse_X`. obs is a pandas DataFrame.
+    X is an ndarray of the stored dtype, (cells, genes), with one dimension if `batch_size` is 1.
+    With `return_sparse_X`, it is a ``scipy.sparse.csr_matrix``. obs is a pandas DataFrame.
 
     Parameters
     ----------
     query : tiledbsoma.ExperimentAxisQuery
-        Which cells and genes, with `layer_name`. (Whatever else `penstock.Dataset` takes, too.)
+        Selects cells and genes; needs `layer_name`. Or another source of `penstock.Dataset`.
     layer_name : str
-        Which X layer.
+        Layer of X.
     x_locator, query_ids : XLocator, QueryIDs
-        In place of `query` and `layer_name`: the layer and the joinids.
+        Layer and joinids, instead of `query` and `layer_name`.
     obs_column_names : sequence of str, default ("soma_joinid",)
         Columns of obs, one or more.
     batch_size : int, default 1
         Cells in a batch.
     io_batch_size : int, default 65,536
-        Cells that are mixed at a time, at least: sets the memory budget (docs/compat.md).
+        Least number of cells that are mixed at a time; sets the memory budget (docs/compat.md).
     shuffle : bool, default True
-        False gives cells in ascending joinid order.
+        Whether to shuffle cells; if False, they come in ascending joinid order.
     shuffle_chunk_size : int, default 64
-        Must divide `io_batch_size`; without effect, since Penstock's shuffle moves single cells.
+        Must divide `io_batch_size`; otherwise without effect, as Penstock shuffles single cells.
     seed : int, optional
-        Of the shuffle; drawn when absent.
+        Seed of the shuffle; drawn by default.
     return_sparse_X : bool, default False
     use_eager_fetch : bool, default True
-        Without effect: reading continues while batches are used.
+        Without effect: data are always fetched while batches are used.
 
     Raises
     ------
     InvalidArgument
-        A ValueError: an argument out of range, or both or neither of the two ways to say what to
-        read.
+        An argument is out of range, or not exactly one of `query` and `x_locator` with `query_ids`
+        is given. Also a ValueError.
     NotFound
-        No such layer or column; here also a KeyError.
+        A layer or column does not exist. Also a KeyError.
     """
 
     def __init__(
@@ -118,26 +118,26 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         self._blocks = BlockDataset(dataset, self.io_batch_size if shuffle else 0, seed)
         self._x_locator = x_locator if by_ids else _locator(query, dataset)
 
-    # What it holds
+    # Contents
 
     @property
     def measurement_name(self) -> str:
-        """Which measurement."""
+        """Name of the measurement."""
         return self.penstock_dataset.reader.selection.measurement
 
     @property
     def layer_name(self) -> str:
-        """Which X layer."""
+        """Name of the X layer."""
         return self.penstock_dataset.reader.selection.layer
 
     @property
     def x_locator(self) -> Any:
-        """Where the layer is: an XLocator, or what was given as one."""
+        """Location of the layer: an XLocator, or the object given as `x_locator`."""
         return self._x_locator
 
     @property
     def query_ids(self) -> QueryIDs:
-        """Joinids of all cells and genes: arrays that are made now, 8 bytes a cell."""
+        """Joinids of all cells and genes, made on each access; 8 bytes a cell."""
         selection = self.penstock_dataset.reader.selection
         return QueryIDs(
             obs_joinids=selection.rows.to_numpy(), var_joinids=selection.genes.to_numpy()
@@ -145,7 +145,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
 
     @property
     def seed(self) -> int:
-        """Of the shuffle: given or drawn."""
+        """Seed of the shuffle, given or drawn."""
         return self._blocks.seed
 
     @property
@@ -160,7 +160,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(batches, genes) of an epoch of this process: of this rank, or of this DataLoader worker."""
+        """(batches, genes) in an epoch of this process: a rank or a DataLoader worker."""
         return self._blocks.batches_here(), self.penstock_dataset.n_vars
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that the next iterator begins."""
+        """Number of the epoch that the next iterator starts."""
         return self.penstock_dataset.epoch
 
     @epoch.setter
@@ -194,10 +194,10 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
         seed: int | None = None,
         method: SamplingMethod = "stochastic_rounding",
     ) -> tuple[ExperimentDataset, ...]:
-        """Cut the cells into random parts, under a seed the same parts as tiledbsoma_ml's.
+        """Split the cells into random parts; equal seeds give the same parts as tiledbsoma_ml.
 
-        Parameters and errors are those of `split_joinids`. Takes 16 bytes a cell while it works.
-        Where ranks are given no seed, it is 0.
+        For parameters and errors, see `split_joinids`. It needs 16 bytes a cell of memory. On
+        several ranks, the default seed is 0.
         """
         joinids = self.penstock_dataset.reader.selection.rows.to_numpy()
         parts = split_joinids(joinids, fracs, split_seed(seed), method)

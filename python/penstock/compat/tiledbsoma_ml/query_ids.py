@@ -1,4 +1,4 @@
-"""Joinids that a dataset reads, and their split."""
+"""Joinids of the cells that a dataset reads, and their random split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JoinIds = npt.NDArray[np.int64]
 
 
 class WrongFractions(InvalidArgument, AssertionError):
-    """Fractions that do not sum to 1; an AssertionError since tiledbsoma_ml raises that."""
+    """Fractions that do not sum to 1; also an AssertionError, as in tiledbsoma_ml."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +30,7 @@ class QueryIDs:
     ----------
     obs_joinids, var_joinids : ndarray of int64
     partition
-        Always None: ranks and workers are found when iteration starts.
+        Always None: ranks and workers are determined when iteration starts.
     """
 
     obs_joinids: JoinIds
@@ -39,7 +39,7 @@ class QueryIDs:
 
     @classmethod
     def create(cls, query: Any) -> QueryIDs:
-        """From a tiledbsoma ExperimentAxisQuery."""
+        """Return the joinids of a tiledbsoma ExperimentAxisQuery."""
         return cls(
             obs_joinids=query.obs_joinids().to_numpy(),
             var_joinids=query.var_joinids().to_numpy(),
@@ -51,7 +51,7 @@ class QueryIDs:
         seed: int | None = None,
         method: SamplingMethod = "stochastic_rounding",
     ) -> tuple[QueryIDs, ...]:
-        """Cut the cells into random parts; see `split_joinids`."""
+        """Split the cells into random parts; see `split_joinids`."""
         parts = split_joinids(self.obs_joinids, fracs, seed, method)
         return tuple(replace(self, obs_joinids=part) for part in parts)
 
@@ -59,23 +59,23 @@ class QueryIDs:
 def split_joinids(
     joinids: JoinIds, fracs: Sequence[float], seed: int | None, method: str
 ) -> list[JoinIds]:
-    """Cut joinids into random parts, each ascending: the same as tiledbsoma_ml under a seed.
+    """Split joinids into random parts, each in ascending order.
 
-    For this the draws from numpy's generator come in the same order: first a permutation, then the
-    sizes.
+    Equal seeds give the same parts as tiledbsoma_ml, because numpy's generator draws in the same
+    order: first a permutation, then the sizes.
 
     Parameters
     ----------
     fracs : sequence of float
-        One or more that sum to 1.
+        One or more fractions with a sum of 1.
     method : {"deterministic", "multinomial", "stochastic_rounding"}
-        Ends of the parts rounded; every cell drawn by itself; sizes rounded up or down by chance,
-        so that they are right on average.
+        Round the ends of the parts; draw the part of every cell independently; or round sizes up or
+        down at random, so that they are right on average.
 
     Raises
     ------
     InvalidArgument
-        A wrong sum (an AssertionError too), or an unknown method.
+        The sum is not 1 (also an AssertionError), or the method is unknown.
     """
     if not fracs or not np.isclose(np.sum(fracs), 1.0):
         raise WrongFractions(f"Fractions must sum to 1, got {list(fracs)}")

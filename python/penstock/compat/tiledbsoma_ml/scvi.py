@@ -22,45 +22,46 @@ except ImportError:  # the package's other name
         require("lightning", extra="scvi")
         raise
 
-#: Theirs has workers, which Penstock's threads do without.
+#: tiledbsoma_ml's default has workers; Penstock's threads make them unnecessary.
 DEFAULT_DATALOADER_KWARGS: dict[str, Any] = {"pin_memory": torch.cuda.is_available()}
 
 _BATCH_COLUMNS = ("dataset_id", "assay", "suspension_type", "donor_id")
 
 
 class SCVIDataModule(LightningDataModule):
-    """What ``scvi.model.SCVI().train(datamodule=…)`` takes: counts, and a batch label a cell.
+    """A data module for ``scvi.model.SCVI().train(datamodule=…)``: counts and batch labels.
 
-    The label is that of several obs columns together. New code is better off with
-    `penstock.scvi.DataModule`, which has validation, checkpoints and models that can be saved.
+    A batch label joins several obs columns. New code should use `penstock.scvi.DataModule`, which
+    has validation, checkpoints and models that can be saved.
 
     Parameters
     ----------
     query : tiledbsoma.ExperimentAxisQuery
-        Which cells and genes.
+        Selects cells and genes.
     *args, **kwargs
-        Of `ExperimentDataset`: ``layer_name``, ``batch_size``, ….
+        Arguments of `ExperimentDataset`: ``layer_name``, ``batch_size``, ….
     batch_column_names : sequence of str, optional
-        The columns; by default ``dataset_id``, ``assay``, ``suspension_type`` and ``donor_id``.
+        Columns of the label; by default ``dataset_id``, ``assay``, ``suspension_type`` and
+        ``donor_id``.
     batch_labels : sequence of str, optional
-        The labels that there are (values joined by ``//``), those of another module say, whose model
-        is used; by default those of the query.
+        All labels (values joined by ``//``), for example of the module that a model was trained
+        with; by default the labels of the query.
     dataloader_kwargs : dict, optional
-        Of `experiment_dataloader`.
+        Arguments of `experiment_dataloader`.
 
     Attributes
     ----------
     batch_labels : sequence of str
-        To be kept with a model.
+        All labels; keep them with the model.
     batch_encoder : sklearn.preprocessing.LabelEncoder
-        Their codes.
+        Encoder of the labels.
     train_dataset : ExperimentDataset
-        After `setup`.
+        Set by `setup`.
 
     Raises
     ------
     ValueError
-        With the batch: a cell's label is not among `batch_labels`.
+        A batch has a label that is not in `batch_labels`; raised when the batch is made.
     """
 
     def __init__(
@@ -98,11 +99,11 @@ class SCVIDataModule(LightningDataModule):
         )
 
     def train_dataloader(self) -> Any:
-        """Batches of `train_dataset`, an ndarray and a DataFrame each."""
+        """Return batches of `train_dataset`: pairs of an ndarray and a DataFrame."""
         return experiment_dataloader(self.train_dataset, **self.dataloader_kwargs)
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> dict[str, Any]:
-        """Tensors of a batch for scVI: X float32 (cells, genes), batch int64 (cells, 1), no labels."""
+        """Return tensors for scVI: X float32 (cells, genes), batch int64 (cells, 1), no labels."""
         X, obs = batch
         codes = self.batch_encoder.transform(self._labels(obs))
         return {
@@ -112,18 +113,18 @@ class SCVIDataModule(LightningDataModule):
         }
 
     def _labels(self, obs: Any) -> Any:
-        """Series of the columns' values, joined."""
+        """Return a Series of the joined values of the columns."""
         first, *others = (obs[name].astype(str) for name in self.batch_column_names)
         return first.str.cat(others, sep=self.batch_colsep)
 
     @property
     def n_obs(self) -> int:
-        """Cells of the query."""
+        """Number of cells in the query."""
         return len(self.query.obs_joinids())
 
     @property
     def n_vars(self) -> int:
-        """Genes of the query."""
+        """Number of genes in the query."""
         return len(self.query.var_joinids())
 
     @property

@@ -1,4 +1,4 @@
-"""Where an X layer is."""
+"""Location of an X layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.base.missing_package import require
 
 @dataclass(frozen=True, kw_only=True)
 class XLocator:
-    """An X layer of a stored experiment, as it was at a time. Picklable."""
+    """Location of an X layer of a stored experiment at a timestamp. Picklable."""
 
     uri: str
     measurement_name: str
@@ -22,7 +22,7 @@ class XLocator:
 
     @classmethod
     def create(cls, experiment: Any, measurement_name: str, layer_name: str) -> XLocator:
-        """A layer of an open tiledbsoma Experiment."""
+        """Return the location of a layer of an open tiledbsoma Experiment."""
         return cls(
             uri=experiment.uri,
             measurement_name=measurement_name,

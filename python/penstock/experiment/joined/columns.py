@@ -1,4 +1,4 @@
-"""Columns of several tables, one after the other."""
+"""Concatenate columns of several tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ _KINDS = {
 def concatenate(
     name: str, parts: Mapping[str, ColumnValues | None], lengths: Mapping[str, int]
 ) -> ColumnValues:
-    """One column of the rows of all tables.
+    """Concatenate a column of all tables.
 
-    Categories are merged, in the order in which they first appear; they stay ordered where all
-    tables have the same. Numbers get the type that holds all. Rows of a table without the column
-    miss a value.
+    Categories are merged, in the order of first appearance. They stay ordered if all tables have
+    the same categories. Numbers get a type that holds all of them. Rows of a table without the
+    column get a missing value.
 
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     parts : dict of str to ColumnValues or None
-        Source to column.
+        Column of each source; None if the source does not have it.
     lengths : dict of str to int
         Rows of each source.
+
+    Returns
+    -------
+    ColumnValues
+        The rows of all sources, in their order.
 
     Raises
     ------
@@ -68,7 +73,7 @@ def _coded(
     there = [part for part in parts.values() if part is not None]
     known = [_categories(part) for part in there]
     merged: dict[object, int] = {}
-    firsts = []  # where each category is first among all
+    firsts = []  # position of each category's first appearance
     for i, value in enumerate(value for values in known for value in values.tolist()):
         if value not in merged:
             merged[value] = len(merged)
@@ -119,7 +124,7 @@ def _check_kinds(name: str, parts: Mapping[str, ColumnValues | None]) -> None:
 
 
 def _kind(values: Array) -> str | None:
-    """What values are, in words; None where there is none."""
+    """Return the kind of the values in words; None without a value."""
     if values.dtype.kind != "O":
         return _KINDS.get(values.dtype.kind, "other values") if len(values) else None
     value = next((value for value in values if value is not None), None)
@@ -133,7 +138,7 @@ def _kind(values: Array) -> str | None:
 
 
 def source_column(name: str, lengths: Mapping[str, int]) -> ColumnValues:
-    """The source of each row, as a category."""
+    """Return the column with the source of each row, as a category."""
     sources = list(lengths)
     dtype = np.uint8 if len(sources) <= 2**8 else np.uint16
     codes = np.repeat(np.arange(len(sources), dtype=dtype), list(lengths.values()))

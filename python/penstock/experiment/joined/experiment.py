@@ -1,4 +1,4 @@
-"""An experiment made of several."""
+"""A join of several experiments."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _WORD = 2**32
 
 
 class JoinedExperiment(Experiment):
-    """Several experiments as one: the cells of all, the genes matched.
+    """Several experiments joined into one: the cells of all, with matched genes.
 
-    Made by `penstock.join`. A `Dataset` of it shuffles the cells of all experiments together, within
-    one memory budget. Immutable and picklable; the experiments are opened again at the same
+    `penstock.join` returns it. A `Dataset` of it shuffles the cells of all experiments together,
+    within one memory budget. Immutable and picklable; a copy opens the experiments at the same
     timestamps.
 
     Attributes
     ----------
     experiments : dict of str to Experiment
-        By the names in the source column.
+        Experiments by their names in the source column.
     measurement, layer : str
-        Under which the join has its X.
+        Names of the measurement and layer of the joined X.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class JoinedExperiment(Experiment):
         return self._source_name
 
     def default_obs_columns(self, obs_format: str) -> list[str]:
-        """Columns of obs that batches have when none are named; texts have no tensor."""
+        """Return the columns of obs in batches, if none are named; tensors hold no source."""
         return [JOINID] if obs_format == "torch" else [JOINID, self._source_name]
 
     @property
     def missing_genes(self) -> dict[str, npt.NDArray[Any]]:
-        """Name of each experiment to the genes that it lacks: their columns are zeros in its cells."""
+        """Genes that each experiment lacks, by its name; X is zero for them in its cells."""
         return {source: self._match.missing(i) for i, source in enumerate(self.experiments)}
 
     @property
     def gene_names(self) -> npt.NDArray[Any]:
-        """Names of the genes, as they were matched."""
+        """Names by which the genes were matched."""
         return self._match.names
 
     @cached_property
     def joined_fingerprint(self) -> int:
-        """Of the names of sources and genes, and where each source has its genes; not of paths."""
+        """Fingerprint of the names and positions of sources and genes; paths do not count."""
         match = self._match
         names = [
             match.names.tolist(),
@@ -97,7 +97,7 @@ class JoinedExperiment(Experiment):
         return digest64(json.dumps(names, default=repr).encode(), *where)
 
     def _rows(self) -> list[tuple[str, str]]:
-        """What the reprs show."""
+        """Return the rows of the reprs."""
         missing = self.missing_genes
         lines = []
         for source, experiment in self.experiments.items():
@@ -130,7 +130,7 @@ class JoinedExperiment(Experiment):
 
 
 class _JoinedEngine:
-    """What the engine's Experiment offers, of a join."""
+    """Join with the interface of the engine's Experiment."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _JoinedEngine:
 
 
 def _common(names: Any) -> str:
-    """The name that all have, else "joined"."""
+    """Return the name that all share, else "joined"."""
     (first, *others) = dict.fromkeys(names)
     return "joined" if others else first
 
@@ -234,7 +234,7 @@ def join_opened(
     layers: list[str],
     source_column: str,
 ) -> JoinedExperiment:
-    """Join what is open and checked; see `join`."""
+    """Join opened experiments, with checked arguments; see `join`."""
     arguments = (experiments, genes, var_column, measurements, layers, source_column)
     measurement_of = dict(zip(experiments, measurements, strict=True))
     layer_of = dict(zip(experiments, layers, strict=True))

@@ -1,4 +1,4 @@
-"""Which column of each experiment is which column of the join."""
+"""Match the genes of each experiment to the columns of the join."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NAMED_IN_ERRORS = 5
 
 @dataclass(frozen=True)
 class GeneMatch:
-    """The genes of a join, and where each experiment has them.
+    """Genes of a join, and their positions in each experiment.
 
     Attributes
     ----------
     names : ndarray of object
-        Of the genes, in the order of the columns of X.
+        Names of the genes, in the order of the columns of X.
     joinids : list of ndarray of int64
-        For each experiment, the joinids in its var of the genes that it has, ascending.
+        For each experiment, the joinids of its matched genes in its var, ascending.
     places : list of ndarray of uint32
-        The column of X that each of them is.
+        For each experiment, the column of X of each of these genes.
     """
 
     names: npt.NDArray[Any]
@@ -36,7 +36,7 @@ class GeneMatch:
     places: list[npt.NDArray[np.uint32]]
 
     def missing(self, part: int) -> npt.NDArray[Any]:
-        """Names of the genes that an experiment lacks, whose columns are zeros in its cells."""
+        """Return the names of the genes that an experiment lacks; X is zero for them."""
         there = np.zeros(len(self.names), bool)
         there[self.places[part]] = True
         return self.names[~there]
@@ -53,19 +53,21 @@ def match_genes(
     Parameters
     ----------
     names : dict of str to ndarray
-        For each experiment the names of its genes, by ascending joinid; those without one match none.
+        For each experiment the names of its genes, by ascending joinid. A gene without a name
+        matches no other.
     joinids : sequence of ndarray
-        Their joinids.
+        For each experiment the joinids of its genes, ascending.
     genes : {"inner", "outer"} or sequence of str
-        Those that all have, in the order of the first; all, those of the first first; or a list.
+        "inner" takes the genes of all experiments, in the order of the first. "outer" takes the
+        genes of any, those of the first experiment first. A list takes its genes.
     column : str
-        Where the names are from, for errors.
+        Column of the names, for errors.
 
     Raises
     ------
     InvalidArgument
-        A name comes twice in an experiment or the list, or an experiment has no gene in common with
-        the others.
+        A name comes twice in an experiment or the list, or an experiment shares no gene with the
+        others.
     """
     rows = {source: _rows_of_names(source, own, column) for source, own in names.items()}
     if isinstance(genes, str):

@@ -1,4 +1,4 @@
-"""Making one experiment of several."""
+"""Join several experiments into one."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ def join(
     layer: str | Sequence[str] = "raw",
     source_column: str = "source",
 ) -> JoinedExperiment:
-    """Take several experiments for one: the cells of all, the genes matched.
+    """Join several experiments into one: the cells of all, with matched genes.
 
     Parameters
     ----------
     experiments : dict or sequence
-        What `Dataset` takes as a source: paths, Experiments, tiledbsoma Experiments. A dict names
-        them; else they are named by the last part of their paths.
+        Paths, Experiments or tiledbsoma Experiments. A dict gives their names; otherwise the last
+        part of the path is the name.
     genes : {"inner", "outer"} or sequence of str
-        Genes that all experiments have, in the order of the first; genes that any has; or these, in
-        this order. A gene that an experiment lacks is zero in its cells; `missing_genes` of the
-        result tells which, and a warning when a gene of the list is in none.
+        "inner" takes the genes of all experiments, in the order of the first. "outer" takes the
+        genes of any experiment. A list takes its genes, in its order. X is zero for genes that an
+        experiment lacks (see `JoinedExperiment.missing_genes`). A listed gene that no experiment
+        has causes a warning.
     var_column : str, optional
-        The column of var that genes are matched by; by default the first of the usual ones that all
-        have.
+        Column of var to match genes by. By default the first usual name column that all
+        experiments have.
     measurement, layer : str or sequence of str
-        One for all experiments, or one for each.
+        One name for all experiments, or one for each.
     source_column : str, default "source"
-        Name of the obs column that says which experiment a cell is from.
+        Name of the added obs column, with the name of the experiment of each cell.
 
     Returns
     -------
     JoinedExperiment
-        To make a `Dataset` of.
+        A source for `Dataset`.
 
     Raises
     ------
     InvalidArgument
-        Experiments without a common gene, names that are not unique, arguments that do not fit.
+        Experiments share no gene, gene names are not unique, or an argument is not valid.
     NotFound
-        An experiment, measurement, layer or column that is not there.
+        An experiment, measurement, layer or column does not exist.
     """
     named = _opened(experiments)
     each = len(named)
@@ -94,7 +95,7 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
 
 
 def _names_of(uris: Sequence[str]) -> list[str]:
-    """The last parts of paths, with as many before them as it takes to tell them apart."""
+    """Return the last parts of paths, as many as it takes to tell them apart."""
     parts = [uri.rstrip("/").split("/") for uri in uris]
     longest = max((len(each) for each in parts), default=1)
     for count in range(1, longest + 1):

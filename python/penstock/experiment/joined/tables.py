@@ -1,4 +1,4 @@
-"""obs and var of a join: tables with the interface of the engine's."""
+"""Tables of a join, obs and var, with the interface of the engine's tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .genes import GeneMatch
 
 @dataclass(frozen=True)
 class JoinedColumn:
-    """What a column is; the fields are those of the engine's ColumnInfo."""
+    """Description of a column, with the fields of the engine's ColumnInfo."""
 
     name: str
     type: str
@@ -33,7 +33,7 @@ class JoinedColumn:
 
 
 def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
-    """Columns that any of the tables has."""
+    """Return the columns that any of the tables has."""
     found: dict[str, list[_core.ColumnInfo]] = {}
     for table in tables.values():
         for column in table.schema:
@@ -54,7 +54,7 @@ def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
 
 
 def constant_columns(tables: Mapping[str, DataFrame]) -> dict[str, list[_core.ConstantColumn]]:
-    """For each table the columns that only others have, for filters: they miss every value."""
+    """Return for each table the columns that only others have, all missing, for filters."""
     found: dict[str, _core.ColumnInfo] = {}
     for table in tables.values():
         for column in table.schema:
@@ -70,9 +70,9 @@ def constant_columns(tables: Mapping[str, DataFrame]) -> dict[str, list[_core.Co
 
 
 class JoinedObs:
-    """The cells of all experiments, one after the other, and a column that says whose they are.
+    """Cells of all experiments, one after the other, with a column of their source.
 
-    A row's id is its joinid and the offset of its experiment; ``soma_joinid`` is the joinid.
+    The id of a row is its joinid plus the offset of its experiment. ``soma_joinid`` is the joinid.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class JoinedObs:
         self.uri = " + ".join(part.uri for part in self._parts.values())
 
     def row_count(self) -> int:
-        """Number of cells."""
+        """Return the number of cells."""
         return sum(len(part) for part in self._parts.values())
 
     def select(self, value_filter: str) -> _core.RowSelection:
-        """Ids of the rows that a filter keeps, asked of each experiment.
+        """Return the ids of the rows that pass a filter in their experiment.
 
-        Of each the filter may name the source, and columns that only others have.
+        The filter may name the source, and columns that only some experiments have.
         """
         rows = _core.RowSelection()
         for (source, part), offset in zip(self._parts.items(), self._offsets.tolist(), strict=True):
@@ -106,7 +106,7 @@ class JoinedObs:
         return rows
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
-        """Ids of the rows of every experiment whose joinids are among these."""
+        """Return the ids of the rows with these joinids in every experiment."""
         rows = _core.RowSelection()
         for offset, end in zip(self._offsets.tolist(), self._ends.tolist(), strict=True):
             fitting = joinids & _core.RowSelection.range(0, end - offset)
@@ -114,14 +114,14 @@ class JoinedObs:
         return rows
 
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Joinids, each in its own experiment, of rows."""
+        """Return the joinid of each row in its experiment."""
         part = np.searchsorted(self._offsets, ids, side="right") - 1
         return ids - self._offsets.take(part)
 
     def read(
         self, names: Sequence[str], value_filter: str, rows: _core.RowSelection | None
     ) -> list[ColumnValues]:
-        """Columns of the rows, one experiment after the other."""
+        """Read columns of the rows, one experiment after the other."""
         if value_filter:
             kept = self.select(value_filter)
             rows = kept if rows is None else rows & kept
@@ -145,7 +145,7 @@ class JoinedObs:
 
 
 class JoinedVar:
-    """The genes of a join; a gene's values are those of the first experiment that has it."""
+    """Genes of a join; the values of a gene are from the first experiment that has it."""
 
     def __init__(self, parts: Mapping[str, DataFrame], match: GeneMatch, name_column: str) -> None:
         self._parts = dict(parts)
@@ -156,11 +156,11 @@ class JoinedVar:
         self.uri = " + ".join(part.uri for part in self._parts.values())
 
     def row_count(self) -> int:
-        """Number of genes."""
+        """Return the number of genes."""
         return len(self._match.names)
 
     def select(self, value_filter: str) -> _core.RowSelection:
-        """Columns of X whose genes a filter keeps in any experiment."""
+        """Return the columns of X whose genes pass a filter in any experiment."""
         if not value_filter:
             return _core.RowSelection.range(0, self.row_count())
         kept = np.zeros(self.row_count(), bool)
@@ -175,7 +175,7 @@ class JoinedVar:
     def read(
         self, names: Sequence[str], value_filter: str, rows: _core.RowSelection | None
     ) -> list[ColumnValues]:
-        """Columns of the genes, ``soma_joinid`` being the column of X."""
+        """Read columns of the genes; ``soma_joinid`` is the column of X."""
         kept = self.select(value_filter)
         genes = (kept if rows is None else rows & kept).to_numpy()
         stored = [name for name in names if name not in (JOINID, self._name_column)]
@@ -194,9 +194,9 @@ class JoinedVar:
     def _stored(
         self, names: Sequence[str]
     ) -> dict[str, tuple[ColumnValues, npt.NDArray[np.int64]]]:
-        """For each column its values in all experiments, one after the other, and where genes are.
+        """Return for each column its values in all experiments, and the row of each gene.
 
-        A gene that none has is the row behind them, which misses every value.
+        Genes without a value in any experiment get an extra last row, which is missing.
         """
         read: dict[str, dict[str, ColumnValues]] = {}
         lengths: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""One module a loader: ``imports(variant, work)`` and ``open(variant, work) -> Opened``.
+"""One module per loader: ``imports(variant, work)`` and ``open(variant, work) -> Opened``.
 
-Imports are kept apart so that their seconds and memory are told apart from the loader's.
+Imports are separate, so that their time and memory are not counted for the loader.
 """

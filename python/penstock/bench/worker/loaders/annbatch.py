@@ -1,7 +1,7 @@
-"""annbatch on its own pre-shuffled collection, with the zarrs codecs where they are installed.
+"""annbatch on its pre-shuffled collection, with the zarrs codecs if they are installed.
 
-Its batches are CSR; dense ones are made of them here, as its users would. Chunks are its chunks, a
-block what it loads at once.
+Its batches are CSR; dense ones are made from them here, as its users would. Chunks are its chunks,
+and a block is the cells that it loads at once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:
-    """It brings anndata, zarr and dask."""
+    """Import annbatch, which imports anndata, zarr and dask."""
     import annbatch  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """X and the joinids alone are read."""
+    """Open the collection; only X and the joinids are read."""
     import annbatch
     import zarr
 

@@ -1,4 +1,4 @@
-"""anndata's AnnLoader over a backed h5ad file: every row of a batch read where it lies."""
+"""anndata's AnnLoader over a backed h5ad file, which reads each row of a batch separately."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:
-    """It brings torch."""
+    """Import AnnLoader, which imports torch."""
     import anndata  # noqa: F401
     import torch  # noqa: F401
     from anndata.experimental import AnnLoader  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """It makes batches dense itself; CSR is made of them where asked for."""
+    """Open the file. AnnLoader makes dense batches; sparse ones are converted here."""
     import anndata
     import torch
     from anndata.experimental import AnnLoader
@@ -27,7 +27,7 @@ def open(variant: str, work: Work) -> Opened:
     torch.manual_seed(work.seed)
     adata: Any = anndata.read_h5ad(work.source, backed="r")
     adata.obs = adata.obs[["soma_joinid"]]
-    # Its own converter gives torch a Series, of which torch makes no tensor with pandas 3.
+    # Its own converter passes a Series to torch, which fails with pandas 3.
     arrays = {"obs": {"soma_joinid": np.asarray}}
     loader = AnnLoader(adata, batch_size=work.batch_size, shuffle=True, convert=arrays)
     genes = work.chosen_genes()

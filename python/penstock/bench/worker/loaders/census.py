@@ -1,4 +1,4 @@
-"""cellxgene_census's ExperimentDataPipe, where a version that has it is installed (to 1.17)."""
+"""cellxgene_census's ExperimentDataPipe, which versions up to 1.17 have."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .soma import axis_queries, open_experiment
 
 
 def imports(variant: str, work: Work) -> None:
-    """It brings torch and torchdata."""
+    """Import the loader, with torch and torchdata."""
     import cellxgene_census.experimental.ml  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """Chunks and chunks per block are its own words; its defaults where not given."""
+    """Open the experiment with the given chunks and chunks per block, or its defaults."""
     from cellxgene_census.experimental.ml import ExperimentDataPipe
 
     settings = {}
@@ -37,7 +37,7 @@ def open(variant: str, work: Work) -> Opened:
     )
 
     def epoch(number: int) -> Iterator[Batch]:
-        # Every column of obs comes label-encoded, joinids too; one cell comes without the axis of cells.
+        # Every obs column is label-encoded, also joinids; a single cell has no axis of cells.
         joinids = pipe.obs_encoders["soma_joinid"]
         for x, obs in pipe:
             codes = obs.numpy().reshape(-1)

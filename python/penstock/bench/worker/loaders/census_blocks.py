@@ -1,10 +1,10 @@
-"""The Census loaders' way, bare: blocks of shuffled chunks read by tiledbsoma, made dense or CSR.
+"""The Census loaders' method alone: blocks of shuffled chunks read by tiledbsoma.
 
-``alb`` compares two conversions of such a block, and so do the variants: ``np.array`` scatters the
-Arrow table into a dense array, ``scipy.csr`` makes a CSR matrix of it, whose rows are made dense
-batch by batch. Written from the description in the Census's article on its PyTorch loaders
-(chanzuckerberg.github.io/cellxgene-census, articles/2024/20240709-pytorch), to compare the two
-where no version of cellxgene_census has both.
+The variants are the two conversions of a block that ``alb`` compares. ``np.array`` scatters the
+Arrow table into a dense array. ``scipy.csr`` makes a CSR matrix, whose rows are made dense batch by
+batch. The code follows the Census's article on its PyTorch loaders
+(chanzuckerberg.github.io/cellxgene-census, articles/2024/20240709-pytorch), because no version of
+cellxgene_census has both.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _CHUNKS_PER_BLOCK = 2000
 
 
 def imports(variant: str, work: Work) -> None:
-    """No torch."""
+    """Import tiledbsoma and scipy; torch is not needed."""
     import scipy.sparse  # noqa: F401
     import tiledbsoma  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """Joinids are read when opened, as the Census's loader does."""
+    """Open the experiment and read joinids, as the Census's loader does."""
     experiment = open_experiment(work)
     query = experiment.axis_query(work.measurement, **axis_queries(work))
     rows = np.sort(query.obs_joinids().to_numpy())
@@ -64,7 +64,7 @@ def _blocks(
 def _read(
     x: Any, joinids: npt.NDArray[np.int64], genes: npt.NDArray[np.int64], variant: str
 ) -> Any:
-    """Rows in the order of `joinids`."""
+    """Return rows in the order of `joinids`."""
     import scipy.sparse as sp
 
     sorted_ids = np.sort(joinids)

@@ -1,7 +1,7 @@
 """Penstock: ``scatter`` (its own shuffle), ``chunks`` (the Census loaders'), ``global``, ``pack``.
 
-``pack`` reads a pack with ``shuffle=True``, which is global on a local disk; ``pack-global`` always
-reads it with the global shuffle; ``device`` has the batches made on the device.
+``pack`` reads a pack with ``shuffle=True``, which is global on a local disk. ``pack-global`` always
+uses the global shuffle. ``device`` makes batches on the device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHUFFLES: dict[str, bool | str] = {
 
 
 def imports(variant: str, work: Work) -> None:
-    """Penstock alone, and what the batches are of."""
+    """Import Penstock and the package of the batches."""
     import penstock
     from penstock.base.missing_package import require
 
@@ -30,11 +30,11 @@ def imports(variant: str, work: Work) -> None:
         require("torch")
     if work.sparse and not work.torch:
         require("scipy.sparse")
-    _ = penstock.Dataset  # which `import penstock` may put off
+    _ = penstock.Dataset  # `import penstock` may import it lazily
 
 
 def open(variant: str, work: Work) -> Opened:
-    """Open the source with the settings of `work` that are Penstock's."""
+    """Open the source with Penstock's settings in `work`."""
     import penstock
 
     settings: dict[str, Any] = {"shuffle": _SHUFFLES[variant]}

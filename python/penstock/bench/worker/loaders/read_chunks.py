@@ -1,4 +1,4 @@
-"""Bare reads of chunks of rows by tiledbsoma: what a loader on top of it cannot be faster than.
+"""Bare reads of chunks of rows by tiledbsoma: an upper bound for loaders on top of it.
 
 The variants are those of ``alb read-chunks``: ``table``, ``blockwise_table``, ``blockwise_coo``,
 ``blockwise_csr``; with ``+chunk`` rows of a chunk in random order, with ``+global`` all rows.
@@ -18,12 +18,12 @@ from .soma import axis_queries, open_experiment
 
 
 def imports(variant: str, work: Work) -> None:
-    """Of scipy only what tiledbsoma brings."""
+    """Import tiledbsoma, and the parts of scipy that it imports."""
     import tiledbsoma  # noqa: F401
 
 
 class _Chunk:
-    """What was read: its shape and how many counts."""
+    """A chunk that was read: its shape and number of counts."""
 
     layout = ""
 
@@ -32,7 +32,7 @@ class _Chunk:
 
 
 def open(variant: str, work: Work) -> Opened:
-    """A batch is a chunk of `chunk_size` rows."""
+    """Open the experiment; a batch is a chunk of `chunk_size` rows."""
     experiment = open_experiment(work)
     query = experiment.axis_query(work.measurement, **axis_queries(work))
     rows = np.sort(query.obs_joinids().to_numpy())
@@ -61,7 +61,7 @@ def _chunks(
 
 
 def _read(x: Any, joinids: npt.NDArray[np.int64], genes: slice, kind: str) -> int:
-    """Counts that were read."""
+    """Read a chunk, and return its number of counts."""
     read = x.read(coords=(joinids, genes))
     if kind == "table":
         return sum(len(table) for table in read.tables())

@@ -1,6 +1,6 @@
 """scDataset over an h5ad file: shuffled blocks of rows, fetched many at a time.
 
-Chunks are its blocks of rows (64 by default here), a block what it fetches at once (64 batches).
+Chunks are its blocks of rows (default here: 64). A block is the rows of one fetch (64 batches).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..request import Work
 
 
 def imports(variant: str, work: Work) -> None:
-    """It brings torch."""
+    """Import scDataset, which imports torch."""
     import anndata  # noqa: F401
     import scdataset  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """A batch is fetched as rows of CSR, made dense where asked for."""
+    """Open the file; a batch is fetched as CSR rows, and made dense if requested."""
     import anndata
     import h5py
     from scdataset import BlockShuffling, scDataset

@@ -1,4 +1,4 @@
-"""What the loaders on tiledbsoma share: context, experiment, axis query."""
+"""Shared code of loaders on tiledbsoma: context, experiment, axis query."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from ..request import Work
 
 
 def open_experiment(work: Work) -> Any:
-    """A tiledbsoma Experiment with the buffer sizes, threads and region of `work`.
+    """Return a tiledbsoma Experiment with the buffer sizes, threads and region of `work`.
 
-    Threads that wait for a network are not among those: a loader of two threads has as many requests
-    under way as ever.
+    `threads` does not limit I/O threads of a remote source, which mostly wait for the network.
     """
     import tiledbsoma
 
@@ -33,7 +32,7 @@ def open_experiment(work: Work) -> Any:
 
 
 def axis_queries(work: Work) -> dict[str, Any]:
-    """``obs_query`` and ``var_query`` where `work` selects."""
+    """Return ``obs_query`` and ``var_query``, if `work` selects."""
     import tiledbsoma
 
     queries: dict[str, Any] = {}

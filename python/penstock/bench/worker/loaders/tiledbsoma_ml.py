@@ -13,13 +13,13 @@ from .soma import axis_queries, open_experiment
 
 
 def imports(variant: str, work: Work) -> None:
-    """It brings torch."""
+    """Import tiledbsoma_ml, which imports torch."""
     import tiledbsoma  # noqa: F401
     import tiledbsoma_ml  # noqa: F401
 
 
 def open(variant: str, work: Work) -> Opened:
-    """Chunks are its shuffle chunks, a block its io batch; its own defaults where not given."""
+    """Open the experiment; chunks are shuffle chunks, a block is an io batch."""
     import tiledbsoma_ml
 
     experiment = open_experiment(work)
