@@ -1,4 +1,4 @@
-"""What each process of tests/python/test_accelerate.py runs, under torchrun.
+"""The script of each process of tests/python/test_accelerate.py, under torchrun.
 
 torchrun … accelerate_script.py PATH CELLS WORKERS
 """

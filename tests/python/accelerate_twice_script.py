@@ -1,4 +1,4 @@
-"""What each process of test_accelerate.py runs: cells that would be divided twice.
+"""A script of each process of test_accelerate.py whose cells would be sharded twice.
 
 torchrun … accelerate_twice_script.py PATH KIND WORKERS
 """

@@ -1,6 +1,6 @@
-"""What each rank of tests/python/test_cached_shuffle.py runs, under torchrun.
+"""The script of each rank of tests/python/test_cached_shuffle.py, under torchrun.
 
-torchrun … cached_shuffle_script.py PATH FOLDER     every function of CASES; what each rank got
+torchrun … cached_shuffle_script.py PATH FOLDER     runs every function of CASES and prints each rank's results
 """
 
 from __future__ import annotations

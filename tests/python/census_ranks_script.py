@@ -1,6 +1,6 @@
-"""What each rank of tests/python/test_peer_faults.py runs, under torchrun, with either's Python.
+"""The script of each rank of test_peer_faults.py, with the Python of either loader.
 
-torchrun … census_ranks_script.py MODULE PATH CASES     cells and batches of each rank, by case
+torchrun … census_ranks_script.py MODULE PATH CASES     prints cells and batches of each rank, by case
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small experiments for tests of the compat modules, and what their batches must be."""
+"""Small experiments for tests of the compat modules, with the expected batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each rank of tests/python/test_compat_processes.py runs, under torchrun.
+"""The script of each rank of tests/python/test_compat_processes.py, under torchrun.
 
 torchrun … compat_script.py PATH
 """

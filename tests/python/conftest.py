@@ -1,4 +1,4 @@
-"""Stored experiments to test with, and what they hold according to other libraries."""
+"""Fixtures: stored experiments, and their contents as read by other libraries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import signal
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,6 +28,15 @@ from file_times import (  # noqa: E402,F401  hooks of pytest
     pytest_runtest_logreport,
     pytest_terminal_summary,
 )
+
+# `make test` tries the same examples each time, `make test-all` more and others (HYPOTHESIS_PROFILE=thorough).
+_HYPOTHESIS: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(hypothesis.HealthCheck),
+}
+hypothesis.settings.register_profile("quick", max_examples=50, derandomize=True, **_HYPOTHESIS)
+hypothesis.settings.register_profile("thorough", max_examples=300, **_HYPOTHESIS)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # What a script starts with `&` ignores Ctrl-C, which TileDB takes for the address of a handler and calls.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

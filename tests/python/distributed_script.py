@@ -1,7 +1,7 @@
-"""What each rank of tests/python/test_processes.py runs, under torchrun.
+"""The script of each rank of tests/python/test_processes.py, under torchrun.
 
-torchrun … distributed_script.py PATH cases      every case: DDP steps, which rank got which cells
-torchrun … distributed_script.py PATH train DIR  a loop that may be killed and goes on
+torchrun … distributed_script.py PATH cases      every case: DDP steps, and the cells of each rank
+torchrun … distributed_script.py PATH train DIR  a loop that may be killed and resumes
 torchrun … distributed_script.py PATH part DIR   a part of an epoch, from the state of another world
 """
 

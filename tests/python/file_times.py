@@ -1,6 +1,6 @@
-"""Hooks of pytest: files that take long come first, and a table says what each took.
+"""Hooks of pytest that run slow files first and print the seconds of each file.
 
-`file_seconds.json` has the seconds of each file as they were measured; PENSTOCK_FILE_SECONDS=FILE writes them again.
+`file_seconds.json` holds the measured seconds of each file; PENSTOCK_FILE_SECONDS=FILE writes new ones.
 """
 
 from __future__ import annotations
@@ -16,12 +16,29 @@ RECORD = Path(__file__).with_name("file_seconds.json")
 #: What a file takes that has not been measured.
 UNKNOWN_SECONDS = 30.0
 SHOWN = 25
+#: Starts of the ids of the tests that `make test` leaves out.
+LONG = [
+    line
+    for line in Path(__file__).with_name("long_tests.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+#: So many tests are collected only where all files are.
+WHOLE = 2000
 
 _seconds: Counter[str] = Counter()
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longest files first, so that none is left for the end; for `--dist loadfile`."""
+    """Mark the long tests; put the longest files first, so that none is left for the end (`--dist loadfile`)."""
+    unused = set(LONG)
+    for item in items:
+        name = f"{item.path.name}::{item.nodeid.split('::', 1)[-1]}"
+        if found := [start for start in LONG if name.startswith(start)]:
+            item.add_marker(pytest.mark.long)
+            unused.difference_update(found)
+    if unused and len(items) > WHOLE:
+        raise pytest.UsageError(f"long_tests.txt has tests that are not there: {sorted(unused)}")
     known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     items.sort(key=lambda item: -known.get(item.path.name, UNKNOWN_SECONDS))
 

@@ -1,4 +1,4 @@
-"""Chains of filters, drawn."""
+"""Random chains of filters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""tiledbsoma's answers to value filters, from a process of its own.
+"""tiledbsoma's results of value filters, from a separate process.
 
-A process that asked both sides some ten thousand random filters has aborted twice with a damaged heap:
-apart, each side answers for its own.
+A process that ran ten thousand random filters on both libraries aborted twice with a damaged heap.
+Separate processes show which library fails.
 """
 
 from __future__ import annotations

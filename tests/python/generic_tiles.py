@@ -1,4 +1,4 @@
-"""TileDB's metadata files, opened and written again: what they hold is zlib's, in chunks.
+"""Reading and rewriting TileDB's metadata files, which hold chunks compressed by zlib.
 
 Source: TileDB, format_spec/generic_tile.md and tile.md.
 """

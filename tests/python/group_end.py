@@ -1,4 +1,4 @@
-"""The end of a rank in the scripts of these tests."""
+"""Orderly end of a rank in the scripts of these tests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch.distributed as dist
 
 
 def end_group() -> None:
-    """End the process group of torch, and this process, which has done its work.
+    """End the process group of torch and this finished process.
 
-    Without the interpreter's own end: where a DDP model is left, so are the threads of gloo, and the
-    process aborts if one lets go of a tensor while Python ends (pytorch/pytorch issue 190489).
+    The interpreter does not shut down: with a DDP model, threads of gloo still run, and the process
+    aborts if one releases a tensor during the shutdown (pytorch/pytorch issue 190489).
     """
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""What each process of tests/python/test_hf_trainer.py runs, under torchrun.
+"""The script of each process of tests/python/test_hf_trainer.py, under torchrun.
 
 torchrun … hf_trainer_script.py PATH FOLDER CELLS WORKERS
 """

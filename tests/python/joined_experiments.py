@@ -1,4 +1,4 @@
-"""Experiments to join, and the joined AnnData that they must be."""
+"""Experiments to join, with the expected joined AnnData."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each rank of tests/python/test_lightning_processes.py runs, under torchrun.
+"""The script of each rank of tests/python/test_lightning_processes.py, under torchrun.
 
 torchrun … lightning_script.py PATH FOLDER
 """

@@ -1,4 +1,4 @@
-"""Web servers of some lines on loopback, for tests."""
+"""Small web servers on loopback, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that see other file systems than this machine's, for themselves alone."""
+"""Commands that run with their own private mounts of file systems."""
 
 from __future__ import annotations
 

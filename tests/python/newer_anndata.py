@@ -1,4 +1,4 @@
-"""Lets `tiledbsoma.io.from_anndata` write what anndata 0.13 holds."""
+"""A patch with which `tiledbsoma.io.from_anndata` can write objects of anndata 0.13."""
 
 from __future__ import annotations
 

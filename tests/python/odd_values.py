@@ -1,4 +1,4 @@
-"""Values that no argument expects, and calls that may take any of them."""
+"""Unexpected values for arguments, and calls to try them with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bench worker with a loader of the test's own, `stubborn`, which does what its variant says."""
+"""A bench worker with the test loader `stubborn`, whose behaviour its variant selects."""
 
 from __future__ import annotations
 

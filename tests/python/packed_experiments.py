@@ -1,4 +1,4 @@
-"""Experiments to pack, and what a pack must hold of them."""
+"""Experiments to pack, with the expected contents of the pack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What each rank of tests/python/test_rank_agreement.py runs, under torchrun.
+"""The script of each rank of tests/python/test_rank_agreement.py, under torchrun.
 
-torchrun … rank_agreement_script.py PATH     every function of CASES; what each rank got
+torchrun … rank_agreement_script.py PATH     runs every function of CASES and prints each rank's results
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells whose epochs are saved and gone on from."""
+"""Cells whose epochs are saved and resumed."""
 
 from __future__ import annotations
 

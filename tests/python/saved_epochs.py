@@ -1,4 +1,4 @@
-"""Epochs that are left in the middle, of every kind that a state can have."""
+"""Epochs that are interrupted in the middle, with every kind of state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks that the ranks of tests/python/test_scvi_train.py run."""
+"""Callbacks for the ranks of tests/python/test_scvi_train.py."""
 
 from __future__ import annotations
 

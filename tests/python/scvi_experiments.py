@@ -1,4 +1,4 @@
-"""Experiments for the tests of penstock.scvi, and what scvi-tools makes of them in memory."""
+"""Experiments for the tests of penstock.scvi, with results of scvi-tools in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script without a main guard that test_scvi_session.py kills, and starts again.
+"""A script without a main guard that test_scvi_session.py kills and restarts.
 
 scvi_launch_script.py PATH FOLDER EPOCHS
 """

@@ -1,4 +1,4 @@
-"""What each rank of test_scvi_launchers.py runs, under torchrun, Slurm or Ray Train.
+"""The script of each rank of test_scvi_launchers.py, under torchrun, Slurm or Ray Train.
 
 … scvi_rank_script.py PATH FOLDER
 """

@@ -1,4 +1,4 @@
-"""What each rank of test_scvi_train.py runs under torchrun: scvi-tools' own call, and Penstock's.
+"""The script of each rank of test_scvi_train.py: scvi-tools' call and Penstock's.
 
 torchrun … scvi_script.py PATH FOLDER
 """

@@ -1,4 +1,4 @@
-"""A generated obs table with a column of every type, and what tiledbsoma reads of one."""
+"""A generated obs table with a column of every type, and tiledbsoma's reads of it."""
 
 from __future__ import annotations
 

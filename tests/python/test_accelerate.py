@@ -1,4 +1,4 @@
-"""Hugging Face Accelerate over two real processes: who divides the cells, and which epoch it is."""
+"""Hugging Face Accelerate over two real processes: sharding of cells, and epoch numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that make no sense, and sources that are none."""
+"""Invalid arguments and invalid sources."""
 
 from __future__ import annotations
 

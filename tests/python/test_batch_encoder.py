@@ -9,7 +9,7 @@ import pandas as pd
 import penstock as ps
 import pyarrow as pa
 from conftest import Oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock.experiment.columns import ColumnValues
 from penstock.experiment.factorize import unique_rows
@@ -89,7 +89,6 @@ def test_repr() -> None:
     assert repr(ps.BatchEncoder(["a", "b"])) == "BatchEncoder('a', 'b')"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=40))
 def test_combinations_are_those_of_pandas(rows: list[tuple[int, int, int]]) -> None:
     """Two coded columns (the last category is a missing value) and one of numbers with NaN."""

@@ -1,4 +1,4 @@
-"""Names of Census releases become addresses, from a directory that is served on loopback."""
+"""Census releases are resolved to addresses with a release directory on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit in the rows of ``penstock bench``: of the build, or of the checkout that it runs in."""
+"""The commit in the rows of ``penstock bench``: from the build or from the checkout."""
 
 from __future__ import annotations
 

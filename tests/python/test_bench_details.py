@@ -1,4 +1,4 @@
-"""What single options and columns of ``penstock bench`` do, each seen to do it."""
+"""Effects of single options and columns of ``penstock bench``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of batches to a device are waited for, whatever accelerator it is."""
+"""Timing of copies to a device includes their end, on any accelerator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md says which command has which option."""
+"""docs/benchmarks.md documents the options of each command."""
 
 from __future__ import annotations
 

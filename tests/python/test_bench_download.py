@@ -1,4 +1,4 @@
-"""``penstock bench download``: looks for space first, copies in pieces, and equals tiledbsoma's slice."""
+"""``penstock bench download`` checks space, copies in pieces, and equals tiledbsoma's slice."""
 
 from __future__ import annotations
 

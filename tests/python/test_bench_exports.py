@@ -1,4 +1,4 @@
-"""The same cells in other formats, as AnnData and annbatch read them back."""
+"""Exports of the same cells in other formats, read back by AnnData and annbatch."""
 
 from __future__ import annotations
 

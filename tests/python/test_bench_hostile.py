@@ -1,4 +1,4 @@
-"""What the benchmark commands must not do: replace what is not theirs, change values, serve more."""
+"""Benchmark commands never replace foreign files, change values or serve other files."""
 
 from __future__ import annotations
 
@@ -219,11 +219,17 @@ def test_make_bench_s_commands_are_understood() -> None:
     """As the Makefile has them: an option that was renamed shows here, not in ten minutes."""
     makefile = Path(__file__).parents[2] / "Makefile"
     text = makefile.read_text().replace("\\\n", " ")
-    text = text.replace("$(BENCH_DATA)", "bench-65k").replace("$(BENCH_TITLE)", '"a title"')
+    for variable, value in [
+        ("$(BENCH_DATA)", "data"),
+        ("$(BENCH_TITLE)", "'a title'"),
+        ("$@", "data"),
+    ]:
+        text = text.replace(variable, value)
+    text = text.replace("$(SYNTH)", "--cells 10")
     found = re.findall(r"\$\(BIN\)/penstock ((?:bench|synth) [^|;\n]*)", text)
     commands = [shlex.split(command) for command in found]
     assert sorted(command[:2][-1] for command in commands) == [
-        "bench-65k", "compare", "peers", "peers", "peers", "plot",
+        "compare", "data", "peers", "peers", "peers", "plot",
     ]  # fmt: skip
     for command in commands:
         assert build_parser().parse_args(command).run is not None

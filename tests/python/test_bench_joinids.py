@@ -1,4 +1,4 @@
-"""Every loader's joinids are those that tiledbsoma reads, where positions would be others."""
+"""Every loader's joinids equal those of tiledbsoma when they differ from positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One measurement: its figures, and how a process that fails becomes a row."""
+"""One measurement: its figures, and the row of a process that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``penstock bench`` and ``penstock synth`` mean what was typed, or are refused by name."""
+"""Options of ``penstock bench`` and ``penstock synth`` take effect or are refused by name."""
 
 from __future__ import annotations
 

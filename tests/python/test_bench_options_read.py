@@ -1,4 +1,4 @@
-"""Every option of every command of ``penstock bench`` is looked at by its command."""
+"""Every command of ``penstock bench`` reads all of its options."""
 
 from __future__ import annotations
 

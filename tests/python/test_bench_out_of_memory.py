@@ -1,4 +1,4 @@
-"""Under ``--memory-limit`` whatever there is no room for is status oom, in whichever library's words."""
+"""Under ``--memory-limit``, a lack of memory is status oom with every library's message."""
 
 from __future__ import annotations
 

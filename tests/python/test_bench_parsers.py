@@ -1,4 +1,4 @@
-"""What the benchmark's command line understands, and what it says to what it does not."""
+"""Parsing of the benchmark's command line, and errors for invalid arguments."""
 
 from __future__ import annotations
 

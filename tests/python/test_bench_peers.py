@@ -1,4 +1,4 @@
-"""Peers are installed into environments of their own: whole or not at all, and once."""
+"""Each peer is installed once into its own environment, completely or not at all."""
 
 from __future__ import annotations
 

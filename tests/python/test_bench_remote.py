@@ -1,4 +1,4 @@
-"""``penstock bench remote``: latency and bandwidth are those that were asked for, in their units."""
+"""``penstock bench remote`` has the requested latency and bandwidth."""
 
 from __future__ import annotations
 

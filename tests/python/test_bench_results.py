@@ -1,4 +1,4 @@
-"""Rows in Parquet files, and pictures of them."""
+"""Rows in Parquet files, and plots of them."""
 
 from __future__ import annotations
 

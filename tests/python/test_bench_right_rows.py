@@ -1,4 +1,4 @@
-"""What rows say of threads, of results that are wrong, of memory that ran out, of epochs before Ctrl-C."""
+"""Rows are right about threads, wrong results, lack of memory, and epochs before Ctrl-C."""
 
 from __future__ import annotations
 

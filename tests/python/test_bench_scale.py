@@ -1,4 +1,4 @@
-"""``penstock bench scale``: processes that begin together, points that fail, bounds."""
+"""``penstock bench scale``: processes that start together, points that fail, bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cache_dir: what is read once is not read again, whatever happens to the folder."""
+"""cache_dir: data is read once from the source, and damage to the folder is harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""shuffle=True with a cache: global as soon as every cell is kept, at once for all who read."""
+"""shuffle=True with a cache becomes global when all cells are cached, on all ranks at once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle, write_small_tiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ID = "soma_joinid"
@@ -29,7 +29,6 @@ def joinids(ds: ps.Dataset) -> list[int]:
     return [int(each) for _, obs in ds for each in obs[ID]]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     chunk_size=st.integers(1, 200),
     chunks_per_block=st.integers(1, 30),

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it fails."""
+"""Output and errors of the command line."""
 
 from __future__ import annotations
 
@@ -228,6 +228,17 @@ def test_a_demo_on_few_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "10 cells or more, 3 are in obs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+def test_a_latent_space_is_drawn_without_umap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dimensions: int
+) -> None:
+    latent_plot = pytest.importorskip("penstock.scvi.latent_plot")
+    monkeypatch.setitem(sys.modules, "umap", None)
+    latent = np.random.default_rng(0).random((50, dimensions), np.float32)
+    latent_plot.draw(latent, np.array(["a", "b"] * 25), "label", tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_train_scvi(
     pbmc3k: Oracle,
     tmp_path: Path,
@@ -265,7 +276,7 @@ def test_train_scvi(
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
-    assert "--n-samples-per-label is of SCANVI" in capsys.readouterr().err
+    assert "--n-samples-per-label needs SCANVI" in capsys.readouterr().err
 
 
 def test_the_command_of_make_demo_scvi(

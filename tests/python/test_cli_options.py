@@ -1,4 +1,4 @@
-"""The command line speaks of its own options, not of Python arguments."""
+"""Errors of the command line name its options, not Python arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.cli.options import in_options
         ("--seed", str(2**64), f"--seed must be {2**63 - 1} or less"),
         ("--accelerator", "x", "--accelerator must be one of auto,"),
         ("--model", "x", "--model must be one of SCVI,"),
-        ("--n-samples-per-label", "3", "--n-samples-per-label is of SCANVI"),
+        ("--n-samples-per-label", "3", "--n-samples-per-label needs SCANVI"),
         ("--unlabeled", "x", "SCVI takes no --unlabeled, got 'x'"),
         ("--obs-query", "batch_size", "--obs-query: expected a condition such as"),
         ("--var-query", "1 +", "--var-query: "),

@@ -1,4 +1,4 @@
-"""penstock.compat.census against what cellxgene_census.experimental.ml was documented to do."""
+"""penstock.compat.census against the documentation of cellxgene_census.experimental.ml."""
 
 from __future__ import annotations
 

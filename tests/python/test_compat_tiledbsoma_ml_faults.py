@@ -1,4 +1,4 @@
-"""What tiledbsoma_ml 0.1.0 gets wrong and penstock.compat.tiledbsoma_ml does not, and what is ours alone."""
+"""Faults of tiledbsoma_ml 0.1.0 that penstock.compat.tiledbsoma_ml lacks, and additions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores that are cut short, changed or removed."""
+"""Stores that are truncated, changed or removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Dataset hands over, against tiledbsoma and scipy."""
+"""Batches of a Dataset, against tiledbsoma and scipy."""
 
 from __future__ import annotations
 

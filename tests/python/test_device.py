@@ -1,6 +1,6 @@
-"""Batches that are made on a device: what travels, what comes out, and what is refused.
+"""Batches that are made on a device: copied data, results and errors.
 
-Most of it runs on the CPU, whose batches go the same way.
+Most tests run on the CPU, whose batches use the same code.
 """
 
 from __future__ import annotations

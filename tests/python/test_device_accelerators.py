@@ -1,4 +1,4 @@
-"""Batches that are made on a device: what only a GPU, or a simulated accelerator, can show."""
+"""Batches that are made on a device: tests that need a GPU or a simulated accelerator."""
 
 from __future__ import annotations
 

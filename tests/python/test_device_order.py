@@ -1,6 +1,6 @@
-"""Batches that are made on a device: in which order things run.
+"""Batches that are made on a device: order of operations.
 
-A lane that notes what it is asked stands in for a stream.
+A lane that records its calls replaces a stream.
 """
 
 from __future__ import annotations

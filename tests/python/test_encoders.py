@@ -10,7 +10,7 @@ import pandas as pd
 import penstock as ps
 import pytest
 from conftest import Oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock.batches.obs import ObsBatches
 from penstock.encoders import encoded_rows
@@ -59,7 +59,6 @@ def coded(name: str, codes, values=NAMES, missing: bool = True) -> ColumnValues:
 codes_of_names = st.lists(st.integers(0, len(NAMES)), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(codes_of_names, st.data())
 def test_labels_are_those_of_scikit_learn(codes: list[int], data) -> None:
     column = coded("a", codes)
@@ -76,7 +75,6 @@ def test_labels_are_those_of_scikit_learn(codes: list[int], data) -> None:
     assert back.tolist() == column.take(np.asarray(positions, np.int64)).tolist()
 
 
-@settings(deadline=None)
 @given(codes_of_names, codes_of_names)
 def test_one_hot_is_that_of_scikit_learn(first: list[int], second: list[int]) -> None:
     rows = min(len(first), len(second))
@@ -101,7 +99,6 @@ def test_one_hot_is_that_of_scikit_learn(first: list[int], second: list[int]) ->
 numbers = st.integers(-(10**6), 10**6).map(lambda n: n / 16) | st.just(float("nan"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(numbers, st.integers(-5, 5)), min_size=1, max_size=60))
 @pytest.mark.parametrize("scale", ["none", "standard", "minmax"])
 def test_numbers_are_those_of_scikit_learn(scale: str, rows: list[tuple[float, int]]) -> None:
@@ -125,7 +122,6 @@ def test_numbers_are_those_of_scikit_learn(scale: str, rows: list[tuple[float, i
     assert (encode(filled, columns[0])[~known] == 7).all()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=40), st.integers(1, 9))
 def test_batches_are_the_groups_of_pandas(rows: list[tuple[int, int, int]], block: int) -> None:
     codes = np.array(rows, np.uint8).reshape(-1, 3)
@@ -161,7 +157,6 @@ class Squares(ps.Encoder):
         return values * values - 3
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(-300, 70_000), min_size=1, max_size=60),
     st.integers(1, 20),

@@ -1,4 +1,4 @@
-"""C++ errors arrive as the Python class of the same name."""
+"""C++ errors are raised as the Python class of the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter ends while daemon threads of the user are inside the engine."""
+"""The interpreter ends cleanly while daemon threads of the user are inside the engine."""
 
 from __future__ import annotations
 

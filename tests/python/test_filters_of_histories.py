@@ -1,4 +1,4 @@
-"""Random value filters of tables that were written over, deleted from, consolidated and otherwise indexed."""
+"""Random value filters on tables with overwrites, deletes, consolidation and other indexes."""
 
 from __future__ import annotations
 

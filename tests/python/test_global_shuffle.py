@@ -13,7 +13,7 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle, collect, joinids_of, write_small_tiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock.plan.shuffle_cost import ReadAgainWarning
 from scipy import stats
@@ -80,7 +80,6 @@ def test_cells_without_a_stored_value(tmp_path: Path) -> None:
     assert sorted(joinids_of(dataset(some, var_query="soma_joinid == 3"))) == list(range(200))
 
 
-@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_the_order_is_not_of_memory_threads_or_layout(tiled: Path, data: st.DataObject) -> None:
     same = {
@@ -187,7 +186,6 @@ SHUFFLES: list[dict[str, Any]] = [
 ]
 
 
-@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_any_chain_of_shapes_gives_every_cell_once(tiled: Path, data: st.DataObject) -> None:
     seen: list[int] = []

@@ -1,4 +1,4 @@
-"""The Hugging Face Trainer over real processes: every cell once, whoever divides them."""
+"""The Hugging Face Trainer over real processes: every cell once, with either way of sharding."""
 
 from __future__ import annotations
 

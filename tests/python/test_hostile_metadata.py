@@ -1,4 +1,4 @@
-"""Metadata that are sound outside and hostile within: each is an error of ours, in little memory."""
+"""Well-formed metadata with hostile contents raise Penstock errors, in little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock info`: what it says of experiments, beside what their files are."""
+"""`penstock info`: its output, against the files of the experiments."""
 
 from __future__ import annotations
 

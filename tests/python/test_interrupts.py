@@ -1,4 +1,4 @@
-"""Ctrl-C while local stores are opened and read, where no iterator looks for it."""
+"""Ctrl-C while local stores are opened and read, outside of iterators."""
 
 from __future__ import annotations
 

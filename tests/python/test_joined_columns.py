@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock import _core
 from penstock.experiment.columns import ColumnValues, objects
@@ -19,7 +19,6 @@ from penstock.experiment.joined.tables import joined_schema
 categories = st.sampled_from(["a", "b", "c", "d", None])
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(categories, max_size=12) | st.none(), min_size=1, max_size=4))
 def test_merged_categories_are_those_of_pandas(tables) -> None:
     if all(table is None for table in tables):
@@ -48,7 +47,6 @@ def test_merged_categories_are_those_of_pandas(tables) -> None:
     assert sorted(frame.categories) == sorted({v for v in whole if v is not None})
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -139,7 +137,6 @@ numbers = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=4))
 def test_numbers_get_the_type_that_holds_all(tables) -> None:
     there = [table for table in tables if table is not None]
@@ -180,7 +177,6 @@ def test_a_missing_value_of_one_is_one_of_all() -> None:
     assert merged.has_missing
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.permutations("abcdefgh").map(lambda p: p[:5]), min_size=1, max_size=4), st.data()
 )

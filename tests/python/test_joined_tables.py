@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from joined_experiments import GENES, expected, make, paths, rows_of, write, write_three
 
@@ -130,7 +130,6 @@ def kept_by_pandas(frame: pd.DataFrame, text: str) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
-@settings(deadline=None, max_examples=25)
 @given(filters)
 def test_filters_are_those_of_the_joined_obs(three, text: str) -> None:
     """They may name the source, and columns that some experiments lack."""

@@ -1,4 +1,4 @@
-"""Lightning: epochs, checkpoints in the middle of one, prediction."""
+"""Lightning: epochs, checkpoints within an epoch, prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lightning's DDP on two real ranks: epochs, validation, tests, prediction, checkpoints within an epoch."""
+"""Lightning's DDP on two real ranks: all loops, and checkpoints within an epoch."""
 
 from __future__ import annotations
 

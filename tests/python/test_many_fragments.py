@@ -1,4 +1,4 @@
-"""X in hundreds of fragments that write over each other, with deletes; tiledb is the oracle."""
+"""X in hundreds of overlapping fragments, with deletes; tiledb is the oracle."""
 
 from __future__ import annotations
 

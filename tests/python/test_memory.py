@@ -1,4 +1,4 @@
-"""Memory estimates against what is really held."""
+"""Memory estimates against the memory in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package that is not installed is named with what to install, by every call that needs it."""
+"""Every call that needs a missing package names it and the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody does first: the README's lines, the demo, what stops it, packages that are missing."""
+"""First steps of a user: the README's code, the demo and its errors, missing packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is for looking: to_anndata, the progress bar, reprs."""
+"""Features for notebooks: to_anndata, the progress bar, reprs."""
 
 from __future__ import annotations
 

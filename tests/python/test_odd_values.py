@@ -1,4 +1,4 @@
-"""Every public argument takes an odd value or refuses it with an error of ours."""
+"""Every public argument accepts an odd value or raises a Penstock error."""
 
 from __future__ import annotations
 

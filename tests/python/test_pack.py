@@ -1,4 +1,4 @@
-"""Packs hold what their source holds, exactly; tiledbsoma and the source are the oracles."""
+"""Packs equal their source exactly; tiledbsoma and the source are the oracles."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
+from amounts import seeds
 from conftest import STORED, Oracle, write_small_tiles
 from packed_experiments import (
     entries,
@@ -63,7 +64,7 @@ def test_filters_shuffles_and_genes(census_like: Oracle, tmp_path: Path) -> None
     assert packed.x().stored_bytes < source.x().stored_bytes
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_random_experiments(tmp_path: Path, seed: int) -> None:
     X, ids = write_random(tmp_path / "source", seed)
     source = ps.open(tmp_path / "source")

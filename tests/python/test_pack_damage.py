@@ -1,4 +1,4 @@
-"""Packs whose contents or tables are not what was written."""
+"""Packs with damaged contents or tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a pack comes to its place: what is replaced, who is killed, what is written meanwhile."""
+"""Creation of a pack's folder: replacing, kills, and changes at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places where no pack can be: said before anything is packed."""
+"""Invalid destinations of a pack are refused before anything is packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package as installed: what importing takes and needs, types, version."""
+"""The installed package: cost and needs of imports, types, version."""
 
 from __future__ import annotations
 

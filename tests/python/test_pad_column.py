@@ -1,4 +1,4 @@
-"""Cells that uneven="pad" repeats, marked in a column of obs."""
+"""The obs column that marks cells repeated by uneven="pad"."""
 
 from __future__ import annotations
 

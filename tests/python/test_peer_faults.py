@@ -1,4 +1,4 @@
-"""What users of tiledbsoma_ml and of the Census's loader report, seen there and not here."""
+"""Faults that users of tiledbsoma_ml and the Census's loader report, absent from Penstock."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import penstock as ps
 import pytest
 from conftest import write_small_tiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock.plan.shard import Shard
 
@@ -31,7 +31,6 @@ def batches(dataset: ps.Dataset, shard: Shard, epoch: int = 0) -> list[list[int]
 
 @pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_every_shape(tiled, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, N_CELLS - 1), "begin")
     count = data.draw(st.integers(0, min(400, N_CELLS - begin)), "count")

@@ -1,4 +1,4 @@
-"""Real processes: ranks of torchrun that take DDP steps, ranks that are killed."""
+"""Real processes: ranks under torchrun that run DDP steps, and ranks that are killed."""
 
 from __future__ import annotations
 

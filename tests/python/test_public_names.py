@@ -1,4 +1,4 @@
-"""What a person who tries names of the package finds."""
+"""Public names of the package, as found by introspection."""
 
 from __future__ import annotations
 

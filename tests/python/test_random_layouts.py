@@ -1,4 +1,4 @@
-"""X stored in random ways (order, tiles, filters, fragments, deletes), read as tiledb reads it."""
+"""X with random layouts (order, tiles, filters, fragments, deletes), against tiledb."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import penstock as ps
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from amounts import seeds
 
 tiledb = pytest.importorskip("tiledb")
 tiledbsoma = pytest.importorskip("tiledbsoma")
@@ -201,7 +202,7 @@ def counted(rows: np.ndarray, columns: np.ndarray, found: np.ndarray) -> Counter
     return Counter(zip(rows.tolist(), columns.tolist(), bits.tolist(), strict=True))
 
 
-SEEDS = range(36)
+SEEDS = seeds(36)
 
 
 def sizes(seed: int) -> tuple[random.Random, int, int]:
@@ -325,7 +326,7 @@ def write_dense_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.
     return dtype, time
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_any_dense_layout(tmp_path: Path, seed: int) -> None:
     draw, n_obs, n_vars = sizes(seed)
     uri = str(tmp_path / "e")

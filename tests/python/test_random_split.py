@@ -5,16 +5,13 @@ from __future__ import annotations
 import penstock as ps
 import pytest
 from conftest import Oracle, joinids_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 GOLDEN_SPLIT = [21, 29, 55, 97, 125, 195, 201, 243, 262, 280]
 
 
 @pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(weights=st.lists(st.integers(0, 20), min_size=2, max_size=6), seed=st.integers(0, 2**64 - 1))
 def test_random_split_is_a_partition(soma_small: Oracle, weights: list[int], seed: int) -> None:
     if sum(weights) == 0:

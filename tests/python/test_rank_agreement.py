@@ -1,4 +1,4 @@
-"""Ranks that are not about to read the same epoch notice it; programs that work are left alone."""
+"""Ranks that would read different epochs raise an error; working programs do not."""
 
 from __future__ import annotations
 

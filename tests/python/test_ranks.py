@@ -1,4 +1,4 @@
-"""What each rank gets, and how it finds that it is one."""
+"""Batches of each rank, and detection of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buckets and web servers that mean harm, or say less than they should."""
+"""Hostile or incomplete responses of buckets and web servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments behind a plain web server, and the index that makes them readable."""
+"""Experiments on a plain web server, and the index that makes them readable."""
 
 from __future__ import annotations
 

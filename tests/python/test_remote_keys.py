@@ -1,4 +1,4 @@
-"""Keys and times that others bring: single sign-on, roles, contexts of tiledbsoma."""
+"""Credentials and timestamps from elsewhere: single sign-on, roles, tiledbsoma contexts."""
 
 from __future__ import annotations
 

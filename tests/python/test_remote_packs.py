@@ -1,4 +1,4 @@
-"""Packs in a bucket and behind a web server, and caches in front of remote sources."""
+"""Packs in a bucket and on a web server, and caches of remote sources."""
 
 from __future__ import annotations
 

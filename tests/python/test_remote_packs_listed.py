@@ -1,6 +1,6 @@
-"""Packs in a bucket and behind a web server from which files are gone.
+"""Packs with missing files, in a bucket and on a web server.
 
-A module of its own: moto keeps the objects of all its servers in a process in one place.
+This is a separate module, because all moto servers in a process share their objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Experiments in S3: moto on loopback, with and without authentication, is what they are read from."""
+"""Experiments in S3, read from moto on loopback, with and without authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passwords, tokens and keys: where they may be given, and that they are shown and written nowhere."""
+"""Passwords, tokens and keys: accepted arguments, and no trace in output or files."""
 
 from __future__ import annotations
 

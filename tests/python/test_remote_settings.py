@@ -1,4 +1,4 @@
-"""How stores are asked: for whom, how long, and for how little."""
+"""Settings of remote requests: identity, timeouts, and sizes of reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates and proxies, as the environment says them; each in a process of its own."""
+"""Certificates and proxies from the environment, each in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that are drawn: by weights, by class, some of them; on any number of processes."""
+"""Sampling of cells by weights, by class or by number, on any number of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import scipy.stats
 import tiledbsoma.io
 from conftest import Oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ID = "soma_joinid"
@@ -137,7 +137,6 @@ def test_replacement_alone_is_a_bootstrap(pbmc3k: Oracle) -> None:
 # --- with everything else
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 2**32),
     world=st.integers(1, 4),

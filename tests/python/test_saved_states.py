@@ -1,4 +1,4 @@
-"""States that an earlier version saved go on bit for bit."""
+"""States saved by an earlier version resume bit for bit."""
 
 from __future__ import annotations
 

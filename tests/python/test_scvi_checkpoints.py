@@ -1,4 +1,4 @@
-"""What penstock.scvi.train keeps, stops by and begins with, on one process."""
+"""Checkpoints, early stopping and start of penstock.scvi.train on one process."""
 
 from __future__ import annotations
 

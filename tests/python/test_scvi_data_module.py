@@ -1,4 +1,4 @@
-"""penstock.scvi.DataModule beside scvi-tools with an AnnData of the same cells."""
+"""penstock.scvi.DataModule against scvi-tools with an AnnData of the same cells."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The call that scvi-tools documents for several devices, in a script and in a notebook.
 
 ``model.train(datamodule=data, devices=-1, strategy="ddp_find_unused_parameters_true")``: Lightning
-starts the ranks, by running a script again or by forking a notebook's kernel.
+starts the ranks by rerunning a script or forking a notebook's kernel.
 """
 
 from __future__ import annotations

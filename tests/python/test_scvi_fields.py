@@ -1,4 +1,4 @@
-"""Keys of every kind (encoders, joined columns), and what ranks are given of the cells."""
+"""Keys of every kind (encoders, joined columns), and cells of each rank."""
 
 from __future__ import annotations
 

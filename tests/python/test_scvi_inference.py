@@ -1,4 +1,4 @@
-"""Inference over stored cells, and cells aligned with a saved model, beside scvi-tools."""
+"""Inference over stored cells and cells aligned with a saved model, against scvi-tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labelled cells that SCANVI's classifier is trained on: some of each label, and going on."""
+"""Labelled cells for SCANVI's classifier: some of each label, and resuming."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_on_two_processes(cells: Oracle) -> None:
 
 
 def test_what_is_refused(cells: Oracle) -> None:
-    with pytest.raises(ps.InvalidArgument, match="n_samples_per_label is of SCANVI"):
+    with pytest.raises(ps.InvalidArgument, match="n_samples_per_label needs SCANVI"):
         DataModule(cells.path, labels_key="kind", n_samples_per_label=5)
     for wrong in (0, -1, 2.5, "all"):
         with pytest.raises(ps.InvalidArgument, match="n_samples_per_label"):

@@ -1,6 +1,6 @@
-"""penstock.scvi.train where others start the processes: torchrun on two nodes, Slurm, Ray Train.
+"""penstock.scvi.train with other launchers: torchrun on two nodes, Slurm, Ray Train.
 
-Each gives what two processes give that `train` starts itself.
+Each gives the result of two processes that `train` starts itself.
 """
 
 from __future__ import annotations

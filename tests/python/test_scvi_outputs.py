@@ -1,4 +1,4 @@
-"""Files of an inference: whole or not there, and nobody else's files are replaced."""
+"""Files of an inference are complete or absent, and other files are not replaced."""
 
 from __future__ import annotations
 

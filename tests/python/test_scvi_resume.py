@@ -1,4 +1,4 @@
-"""What penstock.scvi.train goes on from: the learning rate, and checkpoints that are refused."""
+"""Resuming of penstock.scvi.train: the learning rate, and checkpoints that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data that a model was not made for are refused, and those that it was made for are taken."""
+"""Data are refused if the model was made for other data, and accepted otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models one after another in one session, a Jupyter kernel among them, and jobs that are killed."""
+"""Several models in one session, also in a Jupyter kernel, and jobs that are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""penstock.scvi.train on real processes: what it monitors, stops by, keeps, and goes on from."""
+"""penstock.scvi.train on real processes: metrics, early stopping, checkpoints, resuming."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
     ]:
         with pytest.raises(ps.InvalidArgument, match=said):
             pscvi.train(model, data, max_epochs=1, **arguments)
-    with pytest.raises(ps.InvalidArgument, match="early_stopping looks at validation"):
+    with pytest.raises(ps.InvalidArgument, match="early_stopping needs validation cells"):
         pscvi.train(model, whole, early_stopping=True)
     with pytest.raises(ps.InvalidArgument, match="batches"):
         pscvi.train(model, pscvi.DataModule(cells.path))

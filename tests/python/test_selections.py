@@ -1,4 +1,4 @@
-"""Which cells and genes a Dataset reads, against tiledbsoma."""
+"""Selected cells and genes of a Dataset, against tiledbsoma."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import Oracle, collect, joinids_of, write_small_tiles
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
 @pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(data=st.data())
 def test_random_selections(soma_small: Oracle, data: st.DataObject) -> None:
     n_obs, n_vars = soma_small.X.shape

@@ -12,7 +12,7 @@ import botocore.awsrequest
 import botocore.configloader
 import botocore.credentials
 import botocore.utils
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock import _core
 
@@ -23,7 +23,6 @@ VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126) | st.just(" "
 HEADERS = st.dictionaries(TOKEN.map(lambda name: "x-amz-meta-" + name), VALUE, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     TEXT, st.dictionaries(TEXT.filter(bool), TEXT, max_size=5), HEADERS, TOKEN, TEXT, st.booleans()
 )
@@ -59,7 +58,6 @@ def test_signatures_are_botocores(key, query, headers, region, secret, with_toke
         assert ours.get(name) == expected.get(name), name
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXT, st.lists(st.tuples(TEXT, TEXT), max_size=5))
 def test_escaping_is_botocores(text, query):
     assert _core._percent_encode(text, True) == botocore.utils.percent_encode(text, safe="-_.~")
@@ -77,7 +75,6 @@ NAME = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 SETTING = st.text("abcXYZ019/+=:.-", min_size=1, max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(
         NAME,

@@ -1,4 +1,4 @@
-"""Pipes, devices and sockets where a store should have a file: an error at once, never a wait."""
+"""Pipes, devices and sockets in place of a store's files raise an error without a wait."""
 
 from __future__ import annotations
 

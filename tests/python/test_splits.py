@@ -46,7 +46,6 @@ def sizes_of(total: int, weights: list[int]) -> list[int]:
 # --- strata
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.lists(st.integers(0, 40) | st.integers(0, 10**9), min_size=1, max_size=12),
     st.lists(st.integers(0, 9), min_size=2, max_size=7),
@@ -77,7 +76,6 @@ def test_strata_beside_scikit_learn() -> None:
 names = objects(["a", "b", "c", None])
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=80),
     st.lists(st.integers(0, 9), min_size=2, max_size=4),
@@ -132,7 +130,6 @@ def test_codes_of_as_many_values_as_a_byte_holds(count: int) -> None:
     assert codes.dtype == (np.uint8 if count <= 256 else np.uint16)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=1, max_size=50), st.integers(1, 9))
 @pytest.mark.parametrize("largest_table", [0, 2**22])
 def test_codes_of_combinations(largest_table: int, rows, block: int) -> None:
@@ -156,7 +153,6 @@ def test_codes_of_combinations(largest_table: int, rows, block: int) -> None:
 # --- groups
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.integers(1, 30) | st.integers(1, 10**7), min_size=3, max_size=25),
     st.lists(st.integers(1, 9), min_size=2, max_size=3),

@@ -1,4 +1,4 @@
-"""A state that is saved while an epoch begins, by another thread, a signal handler or a callback."""
+"""Saving a state while an epoch starts: in another thread, a signal handler or a callback."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 import scanpy as sc
 import scipy.sparse as sp
 from conftest import Oracle
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from penstock.genes.dispersion import _all_batches
 
@@ -144,7 +144,6 @@ def test_the_same_for_any_threads_and_budget(census_like: Oracle) -> None:
             pd.testing.assert_frame_equal(got, expected, check_exact=True)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(1, 70),
     columns=st.integers(1, 9),

@@ -1,4 +1,4 @@
-"""Layers that were stored by others, by old versions, dense, in hundreds of fragments, or damaged."""
+"""Layers by other writers or old versions, dense, in hundreds of fragments, or damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments that tiledbsoma 1.2 to 2.3 wrote, against what those versions read, stored beside them."""
+"""Experiments written by tiledbsoma 1.2 to 2.3, against stored results of those versions."""
 
 from __future__ import annotations
 

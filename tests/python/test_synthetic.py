@@ -1,4 +1,4 @@
-"""The generator of Census-like experiments against what it promises, read back by tiledbsoma."""
+"""The generator of Census-like experiments against its documentation, read by tiledbsoma."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Categories of the tables that Penstock's writers make, read back by tiledbsoma and by Penstock."""
+"""Categories of tables that Penstock writes, read back by tiledbsoma and by Penstock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""obs stored in random ways: filters of columns, offsets and validity, orders, enumerations."""
+"""obs with random layouts: filters of columns, offsets and validity, orders, enumerations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import penstock as ps
 import pyarrow as pa
 import pytest
+from amounts import seeds
 
 tiledb = pytest.importorskip("tiledb")
 tiledbsoma = pytest.importorskip("tiledbsoma")
@@ -24,7 +25,7 @@ from filter_oracle import FilterOracle  # noqa: E402
 from soma_tables import write_experiment  # noqa: E402
 from table_oracle import assert_reads_alike, random_table  # noqa: E402
 
-SEEDS = range(36)
+SEEDS = seeds(36)
 # TileDB 2.30 and later refuse to compress values whose second differences exceed 64 bits; those before
 # let them wrap around.
 WIDE = ("int64", "uint64")

@@ -1,4 +1,4 @@
-"""obs and var as tables: generated DataFrames of many shapes, read as tiledbsoma reads them."""
+"""obs and var as tables: generated DataFrames of many shapes, against tiledbsoma."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 import penstock as ps
 import pyarrow as pa
 import pytest
+from amounts import seeds
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 tiledb = pytest.importorskip("tiledb")
@@ -52,7 +53,7 @@ def test_stored_experiments(stored: str) -> None:
                 assert experiment.x(name, layer).shape == theirs.ms[name].X[layer].shape
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_every_type(tmp_path: Path, seed: int) -> None:
     rows = [0, 1, 7, 100, 1000, 2500][seed]
     uri = write_experiment(tmp_path / "e", random_table(seed, rows), pieces=1 + seed)

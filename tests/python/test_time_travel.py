@@ -1,4 +1,4 @@
-"""Experiments as they were: growth, consolidation, timestamps; tiledbsoma is the oracle."""
+"""Experiments at a timestamp, with growth and consolidation; tiledbsoma is the oracle."""
 
 from __future__ import annotations
 

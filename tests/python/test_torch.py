@@ -1,4 +1,4 @@
-"""Datasets in torch's DataLoader, and in processes that fork and spawn."""
+"""Datasets in torch's DataLoader, and in forked and spawned processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks/training.py makes of its rounds, and what training_plot.py draws of it."""
+"""Figures that benchmarks/training.py computes, and plots by training_plot.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transforms do to batches, against scanpy, scikit-learn and the published tokenizer's rule."""
+"""Effects of transforms on batches, against scanpy, scikit-learn and the published tokenizer."""
 
 from __future__ import annotations
 

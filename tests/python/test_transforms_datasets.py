@@ -9,7 +9,7 @@ import pandas as pd
 import penstock as ps
 import pytest
 from conftest import Oracle, collect
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transform_cases import all_cells
 
@@ -172,9 +172,6 @@ def reference(X: np.ndarray, genes: np.ndarray, step) -> tuple[np.ndarray, np.nd
     return X[:, places], genes[places]
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(chain=st.lists(STEPS, max_size=4), sparse=st.booleans(), shuffle=st.booleans())
 def test_random_chains(soma_small: Oracle, chain, sparse, shuffle) -> None:
     selecting = [step for step in chain if isinstance(step, ps.SelectGenes)]

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import penstock as ps
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 pytest.importorskip("tiledbsoma")
@@ -53,7 +53,6 @@ def test_same_rows_as_tiledbsoma(tables: list, proper: bool) -> None:
     """Of the proper filters nearly all are answered, many by some of the rows: not by errors alone."""
     kinds: Counter[str] = Counter()
 
-    @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, SEEDS - 1), trees(proper))
     def same_rows(seed: int, tree: tuple) -> None:
         experiment, theirs_of = tables[seed]
@@ -125,7 +124,6 @@ def test_texts_that_are_answered(tables: list) -> None:
     assert sum(bool(rows) for rows in answers) > 50
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @example("i64 == 1 & u64 == 2")
 @given(st.text("i64 =<>!()[]'\"\\,.&|-0123456789ex_notrandsc\n", max_size=30))
 def test_noise_is_refused_or_read_alike(tables: list, text: str) -> None:

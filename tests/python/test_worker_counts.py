@@ -11,7 +11,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import write_small_tiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from penstock.plan.shard import Shard
 from torch.utils.data import DataLoader
@@ -165,7 +165,6 @@ def test_ranks_that_share_units_and_have_workers(
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_plans_of_ranks_that_share_units_and_have_workers(
     shared_by_ranks, data: st.DataObject
 ) -> None:

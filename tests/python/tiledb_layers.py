@@ -1,4 +1,4 @@
-"""Experiments whose layer is an array of any schema that TileDB takes."""
+"""Experiments whose layer is an array with any TileDB schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of tiledbsoma_ml and of penstock.compat.tiledbsoma_ml share: the modules, cells, datasets."""
+"""Shared modules, cells and datasets for tests of tiledbsoma_ml and its compat module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts under torchrun, whose processes must end well and in time."""
+"""Running scripts under torchrun, with checks of their exit status and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X of cells through transforms, and what it is compared with."""
+"""Transformed X of cells, with expected values."""
 
 from __future__ import annotations
 

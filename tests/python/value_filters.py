@@ -1,4 +1,4 @@
-"""Random value filters as trees, and the tables that they are made for."""
+"""Random value filters as trees, and tables for them."""
 
 from __future__ import annotations
 
