@@ -352,7 +352,10 @@ def test_processes_stay_within_the_limit_though_killed(tiled: Path, tmp_path: Pa
                 time.sleep(rng.random() * 0.1)
                 process.send_signal(signal.SIGKILL)
         for i, process in enumerate(processes):
-            out, err = process.communicate(timeout=300)
+            # communicate() would lose a second line that came along with the first.
+            assert process.stdout is not None and process.stderr is not None
+            out, err = process.stdout.read(), process.stderr.read()
+            process.wait(timeout=300)
             if round == 3 or i % 2 == 1:
                 assert process.returncode == 0, err
                 assert float(out.split()[0]) == pytest.approx(2 * total)

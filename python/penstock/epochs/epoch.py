@@ -97,8 +97,9 @@ class EpochRun:
 
     def plan_for_workers(self, left: Planner) -> None:
         """Plan as the main process, which reads nothing and counts what all workers give."""
+        of_worker = left.loader(self.shard, self.epoch)
         alone = left.loader(replace(self.shard, num_workers=1), self.epoch)
-        self._set_plan(left.loader(self.shard, self.epoch), alone, left)
+        self._set_plan(of_worker, alone, left)
 
     def _set_plan(self, loader: _core.Loader, of_rank: _core.Loader, left: Planner) -> None:
         """Note the plan, and the batches of the rank: at once, as a signal may come between."""
