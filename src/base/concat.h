@@ -12,7 +12,7 @@ namespace penstock {
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::string text;
-  const auto append = [&text](const auto& part) {
+  [[maybe_unused]] const auto append = [&text](const auto& part) {
     using Part = std::decay_t<decltype(part)>;
     if constexpr (std::is_same_v<Part, char>) {
       text += part;
