@@ -353,10 +353,10 @@ def test_processes_stay_within_the_limit_though_killed(tiled: Path, tmp_path: Pa
                 process.send_signal(signal.SIGKILL)
         for i, process in enumerate(processes):
             # communicate() would lose a second line that came along with the first.
-            assert process.stdout is not None
-            assert process.stderr is not None
-            out, err = process.stdout.read(), process.stderr.read()
-            process.wait(timeout=300)
+            with process:
+                assert process.stdout is not None
+                assert process.stderr is not None
+                out, err = process.stdout.read(), process.stderr.read()
             if round == 3 or i % 2 == 1:
                 assert process.returncode == 0, err
                 assert float(out.split()[0]) == pytest.approx(2 * total)
