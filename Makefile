@@ -11,7 +11,7 @@
 # make fuzz    random search, FUZZ_SECONDS (an hour) a target, recorded; keeps the inputs that reach new code
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
 # make test-newest, test-oldest  the Python tests on the newest and the oldest packages that pyproject.toml allows,
-#              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/test_tables.py
+#              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/stores/test_tables.py
 # make test-peers  the Python tests of the loaders that `penstock bench` compares, each installed in build/bench/peers
 # make test-scalar  the C++ tests of what has vector paths, without them
 #
@@ -170,7 +170,7 @@ test-newest test-oldest: test-%: | system
 
 # The tests that need other loaders, which are skipped where there are none. Each has a venv of its own, some GiB in all;
 # one for which there is no Python (annbatch needs 3.12) is left out with a line. No part of `make test`.
-PEER_TESTS := $(addprefix tests/python/,test_bench_joinids.py test_bench_details.py test_bench_exports.py \
+PEER_TESTS := $(addprefix tests/python/bench/,test_bench_joinids.py test_bench_details.py test_bench_exports.py \
               test_bench_peers.py test_peer_faults.py)
 test-peers: install
 	export PENSTOCK_BENCH_CACHE=$(CURDIR)/build/bench TORCH="$${TORCH:-torch==2.13.0}"; \

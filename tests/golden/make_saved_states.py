@@ -3,7 +3,7 @@
 A later version must load them and give the same batches bit for bit. So this is run by the version
 whose states are kept, and again only when the version of plans changes on purpose:
 
-    PYTHONPATH=tests/python python tests/golden/make_saved_states.py
+    PYTHONPATH=tests/python:tests/python/shared:tests/python/resume python tests/golden/make_saved_states.py
 """
 
 import json

@@ -42,7 +42,17 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+#: What tests start as processes of their own.
+SCRIPTS = Path(__file__).with_name("scripts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Warnings of the tests' own modules are errors, unless pyproject.toml ignores their text."""
+    modules = "|".join(sorted(path.stem for path in Path(__file__).parent.rglob("*.py")))
+    config.getini("filterwarnings").insert(0, f"error:::({modules})$")
+
 
 # Archives of tests/data: one of each TileDB format from 18 on, and what tiledbsoma read beside it.
 GENERATED = [

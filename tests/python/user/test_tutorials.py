@@ -1,0 +1,53 @@
+"""The notebooks of docs/tutorials run from the first cell to the last, in a Jupyter kernel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+nbclient = pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("ipykernel")
+
+FOLDER = ROOT / "docs" / "tutorials"
+NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+#: Many times what a cell takes.
+TIME_LIMIT_SECONDS = 900
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    if "penstock.scvi" in (FOLDER / name).read_text():
+        pytest.importorskip("scvi")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=TIME_LIMIT_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
+    )
+    client.execute()
+    text = "".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+    if name.startswith("1-"):
+        reached, commonest = (float(each) for each in re.findall(r"([\d.]+)%", text)[-2:])
+        assert reached > commonest + 10, text
+    if name.startswith("3-"):  # what rank 0 prints comes into the cell
+        assert "of the labelled cells" in text
+        assert "2 processes" in text
+
+
+def test_there_are_five() -> None:
+    assert len(NOTEBOOKS) == 5
+    for name in NOTEBOOKS:
+        notebook = nbformat.read(FOLDER / name, as_version=4)
+        nbformat.validate(notebook)
+        assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs"
