@@ -37,7 +37,7 @@ CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help demo demo-scvi test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
-        test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers \
+        test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers test-peer-suites \
         format stubs clean
 
 help:
@@ -53,8 +53,10 @@ demo-scvi: install
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
-# Before an issue is called resolved. Versions other than .venv's run what `make test` runs.
-test-all: check test-cpp test-install test-asan test-fuzz test-scalar test-peers
+# Before an issue is called resolved. Versions other than .venv's run what `make test` runs. The seed of C++ tests is
+# the day's, and a failure prints it.
+test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
+test-all: check test-cpp test-install test-asan test-fuzz test-scalar test-peers test-peer-suites
 	$(MAKE) test-tsan TSAN_LAYERS="base io format pipeline"
 	$(MAKE) test-python TEST_CHOICE= HYPOTHESIS_PROFILE=thorough
 	$(MAKE) test-oldest
@@ -178,6 +180,10 @@ test-peers: install
 	for peer in "$$PENSTOCK_BENCH_CACHE"/peers/*/; do \
 	  name=$$(basename "$$peer"); export "PENSTOCK_BENCH_PYTHON_$${name^^}=$${peer}bin/python"; done; \
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(PEER_TESTS)
+
+# The peers' own tests over penstock.compat (docs/compat.md), from checkouts that you have: PEER_TESTS_OF="A/tests B/tests".
+test-peer-suites: install
+	for tests in $(PEER_TESTS_OF); do $(BIN)/python tools/peer_tests.py "$$tests"; done
 
 stubs: install
 	$(BIN)/python tools/make_stubs.py
