@@ -118,7 +118,7 @@ def test_tokens_come_as_they_are(census_like: Oracle, device, token_dtype: str, 
         assert obs["soma_joinid"].tolist() == want_obs["soma_joinid"].tolist()
 
 
-def test_whole_rows_go_on_with_and_without_a_device(tiled) -> None:
+def test_whole_rows_resume_with_and_without_a_device(tiled) -> None:
     """The engine makes the same, so that a state of one is one of the other."""
     settings = {"transforms": [ps.Scale(np.ones(60), mean=np.ones(60))], "batch_size": 33}
     plain = ps.Dataset(tiled, memory_budget="64MiB", **settings)

@@ -206,7 +206,7 @@ def fitted(encoder: ps.Encoder, *columns: ColumnValues):
 def test_labels_that_are_no_classes() -> None:
     column = coded("a", [0, 1, 3, 1, 6])
     with pytest.raises(
-        ps.InvalidArgument, match=r"no classes of the encoder 'a': 'T cell', 'NK'; add"
+        ps.InvalidArgument, match=r"not classes of the encoder 'a': 'T cell', 'NK'; add"
     ):
         encode(ps.LabelEncoder("a", classes=["B cell"]), column)
     for encoder, hint in [
@@ -223,7 +223,7 @@ def test_labels_that_are_no_classes() -> None:
     with pytest.raises(ps.InvalidArgument, match="codes of 'a' must be integers"):
         some.inverse_transform([0.5])
     strict = ps.LabelEncoder("a", missing="error")
-    with pytest.raises(ps.InvalidArgument, match=r"cells miss a value of a .* by missing=-1"):
+    with pytest.raises(ps.InvalidArgument, match=r"cells miss a value of a .* with missing=-1"):
         encode(strict, column)
     with pytest.raises(ps.InvalidArgument, match="'T cell'"):
         encode(ps.OneHotEncoder("a", classes=["B cell", "NK"]), column)

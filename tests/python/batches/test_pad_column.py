@@ -106,7 +106,7 @@ def test_it_is_there_on_request_only(tiled, soma_small: Oracle) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("taken", [1, 3])
-def test_goes_on(tiled, workers: int, taken: int) -> None:
+def test_resumes(tiled, workers: int, taken: int) -> None:
     """The same marks after loading a state; every unmarked cell once though the world changes."""
 
     def loaders(world):

@@ -214,7 +214,7 @@ def test_what_statistics_refuse(soma_small: Oracle) -> None:
         lambda: ps.cell_statistics(soma_small.path),
         lambda: ps.highly_variable_genes(soma_small.path),
     ):
-        with pytest.raises(ps.InvalidArgument, match=r"(?s)of a penstock Dataset.* make one"):
+        with pytest.raises(ps.InvalidArgument, match=r"(?s)need a penstock Dataset.* make one"):
             call()
     with pytest.raises(ps.ResourceExhausted, match="memory_budget"):
         ps.gene_statistics(ds.with_settings(memory_budget=1000))

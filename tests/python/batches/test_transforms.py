@@ -174,7 +174,7 @@ def test_missing_genes(pbmc3k: Oracle) -> None:
     ds = ps.Dataset(pbmc3k.path, transforms=[step])
     assert ds.var_names.tolist() == wanted
     assert len(ds.var) == 2
-    with pytest.raises(ps.NotFound, match=r"2 of 4 genes are not there.*'not there'.*missing="):
+    with pytest.raises(ps.NotFound, match=r"2 of 4 genes not found.*'not there'.*missing="):
         ps.Dataset(pbmc3k.path, transforms=[ps.SelectGenes(wanted)])
 
 
@@ -257,7 +257,7 @@ def test_ends_padding_and_type_of_tokens(pbmc3k: Oracle) -> None:
         ),
         ([ps.SelectGenes("abc")], "a list of names or joinids"),
         ([ps.SelectGenes([1, 1])], "joinid 1 twice"),
-        ([ps.SelectGenes([1, 4000])], "1 of 2 genes are not there, the first is 4000"),
+        ([ps.SelectGenes([1, 4000])], "1 of 2 genes not found, the first is 4000"),
         ([ps.SelectGenes([True, False])], "not a mask"),
         ([ps.SelectGenes(["a"], column="nope")], "has no column 'nope'"),
         ([ps.SelectGenes([1], missing="drop")], "missing must be one of"),

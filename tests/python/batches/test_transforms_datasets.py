@@ -106,7 +106,7 @@ def test_of_joined_experiments(census_like: Oracle) -> None:
     np.testing.assert_array_equal(counts.loc["b"], totals)
 
 
-def test_a_state_goes_on_with_the_same_transforms_alone(census_like: Oracle) -> None:
+def test_a_state_resumes_with_the_same_transforms_alone(census_like: Oracle) -> None:
     def dataset(*steps):
         return ps.Dataset(census_like.path, transforms=steps, batch_size=500, memory_budget="64MiB")
 

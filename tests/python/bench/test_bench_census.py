@@ -176,7 +176,7 @@ def test_a_slice_of_a_collection(
     assert every["total_n_rows"] == len(census_like.obs)
     for more in ([], ["-e", "1"]):
         assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", *more]) == 1
-        assert "no dataset is of collection nobody" in capsys.readouterr().err
+        assert "no dataset belongs to collection nobody" in capsys.readouterr().err
     assert main(["bench", "data-loader", str(census_like.path), "-c", COLLECTION]) == 1
     assert "is looked up in a Census: give --census" in capsys.readouterr().err
     shutil.rmtree(soma / "census_info")

@@ -304,7 +304,7 @@ def test_synth_makes_every_format(here: Path) -> None:
         (["bench", "data-loader", "nothing-here"], "nothing-here"),
         (["bench", "compare", "x", "--memory-budget", "lots"], "--memory-budget"),
         (["bench", "compare", "x", "--genes", "none.npy"], "no such file of genes"),
-        (["bench", "plot", "none.parquet"], "there are no measurements: none.parquet"),
+        (["bench", "plot", "none.parquet"], "no such file of measurements: none.parquet"),
         (["bench", "plot", "-o", ""], "-o must name a file"),
         (["bench", "plot", "-f", "gif"], "-f must be of html, json, png, svg"),
         (["bench", "scale", "height=3"], "an axis must be given as"),

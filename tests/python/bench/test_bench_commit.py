@@ -70,7 +70,7 @@ def test_the_commit_of_a_checkout(changed: str, dirty: bool, checkout: Path) -> 
 def test_a_build_has_its_commit(
     changed: str, dirty: bool, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when the checkout has gone on. Installing again, without another configure, renews it."""
+    """Also when the checkout has newer commits. Installing again, without another configure, renews it."""
 
     def install() -> Path:
         subprocess.run(

@@ -67,10 +67,10 @@ def test_batches_are_made_on_the_device_that_is_asked_for(
         return []
 
     monkeypatch.setitem(sys.modules, "penstock", SimpleNamespace(Dataset=dataset))
-    loader.open("device", Work("x", device=asked))
+    loader.open_loader("device", Work("x", device=asked))
     assert settings["device"] == made_on
     assert settings["format"] == "torch"
-    loader.open("scatter", Work("x", device=asked))
+    loader.open_loader("scatter", Work("x", device=asked))
     assert penstock.Dataset is not dataset
 
 

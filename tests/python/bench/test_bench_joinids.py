@@ -116,7 +116,7 @@ def test_the_census_pipe_is_decoded(
     module.ExperimentDataPipe = _Pipe
     monkeypatch.setitem(sys.modules, module.__name__, module)
     work = Work(str(cells), obs_filter=FILTER, batch_size=batch_size)
-    batches = list(census.open("", work).epoch(0))
+    batches = list(census.open_loader("", work).epoch(0))
     assert {x.ndim for x, _ in batches} == {2}
     came = np.concatenate([joinids for _, joinids in batches])
     assert came.tolist() != selected.tolist()
@@ -129,7 +129,7 @@ def test_annloader_is_given_no_series_to_convert(cells: Path, tmp_path: Path) ->
     from penstock.bench.worker.loaders import annloader
 
     write_h5ad(Cells(str(cells)), tmp_path / "cells.h5ad")
-    opened = annloader.open("", Work(str(tmp_path / "cells.h5ad"), batch_size=500))
+    opened = annloader.open_loader("", Work(str(tmp_path / "cells.h5ad"), batch_size=500))
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Series.__getitem__ treating keys as positions")
         came = np.concatenate([joinids for _, joinids in opened.epoch(0)])
@@ -139,7 +139,7 @@ def test_annloader_is_given_no_series_to_convert(cells: Path, tmp_path: Path) ->
 _POSITIONS = """
 from ..opened import Opened
 def imports(variant, work): pass
-def open(variant, work):
+def open_loader(variant, work):
     import numpy as np
     def epoch(number):
         for begin in range(0, 200, 50):
@@ -150,8 +150,8 @@ def open(variant, work):
 
 @pytest.mark.parametrize(
     ("twice", "error"),
-    [(0, "joinid 0 came, but no cell of the selection has it"),
-     (800, "joinid 800 came more than once in an epoch")],
+    [(0, "got joinid 0, but no cell of the selection has it"),
+     (800, "got joinid 800 more than once in an epoch")],
 )  # fmt: skip
 def test_wrong_joinids_have_no_entropy(
     twice: int, error: str, cells: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

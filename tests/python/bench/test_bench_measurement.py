@@ -92,7 +92,7 @@ def test_dense_batches_of_the_first_genes(census_like: Oracle) -> None:
 
 def test_wrong_results_are_rows(census_like: Oracle) -> None:
     (row,) = measured(census_like, request(census_like), expected_rows=6_001)
-    assert (row["status"], row["error"]) == ("wrong", "6,000 cells came, not 6,001")
+    assert (row["status"], row["error"]) == ("wrong", "got 6,000 cells, not 6,001")
     (row,) = measured(census_like, request(census_like), expected_joinid_sum=5)
     assert row["status"] == "wrong"
     assert "not each cell once" in row["error"]
@@ -110,7 +110,7 @@ _STUBBORN = """
 import os, sys, time
 from ..opened import Opened
 def imports(variant, work): pass
-def open(variant, work):
+def open_loader(variant, work):
     def epoch(number):
         import numpy as np
         yield np.zeros((2, 3)), np.array([0, 1])

@@ -20,7 +20,7 @@ _LOADER = """
 import _thread, os, signal, threading
 from ..opened import Opened
 def imports(variant, work): pass
-def open(variant, work):
+def open_loader(variant, work):
     if variant == "threads":
         for _ in range(1_000):
             # Thread.start() would wait for ever for a thread that has no memory to say that it runs.

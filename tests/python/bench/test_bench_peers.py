@@ -108,7 +108,7 @@ def test_what_is_ready_is_left_as_it_is(
     assert len(pip_asked.read_text().splitlines()) == 2
 
 
-def test_what_was_not_finished_is_installed_anew(
+def test_what_was_not_finished_is_installed_again(
     cache: Path, pip_asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Killed while pip runs, with nothing there before and with an environment there."""
@@ -148,7 +148,7 @@ def test_a_failure_leaves_what_was_there(
     assert "ready already" in capsys.readouterr().out
 
 
-def test_reasons_to_install_anew(
+def test_reasons_to_install_again(
     cache: Path, pip_asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_torch = peers.Peer("tiny_peer", ("tiny-peer>=1",))

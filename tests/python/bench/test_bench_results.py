@@ -127,10 +127,10 @@ def test_files_of_several_machines_and_of_alb(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no measurements"):
+    with pytest.raises(FileNotFoundError, match="no such file of measurements"):
         read(tmp_path / "none.parquet")
     (tmp_path / "text").write_text("text")
-    with pytest.raises(InvalidArgument, match="no Parquet file"):
+    with pytest.raises(InvalidArgument, match="not a Parquet file"):
         read(tmp_path / "text")
 
 

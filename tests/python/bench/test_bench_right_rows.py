@@ -29,7 +29,7 @@ _LOADER = """
 import os, signal, time
 from ..opened import Opened
 def imports(variant, work): pass
-def open(variant, work):
+def open_loader(variant, work):
     import scipy.sparse as sp
     def epoch(number):
         import numpy as np
@@ -106,7 +106,7 @@ def test_all_counts_must_come(own: Path) -> None:
     each = dataclasses.replace(of("few"), expected_nonzeros=3)
     (row,) = sweep.run([each], None, "by hand", lambda text: None)
     assert (row["status"], row["error"]) == (
-        "wrong", "2 counts came, not the 3 of these cells and genes",
+        "wrong", "got 2 counts, not the 3 of these cells and genes",
     )  # fmt: skip
     each = dataclasses.replace(of("dense"), expected_nonzeros=3)  # which are not counted
     (row,) = sweep.run([each], None, "by hand", lambda text: None)
@@ -166,7 +166,7 @@ def test_what_loses_counts_of_an_experiment_is_wrong(
     assert main([*arguments, "--sparse"]) == 1  # as where nothing could be measured
     row = pd.read_parquet("epochs.parquet").iloc[0]
     nnz = census_like.X.nnz
-    assert row["error"] == f"{nnz - 1:,} counts came, not the {nnz:,} of these cells and genes"
+    assert row["error"] == f"got {nnz - 1:,} counts, not the {nnz:,} of these cells and genes"
 
 
 def test_genes_are_said_once(census_like: Oracle, here: Path, capsys) -> None:

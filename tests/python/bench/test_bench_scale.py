@@ -27,7 +27,7 @@ def imports(variant, work):
     if variant == "broken":
         raise ImportError("it is broken")
     time.sleep(2)
-def open(variant, work):
+def open_loader(variant, work):
     def epoch(number):
         import numpy as np
         time.sleep(1)
@@ -102,12 +102,12 @@ def test_a_point_that_fails_is_a_line(
     [
         (["--on", "s3://bucket/key", "threads=1"],
          "--on must be an experiment in a local folder, got s3://bucket/key"),
-        (["genes=60664,63"], "there are from 64 to 2,097,152 genes: genes 63 of the axis"),
-        (["threads=1", "--genes", "63"], "there are from 64 to 2,097,152 genes: --genes 63"),
+        (["genes=60664,63"], "genes must be from 64 to 2,097,152, got genes 63 of the axis"),
+        (["threads=1", "--genes", "63"], "genes must be from 64 to 2,097,152, got --genes 63"),
         (["fragments=9", "--cells", "8"],
-         "at most as many fragments as cells: fragments 9 of the axis, --cells 8"),
+         "fragments must not exceed cells, got fragments 9 of the axis, --cells 8"),
         (["density=100,2000", "--genes", "5000"],
-         "at most a fifth of the genes are made in a cell on average: density 2,000 of the axis, --genes 5,000"),
+         "density must be at most a fifth of genes, got density 2,000 of the axis, --genes 5,000"),
     ],
 )  # fmt: skip
 def test_mistakes_name_options_before_anything_is_made(

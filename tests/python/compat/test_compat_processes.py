@@ -56,7 +56,7 @@ def soma(experiment):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("make", [census, soma])
-def test_goes_on(tiled: Path, make, workers: int) -> None:
+def test_resumes(tiled: Path, make, workers: int) -> None:
     """What the originals lack: their loaders save where they are."""
     library = census_ml if make is census else soma_ml
 

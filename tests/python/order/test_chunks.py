@@ -131,8 +131,8 @@ def test_blocks_must_fit(stored: Path) -> None:
     [
         ({"shuffle": "blocks"}, "'scatter', 'global' or 'chunks', got 'blocks'"),
         ({"shuffle": 2}, r"'global' or 'chunks', got 2 \(int\)"),
-        ({"shuffle": True, "chunk_size": 64}, "chunk_size is only of shuffle='chunks'"),
-        ({"shuffle": False, "chunks_per_block": 64}, "chunks_per_block is only of"),
+        ({"shuffle": True, "chunk_size": 64}, "chunk_size needs shuffle='chunks'"),
+        ({"shuffle": False, "chunks_per_block": 64}, "chunks_per_block needs"),
         ({"shuffle": "chunks", "chunk_size": 0}, "chunk_size must be 1 or more"),
         ({"shuffle": "chunks", "chunks_per_block": 1.5}, "chunks_per_block must be an integer"),
         (

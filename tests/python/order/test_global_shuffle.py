@@ -135,7 +135,7 @@ def test_ranks_and_workers(tiled: Path, workers: int, budget: str) -> None:
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_go_on(tiled: Path, context: str) -> None:
+def test_workers_resume(tiled: Path, context: str) -> None:
     def loader(ds: ps.Dataset) -> Any:
         return ps.dataloader(ds, num_workers=2, multiprocessing_context=context)
 
@@ -155,7 +155,7 @@ def test_workers_go_on(tiled: Path, context: str) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 13, 29, 30])
-def test_goes_on_bit_for_bit(tiled: Path, taken: int) -> None:
+def test_resumes_bit_for_bit(tiled: Path, taken: int) -> None:
     whole = batches_of(dataset(tiled))
     assert len(whole) == 30
     begun = dataset(tiled)

@@ -207,7 +207,7 @@ def test_killed_at_any_point(tiled: Path, tmp_path: Path) -> None:
     parts = []
     for round in range(8):
         cache = tmp_path / f"cache{round}"
-        for half in range(2):  # the second goes on with what the first has kept
+        for half in range(2):  # the second starts with what the first has kept
             enough = rng.randrange(units // 2) + half * units // 3
             process = subprocess.Popen(
                 [sys.executable, "-c", READ_SLOWLY, str(tiled), str(cache)],
@@ -366,7 +366,7 @@ def test_processes_stay_within_the_limit_though_killed(tiled: Path, tmp_path: Pa
 def test_a_folder_that_cannot_be_written(census_like: Oracle, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     ds = dataset(census_like.path, tmp_path / "cache")
-    with pytest.warns(RuntimeWarning, match="not kept in cache_dir any more") as caught:
+    with pytest.warns(RuntimeWarning, match="no longer kept in cache_dir") as caught:
         seen = [len(epoch(ds, census_like.X)) for _ in range(2)]
     assert seen == [6_000, 6_000]
     assert len(caught) == 1
@@ -381,7 +381,7 @@ def test_a_full_disk(census_like: Oracle, tmp_path: Path) -> None:
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert float(out.split()[1]) == pytest.approx(census_like.X.sum())
-    assert err.count("RuntimeWarning: cells are not kept in cache_dir any more") == 1
+    assert err.count("RuntimeWarning: cells are no longer kept in cache_dir") == 1
     assert not [path for path in kept(tmp_path / "cache") if path.suffix == ".tmp"]
 
 

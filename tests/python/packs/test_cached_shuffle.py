@@ -66,7 +66,7 @@ def test_from_the_epoch_that_begins_with_every_cell_kept(tiled: Path, tmp_path: 
     assert "global shuffle, seed 5" in repr(ds)
     assert ds.stats.units == ds.stats.requests == ds.stats.bytes_read == 0
     assert ds.stats.cached_bytes > 0
-    # What an epoch was it is again, in this process; a new one looks anew.
+    # A repeated epoch keeps its shuffle in this process; a new epoch looks again.
     ds.set_epoch(0)
     assert joinids_of(ds) == order_of(tiled, "scatter", 0)
     for again in (dataset(tiled, tmp_path / "cache"), pickle.loads(pickle.dumps(ds))):
@@ -159,7 +159,7 @@ def test_workers_of_a_plain_dataloader(tiled: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("full", [False, True])
-def test_goes_on_in_the_shuffle_of_the_epoch(
+def test_resumes_in_the_shuffle_of_the_epoch(
     tiled: Path, tmp_path: Path, workers: int, full: bool
 ) -> None:
     """A state of an epoch, loaded where the cache is not as it was when the epoch began."""
@@ -184,7 +184,7 @@ def test_goes_on_in_the_shuffle_of_the_epoch(
     resumed.load_state_dict(state)
     assert batches_of(source(resumed)) == rest
     assert sorted(sum(first + rest, [])) == list(range(N_CELLS))
-    # The next epoch looks anew: what was left may not be every cell.
+    # The next epoch looks again: what was left may not be every cell.
     resumed.set_epoch(7)
     assert batches_of(source(resumed))
     # Another number of workers takes what was left in the same shuffle.
@@ -233,9 +233,9 @@ def test_ranks_have_the_same_shuffle(results, case: str, shuffles: list[str]) ->
         assert sorted(sum((each[1] for each in epochs), [])) == list(range(400))
 
 
-def test_ranks_go_on_in_the_shuffle_of_the_epoch(results) -> None:
+def test_ranks_resume_in_the_shuffle_of_the_epoch(results) -> None:
     whole = []
-    for (shuffle, joinids), (_, rest), resumed in results["goes_on"]:
+    for (shuffle, joinids), (_, rest), resumed in results["resumes"]:
         assert shuffle == resumed[0] == "global"
         assert resumed[1] == rest
         assert joinids[-len(rest) :] == rest

@@ -70,17 +70,17 @@ def test_what_is_not_replaced(unpacked: Callable[[str], Path], tmp_path: Path) -
 
 
 def marks(folder: Path) -> dict[str, tuple[int, int]]:
-    """What tells a file of rows from one that was written anew."""
+    """What tells a file of rows from one that was written again."""
     found = ((path.name, path.stat()) for path in row_files(folder))
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found}
 
 
-def test_killed_and_gone_on_with(tmp_path: Path) -> None:
+def test_killed_and_resumed(tmp_path: Path) -> None:
     """At any time, and when one file more is done."""
     source = write_small_tiles(tmp_path / "source", 6_000, 100, per_cell=30)
     rng = random.Random(3)
     path = tmp_path / "pack"
-    kills, gone_on_with, longest = 0, 0, 0.15
+    kills, resumed, longest = 0, 0, 0.15
     tries = itertools.count()
     while kills < 10 or len(row_files(tmp_path)) < 2:
         assert next(tries) < 300
@@ -95,7 +95,7 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
                 pass
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        if path.exists():  # whole, or not there; begun anew, and killed earlier
+        if path.exists():  # whole, or not there; start again, and kill earlier
             expect_same(ps.open(source), ps.open(path))
             shutil.rmtree(path)
             longest *= 0.7
@@ -104,8 +104,8 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
             longest *= 1 if row_files(tmp_path) else 1.5
             # What was done when it began is what it was.
             assert before.items() <= marks(tmp_path).items()
-            gone_on_with += bool(before)
-    assert gone_on_with > 0
+            resumed += bool(before)
+    assert resumed > 0
     # Also with a file that a loss of power has cut off.
     file = row_files(tmp_path)[0]
     file.write_bytes(file.read_bytes()[:-100])
@@ -129,7 +129,7 @@ def test_one_packer_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(ps.InvalidArgument, match="another process"):
         ps.pack(source, tmp_path / "pack")
     del first
-    # What another selection has begun is begun anew, and nothing of it stays.
+    # The pack of another selection starts over, and nothing of the old one stays.
     packed = ps.pack(source, tmp_path / "pack", obs_query="soma_joinid < 500")
     assert packed.n_obs == 500
     assert len(row_files(tmp_path)) == 1

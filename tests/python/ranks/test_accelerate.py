@@ -60,4 +60,4 @@ def test_cells_divided_twice_are_an_error(tiled: Path, kind: str, workers: int) 
     out, error = process.communicate(timeout=240)
     assert process.returncode != 0
     assert "BATCHES" not in out
-    assert "divided among 2 ranks already, and Accelerate's prepare divides" in out + (error or "")
+    assert "divided among 2 ranks already, but Accelerate's prepare divides" in out + (error or "")

@@ -101,7 +101,7 @@ def test_prediction_is_in_stored_order(tiled, tmp_path) -> None:
 
 
 # In the first epoch of a fit the trainer makes the iterator before it says the epoch; at the end of
-# an epoch (13) it saves no state of the loader, and only says the epoch when it goes on.
+# an epoch (13) it saves no state of the loader, and only says the epoch when it resumes.
 @pytest.mark.parametrize(
     ("num_workers", "saved"),
     [(0, (18,)), (0, (7,)), (0, (13,)), (0, (7, 11, 26)), (2, (18,)), (2, (7, 13))],

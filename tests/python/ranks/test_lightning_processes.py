@@ -37,7 +37,7 @@ def test_two_ranks(tmp_path: Path) -> None:
     assert abs(len(ranks[0]["tested"]) - len(ranks[1]["tested"])) <= 8, "no batch has more by two"
     assert ranks[0]["predicted"] + ranks[1]["predicted"] == everything
 
-    # Rank 0 writes the checkpoint; both go on from it with their own batches.
+    # Rank 0 writes the checkpoint; both resume from it with their own batches.
     for each in ranks:
         assert len(each["losses"]) == 2 * 8
         assert each["rest"] == each["losses"][11:]

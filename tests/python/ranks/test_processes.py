@@ -151,8 +151,8 @@ def test_killed_and_resumed_with_the_same_losses(
     assert losses(broken) == losses(whole)
 
 
-def test_goes_on_in_other_worlds(tiled: Path, tmp_path: Path) -> None:
-    """Two ranks stop in the middle of an epoch, four go on and stop, one has the rest.
+def test_resumes_in_other_worlds(tiled: Path, tmp_path: Path) -> None:
+    """Two ranks stop in the middle of an epoch, four resume and stop, one has the rest.
 
     Each world has another number of workers and starts from the state that rank 0 of the one before
     wrote.

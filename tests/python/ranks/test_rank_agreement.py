@@ -41,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
         ("split", "fingerprint of the selected cells: "),
         ("batch_size", "batch_size: "),
         ("epoch", "epoch: "),
-        ("state_of_rank_0_alone", "batches of it that were taken before: "),
+        ("state_of_rank_0_alone", "batches taken before: "),
         ("state_and_other_memory", "memory_budget of a resumed run: "),
         ("state_and_other_workers", "num_workers of a resumed run: "),
         ("states_of_unlike_memory", "memory_budget of the loaded state: "),
@@ -91,11 +91,11 @@ def test_an_epoch_too_many_on_one_rank_is_a_warning(results) -> None:
     """Whoever comes second to the next epoch has it; nothing else that works is warned of."""
     for case, of_ranks in results.items():
         warned = sum((each["warned"] for each in of_ranks), [])
-        if case != "looks_at_a_batch_and_goes_on":
+        if case != "looks_at_a_batch_and_resumes":
             assert warned == [], case
             continue
         (text,) = warned
-        assert "begin epoch 1 after unlike numbers of batches of the epoch before" in text
+        assert "start epoch 1 after different numbers of batches of the previous epoch" in text
         assert "1 on rank 0" in text
         assert "8 on rank 1" in text
         assert "set_epoch" in text
@@ -127,8 +127,8 @@ def test_the_message_says_what_differs_and_no_more() -> None:
     assert "fingerprint" not in both
     assert "fingerprint of the stored data: 1 on" in differences(first, {**first, "plan": 2})
     own = {"memory_budget": 1, "num_workers": 1, "sparse": False, "dtype": "float32"}
-    goes_on = {**first, "own": own, "earlier": []}
-    assert differences(goes_on, {**goes_on, "own": {**own, "memory_budget": 2}}) is None
+    resumed_entry = {**first, "own": own, "earlier": []}
+    assert differences(resumed_entry, {**resumed_entry, "own": {**own, "memory_budget": 2}}) is None
     earlier = [{**own, "batches": 5}]
     for changed, message in [
         (
@@ -138,9 +138,9 @@ def test_the_message_says_what_differs_and_no_more() -> None:
         ({"earlier": [{**earlier[0], "sparse": True}]}, "sparse of the loaded state: False on"),
         ({"earlier": [{**earlier[0], "batches": 4}] * 2}, "epoch: loaded state: [] on rank 0, [{"),
     ]:
-        here = {**goes_on, "rank": 1, "plan": 2, "earlier": earlier, **changed}
-        assert message in differences(goes_on, here)
-        assert "stored data" not in differences(goes_on, here)
+        here = {**resumed_entry, "rank": 1, "plan": 2, "earlier": earlier, **changed}
+        assert message in differences(resumed_entry, here)
+        assert "stored data" not in differences(resumed_entry, here)
 
 
 def test_what_an_earlier_run_left_in_the_store_does_not_count(monkeypatch) -> None:

@@ -279,7 +279,7 @@ def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:
             ps.dataloader(ds, **{name: 1})
     with pytest.raises(ps.InvalidArgument, match="num_workers"):
         ps.dataloader(ds, num_workers=-1)
-    # Going on counts batches by turns of the workers: with it 10 of 600 cells came twice.
+    # Resuming counts batches by turns of the workers: with it 10 of 600 cells came twice.
     with pytest.raises(ps.InvalidArgument, match=r"in_order=False.* leave it out"):
         ps.dataloader(ds, num_workers=2, in_order=False)
     with pytest.raises(ps.InvalidArgument, match="list"):

@@ -276,7 +276,7 @@ def test_credentials_of_a_process_come_through_botocore(signed, tmp_path, monkey
     assert ps.open(f"s3://{BUCKET}/tiles", storage_options=options).n_obs == 1_600
 
 
-def test_keys_that_have_ended_are_fetched_anew_once(s3, small_tiles, tmp_path, monkeypatch):
+def test_keys_that_have_ended_are_fetched_again_once(s3, small_tiles, tmp_path, monkeypatch):
     """Before their own time, as when they were revoked; from a process that counts its calls."""
     calls = tmp_path / "calls"
     calls.write_text("")
@@ -365,7 +365,7 @@ def test_keys_of_metadata_are_renewed(place, s3, small_tiles, monkeypatch):
 
             metadata.seconds_left = 200  # less than what is renewed ahead
             remote = ps.open(uri, storage_options=options)
-            # The first keys are refused from here on, as unknown: then none are asked for anew.
+            # The first keys are refused from here on, as unknown: then none are asked for again.
             iam.delete_access_key(UserName=user, AccessKeyId=first["access_key_id"])
             metadata.give(others[0])
             metadata.seconds_left = 3600

@@ -25,7 +25,7 @@ def tiled(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.mark.parametrize("taken", [0, 1, 13, 31, 32])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_goes_on_bit_for_bit(tiled, taken: int, shuffle: bool) -> None:
+def test_resumes_bit_for_bit(tiled, taken: int, shuffle: bool) -> None:
     whole = small(tiled, shuffle=shuffle)
     epochs = [list(whole), list(whole)]
     assert len(epochs[0]) == 32
@@ -171,7 +171,7 @@ def test_any_chain_of_shapes_gives_every_cell_once(tiled, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("uneven", ["drop", "pad", "exact"])
-def test_ranks_go_on(tiled, uneven: str) -> None:
+def test_ranks_resume(tiled, uneven: str) -> None:
     def ranks():
         return [small(tiled, rank=r, world_size=3, uneven=uneven) for r in range(3)]
 
@@ -200,7 +200,7 @@ def test_ranks_go_on(tiled, uneven: str) -> None:
         ({}, 0, None),
     ],
 )
-def test_ranks_by_hand_that_go_on_in_another_order(
+def test_ranks_by_hand_that_resume_in_another_order(
     tiled, changed: dict, num_workers: int, named: str | None
 ) -> None:
     """Nothing can tell whether all have changed alike. Where they have every cell comes once."""
@@ -227,10 +227,10 @@ def test_ranks_by_hand_that_go_on_in_another_order(
     assert sorted(seen) == list(range(N_CELLS))
 
 
-def test_a_rank_that_goes_on_where_it_was_does_not_warn(tiled) -> None:
-    """Also where its state is of a run that itself had gone on in another order."""
+def test_a_rank_that_resumes_where_it_was_does_not_warn(tiled) -> None:
+    """Also where its state is of a run that itself had resumed in another order."""
 
-    def goes_on(state: dict, budget: str, take: int) -> tuple[dict, list[str]]:
+    def resumed_run(state: dict, budget: str, take: int) -> tuple[dict, list[str]]:
         ds = small(tiled, rank=0, world_size=2, memory_budget=budget)
         ds.load_state_dict(state)
         with warnings.catch_warnings(record=True) as caught:
@@ -246,11 +246,11 @@ def test_a_rank_that_goes_on_where_it_was_does_not_warn(tiled) -> None:
     batches = iter(first)
     for _ in range(2):
         next(batches)
-    second, warned = goes_on(first.state_dict(), "2MiB", 2)
+    second, warned = resumed_run(first.state_dict(), "2MiB", 2)
     assert len(warned) == 1
-    third, warned = goes_on(second, "2MiB", 2)
+    third, warned = resumed_run(second, "2MiB", 2)
     assert warned == []
-    _, warned = goes_on(third, "4MiB", 1)
+    _, warned = resumed_run(third, "4MiB", 1)
     assert len(warned) == 1
 
 
@@ -260,7 +260,7 @@ def test_set_epoch(tiled) -> None:
     next(batches)
     state = ds.state_dict()
     ds.load_state_dict(state)
-    ds.set_epoch(0)  # what a trainer says of the epoch that it goes on with
+    ds.set_epoch(0)  # what a trainer says of the epoch that it resumes
     assert sum(X.shape[0] for X, _ in ds) == N_CELLS - BATCH
     ds.load_state_dict(state)
     ds.set_epoch(4)
@@ -285,7 +285,7 @@ def test_copies(tiled) -> None:
         assert sum(X.shape[0] for X, _ in other) == N_CELLS - BATCH
 
 
-def test_a_loop_that_is_left_and_begun_anew_is_the_next_epoch(tiled) -> None:
+def test_a_loop_that_is_left_and_started_again_is_the_next_epoch(tiled) -> None:
     ds = small(tiled)
     for _ in ds:
         break
@@ -331,7 +331,7 @@ def test_torch_saves_it(tiled, tmp_path) -> None:
     assert torch.load(tmp_path / "state.pt", weights_only=True) == ds.state_dict()
 
 
-def test_training_goes_on_with_the_same_losses(tiled) -> None:
+def test_training_resumes_with_the_same_losses(tiled) -> None:
     def train(stop=None, checkpoint=None):
         torch.manual_seed(0)
         model = torch.nn.Linear(200, 1)
@@ -390,7 +390,7 @@ def test_bad_states(tiled, soma_small: Oracle) -> None:
         ({**state, "selection": 3}, "damaged"),
         ({**state, "selection": {**state["selection"], "cells": "x"}}, "cells must be an integer"),
         ({**state, "epoch": 2**63}, "damaged"),
-        ({**state, "epoch": np.int64(0)}, "damaged: it holds .*0.*, and only numbers"),
+        ({**state, "epoch": np.int64(0)}, "damaged: it holds .*0.*, but only numbers"),
         (
             {**state, "segments": [{**state["segments"][0], "batch_size": "x"}]},
             "batch_size must be an int",

@@ -21,7 +21,7 @@ def tiled(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 @pytest.mark.parametrize("persistent", [False, True])
-def test_dataloader_with_workers_goes_on(tiled, persistent: bool, context: str) -> None:
+def test_dataloader_with_workers_resumes(tiled, persistent: bool, context: str) -> None:
     def loader(ds):
         return ps.dataloader(
             ds, num_workers=3, persistent_workers=persistent, multiprocessing_context=context
@@ -152,7 +152,7 @@ def test_any_chain_of_worlds_and_workers_gives_every_cell_once(tiled, chain: lis
 
 
 @pytest.mark.parametrize(("world", "workers"), list(itertools.product([1, 2, 4], [0, 1, 2])))
-def test_workers_of_several_ranks_go_on_in_another_world(tiled, world: int, workers: int) -> None:
+def test_workers_of_several_ranks_resume_in_another_world(tiled, world: int, workers: int) -> None:
     """Each rank of three had two workers; each world of now has fewer, as many or more of both."""
     seen, state = Leg(3, 2, 5, saved_by=1).run(tiled, None)
     assert state["segments"][0]["world_size"] == 3

@@ -27,7 +27,7 @@ def name_of(record: dict[str, Any]) -> str:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("record", RECORDS, ids=name_of)
-def test_goes_on_bit_for_bit(sources: Any, record: dict[str, Any]) -> None:
+def test_resumes_bit_for_bit(sources: Any, record: dict[str, Any]) -> None:
     found = saved_epochs.resumed(record["kind"], sources, copy.deepcopy(record["state"]))
     assert found == {"left": record["left"], "after": record["after"]}
 

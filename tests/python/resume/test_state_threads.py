@@ -21,19 +21,19 @@ def begin_and_wait(
     monkeypatch: pytest.MonkeyPatch, begin: Any
 ) -> tuple[threading.Thread, threading.Event]:
     """A thread that begins an epoch and stops in the middle of that, until the event."""
-    within, go_on = threading.Event(), threading.Event()
+    within, proceed = threading.Event(), threading.Event()
     plan = epoch_state.begin_run
 
     def waiting(*arguments: Any) -> Any:
         within.set()
-        assert go_on.wait(60)
+        assert proceed.wait(60)
         return plan(*arguments)
 
     monkeypatch.setattr(epoch_state, "begin_run", waiting)
     thread = threading.Thread(target=begin)
     thread.start()
     assert within.wait(60)  # the overlap: the epoch is begun, and not done with it
-    return thread, go_on
+    return thread, proceed
 
 
 def test_a_state_saved_while_the_first_epoch_begins(
@@ -41,11 +41,11 @@ def test_a_state_saved_while_the_first_epoch_begins(
 ) -> None:
     ds = dataset(soma_small)
     before = ds.state_dict()
-    thread, go_on = begin_and_wait(monkeypatch, lambda: iter(ds))
+    thread, proceed = begin_and_wait(monkeypatch, lambda: iter(ds))
     assert thread.is_alive()
     assert ds.epoch == 1  # the counter has moved
     assert ds.state_dict() == before
-    go_on.set()
+    proceed.set()
     thread.join()
     assert ds.state_dict()["epoch"] == 0  # begun, no batch was taken
 
@@ -59,10 +59,10 @@ def test_it_skips_no_epoch_and_loses_no_loaded_state(
     next(batches)
     saved = other.state_dict()
     ds.load_state_dict(saved)
-    thread, go_on = begin_and_wait(monkeypatch, lambda: iter(ds))
+    thread, proceed = begin_and_wait(monkeypatch, lambda: iter(ds))
     assert thread.is_alive()
     assert ds.state_dict() == saved
-    go_on.set()
+    proceed.set()
     thread.join()
     assert ds.state_dict() == saved  # of the iterator, which has given no batch
 
@@ -87,7 +87,7 @@ def test_a_state_saved_while_workers_start(
 
 
 def test_many_epochs_begun_by_threads_and_states_saved(soma_small: Oracle) -> None:
-    """No order of threads gives an error, and the numbers of epochs go on."""
+    """No order of threads gives an error, and the numbers of epochs continue."""
     ds = dataset(soma_small)
     done = threading.Event()
     errors: list[BaseException] = []

@@ -74,7 +74,7 @@ def not_compared() -> list:
     return [epoch(dataset("not compared", compare_ranks=False))]
 
 
-def goes_on() -> list:
+def resumes() -> list:
     """Saved in the second epoch, loaded by a run whose cache is empty."""
     ds = dataset("saved")
     epoch(ds)
@@ -88,7 +88,7 @@ def goes_on() -> list:
     return [(ds.shuffle, sum(first, []) + rest), (ds.shuffle, rest), epoch(resumed)]
 
 
-CASES = [shared, shared_by_workers, one_is_not_full, one_has_none, not_compared, goes_on]
+CASES = [shared, shared_by_workers, one_is_not_full, one_has_none, not_compared, resumes]
 
 
 def main() -> None:

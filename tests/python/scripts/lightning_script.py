@@ -50,7 +50,7 @@ class Model(lightning.LightningModule):
 
 
 def fit(path: str, folder: Path, steps: int = -1, save_at: int | None = None, checkpoint=None):
-    """A run of two epochs, whole, cut short after a checkpoint, or gone on from it."""
+    """A run of two epochs, whole, cut short after a checkpoint, or resumed from it."""
     callbacks = []
     if save_at is not None:
         callbacks.append(

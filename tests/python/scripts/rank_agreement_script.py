@@ -121,35 +121,35 @@ def state_of_rank_0(**arguments) -> tuple[list[int], dict]:
     return got, states[0]
 
 
-def goes_on(state: dict, **arguments) -> ps.Dataset:
+def resumes(state: dict, **arguments) -> ps.Dataset:
     ds = dataset(**arguments)
     ds.load_state_dict(state)
     return ds
 
 
 def state_and_other_memory() -> list:
-    return joinids(goes_on(state_of_rank_0()[1], memory_budget=f"{8 + RANK}MiB"))
+    return joinids(resumes(state_of_rank_0()[1], memory_budget=f"{8 + RANK}MiB"))
 
 
 def state_and_other_workers() -> list:
-    ds = goes_on(state_of_rank_0()[1])
+    ds = resumes(state_of_rank_0()[1])
     return joinids(ps.dataloader(ds, num_workers=2 * RANK))
 
 
 def states_of_unlike_memory() -> list:
-    return joinids(goes_on(begun(memory_budget=f"{8 + RANK}MiB")[1]))
+    return joinids(resumes(begun(memory_budget=f"{8 + RANK}MiB")[1]))
 
 
 def state_and_other_memory_on_all() -> list:
     """Whatever they have now: what is left is the same."""
     got, state = state_of_rank_0()
-    return [got, joinids(goes_on(state, memory_budget=f"{9 + RANK}MiB"))]
+    return [got, joinids(resumes(state, memory_budget=f"{9 + RANK}MiB"))]
 
 
 def states_of_its_own() -> list:
     memory = f"{8 + RANK}MiB"
     got, state = begun(memory_budget=memory)
-    return [got, joinids(goes_on(state, memory_budget=memory))]
+    return [got, joinids(resumes(state, memory_budget=memory))]
 
 
 def split() -> list:
@@ -190,7 +190,7 @@ def looks_at_a_batch() -> list:
     return got
 
 
-def looks_at_a_batch_and_goes_on() -> list:
+def looks_at_a_batch_and_resumes() -> list:
     """As the one before, but nobody says which epoch comes: rank 0 is one ahead from then on."""
     ds = dataset()
     if RANK == 0:
@@ -262,7 +262,7 @@ CASES = {
             states_of_unlike_memory, state_and_other_memory_on_all, states_of_its_own, split, of_its_own, of_different_machines, in_a_forked_process,
         ],
         0.2: [
-            iterates_alone, has_one_more, looks_at_a_batch, looks_at_a_batch_and_goes_on,
+            iterates_alone, has_one_more, looks_at_a_batch, looks_at_a_batch_and_resumes,
             all_leave_early, comes_late,
         ],
     }.items()

@@ -30,7 +30,7 @@ class FixedNoise(Callback):
 
 
 class SpoilsOnRank(Callback):
-    """One rank validates with other weights from an epoch on; training goes on as it would."""
+    """One rank validates with other weights from an epoch on; training continues as it would."""
 
     def __init__(self, rank: int, epoch: int) -> None:
         self.rank = rank

@@ -63,7 +63,7 @@ def test_the_best_weights_or_the_last(cells: Oracle, tmp_path: Path, load_best: 
 
 @pytest.mark.parametrize("killed", ["between the names", "before the old one is gone"])
 def test_killed_while_the_best_is_replaced(cells: Oracle, tmp_path: Path, killed: str) -> None:
-    """The model that was there, or the one that came; going on has it, and no later one is better."""
+    """The model that was there, or the one that came; resuming has it, and no later one is better."""
     data, model = made(cells)
     pscvi.train(model, data, max_epochs=1, checkpoint=tmp_path, **HOW)
     kept = {name: each.clone() for name, each in model.module.state_dict().items()}
@@ -182,7 +182,7 @@ def test_inference_within_a_run(
         written = pscvi.elbo(model, data, seed=3, out=tmp_path / "elbo.npy")
         np.testing.assert_array_equal(written.values, expected.values)
         return
-    with pytest.raises(ps.InvalidArgument, match=r"elbo\.npy is for rank 0 alone .* rank 1 of 2"):
+    with pytest.raises(ps.InvalidArgument, match=r"only rank 0 can write elbo\.npy.* rank 1 of 2"):
         pscvi.elbo(model, data, out=tmp_path / "elbo.npy")
     assert not list(tmp_path.iterdir())
 

@@ -95,7 +95,7 @@ def same_pair(found: Any, expected: Any) -> bool:
 
 @pytest.mark.parametrize("n", [None, 11])
 @pytest.mark.parametrize("done", [0, 2, 6, 8])
-def test_going_on(cells: Oracle, n: int | None, done: int) -> None:
+def test_resuming(cells: Oracle, n: int | None, done: int) -> None:
     """Within an epoch, and at its end, whose labelled cells are no longer those of the next."""
 
     def loader() -> Any:

@@ -71,7 +71,7 @@ def same_weights(model: Any, other: Any) -> bool:
     return all(torch.equal(each, weights[name]) for name, each in model.module.state_dict().items())
 
 
-def test_a_run_that_begins_anew_leaves_nothing_of_another(cells: Oracle, tmp_path: Path) -> None:
+def test_a_run_that_starts_over_leaves_nothing_of_another(cells: Oracle, tmp_path: Path) -> None:
     first = trained(made(cells), max_epochs=2, checkpoint=tmp_path)
     with pytest.raises(ArithmeticError):
         trained(made(cells), max_epochs=2, checkpoint=tmp_path, seed=2, callbacks=[Fails(0, 1)])
@@ -88,9 +88,11 @@ def test_no_best_model(cells: Oracle, tmp_path: Path) -> None:
     """Neither that of another run, nor a missing file."""
     trained(made(cells), max_epochs=1, checkpoint=tmp_path)
     best = {"max_epochs": 1, "checkpoint": tmp_path, "load_best": True}
-    with pytest.raises(ps.InvalidArgument, match=r"check_val_every_n_epoch=2 has none in 1 epoch$"):
+    with pytest.raises(
+        ps.InvalidArgument, match=r"none in 1 epoch with check_val_every_n_epoch=2: use at most 1$"
+    ):
         trained(made(cells), check_val_every_n_epoch=2, **best)
-    with pytest.raises(ps.InvalidArgument, match="in no epoch was elbo_validation a number"):
+    with pytest.raises(ps.InvalidArgument, match="elbo_validation was not a number in any epoch"):
         trained(made(cells), limit_val_batches=0, **best)
 
 
@@ -99,7 +101,7 @@ PLATEAU = {"reduce_lr_on_plateau": True, "lr": 1e-2, "lr_patience": 0, "lr_thres
 
 
 @pytest.mark.parametrize(("at", "every"), [((2, 0), None), ((2, 3), 2), ((3, 1), None)])
-def test_the_learning_rate_of_a_plateau_goes_on(
+def test_the_learning_rate_of_a_plateau_resumes(
     cells: Oracle, tmp_path: Path, at: tuple[int, int], every: int | None
 ) -> None:
     """It is lowered after each epoch but the first, however the run was broken off."""
@@ -118,7 +120,7 @@ def test_the_learning_rate_of_a_plateau_goes_on(
 
 @pytest.mark.parametrize("at", [(1, 3), (2, 0)])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_noise_goes_on(cells: Oracle, tmp_path: Path, workers: int, at: tuple[int, int]) -> None:
+def test_noise_resumes(cells: Oracle, tmp_path: Path, workers: int, at: tuple[int, int]) -> None:
     """A DataLoader with workers draws from torch's generator, too, for an epoch and what is left."""
 
     def one(**arguments: Any) -> Any:
@@ -152,7 +154,7 @@ def test_noise_is_of_seed_epoch_rank_and_step() -> None:
     assert len(draws) == 2**4 + 2**3
 
 
-def test_going_on_with_other_cells(cells: Oracle, tmp_path: Path) -> None:
+def test_resuming_with_other_cells(cells: Oracle, tmp_path: Path) -> None:
     """At an epoch's end as within one."""
     for name, every, at in (("end", None, (1, 0)), ("within", 2, (1, 3))):
         with pytest.raises(ArithmeticError):
@@ -167,7 +169,7 @@ def test_going_on_with_other_cells(cells: Oracle, tmp_path: Path) -> None:
         assert epochs_of(model) == 3
 
 
-def test_going_on_with_other_processes_or_batches(cells: Oracle, tmp_path: Path) -> None:
+def test_resuming_with_other_processes_or_batches(cells: Oracle, tmp_path: Path) -> None:
     """Within an epoch its validation would be left out; from its end it is well."""
     run = {"max_epochs": 2, "checkpoint": tmp_path}
     with pytest.raises(ArithmeticError):
@@ -230,7 +232,7 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
     for pair, epochs, said in [
         (made(cells, n_latent=4), 3, "of another model: its .* has the shape"),
         (made(cells, model="LinearSCVI"), 3, "of another model"),
-        (made(cells), 1, "of epoch 2, and max_epochs=1"),
+        (made(cells), 1, "of epoch 2, but max_epochs=1: use max_epochs=2 or more"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=said):
             trained(pair, max_epochs=epochs, checkpoint=folder, resume=True)

@@ -16,7 +16,7 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi import models  # noqa: E402
+from penstock.scvi.model_classes import check_versions  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -53,7 +53,7 @@ def refused(model: Any, data: pscvi.DataModule, said: str) -> None:
         ({"continuous_covariate_keys": ["percent", "age"]}, "continuous covariates"),
         ({"continuous_covariate_keys": ["percent", "factor"]}, "continuous covariates"),
         ({"continuous_covariate_keys": ["age"]}, "continuous covariates"),
-        ({"continuous_covariate_keys": None}, r"and the data \[\]: use DataModule.from_model"),
+        ({"continuous_covariate_keys": None}, r"but the data has \[\]: use DataModule.from_model"),
         ({"size_factor_key": "factor"}, "data has the size factor 'factor' and the model none"),
     ],
 )
@@ -68,7 +68,7 @@ def test_other_covariates(cells: Oracle, other: dict[str, Any], said: str) -> No
 
 def test_the_size_factor_of_the_model(cells: Oracle) -> None:
     model = ready(module_of(cells, size_factor_key="factor"))
-    refused(model, module_of(cells), "model has the size factor 'factor' and the data none")
+    refused(model, module_of(cells), "model has the size factor 'factor' but the data has none")
 
 
 def test_other_labels(cells: Oracle) -> None:
@@ -92,7 +92,7 @@ def test_labels_that_have_a_dispersion_each(cells: Oracle) -> None:
     model.is_trained_ = True
     expected = pscvi.elbo(model, data).values
     for other in (module_of(cells, labels_key="site"), module_of(cells)):
-        refused(model, other, "the model has the labels .* 4 in all, and the data")
+        refused(model, other, "the model has the labels .* 4 in all, but the data")
         for infer in (pscvi.elbo, pscvi.normalized):
             with pytest.raises(ps.InvalidArgument, match=r"the model has the labels .* 4 in all"):
                 infer(model, other)
@@ -164,7 +164,7 @@ def test_one_cell_and_none(cells: Oracle) -> None:
 @pytest.mark.parametrize(
     ("module", "version", "said"),
     [
-        ("scvi", "1.4.0", "needs scvi-tools 1.4.1 or newer, and 1.4.0 is"),
+        ("scvi", "1.4.0", "needs scvi-tools 1.4.1 or newer, but 1.4.0 is"),
         ("scvi", "1.4.0.post1", "and 1.4.0.post1 is"),
         ("lightning", "2.4.0", "needs lightning 2.5 or newer"),
         ("scvi", "1.4.1", None),
@@ -180,10 +180,10 @@ def test_versions(
     made.__version__ = version  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module, made)
     if said is None:
-        models.check_versions()
+        check_versions()
     else:
         with pytest.raises(ps.Unsupported, match=said):
-            models.check_versions()
+            check_versions()
 
 
 def test_loadings_by_the_template(cells: Oracle, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def steps(folder: Path, rank: int) -> list[list[int]]:
     return [list(map(int, line.split())) for line in lines]
 
 
-def test_going_on_within_an_epoch(cells: Oracle, tmp_path: Path) -> None:
+def test_resuming_within_an_epoch(cells: Oracle, tmp_path: Path) -> None:
     """A rank is killed in the middle of one: the batches that were left come, and no others."""
     whole, killed, rest = (tmp_path / name for name in ("whole", "killed", "rest"))
     for folder in (whole, killed, rest):
@@ -183,8 +183,8 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for ranks in /proc")
-def test_a_killed_session_leaves_no_ranks_and_goes_on(cells: Oracle, tmp_path: Path) -> None:
-    """As when a kernel is killed: ranks that went on would write into the next run's folder."""
+def test_a_killed_session_leaves_no_ranks_and_resumes(cells: Oracle, tmp_path: Path) -> None:
+    """As when a kernel is killed: ranks that continued would write into the next run's folder."""
 
     def start(epochs: int) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -129,7 +129,7 @@ def test_four_ranks(cells: Oracle, alone, tmp_path: Path) -> None:
 
 
 def test_only_rank_0_writes(two_ranks) -> None:
-    """The best model, what it is, and the checkpoint to go on from."""
+    """The best model, what it is, and the checkpoint to resume from."""
     first, second = (
         (two_ranks[0] / f"writes-{rank}.txt").read_text().splitlines() for rank in range(2)
     )
@@ -138,7 +138,7 @@ def test_only_rank_0_writes(two_ranks) -> None:
     assert second == []
 
 
-def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) -> None:
+def test_a_killed_rank_and_resuming(cells: Oracle, two_ranks, tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(pscvi.RankFailed, match="rank 1 of 2 was killed by SIGKILL"):
         trained(cells, tmp_path, 2, 20, [Killed(1)])
@@ -155,7 +155,7 @@ def test_a_killed_rank_and_going_on(cells: Oracle, two_ranks, tmp_path: Path) ->
 
 
 def test_ranks_stop_by_the_sum(cells: Oracle, two_ranks, alone, tmp_path: Path) -> None:
-    """From its third epoch on rank 1 alone is worse: rank 0, by itself, would go on and on."""
+    """From its third epoch on rank 1 alone is worse: rank 0, by itself, would never stop."""
     undisturbed = two_ranks[2].history["elbo_validation"]["elbo_validation"].astype(float)
     assert (np.diff(undisturbed) < 0).all()
     stopping = {"patience": 2, "min_delta": 0.0}
@@ -246,7 +246,7 @@ def test_a_failing_rank_is_what_the_user_sees(capsys: pytest.CaptureFixture) -> 
     assert "rank 0 says hello" in capsys.readouterr().out
 
 
-def rank_whose_thread_goes_on(folder: Path) -> None:
+def rank_whose_thread_runs_on(folder: Path) -> None:
     """As gloo's threads may: in C++ where Python ends, which aborts a process (pytorch issue 38228)."""
     import atexit
     import os
@@ -266,7 +266,7 @@ def rank_whose_thread_goes_on(folder: Path) -> None:
 
 def test_a_rank_that_has_returned_does_not_fail(tmp_path: Path) -> None:
     """And what it left to do is done: threads that are waited for, functions for the exit."""
-    assert launch(rank_whose_thread_goes_on, {"folder": tmp_path}, 2) == [None, None]
+    assert launch(rank_whose_thread_runs_on, {"folder": tmp_path}, 2) == [None, None]
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["exit0", "exit1", "late0", "late1"]
 

@@ -85,7 +85,7 @@ class History:
     def consolidate(self) -> None:
         tiledb.consolidate(self.obs)
 
-    def go_on(self) -> None:
+    def write_more(self) -> None:
         events = [self.write_over] * 3 + [self.delete] * 2 + [self.consolidate]
         for number in self.random.permutation(len(events)):
             events[number]()
@@ -98,7 +98,7 @@ def test_of_overlapping_deleted_and_consolidated_rows(
     tmp_path: Path, oracle: FilterOracle, seed: int, vacuumed: bool
 ) -> None:
     history = History(tmp_path / "e", seed + 10 * vacuumed)
-    history.go_on()
+    history.write_more()
     times = [*history.times, None]
     if vacuumed:
         tiledb.consolidate(history.obs)

@@ -94,7 +94,7 @@ def test_info_shows_numbers_of_the_metadata_as_they_are(
     assert facts["integer"] == "7"
 
 
-def test_info_goes_on_where_a_part_cannot_be_read(
+def test_info_continues_where_a_part_cannot_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_small_tiles(tmp_path / "e", 20, 30)

@@ -127,7 +127,7 @@ def test_ranks_and_workers(three) -> None:
     assert sorted(cells(ps.dataloader(ds, num_workers=2))) == every
 
 
-def test_going_on_bit_for_bit(three) -> None:
+def test_resuming_bit_for_bit(three) -> None:
     whole = [(X, obs) for X, obs in ps.Dataset(paths(three), batch_size=64, seed=4)]
     ds = ps.Dataset(paths(three), batch_size=64, seed=4)
     batches = iter(ds)
@@ -148,7 +148,7 @@ def test_going_on_bit_for_bit(three) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_drawn_split_transformed_and_gone_on(three, num_workers: int) -> None:
+def test_drawn_split_transformed_and_resumed(three, num_workers: int) -> None:
     """All of it at once: the same cells and values after a state is loaded, and scanpy's values."""
     whole = expected(three, "inner")
     sc.pp.normalize_total(whole, target_sum=100)

@@ -56,7 +56,7 @@ def test_arguments_of_a_dataset(
 @pytest.mark.parametrize("size", [0, False, "", []])
 def test_sizes_of_chunks_are_refused_elsewhere(ds: ps.Dataset, argument: str, size: Any) -> None:
     for make in (lambda **given: ps.Dataset(ds.experiment, **given), ds.with_settings):
-        with pytest.raises(ps.InvalidArgument, match=f"{argument} is only of shuffle='chunks'"):
+        with pytest.raises(ps.InvalidArgument, match=f"{argument} needs shuffle='chunks'"):
             make(**{argument: size})
     assert ds.with_settings(batch_size=2).with_settings(shuffle="chunks", chunk_size=3)
 

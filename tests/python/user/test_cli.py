@@ -218,7 +218,7 @@ def test_the_classifier_refuses_what_is_no_count(value: float) -> None:
     X = torch.ones(10, 5)
     X[3, 2] = value
     batch = X, {"label": torch.tensor([0, 1] * 5)}
-    with pytest.raises(ps.InvalidArgument, match="negative or no numbers"):
+    with pytest.raises(ps.InvalidArgument, match="negative or NaN"):
         Classifier(5, 2, "label").train_epoch([batch], History(), lambda cells: None)
 
 
@@ -329,7 +329,7 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
         (["--latent", "4"], "of another model"),
         (
             ["--latent", "3", "--epochs", "1"],
-            "--epochs 1: give that many or more, or start over without --resume",
+            "but --epochs 1: use --epochs 2 or more, or start over without --resume",
         ),
     ):
         assert main([*few, "--resume", *wrong]) == 1

@@ -53,6 +53,31 @@ def test_train_names_its_options(
 
 
 @pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--epochs", "0"),
+        ("--memory", "x"),
+        ("--devices", "0"),
+        ("--batch-size", "0"),
+        ("--patience", "-1"),
+        ("--seed", str(2**64)),
+        ("--accelerator", "x"),
+        ("--model", "x"),
+        ("--n-samples-per-label", "3"),
+        ("--unlabeled", "x"),
+    ],
+)
+def test_train_checks_its_arguments_before_it_writes(
+    tmp_path: Path, option: str, value: str
+) -> None:
+    pytest.importorskip("scvi")
+    folder = tmp_path / "results"
+    arguments = ["train", "scvi", "pbmc3k", "--output", str(folder), "--accelerator", "cpu"]
+    assert main([*arguments, option, value]) == 1
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
     ("option", "value", "said"),
     [
         ("--memory", "1KiB", "--memory is too small: 1024 bytes"),

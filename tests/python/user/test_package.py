@@ -140,3 +140,13 @@ def test_layers_go_one_way(tmp_path: Path) -> None:
     assert any("bad.h:1" in line and "io/store.h" in line for line in found)
     assert any("python.cc:1" in line for line in found)
     assert any("public.h:1" in line for line in found)
+
+
+#: The call of the engine's class, by any name of its module.
+_LOADER = r"(?<!annbatch\.)\bLoader\("
+
+
+def test_the_planner_alone_makes_loaders() -> None:
+    files = (ROOT / "python" / "penstock").rglob("*.py")
+    places = [file.stem for file in files for _ in re.findall(_LOADER, file.read_text())]
+    assert places == ["planner"]

@@ -25,6 +25,13 @@ def test_dir_has_the_public_names() -> None:
     assert all(hasattr(ps, name) for name in dir(ps))
 
 
+def test_the_old_place_of_find_rank_warns() -> None:
+    sys.modules.pop("penstock.sharding", None)
+    with pytest.warns(DeprecationWarning, match=r"use penstock\.find_rank"):
+        from penstock.sharding import find_rank
+    assert find_rank is ps.find_rank
+
+
 def test_errors_and_warnings_are_public_and_documented() -> None:
     def below(kind: type) -> list[type]:
         return [each for sub in kind.__subclasses__() for each in (sub, *below(sub))]
