@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     parser.add_argument(
-        "--traceback", action="store_true", help="Python traceback with each error message"
+        "--traceback", action="store_true", help="print the Python traceback of an error"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     info.add_arguments(commands)

@@ -36,7 +36,7 @@ def in_options(message: str, parser: argparse.ArgumentParser, parsed: argparse.N
     first, newline, rest = message.partition("\n")
     if first.startswith("-"):
         return message
-    actions = list(_actions(parser, parsed))
+    actions = list(_given_options(parser, parsed))
     flags = {action.option_strings[0] for action in actions if action.nargs == 0}
     named = _by_argument(actions)
     for argument in sorted(named, key=len, reverse=True):
@@ -64,12 +64,12 @@ def _by_argument(actions: list[argparse.Action]) -> dict[str, str]:
     return named
 
 
-def _actions(
+def _given_options(
     parser: argparse.ArgumentParser, parsed: argparse.Namespace
 ) -> Iterator[argparse.Action]:
     """Yield the options of the given command and of its parent commands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from _actions(action.choices[getattr(parsed, action.dest)], parsed)
+            yield from _given_options(action.choices[getattr(parsed, action.dest)], parsed)
         elif action.option_strings:
             yield action

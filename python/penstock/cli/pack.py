@@ -45,7 +45,7 @@ def add_arguments(commands: Any) -> None:
         "--threads", metavar="N", type=int, help="threads that read and pack (default: all cores)"
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replacement of a pack that is already at DST"
+        "--overwrite", action="store_true", help="replace a pack that is already at DST"
     )
     parser.set_defaults(run=run)
 

@@ -43,7 +43,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--fragments", type=int, metavar="N",
                         help="number of fragments of X (default: one per 16,384 cells)")  # fmt: skip
     parser.add_argument(
-        "--consolidated", action="store_true", help="X as a single consolidated fragment"
+        "--consolidated", action="store_true", help="write X as a single consolidated fragment"
     )
     parser.add_argument("--genes-per-cell", type=float, metavar="N",
                         help="mean number of non-zero genes in a cell (default: 1950, but at most --genes / 8)")  # fmt: skip
@@ -55,10 +55,8 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--format", default="soma", metavar="NAMES",
                         help=f"formats, separated by commas: {', '.join(FORMATS)}; the experiment is always "
                         "made, and other formats are written beside PATH (default: %(default)s)")  # fmt: skip
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replacement of files that are already there"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no display of progress")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=run)
 
 

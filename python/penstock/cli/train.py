@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_int
+from penstock.base.validation import checked_int, parse_memory_size
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
@@ -24,9 +24,7 @@ def add_arguments(commands: Any) -> None:
         "saves it, the latent representation of every cell, and the history. Needs "
         "penstock's extra [scvi].",
     )
-    parser.add_argument(
-        "kind", metavar="scvi", choices=["scvi"], help="kind of model: the word scvi"
-    )
+    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="kind of model; always scvi")
     parser.add_argument(
         "uri",
         metavar="URI",
@@ -119,7 +117,7 @@ def add_arguments(commands: Any) -> None:
         help="folder of the results, made if needed (default: %(default)s)",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="resumption of an interrupted run in --output"
+        "--resume", action="store_true", help="resume an interrupted run in --output"
     )
     parser.set_defaults(run=run)
 
@@ -131,12 +129,28 @@ def run(parsed: argparse.Namespace) -> None:
 
     from penstock import scvi as pscvi
     from penstock.dataset.dataset import Dataset
+    from penstock.scvi.devices import checked_devices
     from penstock.scvi.latent_plot import draw
+    from penstock.scvi.model_classes import model_class
+    from penstock.scvi.model_fields import ModelFields
     from penstock.scvi.model_outputs import checked_out
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1, most=100_000)
-    seed = checked_int("--seed", parsed.seed, least=0)
+    seed = checked_int("--seed", parsed.seed, least=0, most=2**63 - 1)
+    _check_numbers(parsed)
+    keys = {
+        "batch_key": parsed.batch_key,
+        "labels_key": parsed.labels_key,
+        "unlabeled_category": parsed.unlabeled,
+        "size_factor_key": None,
+        "categorical_covariate_keys": parsed.categorical,
+        "continuous_covariate_keys": parsed.continuous,
+    }
+    checked_devices(parsed.accelerator, devices)
+    fields = ModelFields.of(model_class(parsed.model), **keys)
+    fields.check_samples_per_label(parsed.n_samples_per_label)
+    # Nothing is written before this line.
     folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)
     cells = Dataset(
@@ -153,13 +167,9 @@ def run(parsed: argparse.Namespace) -> None:
     data = pscvi.DataModule(
         cells,
         parsed.model,
-        batch_key=parsed.batch_key,
-        labels_key=parsed.labels_key,
-        unlabeled_category=parsed.unlabeled,
         n_samples_per_label=parsed.n_samples_per_label,
-        categorical_covariate_keys=parsed.categorical,
-        continuous_covariate_keys=parsed.continuous,
         batch_size=parsed.batch_size,
+        **keys,
     )
     print(
         f"{plural(data.n_obs, 'cell')} of {plural(data.n_vars, 'gene')} in "
@@ -195,6 +205,16 @@ def run(parsed: argparse.Namespace) -> None:
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
             print(f"  {path}  {_SAYS[path.name]}")
+
+
+def _check_numbers(parsed: argparse.Namespace) -> None:
+    """Check the numbers that are not used before the cells are opened."""
+    checked_int("--batch-size", parsed.batch_size, least=1, most=2**31 - 1)
+    parse_memory_size("--memory", parsed.memory)
+    if parsed.epochs is not None:
+        checked_int("--epochs", parsed.epochs, least=1)
+    if parsed.patience is not None:
+        checked_int("--patience", parsed.patience, least=0)
 
 
 def _check_plot(cells: Any, column: str) -> None:

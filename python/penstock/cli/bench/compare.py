@@ -50,11 +50,15 @@ def add_options(
                        help="number of batches after which an epoch is ended; 0: no limit (default: %(default)s)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, metavar="N",
                        help="seconds after which an epoch is ended, at the next batch")  # fmt: skip
-    group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
+    group.add_argument(
+        "--dense", action="store_true", help="make dense batches (default: CSR batches)"
+    )
     group.add_argument("--genes", type=Path, metavar="FILE",
                        help=".npy file with the joinids of the genes to load (default: all genes)")  # fmt: skip
     group.add_argument(
-        "--torch", action="store_true", help="torch tensors from penstock, too (default: arrays)"
+        "--torch",
+        action="store_true",
+        help="make torch tensors with penstock, too (default: arrays)",
     )
     group.add_argument("--memory-budget", default="", metavar="SIZES",
                        help="memory budgets of penstock, separated by commas; each is measured (default: Dataset's)")  # fmt: skip
@@ -166,7 +170,7 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
     if parsed.genes is not None and not parsed.genes.is_file():
-        raise FileNotFoundError(2, "there is no such file of genes", str(parsed.genes))
+        raise FileNotFoundError(2, "no such file of genes", str(parsed.genes))
     target = shared_options.target(parsed)
     work = Work(
         target.uri,

@@ -41,14 +41,16 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
                        help="epochs of each process (default: %(default)s)")  # fmt: skip
     group.add_argument("-F", "--first-batch", action="store_true",
-                       help="measured times with the first batch and opening")  # fmt: skip
+                       help="include opening and the first batch in the measured times")  # fmt: skip
     group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
                        help="batches between two garbage collections, which are timed separately; 0: none "
                        "(default: %(default)s)")  # fmt: skip
     group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
                        help="device that each batch is copied to, in the measured time; %(const)s if no name follows")  # fmt: skip
     shared_options.add_buffer_sizes(group)
-    group.add_argument("--sparse", action="store_true", help="CSR batches (default: dense batches)")
+    group.add_argument(
+        "--sparse", action="store_true", help="make CSR batches (default: dense batches)"
+    )
     group.add_argument("--memory-budget", metavar="SIZE",
                        help="memory budget of penstock (default: Dataset's)")  # fmt: skip
     group.add_argument("--threads", type=int, metavar="N",

@@ -25,11 +25,9 @@ def add_arguments(commands: Any) -> None:
                         help="folder that the copy is put into (default: %(default)s)")  # fmt: skip
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
                         help="name of the copy's folder in --out-root (default: census-benchmark_START:END, or download)")  # fmt: skip
+    parser.add_argument("-f", "--force", action="store_true", help="replace an existing copy")
     parser.add_argument(
-        "-f", "--force", action="store_true", help="replacement of a copy that is already there"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="all cells of a Census, if no option selects cells"
+        "--all", action="store_true", help="copy all cells of a Census if no option selects cells"
     )
     parser.set_defaults(run=run)
 

@@ -16,18 +16,16 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "peers",
-        help="list of the other loaders that are installed; installation of them",
+        help="list or install the other loaders",
         description="'list' shows the methods and where their packages are. 'install' makes an "
         "environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE). Environments "
         "that are complete and up to date are kept. 'install' fails if an environment cannot be "
         "made; peers that were not named are skipped if there is no suitable Python.",
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list",
-                        help="list of the methods, or installation of the peers (default: list)")  # fmt: skip
+                        help="list the methods, or install the peers (default: list)")  # fmt: skip
     parser.add_argument("names", nargs="*", metavar="PEER", help="names of peers (default: all)")
-    parser.add_argument(
-        "--again", action="store_true", help="new installation of peers that are ready, too"
-    )
+    parser.add_argument("--again", action="store_true", help="also reinstall peers that are ready")
     parser.set_defaults(run=run)
 
 

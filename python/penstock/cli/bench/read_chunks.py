@@ -27,7 +27,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
                         help="rows in a chunk (default: %(default)s)")  # fmt: skip
     parser.add_argument("-s", "--shuffle", action="count", default=0,
-                        help="random order: of rows within a chunk with -s, of all rows with -ss")  # fmt: skip
+                        help="shuffle the rows within each chunk (-s), or all rows (-ss)")  # fmt: skip
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
                         help="seed of the shuffle; -r as in arrayloader-benchmarks (default: %(default)s)")  # fmt: skip
     parser.add_argument("-v", "-V", "--n-vars", type=int, metavar="N",

@@ -62,10 +62,10 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--on",
         metavar="URI",
-        help="experiment to measure in place of made ones, along the axes threads and processes",
+        help="experiment to measure instead of generated ones, along the axes threads and processes",
     )
     parser.add_argument(
-        "--forget", action="store_true", help="removal of the made experiments afterwards"
+        "--forget", action="store_true", help="remove the generated experiments afterwards"
     )
     shared_options.add_output(parser)
     parser.set_defaults(run=run)

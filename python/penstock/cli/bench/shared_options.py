@@ -43,9 +43,9 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
     group.add_argument("-s", "--start", metavar="N", type=int,
                        help="number of the first dataset, from 0")  # fmt: skip
     group.add_argument("-e", "--end", metavar="N", type=int,
-                       help="number of the dataset after the last one")  # fmt: skip
+                       help="end of the range of datasets, exclusive")  # fmt: skip
     group.add_argument("-S", "--sorted-datasets", action="store_true",
-                       help="order of the datasets by size, before -s and -e count them")  # fmt: skip
+                       help="sort the datasets by size before -s and -e count them")  # fmt: skip
     group.add_argument("-v", "--n-vars", metavar="N", type=int,
                        help="number of genes to load, the first ones (default: all)")  # fmt: skip
     group.add_argument("--filter", metavar="TEXT",
@@ -128,7 +128,7 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
             help=f"{what} for methods that read {of} (default: made if needed)",
         )
     group.add_argument("--no-export", action="store_true",
-                       help="no making of such files: methods that read no SOMA need --h5ad, --annbatch or --pack")  # fmt: skip
+                       help="make no such files: methods that read no SOMA need --h5ad, --annbatch or --pack")  # fmt: skip
 
 
 def add_output(group: Any) -> None:
@@ -137,7 +137,7 @@ def add_output(group: Any) -> None:
                        help="Parquet file that rows are appended to (default: %(default)s)")  # fmt: skip
     group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
                        help="further column of the rows; may be given several times")  # fmt: skip
-    group.add_argument("-q", "--quiet", action="count", default=0, help="less output")
+    group.add_argument("-q", "--quiet", action="count", default=0, help="print less")
 
 
 def add_buffer_sizes(group: Any) -> None:

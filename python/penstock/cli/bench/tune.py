@@ -23,7 +23,9 @@ def add_arguments(commands: Any) -> None:
     group = parser.add_argument_group("the sweep")
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
                        help="cells in a batch (default: %(default)s)")  # fmt: skip
-    group.add_argument("--dense", action="store_true", help="dense batches (default: CSR batches)")
+    group.add_argument(
+        "--dense", action="store_true", help="make dense batches (default: CSR batches)"
+    )
     group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
                        help="memory budgets to measure, separated by commas (default: %(default)s)")  # fmt: skip
     group.add_argument("--threads", metavar="NUMBERS",
