@@ -5,7 +5,7 @@
     python benchmarks/asked_for.py [EXPERIMENT] [--rounds 7]
 
 Each case is a command of ``penstock bench``, which it prints. A row a run is kept in
-results/asked-for.json, with what the ratios come to; rows of cases that are not named by --cases stay.
+results/asked-for.json, with the ratios; rows of cases that are not named by --cases stay.
 About 15 minutes with nothing else running; annbatch's collection is made once, and kept.
 """
 
@@ -81,7 +81,7 @@ PARTS = (("rows",), ("columns",), ("values",), ("columns", "values"), ("rows", "
 
 
 def decode_bound(path: str) -> list[str]:
-    """What decompressing and un-shuffling the same tiles alone makes, by one thread and by two."""
+    """Measure decompressing and un-shuffling the same tiles alone, by one thread and by two."""
     array, n_cells = f"{path}/ms/RNA/X/raw", penstock.open(path).n_obs
     lines = []
     for parts in PARTS:
@@ -142,7 +142,7 @@ def _scaling(case: str, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Measure the cases, keep the rows, print what they come to."""
+    """Measure the cases, keep the rows, print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("experiment", nargs="?", default=DATA / "census-65k", type=Path)
     parser.add_argument("--rounds", type=int, default=7)

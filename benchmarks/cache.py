@@ -1,4 +1,4 @@
-"""What `cache_dir` costs in the first epoch and brings in later ones: benchmarks/README.md.
+"""Measures what `cache_dir` costs in the first epoch and gains later: benchmarks/README.md.
 
     python benchmarks/cache.py [--data EXPERIMENT] [--rounds 5] [--peers FOLDER]
 
@@ -47,7 +47,7 @@ ANNBATCH = {
 
 
 def dataset(name: str, data: Path, work: Path) -> Any:
-    """What the method reads; its shuffle is the one that users get."""
+    """Return the dataset of a method, with the default shuffle."""
     import penstock as ps
 
     source = work / "pack" if name == PACK else data
@@ -101,7 +101,7 @@ def measure_scipy(data: Path) -> dict[str, Any]:
 
 
 def cpu_seconds() -> float:
-    """Of this process and its threads."""
+    """Return the CPU seconds of this process and its threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -118,7 +118,7 @@ def in_a_process(command: list[str]) -> dict[str, Any]:
 
 
 def command_of(name: str, options: argparse.Namespace) -> list[str]:
-    """What runs one measurement."""
+    """Return the command of one measurement."""
     if name in ANNBATCH:
         script = [options.annbatch_python, str(HERE / "global_shuffle.py")]
         return [*script, "--one", ANNBATCH[name], "--folder", str(options.peers)]
@@ -173,7 +173,7 @@ def table(runs: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def sizes(options: argparse.Namespace, nonzeros: int) -> list[str]:
-    """What the cells take on disk."""
+    """Return lines with the size of the cells on disk."""
     lines = []
     for what, folder in (("cache", "full"), ("pack, with obs and var", "pack")):
         files = (path for path in (options.work / folder).rglob("*") if path.is_file())
@@ -183,7 +183,7 @@ def sizes(options: argparse.Namespace, nonzeros: int) -> list[str]:
 
 
 def main() -> None:
-    """Measure, keep what was seen, print what it comes to."""
+    """Measure, save the results, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE / ".data" / "census-65k")
     parser.add_argument("--work", type=Path, help="for cache and pack; beside the data by default")

@@ -1,4 +1,4 @@
-"""What a disk gives when a pack's rows are asked for in random order, with nothing done to them.
+"""Measures how fast a disk gives the rows of a pack in random order, without decoding them.
 
 python benchmarks/cold_rows.py PACK/ms/RNA/X/raw/….rows [--rows 65536] [--ahead 1000] [--repeats 3]
 

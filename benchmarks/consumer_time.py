@@ -5,7 +5,7 @@ python benchmarks/consumer_time.py [--path EXPERIMENT] [--batches 300] [--runs 5
 Batches of 128 with three columns of obs (joinids, strings, numbers), as arrays and as CSR with int32
 indices. The loop sleeps before it asks for a batch, so that one is ready, and only the asking is
 timed: what is seen is Python's part, whatever the machine decodes meanwhile. Without --path an
-experiment is made in a temporary folder. Each run makes its datasets anew; a figure is the median of
+experiment is made in a temporary folder. Each run makes new datasets; a figure is the median of
 its batches. --save keeps the table in results/consumer_time.md.
 """
 

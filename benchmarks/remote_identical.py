@@ -21,7 +21,7 @@ from remote_servers import BUCKET, authentication, s3_server, upload
 
 
 def digest(source: Any) -> tuple[str, Any]:
-    """Of every array of an epoch's batches in order, and what reading them took."""
+    """Return the digest of all arrays of an epoch's batches in order, and the stats of reading."""
     ds = ps.Dataset(source, sparse=True, seed=1, obs_columns=["soma_joinid"])
     found = hashlib.sha256()
     for X, obs in ds:

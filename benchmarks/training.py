@@ -231,7 +231,7 @@ def one(text: str) -> None:
 
 @dataclass
 class Case:
-    """What is measured in each round, and what came of it."""
+    """A measurement that each round repeats, and its results."""
 
     key: str
     call: tuple[Any, ...]
@@ -306,7 +306,7 @@ CELLS = {"wait": [8_192], "layouts": [2_048, 8_192, 32_768], "processes": [2_048
 
 
 def add_ratios(part: str, results: dict[str, Any], cases: list[list[Case]]) -> None:
-    """What each takes beside batches in memory, or beside one process."""
+    """Add the ratios to batches in memory, or to one process."""
     base = {"wait": "in memory", "processes": 1}.get(part)
     name = "loader" if part == "wait" else "processes"
     for group in cases:

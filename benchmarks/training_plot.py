@@ -29,7 +29,7 @@ class Panel(NamedTuple):
 
 
 def runs_of(folder: Path, part: str) -> list[dict[str, Any]]:
-    """What was measured, without what failed."""
+    """Return the measurements that did not fail."""
     path = folder / f"training_{part}.json"
     if not path.exists():
         return []

@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as name:
             records.append(
                 {"kind": kind, "state": state, **saved_epochs.resumed(kind, sources, state)}
             )
-    # A rank of two that went on as one of three, and was left again.
+    # A rank of two that resumed as one of three, and was left again.
     first, batches = saved_epochs.batches_of("default", sources, rank=0, world_size=2)
     held = saved_epochs.take(batches, 4)
     second, batches = saved_epochs.batches_of("rank 1 of 3", sources)
