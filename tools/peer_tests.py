@@ -5,11 +5,11 @@
 TESTS is the folder `tests` of a checkout: of TileDB-SOMA-ML (v0.1.0), or of
 cellxgene-census/api/python/cellxgene_census before change 1392, which removed the loaders. It is
 copied, with names of modules changed, to a folder that is deleted afterwards. Prints how many cases
-of each test pass, and why the others fail; docs/compat.md lists those that do. Ends with 1 if fewer
-cases pass than docs/compat.md says. With --original they are run over the loader that they are of,
-where that is installed, to compare.
+of each test pass, and why the others fail; docs/compat.md lists these. Ends with 1 if fewer cases
+pass than docs/compat.md says. With --original the tests run over the loader that they were written
+for, if it is installed.
 
-Needs pytest and tiledbsoma (the latter is what the tests write their cells with).
+Needs pytest and tiledbsoma, with which the tests write their cells.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Peer:
-    """How the tests of a loader are changed.
+    """Changes to the tests of a loader.
 
     Attributes
     ----------
     tests : tuple of str
-        Files to run, in the folder: those that are not of private names.
+        Files of the folder to run; tests of private names are left out.
     renames : tuple of (str, str)
         Texts to replace, in this order.
     passes : int
         Cases that pass over `penstock.compat`, as docs/compat.md says.
     options : tuple of str
-        Of pytest.
+        Options of pytest.
     """
 
     tests: tuple[str, ...]
@@ -78,7 +78,7 @@ PEERS = {
 
 
 def peer_of(tests: Path) -> Peer:
-    """Whose tests a folder holds."""
+    """Return the peer whose tests a folder holds."""
     for peer in PEERS.values():
         if all((tests / each).is_file() for each in peer.tests):
             return peer
@@ -98,7 +98,7 @@ def copy_changed(tests: Path, to: Path, renames: Sequence[tuple[str, str]]) -> N
 
 
 def run(root: Path, peer: Peer, arguments: list[str]) -> dict[str, list[str | None]]:
-    """By test, of each case None where it passed, else the last line of its error."""
+    """Return for each test its cases: None if it passed, else the first line of the error."""
     report = root / "report.xml"
     command = [
         sys.executable,

@@ -60,28 +60,28 @@ class ObsBatches:
         self._format = obs_format
         needed = list(columns) + [column for encoder in encoders for column in encoder.columns]
         stored = [name for name in dict.fromkeys(needed) if name != JOINID]
-        self._values = obs.read(stored) if stored else {}
+        self._stored = obs.read(stored) if stored else {}
         if any(JOINID in encoder.columns for encoder in encoders):
-            self._values[JOINID] = _joinid_column(obs)
+            self._stored[JOINID] = _joinid_column(obs)
         if fit:
             self._fit(encoders)
         self.encoded = {
             encoder.name: EncodedRows(
-                encoder, {name: self._values[name] for name in encoder.columns}
+                encoder, {name: self._stored[name] for name in encoder.columns}
             )
             for encoder in encoders
         }
-        self._values = {name: self._values[name] for name in columns if name != JOINID}
+        self._stored = {name: self._stored[name] for name in columns if name != JOINID}
 
     @property
     def nbytes(self) -> int:
         """Upper bound of the memory of columns and encoded rows, in bytes."""
-        kept: list[ColumnValues | EncodedRows] = [*self._values.values(), *self.encoded.values()]
+        kept: list[ColumnValues | EncodedRows] = [*self._stored.values(), *self.encoded.values()]
         return sum(each.nbytes for each in kept)
 
     def _fit(self, encoders: Sequence[Encoder]) -> None:
         for encoder in encoders:
-            columns = {name: self._values[name] for name in encoder.columns}
+            columns = {name: self._stored[name] for name in encoder.columns}
             if not encoder.needs_fit:
                 continue
             if encoder.fits_combinations:
@@ -99,9 +99,9 @@ class ObsBatches:
             if name == JOINID:
                 obs[name] = self._own_joinids(batch.joinids().view(np.int64))
             elif self._format == "pandas":
-                obs[name] = self._values[name].to_pandas(positions)
+                obs[name] = self._stored[name].to_pandas(positions)
             else:
-                obs[name] = self._values[name].take(positions)
+                obs[name] = self._stored[name].take(positions)
         for name, rows in self.encoded.items():
             obs[name] = rows.take(positions)
         if self._pad_column is not None:

@@ -34,10 +34,10 @@ def wrong_joinids(record: Path, joinids: npt.NDArray[np.int64]) -> str | None:
         order = stored["joinids"]
     strange = order[~np.isin(order, joinids)]
     if len(strange):
-        return f"joinid {strange[0]} came, but no cell of the selection has it"
+        return f"got joinid {strange[0]}, but no cell of the selection has it"
     found, times = np.unique(order, return_counts=True)
     if len(found) != len(order):
-        return f"joinid {found[times > 1][0]} came more than once in an epoch"
+        return f"got joinid {found[times > 1][0]} more than once in an epoch"
     return None
 
 

@@ -173,11 +173,11 @@ def wrong_result(measurement: Measurement, answer: Mapping[str, Any]) -> str | N
         return None
     rows, expected = answer["total_n_rows"], measurement.expected_rows
     if expected is not None and rows != expected:
-        return f"{rows:,} cells came, not {expected:,}"
+        return f"got {rows:,} cells, not {expected:,}"
     found, wanted = answer["joinid_sum"], measurement.expected_joinid_sum
     if None not in (found, wanted) and found != wanted:
-        return f"the sum of the joinids that came is {found}, not {wanted}: not each cell once"
+        return f"the sum of the joinids is {found}, not {wanted}: not each cell once"
     counts, stored = answer["n_nonzeros"], measurement.expected_nonzeros
     if None not in (counts, stored) and counts != stored:
-        return f"{counts:,} counts came, not the {stored:,} of these cells and genes"
+        return f"got {counts:,} counts, not the {stored:,} of these cells and genes"
     return None

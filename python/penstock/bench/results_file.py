@@ -95,11 +95,11 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     import pyarrow.parquet as pq
 
     if not Path(path).exists():
-        raise FileNotFoundError(2, "there are no measurements", str(path))
+        raise FileNotFoundError(2, "no such file of measurements", str(path))
     try:
         return pq.read_table(path)
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"{path} is no Parquet file of measurements: {error}") from None
+        raise InvalidArgument(f"{path} is not a Parquet file of measurements: {error}") from None
 
 
 def read_all(paths: Iterable[str | os.PathLike[str]]) -> pd.DataFrame:

@@ -187,7 +187,7 @@ def points(
     for axis, values in axes.items():
         if given is not None and axis not in _RUNNING:
             raise InvalidArgument(
-                f"--on has cells of its own: axes {', '.join(_RUNNING)}, not {axis}"
+                f"with --on, the axis must be one of {', '.join(_RUNNING)}, got {axis}"
             )
         for value in values:
             point = base.along(axis, value)
@@ -205,15 +205,16 @@ def _check_made(axis: str, point: Point) -> None:
         return f"{name} {value} of the axis" if name == axis else f"--{name} {value}"
 
     if not MIN_GENES <= point.genes <= MAX_GENES:
-        raise InvalidArgument(f"there are from {MIN_GENES} to {MAX_GENES:,} genes: {said('genes')}")
+        raise InvalidArgument(
+            f"genes must be from {MIN_GENES} to {MAX_GENES:,}, got {said('genes')}"
+        )
     if point.density > point.genes / 5:
         raise InvalidArgument(
-            f"at most a fifth of the genes are made in a cell on average: {said('density')}, "
-            f"{said('genes')}"
+            f"density must be at most a fifth of genes, got {said('density')}, {said('genes')}"
         )
     if point.fragments > point.cells:
         raise InvalidArgument(
-            f"there are at most as many fragments as cells: {said('fragments')}, {said('cells')}"
+            f"fragments must not exceed cells, got {said('fragments')}, {said('cells')}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
-from .plot import marker_sizes, names_drawn, speed_column
+from .plot_columns import marker_sizes, names_drawn, speed_column
 
 if TYPE_CHECKING:
     import pandas as pd

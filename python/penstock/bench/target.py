@@ -235,5 +235,5 @@ def _of_census(
     with soma_open(f"{census_uri.rstrip('/')}/census_info/datasets", region) as frame:
         read = frame.read(value_filter=f"collection_id == '{collection_id}'").concat().to_pandas()
     if read.empty:
-        raise InvalidArgument(f"no dataset is of collection {collection_id}, in {census_uri}")
+        raise InvalidArgument(f"no dataset belongs to collection {collection_id}, in {census_uri}")
     return read["dataset_id"].tolist(), read["dataset_total_cell_count"].tolist()

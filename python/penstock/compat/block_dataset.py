@@ -11,7 +11,7 @@ import numpy as np
 from penstock import _core
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
-from penstock.epochs.epoch import EpochRun
+from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.state import EpochState
 from penstock.plan.settings import DTYPES
 from penstock.plan.shard import find_rank
@@ -57,6 +57,7 @@ class BlockDataset:
             dataset.reader.change_settings(dtype=stored)
 
     def _settle(self, num_workers: int | None = None) -> None:
+        # Not with_settings: its datasets start at epoch 0, but this one counts its epochs.
         shard = self.dataset.reader.settings.find_shard()
         self.dataset.reader.change_settings(
             seed=self.seed if self._is_seeded or shard.world_size == 1 else 0,
@@ -80,7 +81,7 @@ class BlockDataset:
         self._settle()
         return iter(self.dataset)
 
-    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
+    def begin_with_workers(self, epoch: int, num_workers: int) -> ProcessRun:
         """Begin an epoch that DataLoader workers read; they compute the same settings."""
         self._settle(num_workers)
         return self.dataset.reader.begin_with_workers(epoch, num_workers)

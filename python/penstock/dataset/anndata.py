@@ -33,8 +33,8 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
     chain = selection.transforms
     if chain is not None and chain.makes_rows:
         raise InvalidArgument(
-            "the transforms of this dataset make no sparse matrix of X, as AnnData is given here: leave "
-            "Scale(mean=) and RankTokens out by with_settings(transforms=…), and scale the result with "
+            "to_anndata needs a sparse X, but the transforms of this dataset make a dense one: remove "
+            "Scale(mean=) and RankTokens with with_settings(transforms=…), and scale the result with "
             "scanpy"
         )
     _check_size(selection, _expected_bytes(cells.planner), most, "about ")
@@ -104,7 +104,7 @@ def _check_size(selection: Selection, expected: int, most: int, how: str) -> Non
         return
     raise InvalidArgument(
         f"{plural(len(selection.rows), 'cell')} of {plural(selection.n_columns, 'gene')} take "
-        f"{how}{size(expected)} as AnnData, and max_size is {size(most)}: choose "
+        f"{how}{size(expected)} as AnnData, but max_size is {size(most)}: choose "
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
         f"max_size={size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
     )

@@ -29,7 +29,7 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
     chain = planner.selection.transforms
     steps = () if chain is None else chain.steps
     planner = planner.with_transforms(changes.get("transforms", steps))
-    if _draws_anew(changes):
+    if _changes_sampling(changes):
         planner = planner.with_sampling(
             sampling.changed(cells.planner.settings.sampling, changes),
             keeps_balance="balance" not in changes,
@@ -50,10 +50,10 @@ def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSet
         # Sizes of chunks are kept only with the shuffle that they were given for; 0 is none.
         if "shuffle" in changes or not settings.chunk_size:
             arguments[name] = changes.get(name)
-    if _draws_anew(changes):
+    if _changes_sampling(changes):
         arguments["sampling"] = None
     return LoaderSettings.checked(**arguments)
 
 
-def _draws_anew(changes: Mapping[str, Any]) -> bool:
+def _changes_sampling(changes: Mapping[str, Any]) -> bool:
     return any(name in changes for name in sampling.ARGUMENTS)

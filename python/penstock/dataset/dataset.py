@@ -616,6 +616,7 @@ class Dataset:
 
     def with_reader(self, reader: Reader) -> Self:
         """Return a Dataset with another reader; for the modules of this package."""
+        # copy.copy would copy this dataset's reader and its counts, too.
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.reader = reader
@@ -656,7 +657,7 @@ class Dataset:
         return {**self.__dict__, "reader": copy.copy(self.reader)}
 
     def __repr__(self) -> str:
-        return dataset_text(self)
+        return dataset_text(self.reader)
 
     def _repr_html_(self) -> str:
-        return dataset_html(self)
+        return dataset_html(self.reader)

@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock import _core
 from penstock.batches.format import BatchFormat
-from penstock.epochs.epoch import EpochRun
+from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.iterator import EpochIterator, EpochProgress
-from penstock.epochs.resume import check_selection, from_dict
+from penstock.epochs.resume import check_selection, from_dict, to_dict
 from penstock.epochs.state import EpochState
 from penstock.epochs.worker_stats import WorkerTotal
 from penstock.plan.planner import Planner
@@ -19,7 +19,6 @@ from penstock.plan.shuffle_cost import warn_of_cost
 from penstock.plan.stats import LoaderStats
 
 from .cells import Cells
-from .running_epoch import RunningEpoch
 
 
 class Reader:
@@ -87,7 +86,7 @@ class Reader:
         cells, loader = self.planned(run)
         return cells.batches(loader, self.progress, run.count).attach(RunningEpoch(self, run))
 
-    def planned(self, run: EpochRun) -> tuple[Cells, _core.Loader]:
+    def planned(self, run: ProcessRun) -> tuple[Cells, _core.Loader]:
         """Return the cells that are left in the epoch, and the loader of this process."""
         left = run.left_of(self.planner)
         cells = self.cells
@@ -103,7 +102,7 @@ class Reader:
         self.progress.cache = self.selection.cache
         return cells, loader
 
-    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
+    def begin_with_workers(self, epoch: int, num_workers: int) -> ProcessRun:
         """Start an epoch that DataLoader workers read."""
         return self.epochs.begin_with_workers(epoch, num_workers, self.planner)
 
@@ -173,3 +172,37 @@ class Reader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+
+class RunningEpoch:
+    """Epoch of an iterator; `set_epoch` and a state dict may change it later."""
+
+    def __init__(self, reader: Reader, run: ProcessRun) -> None:
+        self._reader = reader
+        self._run = run
+
+    def refresh(self, iterator: EpochIterator) -> None:
+        """Start another epoch if one was set since."""
+        epochs = self._reader.epochs
+        if not epochs.is_still_current(self._run):
+            self._read(epochs.begin(self._reader.planner), iterator)
+        try:
+            epochs.compare_ranks(self._run)
+        except BaseException:
+            iterator.close()
+            raise
+
+    def state(self) -> dict[str, Any]:
+        """Return the state dict of the iterator."""
+        return to_dict(self._run.position)
+
+    def go_to(self, state: dict[str, Any], iterator: EpochIterator) -> None:
+        """Resume from a state dict, unless the iterator is already at its position."""
+        position = self._reader.checked_position(state)
+        if position != self._run.position:
+            self._read(self._reader.epochs.restart(position, self._reader.planner), iterator)
+
+    def _read(self, run: ProcessRun, iterator: EpochIterator) -> None:
+        self._run = run
+        cells, loader = self._reader.planned(run)
+        iterator.read(loader, cells.obs_batches().take, self._reader.progress, run.count)

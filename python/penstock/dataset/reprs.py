@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 from penstock.errors import PenstockError
 
-if TYPE_CHECKING:
-    from .dataset import Dataset
+from .reader import Reader
 
 
-def _dataset_title(dataset: Dataset) -> str:
-    return f"{plural(dataset.n_obs, 'cell')} × {plural(dataset.n_vars, 'gene')}"
+def _dataset_title(reader: Reader) -> str:
+    selection = reader.selection
+    return f"{plural(len(selection.rows), 'cell')} × {plural(selection.n_columns, 'gene')}"
 
 
-def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    reader = dataset.reader
+def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
     settings, selection, form = reader.settings, reader.selection, reader.format
     order = "in joinid order"
     if settings.shuffle:
-        order = f"{dataset.shuffle} shuffle, seed {settings.seed}"
+        order = f"{reader.shuffle} shuffle, seed {settings.seed}"
     library = {
         ("numpy", None): "numpy.ndarray",
         ("numpy", "csr"): "scipy.sparse.csr_matrix",
@@ -32,36 +29,38 @@ def _dataset_rows(dataset: Dataset) -> list[tuple[str, str]]:
     place = "" if settings.device is None else f" on {settings.device}"
     obs = [*form.obs_columns, *(repr(encoder) for encoder in reader.cells.encoders)]
     return [
-        ("source", dataset.experiment.uri),
+        ("source", selection.experiment.uri),
         ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
-        ("batches", _batches(dataset)),
-        ("order", f"{order}, next epoch {dataset.epoch}"),
+        ("batches", _batches(reader)),
+        ("order", f"{order}, next epoch {reader.epochs.next}"),
         ("X", f"{settings.dtype} {library}{place}"),
-        *_transform_rows(dataset),
+        *_transform_rows(reader),
         ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
     ]
 
 
-def _batches(dataset: Dataset) -> str:
+def _batches(reader: Reader) -> str:
     try:
-        number = count(len(dataset))
+        number = count(reader.batches_of_rank())
     except PenstockError as error:  # iterating would raise the same
         return f"none: {error}"
-    return f"{number} of {plural(dataset.batch_size, 'cell')}"
+    return f"{number} of {plural(reader.settings.batch_size, 'cell')}"
 
 
-def _transform_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    names = [getattr(step, "__name__", type(step).__name__) for step in dataset.transforms]
+def _transform_rows(reader: Reader) -> list[tuple[str, str]]:
+    chain = reader.selection.transforms
+    steps = () if chain is None else chain.steps
+    names = [getattr(step, "__name__", type(step).__name__) for step in steps]
     return [("transforms", ", ".join(names))] if names else []
 
 
-def dataset_text(dataset: Dataset) -> str:
+def dataset_text(reader: Reader) -> str:
     """Return the repr of a dataset."""
-    lines = [f"  {line}" for line in aligned(_dataset_rows(dataset))]
-    return "\n".join([f"Dataset {_dataset_title(dataset)}", *lines])
+    lines = [f"  {line}" for line in aligned(_dataset_rows(reader))]
+    return "\n".join([f"Dataset {_dataset_title(reader)}", *lines])
 
 
-def dataset_html(dataset: Dataset) -> str:
+def dataset_html(reader: Reader) -> str:
     """Return the HTML repr of a dataset."""
-    return title_html("Dataset", _dataset_title(dataset)) + table_html(_dataset_rows(dataset))
+    return title_html("Dataset", _dataset_title(reader)) + table_html(_dataset_rows(reader))

@@ -95,8 +95,8 @@ class Classifier:
             history.batch_losses.append(float(loss.detach()))
             if not math.isfinite(history.batch_losses[-1]):
                 raise InvalidArgument(
-                    "the classifier is for counts, and its loss is no number: X has values that are "
-                    "negative or no numbers; choose a layer of counts with --layer"
+                    "the classifier needs counts, but its loss is not a number: X has values that are "
+                    "negative or NaN; choose a layer of counts with --layer"
                 )
             correct += int((logits.detach().argmax(dim=1) == labels).sum())
             total_loss += history.batch_losses[-1] * known

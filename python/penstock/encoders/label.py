@@ -167,19 +167,19 @@ class LabelEncoder(Encoder):
             return
         if self.needs_fit and not len(self._classes):
             raise InvalidArgument(
-                f"the encoder {self.name!r} is not fitted yet: give it to a Dataset, ask that for it "
-                f"(ds.encoders[{self.name!r}]), or give it classes"
+                f"the encoder {self.name!r} is not fitted yet: give it to a Dataset and use "
+                f"ds.encoders[{self.name!r}], or give it classes"
             )
         found = list(dict.fromkeys(labels[row] for row in rows))
         if found[0] is None or found[0] != found[0]:
             raise InvalidArgument(
-                f"cells miss a value of {', '.join(self.columns)} and have no class of the encoder "
-                f"{self.name!r}: give them a code by missing=-1, or leave them out by obs_query"
+                f"cells miss a value of {', '.join(self.columns)} and so have no class of the "
+                f"encoder {self.name!r}: give them a code with missing=-1, or leave them out with obs_query"
             )
         named = ", ".join(map(repr, found[:_NAMED_IN_ERRORS]))
         more = f" and {len(found) - _NAMED_IN_ERRORS} more" if len(found) > _NAMED_IN_ERRORS else ""
         raise InvalidArgument(
-            f"labels are no classes of the encoder {self.name!r}: {named}{more}; add them to its "
+            f"labels are not classes of the encoder {self.name!r}: {named}{more}; add them to its "
             f"classes ({len(self.classes_)} now), {self.unseen_hint}, or leave their cells out by "
             "obs_query"
         )

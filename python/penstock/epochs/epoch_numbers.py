@@ -149,7 +149,7 @@ class EpochNumbers:
 
 
 def _received(shared: SharedIntegers, owner: int, ticket: int) -> EpochNumbers:
-    counter = object.__new__(EpochNumbers)
+    counter = object.__new__(EpochNumbers)  # __init__ would map integers of its own
     counter._shared, counter._owner, counter._ticket = shared, owner, ticket
     counter._tickets = counter._rounds = 0
     return counter

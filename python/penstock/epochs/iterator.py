@@ -131,13 +131,13 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the position, also at the end, for torchdata's StatefulDataLoader."""
         if self._source is None:
-            raise InvalidArgument("this iterator is of no epoch, so it has no state")
+            raise InvalidArgument("this iterator belongs to no epoch, so it has no state")
         return self._source.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from the state dict of an iterator of an equal dataset."""
         if self._source is None:
-            raise InvalidArgument("this iterator is of no epoch, so it takes no state")
+            raise InvalidArgument("this iterator belongs to no epoch, so it takes no state")
         self._source.go_to(state, self)
 
     def __iter__(self) -> EpochIterator:

@@ -14,7 +14,7 @@ from penstock.base.call_site import call_site
 from penstock.errors import InvalidArgument
 from penstock.plan.shard import in_worker
 
-from .epoch import EpochRun
+from .epoch import ProcessRun
 from .rank_summary import differences, summary, warn_of_an_epoch_too_many, warn_of_another_order
 
 #: How long early ranks wait for the last rank, to learn whether it agrees. After a timeout they do
@@ -43,7 +43,7 @@ class RankCheck:
         self._patience = _PATIENCE
         self._has_failed = False
 
-    def check(self, run: EpochRun) -> None:
+    def check(self, run: ProcessRun) -> None:
         """Compare an epoch that is about to be read with what other ranks read.
 
         Raises
@@ -95,7 +95,7 @@ class RankCheck:
         self._patience = _PATIENCE if came else max(0, self._patience - 1)
         return _decided(store, key, _NO)  # or the decision that was made in the meantime
 
-    def _exchange(self, store: Any, run: EpochRun) -> str | None:
+    def _exchange(self, store: Any, run: ProcessRun) -> str | None:
         own = summary(run)
         place = (own["epoch"], own["batches"])
         # Later, ranks may start different epochs, if one looks at a batch of an epoch that others

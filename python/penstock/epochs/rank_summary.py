@@ -7,13 +7,13 @@ from typing import Any
 
 from penstock import _core
 
-from .epoch import EpochRun
+from .epoch import ProcessRun
 
 #: Fields that are compared, and their names in messages.
 _FIELDS = {
     "world_size": "world_size",
     "epoch": "epoch",
-    "batches": "batches of it that were taken before",
+    "batches": "batches taken before",
     "seed": "seed",
     "cells": "selected cells",
     "rows": "fingerprint of the selected cells",
@@ -33,7 +33,7 @@ _FIELDS = {
 _OWN_FIELDS = ("memory_budget", "num_workers", "sparse", "dtype")
 
 
-def summary(run: EpochRun) -> dict[str, Any]:
+def summary(run: ProcessRun) -> dict[str, Any]:
     """Return the values that all ranks must share, and the rank."""
     order = run.order
     shuffle: Any = order.shuffle
@@ -85,7 +85,7 @@ def differences(first: dict[str, Any], own: dict[str, Any]) -> str | None:
             f"{name}: {left!r} on {there}, {right!r} on {here}" for name, left, right in found
         )
         + ". A Dataset that is divided among ranks must be made with the same arguments on each, "
-        "and resume from the same state; one of a rank's own takes shard=False "
+        "and resume from the same state. Give a Dataset that only one rank reads shard=False "
         "(compare_ranks=False switches this comparison off)"
     )
 
@@ -109,7 +109,7 @@ def _unlike_states(first: dict[str, Any], own: dict[str, Any]) -> list[tuple[str
     return found or [("loaded state", first["earlier"], own["earlier"])]
 
 
-def warn_of_another_order(run: EpochRun) -> None:
+def warn_of_another_order(run: ProcessRun) -> None:
     """Warn if this rank does not keep the order of a state, and ranks cannot be compared.
 
     This is not an error, since the memory or workers may have changed on all ranks alike.
@@ -129,8 +129,8 @@ def warn_of_another_order(run: EpochRun) -> None:
         )
         warnings.warn(
             f"rank {run.shard.rank} resumes from a state in another order than it had ({named}). "
-            "All ranks must have changed alike: otherwise cells are left out and repeated, which is "
-            "not noticed here, as the ranks could not be compared "
+            "All ranks must have changed alike: otherwise cells are left out and repeated. This is not "
+            "checked here, since the ranks could not be compared "
             "(compare_ranks=False switches this warning off)",
             stacklevel=2,
         )
@@ -145,10 +145,10 @@ def warn_of_an_epoch_too_many(first: dict[str, Any], own: dict[str, Any]) -> Non
     if there is None or here is None or there == here:
         return
     warnings.warn(
-        f"ranks begin epoch {own['epoch']} after unlike numbers of batches of the epoch before: {there} "
-        f"on rank {first['rank']}, {here} on rank {own['rank']}. Each iterator begins another epoch: a "
-        "rank that alone looks at a batch by next(iter(…)) reads other epochs than the rest from then "
-        "on, so that cells are left out and repeated. Look by head(), or call set_epoch before each "
-        "epoch on every rank",
+        f"ranks start epoch {own['epoch']} after different numbers of batches of the previous epoch: "
+        f"{there} on rank {first['rank']}, {here} on rank {own['rank']}. Each iterator starts a new "
+        "epoch: if only one rank calls next(iter(…)) to look at a batch, it reads other epochs than the "
+        "rest from then on, so cells are left out and repeated. Look with head(), or call set_epoch "
+        "before each epoch on every rank",
         stacklevel=2,
     )

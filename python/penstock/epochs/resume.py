@@ -1,4 +1,4 @@
-"""How far an epoch is, to be saved and resumed; the engine does the arithmetic."""
+"""Save and resume the position in an epoch; the engine does the arithmetic."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def to_dict(state: _core.ResumeState) -> dict[str, Any]:
 
 
 def from_dict(saved: Any) -> _core.ResumeState:
-    """Check what `to_dict` returned.
+    """Return the state of a dict that `to_dict` returned.
 
     Raises
     ------
     InvalidArgument
-        It is no such dict, or one of a newer version.
+        `saved` is not such a dict, or is of a newer version.
     """
     if not isinstance(saved, Mapping) or "version" not in saved:
         raise InvalidArgument(
@@ -48,39 +48,39 @@ def _as_dict(value: Any) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(
-        f"it holds {described(value)}, and only numbers, strings, lists and dicts can be in it; load "
+        f"it holds {described(value)}, but only numbers, strings, lists and dicts are allowed; load "
         "what Dataset.state_dict returned"
     )
 
 
 def check_selection(state: _core.ResumeState, selection: Selection) -> None:
-    """Refuse a state of other cells, genes or values: half an epoch would be of each.
+    """Check that a state is of these cells, genes and values.
 
     Raises
     ------
     InvalidArgument
-        It is such a state; the message says what differs.
+        The selection of the state differs; the message says how.
     """
     found = state.selection.differences(fingerprint_of(selection))
     if found:
         raise InvalidArgument(
             f"the state is of another selection than this dataset's: {found}; load it into a dataset "
-            "made as the one that was saved"
+            "with the same arguments as the one that was saved"
         )
 
 
 def what_is_left(
     planner: Planner, epoch: int, segments: Sequence[_core.ResumeSegment]
 ) -> tuple[_core.RowSelection, Sampling | None]:
-    """Return the cells that no rank has handed over in the segments, and what is still drawn of them.
+    """Return the cells that no rank has yielded in the segments, and the draws that are left.
 
-    The segments are planned again; nothing is read. The engine's `what_is_left` does the same with
-    weights and totals as they are; here they are made again from obs.
+    The segments are planned again; no cell is read. The engine's `what_is_left` keeps the given
+    weights and totals; this function computes them again from obs.
 
     Raises
     ------
     InvalidArgument
-        Other cells were drawn then, or stored data are not what they were.
+        The sampling arguments or the stored data have changed since.
     """
     selection, sampling = planner.selection, planner.settings.sampling
     rows, drawn = selection.rows, planner.sampling_fingerprint
@@ -88,7 +88,7 @@ def what_is_left(
         if segment.order.sampling != drawn:
             raise InvalidArgument(
                 "the state was saved in an epoch that draws other cells: weights, balance, "
-                "replacement and num_samples must be what they were"
+                "replacement and num_samples must be those of the saved dataset"
             )
         now = planner.with_rows(rows).replace_settings(sampling=sampling)
         options = now.epoch_options(Shard(), epoch)

@@ -1,4 +1,4 @@
-"""Which epoch of a dataset comes next, and how far the one that was begun is."""
+"""State of the epochs of a dataset: number of the next epoch, and position in the current one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
 from penstock.plan.shard import Shard, in_worker
 
-from .epoch import EpochRun, begin_run
+from .epoch import ProcessRun, begin_run
 from .epoch_numbers import EpochNumbers
 from .iterator import EpochProgress
 from .rank_check import RankCheck
@@ -27,39 +28,39 @@ from .worker_stats import WorkerCounts
 
 @dataclass(frozen=True)
 class _Place:
-    """What a saved state is made from."""
+    """Values that a saved state is made from."""
 
-    resumed: _core.ResumeState | None  # a loaded state that no iterator has begun
-    running: _core.ResumeState | None  # of the epoch that is being read
-    next: int
+    resumed: _core.ResumeState | None  # a loaded state that no iterator has started
+    running: _core.ResumeState | None  # position in the current epoch
+    next: int  # number of the next epoch
 
 
 class EpochState:
-    """The number of the next epoch, the epoch that was begun last, and a state to resume from.
+    """The number of the next epoch, the current epoch, and a state to resume from.
 
-    One for each dataset, which gives its selection and settings as they are at the moment. A copy
-    knows the number and what is to be resumed, not the epoch that was begun.
+    Each dataset has one, and passes its current selection and settings as a planner. A copy has the
+    number and the state to resume from, but no current epoch.
     """
 
     def __init__(self) -> None:
         self.counter = EpochNumbers()
-        self._known_next = 0  # the counter's, as far as this process has moved it
-        self._run: EpochRun | None = None
+        self._known_next = 0  # the counter's value when this process last changed it
+        self._run: ProcessRun | None = None
         self._resumed: _core.ResumeState | None = None
         self._rank_check = RankCheck()
-        self._start_threads_anew()
+        self._reset_threads()
 
-    def _start_threads_anew(self) -> None:
+    def _reset_threads(self) -> None:
         self._choice = ShuffleChoice()
         self._threads = threading.RLock(), os.getpid()
-        self._begins = 0  # epochs that threads are beginning at this moment
-        self._place_before: _Place | None = None  # they began
+        self._begins = 0  # threads that are starting an epoch
+        self._place_before: _Place | None = None  # the first of them started
 
     @property
     def _lock(self) -> threading.RLock:
-        # A signal handler may save a state while its own thread holds the lock. A copy that was
-        # forked while another thread held it would never be released; nor does a thread of this
-        # process begin what one of the parent did.
+        # Reentrant: a signal handler may save a state while its own thread holds the lock. A fork
+        # gets a new lock, since a thread of the parent may hold the old one, and that thread does not
+        # exist here. For the same reason no epoch is being started here.
         lock, process = self._threads
         if process != os.getpid():
             lock = threading.RLock()
@@ -69,7 +70,7 @@ class EpochState:
 
     @contextmanager
     def _beginning(self) -> Iterator[None]:
-        """Let other threads and signal handlers find the place before, until what changes has changed."""
+        """Give other threads and signal handlers the previous place until the block has ended."""
         with self._lock:
             if not self._begins:
                 self._place_before = self._place()
@@ -82,12 +83,12 @@ class EpochState:
 
     @property
     def shuffle(self) -> bool | str | None:
-        """That of the epoch that was begun last, None before: the argument, or what it came to."""
+        """Shuffle of the most recent epoch, with True resolved; None before the first epoch."""
         return None if self._run is None else self._run.shuffle
 
     @property
     def next(self) -> int:
-        """Number of the epoch that the next iterator begins."""
+        """Number of the epoch that the next iterator reads."""
         return self.counter.next
 
     @property
@@ -96,10 +97,10 @@ class EpochState:
         return self._resumed is not None
 
     def set_next(self, epoch: int) -> None:
-        """Choose the epoch that the next iterator begins; a loaded state of another is forgotten.
+        """Set the epoch that the next iterator reads; drop a loaded state of another epoch.
 
-        An iterator that was made last and has given no batch follows: trainers make the first one
-        before they say the epoch (Lightning).
+        If the last iterator has given no batch yet, it reads that epoch too: Lightning makes the
+        first iterator before it sets the epoch.
         """
         run = self._run
         self._move_to(epoch)
@@ -113,18 +114,18 @@ class EpochState:
     def load(self, position: _core.ResumeState, planner: Planner) -> None:
         """Let the next iterator resume at a position.
 
-        An iterator that was made last and has given no batch follows: torchdata's StatefulDataLoader
-        makes one when it is asked for its state (Accelerate does, in `prepare`).
+        If the last iterator has given no batch yet, it resumes there too: torchdata's
+        StatefulDataLoader makes an iterator when its state is read (by Accelerate, in `prepare`).
 
         Raises
         ------
         InvalidArgument
-            It is a DataLoader worker's, and this is not that worker.
+            The position is that of a DataLoader worker, but this is another process.
         """
         shard = planner.settings.find_shard()
         position.check_worker(shard.worker, shard.num_workers)
         self._resumed = position if position.segments else None
-        if in_worker():  # others may have begun that epoch
+        if in_worker():  # another worker may have started that epoch
             self.counter.next = max(self.counter.next, position.epoch)
             self._known_next = position.epoch
         else:
@@ -138,8 +139,8 @@ class EpochState:
             self.counter.next = self._known_next = epoch
             self._run = None
 
-    def begin(self, planner: Planner) -> EpochRun:
-        """Begin the next epoch, or what a state left of it."""
+    def begin(self, planner: Planner) -> ProcessRun:
+        """Start the next epoch, or the rest of it after a loaded state."""
         with self._beginning():
             with self._lock:
                 epoch, serial = self.counter.begin()
@@ -150,7 +151,7 @@ class EpochState:
 
     @contextmanager
     def begin_for_workers(self, ticket: int, round_number: int) -> Iterator[int]:
-        """Move on to an epoch that workers read; the block starts them and begins it here as well.
+        """Take the next epoch for workers; the block starts them, and the epoch in this process.
 
         See `EpochNumbers.begin_for_workers`.
         """
@@ -160,10 +161,10 @@ class EpochState:
                 self._known_next = epoch + 1
             yield epoch
 
-    def is_still_current(self, run: EpochRun) -> bool:
-        """Whether the run is still what its iterator is to read, asked for the first batch.
+    def is_still_current(self, run: ProcessRun) -> bool:
+        """Return whether the iterator of the run is still to read it, at its first batch.
 
-        Where it is not the iterator begins the epoch that was chosen since.
+        If not, the iterator starts the epoch that was set in the meantime.
         """
         epoch, run.moved_to = run.moved_to, None
         if epoch is None:
@@ -174,18 +175,18 @@ class EpochState:
             self.counter.next = self._known_next = epoch + 1
         return True
 
-    def compare_ranks(self, run: EpochRun) -> None:
-        """Make sure that the other ranks of torch.distributed are about to read the same epoch.
+    def compare_ranks(self, run: ProcessRun) -> None:
+        """Check that the other ranks of torch.distributed are about to read the same epoch.
 
         Raises
         ------
         InvalidArgument
-            They are not.
+            Another rank is about to read another epoch.
         """
         self._rank_check.check(run)
 
-    def begin_with_workers(self, epoch: int, num_workers: int, planner: Planner) -> EpochRun:
-        """Begin an epoch that DataLoader workers read, who were started with the same state."""
+    def begin_with_workers(self, epoch: int, num_workers: int, planner: Planner) -> ProcessRun:
+        """Start, in the main process, an epoch that DataLoader workers of the same state read."""
         shard = replace(planner.settings.find_shard(), num_workers=num_workers)
         run = self._begin(epoch, planner, shard)
         run.plan_for_workers(run.left_of(planner))
@@ -194,25 +195,25 @@ class EpochState:
     def choose_for_workers(
         self, epoch: int, ticket: int, round_number: int, planner: Planner
     ) -> None:
-        """Decide which shuffle an epoch has, before workers with this ticket begin it."""
+        """Choose the shuffle of an epoch before workers with this ticket start it."""
         if self._resumed is not None and self._resumed.epoch == epoch:
-            return  # the state says it, to them as well
+            return  # the state has the shuffle, also for workers
         word = self._choice.for_workers(
             epoch, planner, planner.settings.find_shard(), self._rank_check
         )
         if word:
             self.counter.choose_for_workers(ticket, round_number, word)
 
-    def _begin(self, epoch: int, planner: Planner, shard: Shard, serial: int = 0) -> EpochRun:
+    def _begin(self, epoch: int, planner: Planner, shard: Shard, serial: int = 0) -> ProcessRun:
         selection = planner.selection
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
-            epoch = resumed.epoch  # of this worker's own state
+            epoch = resumed.epoch  # a state of this worker
             self._known_next = epoch + 1
         if resumed is None or resumed.epoch != epoch:
             planner.check_some_batch(shard)
             resumed = _core.ResumeState(epoch, fingerprint_of(selection))
-        before = self._run  # none where the epoch was chosen
+        before = self._run  # None if the epoch was set
         planner = self._choice.settled(
             resumed,
             planner,
@@ -231,8 +232,8 @@ class EpochState:
         self._run.selected = len(selection.rows), selection.rows.fingerprint()
         return self._run
 
-    def restart(self, position: _core.ResumeState, planner: Planner) -> EpochRun:
-        """Begin an epoch where it was, also at its end, for an iterator that exists already."""
+    def restart(self, position: _core.ResumeState, planner: Planner) -> ProcessRun:
+        """Start an epoch at a position, also at its end, for an iterator that already exists."""
         shard = planner.settings.find_shard()
         position.check_worker(shard.worker, shard.num_workers)
         self._resumed = position
@@ -243,13 +244,13 @@ class EpochState:
                 self.counter.next = self._known_next
         return run
 
-    def progress(self, run: EpochRun) -> EpochProgress:
-        """What a loader of the run reports to; in a worker, the main process too."""
+    def progress(self, run: ProcessRun) -> EpochProgress:
+        """Return the counts that a loader of the run updates; a worker shares them."""
         shared = WorkerCounts(self.counter, run.epoch, run.serial) if in_worker() else None
         return EpochProgress(run.serial, shared)
 
     def position(self, selection: Selection) -> _core.ResumeState:
-        """How far it is.
+        """Return the position in the current epoch, or where the next iterator starts.
 
         Raises
         ------
@@ -260,18 +261,18 @@ class EpochState:
             place = self._place_before if self._begins else self._place()
         if place is None:
             raise InvalidArgument(
-                "workers of a plain DataLoader read batches, and which of them the training loop "
-                "took is not known here; make it with penstock.dataloader"
+                "workers of a plain DataLoader read batches, so it is not known here which batches the "
+                "training loop took; make the loader with penstock.dataloader"
             )
         known = place.running if place.resumed is None else place.resumed
         return known or _core.ResumeState(place.next, fingerprint_of(selection))
 
     def _place(self) -> _Place | None:
-        """Where it is; None where workers of a plain DataLoader have begun an epoch."""
-        # Workers share the counter and move it at their own times; each knows its own number.
+        """Return the current place; None if workers of a plain DataLoader have started an epoch."""
+        # Workers share the counter and change it at different times; each knows its own number.
         if not in_worker() and self.next != self._known_next:
             return None
-        # A worker that has given its last batch stays in the epoch that others still read.
+        # A worker that has given its last batch stays in the epoch, which other workers still read.
         run = self._run
         running = run is not None and (in_worker() or not run.finished)
         return _Place(
@@ -281,24 +282,23 @@ class EpochState:
         )
 
     def for_copy(self) -> EpochState:
-        """What a copy of the dataset has."""
-        other = object.__new__(EpochState)
-        other.__setstate__(self.__getstate__())
-        return other
+        """Return the state for a copy of the dataset."""
+        return copy(self)
 
-    # The counter is not to be asked while a worker takes this apart: it looks for its parent.
+    # Unpickling in a DataLoader worker must not read the counter: the process is not known to be a
+    # worker yet. So the state has the number too.
     def __getstate__(self) -> dict[str, Any]:
         state = {
             "counter": self.counter.for_copy(),
             "_known_next": self._known_next,
             "_resumed": self._resumed,
         }
-        if is_spawning():  # it may be on its way to all ranks
+        if is_spawning():  # all ranks may be spawned with it
             state["_rank_check"] = self._rank_check
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _run=None)
-        self._start_threads_anew()
+        self._reset_threads()
         if "_rank_check" not in state:
             self._rank_check = RankCheck()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -146,9 +146,9 @@ class DataFrame:
 
     def with_rows(
         self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
-    ) -> DataFrame:
+    ) -> Self:
         """Return the table with these rows alone, sorted by joinid or in `order` (joinids)."""
-        return DataFrame(self._core, self._kind, rows, order)
+        return type(self)(self._core, self._kind, rows, order)
 
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ``soma_joinid`` of rows, from the row ids that batches have.
@@ -163,8 +163,7 @@ class DataFrame:
         ndarray of int64
             Joinid of each row, shape (rows,). Equal to `ids` unless experiments are joined.
         """
-        joined = getattr(self._core, "own_joinids", None)
-        return ids if joined is None else joined(ids)
+        return ids
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
         """Return the ids of the rows with these joinids, in every joined experiment.
@@ -179,8 +178,7 @@ class DataFrame:
         RowSelection
             Row ids (int64). Equal to `joinids` unless experiments are joined.
         """
-        joined = getattr(self._core, "of_each", None)
-        return joinids if joined is None else joined(joinids)
+        return joinids
 
     def to_pandas(
         self, value_filter: str | None = None, columns: Sequence[str] | None = None
@@ -249,10 +247,10 @@ class DataFrame:
         return names
 
     def __repr__(self) -> str:
-        return dataframe_text(self._kind, self)
+        return dataframe_text(self._kind, len(self), self.schema)
 
     def _repr_html_(self) -> str:
-        return dataframe_html(self._kind, self)
+        return dataframe_html(self._kind, len(self), self.schema, self.uri)
 
     def __reduce__(self) -> Any:
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")

@@ -137,10 +137,10 @@ class Experiment:
         return self.engine.metadata()
 
     def __repr__(self) -> str:
-        return experiment_text(self)
+        return experiment_text(self.engine)
 
     def _repr_html_(self) -> str:
-        return experiment_html(self)
+        return experiment_html(self.engine)
 
     def __reduce__(self) -> Any:
         # The copy needs the keys of a remote store to open it.

@@ -92,7 +92,7 @@ class LocalCache:
         if problem:
             self._warned = True
             warnings.warn(
-                f"cells are not kept in cache_dir any more, and read from the source: {problem}",
+                f"cells are no longer kept in cache_dir, but read from the source: {problem}",
                 RuntimeWarning,
                 stacklevel=2,
             )

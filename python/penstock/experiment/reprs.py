@@ -10,9 +10,6 @@ from penstock.base.text import aligned, count, plural, size, table_html, title_h
 if TYPE_CHECKING:
     from penstock import _core
 
-    from .data_frame import DataFrame
-    from .experiment import Experiment
-
 
 def column_type(column: _core.ColumnInfo) -> str:
     """Return the type of a column: 'category of string', 'int64', 'string, nullable'."""
@@ -52,29 +49,32 @@ def rows_text(rows: _core.RowSelection) -> str:
     return f"RowSelection of {plural(held, 'joinid')}: {ends}"
 
 
-def dataframe_text(kind: str, frame: DataFrame) -> str:
+def dataframe_text(kind: str, rows: int, schema: Sequence[_core.ColumnInfo]) -> str:
     """Return the repr of obs or var."""
-    lines = [f"{kind}: {plural(len(frame), 'row')}, {plural(len(frame.columns), 'column')}"]
-    rows = [(column.name, column_type(column)) for column in frame.schema]
-    return "\n".join(lines + [f"  {line}" for line in aligned(rows)])
+    title = f"{kind}: {plural(rows, 'row')}, {plural(len(schema), 'column')}"
+    types = aligned([(column.name, column_type(column)) for column in schema])
+    return "\n".join([title, *(f"  {line}" for line in types)])
 
 
-def dataframe_html(kind: str, frame: DataFrame) -> str:
+def dataframe_html(kind: str, rows: int, schema: Sequence[_core.ColumnInfo], uri: str) -> str:
     """Return the HTML repr of obs or var."""
-    rows = [(column.name, column_type(column)) for column in frame.schema]
-    detail = f"{plural(len(frame), 'row')}, {plural(len(rows), 'column')}, {frame.uri}"
-    return title_html(kind, detail) + table_html(rows, ("column", "type"))
+    types = [(column.name, column_type(column)) for column in schema]
+    detail = f"{plural(rows, 'row')}, {plural(len(types), 'column')}, {uri}"
+    return title_html(kind, detail) + table_html(types, ("column", "type"))
 
 
-def _experiment_rows(experiment: Experiment) -> list[tuple[str, str]]:
-    obs = experiment.obs
-    rows = [("obs", f"{plural(len(obs), 'cell')}: {_shortened(obs.columns)}")]
-    for name in experiment.measurements:
-        var = experiment.var(name)
-        rows.append((f"ms/{name}", f"{plural(len(var), 'feature')}: {_shortened(var.columns)}"))
+def _experiment_rows(experiment: _core.Experiment) -> list[tuple[str, str]]:
+    rows = [("obs", _table_summary(experiment.obs(), "cell"))]
+    for name in experiment.measurements():
+        rows.append((f"ms/{name}", _table_summary(experiment.var(name), "feature")))
         for layer in experiment.layers(name):
             rows.append((f"ms/{name}/X/{layer}", layer_summary(experiment.x(name, layer))))
     return rows
+
+
+def _table_summary(table: _core.DataFrame, noun: str) -> str:
+    names = [column.name for column in table.columns]
+    return f"{plural(table.row_count(), noun)}: {_shortened(names)}"
 
 
 def _shortened(names: Sequence[str], most: int = 8) -> str:
@@ -82,12 +82,12 @@ def _shortened(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def experiment_text(experiment: Experiment) -> str:
+def experiment_text(experiment: _core.Experiment) -> str:
     """Return the repr of an experiment."""
     lines = [f"  {line}" for line in aligned(_experiment_rows(experiment))]
     return "\n".join([f"Experiment {experiment.uri}", *lines])
 
 
-def experiment_html(experiment: Experiment) -> str:
+def experiment_html(experiment: _core.Experiment) -> str:
     """Return the HTML repr of an experiment."""
     return title_html("Experiment", experiment.uri) + table_html(_experiment_rows(experiment))

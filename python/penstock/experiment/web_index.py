@@ -44,7 +44,7 @@ def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
     text = json.dumps({"format": "penstock-index", "version": VERSION, "files": files}).encode()
     if len(text) > MOST_BYTES:
         raise InvalidArgument(
-            f"the index of {plural(len(files), 'file')} has {len(text)} bytes, and at most {MOST_BYTES} are "
+            f"the index of {plural(len(files), 'file')} has {len(text)} bytes, but at most {MOST_BYTES} are "
             f"read; index parts of it separately, such as each experiment: {root}"
         )
     path = root / INDEX_NAME

@@ -122,7 +122,7 @@ def _by_standardised_variance(
     moments = gene_moments(ds, groups)
     if not (moments.total == np.rint(moments.total)).all():
         warnings.warn(
-            f"flavor {flavor!r} expects counts, but there are values that are no integers",
+            f"flavor {flavor!r} expects counts, but some values are not integers",
             stacklevel=3,
         )
     deviations = np.stack(

@@ -230,7 +230,7 @@ def check_dataset(ds: Any) -> None:
 
     if not isinstance(ds, Dataset):
         raise InvalidArgument(
-            f"statistics are of a penstock Dataset, got {described(ds)}: make one with ps.Dataset"
+            f"statistics need a penstock Dataset, got {described(ds)}: make one with ps.Dataset"
         )
 
 

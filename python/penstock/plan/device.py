@@ -49,12 +49,12 @@ def checked_device(device: Any) -> str:
 def _check_cuda(name: str, index: int | None, cuda: Any) -> None:
     if not cuda.is_available():
         raise InvalidArgument(
-            f"device={name!r}, and torch finds no CUDA GPU here: leave device out for batches in "
+            f"device={name!r}, but torch finds no CUDA GPU here: leave device out for batches in "
             "main memory, or install a torch that is built for CUDA on a machine with a GPU"
         )
     if index is not None and index >= cuda.device_count():
         raise InvalidArgument(
-            f"device={name!r}, and torch finds {cuda.device_count()} CUDA GPUs, numbered from 0"
+            f"device={name!r}, but torch finds {cuda.device_count()} CUDA GPUs, numbered from 0"
         )
 
 
@@ -68,8 +68,8 @@ def check_no_workers(device: str | None, num_workers: int) -> None:
     """
     if num_workers and _is_accelerator(device):
         raise InvalidArgument(
-            f"device={device!r} is for the process that trains: use num_workers=0 (the engine has "
-            f"threads of its own), or leave device out, got num_workers={num_workers}"
+            f"device={device!r} works in the training process only, got num_workers={num_workers}: use "
+            "num_workers=0 (the engine has threads of its own), or leave device out"
         )
 
 
@@ -83,9 +83,9 @@ def check_main_process(device: str | None) -> None:
     """
     if _is_accelerator(device) and in_worker():
         raise InvalidArgument(
-            f"device={device!r} is for the process that trains, and this is a DataLoader worker: "
-            "use num_workers=0 (the engine has threads of its own), or leave device out and have "
-            "the DataLoader pin memory (pin_memory=True) and the training loop copy"
+            f"device={device!r} works in the training process only, but this is a DataLoader worker: "
+            "use num_workers=0 (the engine has threads of its own); or leave device out, pass "
+            "pin_memory=True to the DataLoader, and copy batches in the training loop"
         )
 
 

@@ -54,14 +54,14 @@ def check_some_batch(cells: int, settings: LoaderSettings, shard: Shard) -> None
         of_rank = f"there {'is' if cells == 1 else 'are'} {plural(cells, 'cell')}"
     if each == 0:
         raise InvalidArgument(
-            f'the epoch has no batch: {few} too few for {ranks} ranks, and uneven="drop" '
+            f'the epoch has no batch: {few} too few for {ranks} ranks, so uneven="drop" '
             'leaves them out; use uneven="pad", which repeats cells, or fewer ranks, or shard=False, '
             "which gives every rank all of them"
         )
     if settings.drop_last and each < settings.batch_size:
         raise InvalidArgument(
-            f"the epoch has no batch: {of_rank}, fewer than batch_size={settings.batch_size}, and "
-            "drop_last=True leaves such a batch out; use a smaller batch_size or drop_last=False"
+            f"the epoch has no batch: {of_rank}, fewer than batch_size={settings.batch_size}, "
+            "which drop_last=True leaves out; use a smaller batch_size or drop_last=False"
         )
     if each < settings.min_batch:
         raise InvalidArgument(
@@ -76,7 +76,7 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
     experiment = selection.experiment
     if not len(selection.rows):
         warnings.warn(
-            "no cell is selected, so that an epoch has no batch: "
+            "no cell is selected, so an epoch has no batch: "
             f"{_reason('obs_query', obs_query, experiment.n_obs)}, in {experiment.uri}. To see the "
             "values that a column has, read it: penstock.open(…).obs.to_pandas(columns=[…])",
             NoCellsWarning,
@@ -94,7 +94,7 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
 def warn_of_no_genes(reason: str) -> None:
     """Warn (`NoGenesWarning`) that X has no columns."""
     warnings.warn(
-        f"no gene is selected, so that X has no column: {reason}",
+        f"no gene is selected, so X has no column: {reason}",
         NoGenesWarning,
         stacklevel=caller_level(),
     )
@@ -118,7 +118,7 @@ def warn_of_empty_parts(names: Sequence[str], sizes: Sequence[int]) -> None:
     for name, size in zip(names, sizes, strict=True):
         if size == 0:
             warnings.warn(
-                f"{name} of the split has none of the {plural(sum(sizes), 'cell')}, so that an epoch of it "
+                f"{name} of the split has none of the {plural(sum(sizes), 'cell')}, so an epoch of it "
                 "has no batch; make this part larger, or leave it out",
                 NoCellsWarning,
                 stacklevel=caller_level(),

@@ -160,15 +160,22 @@ class Planner:
 
     # Objects of the engine
 
-    def loader(self, shard: Shard, epoch: int) -> _core.Loader:
-        """Plan an epoch; reading starts with the first batch.
+    def loader(self, shard: Shard, epoch: int, run: _core.EpochRun | None = None) -> _core.Loader:
+        """Plan an epoch, or what is left of a run; reading starts with the first batch.
+
+        All loaders of the package are made here.
 
         Raises
         ------
         ResourceExhausted
             The memory budget is too small; the message says the least budget that works.
+        InvalidArgument
+            `run` resumes from a state, but the stored data have changed since.
         """
-        return _core.Loader(self.selection.matrix, self.epoch_options(shard, epoch))
+        options = self.epoch_options(shard, epoch)
+        if run is not None:
+            options = run.loader_options(options)
+        return _core.Loader(self.selection.matrix, options)
 
     def epoch_options(self, shard: Shard, epoch: int) -> _core.LoaderOptions:
         """Return the engine's options for an epoch, with sampling if cells are drawn."""

@@ -81,7 +81,7 @@ class Balance:
         if empty:
             listed = ", ".join(repr(value) for value in values[:20])
             raise InvalidArgument(
-                f"balance: no selected cell has {self.column} {empty[0]!r}; there are {listed}"
+                f"balance: no selected cell has {self.column} {empty[0]!r}; its values are {listed}"
                 + (", …" if len(values) > 20 else "")
             )
 
@@ -140,12 +140,12 @@ class CellWeights:
     """Weights by the user, for the cells that were selected when they were given."""
 
     def __init__(self, values: npt.NDArray[np.float64], rows: _core.RowSelection) -> None:
-        self._values = values
+        self._weights = values
         self._rows = rows
 
     def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
         """Return the weights of a part of these cells."""
-        return _core.RowWeights.from_values(_of_part(self._values, self._rows, rows))
+        return _core.RowWeights.from_values(_of_part(self._weights, self._rows, rows))
 
 
 class ClassWeights(CellWeights):
@@ -160,7 +160,7 @@ class ClassWeights(CellWeights):
     def row_weights(self, rows: _core.RowSelection) -> _core.RowWeights:
         """Return the weights of a part of these cells, as they are among all of them."""
         codes = _of_part(self._codes, self._rows, rows)
-        return _core.RowWeights.from_classes(codes.astype(np.int32), self._values)
+        return _core.RowWeights.from_classes(codes.astype(np.int32), self._weights)
 
 
 def _of_part(values: Array, rows: _core.RowSelection, part: _core.RowSelection) -> Array:
@@ -253,7 +253,7 @@ class Sampling:
                 f"{plural(can_be, 'cell')}{more}; draw fewer, or with replacement=True"
             )
         if cells == 0:
-            raise InvalidArgument(f"num_samples is {samples}, and no cell is selected to draw from")
+            raise InvalidArgument(f"num_samples is {samples}, but no cell is selected to draw from")
         return _core.RowSampling(weights, samples, self.replacement)
 
     def for_the_rest(self, obs: DataFrame, rows: _core.RowSelection, num_samples: int) -> Sampling:
@@ -282,7 +282,7 @@ class Sampling:
 def _as_floats(values: Any) -> npt.NDArray[np.float64]:
     floats = np.asarray(values)
     if floats.dtype.kind not in "biuf":
-        raise InvalidArgument(f"a weight must be a number, there are {floats.dtype} values")
+        raise InvalidArgument(f"a weight must be a number, got values of dtype {floats.dtype}")
     return np.ascontiguousarray(floats, dtype=np.float64)
 
 

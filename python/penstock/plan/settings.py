@@ -177,7 +177,7 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
         for name, size in sizes.items():
             if size is not None:
                 raise InvalidArgument(
-                    f"{name} is only of shuffle='chunks', got {name}={described(size)}"
+                    f"{name} needs shuffle='chunks', got shuffle={shuffle!r}, {name}={described(size)}"
                 )
         return shuffle, 0, 0
     defaults = {"chunk_size": CHUNK_SIZE, "chunks_per_block": CHUNKS_PER_BLOCK}
@@ -192,7 +192,7 @@ def _min_batch(min_batch: Any, batch_size: Any) -> int:
     least = checked_int("min_batch", min_batch, least=1)
     if least > checked_int("batch_size", batch_size, least=1):
         raise InvalidArgument(
-            f"min_batch cannot be more than batch_size, got min_batch={min_batch}, "
+            f"min_batch must not exceed batch_size, got min_batch={min_batch}, "
             f"batch_size={batch_size}"
         )
     return least

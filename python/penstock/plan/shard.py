@@ -77,8 +77,8 @@ def check_divided_once(shard: Shard) -> None:
             loader = type(frame.f_locals.get("self")).__name__
             if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
                 raise InvalidArgument(
-                    f"the cells are divided among {shard.world_size} ranks already, and Accelerate's "
-                    "prepare divides the batches again, so that most cells would never come: leave the "
+                    f"the cells are divided among {shard.world_size} ranks already, but Accelerate's "
+                    "prepare divides the batches again, so most cells would be skipped: leave the "
                     "loader out of prepare, or make a penstock.Dataset with shard=False"
                 )
         frame = frame.f_back

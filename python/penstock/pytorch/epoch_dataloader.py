@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from penstock.batches.matrix import Tokens, as_tensor, coo_tensor, csr_tensor
 from penstock.dataset.dataset import Dataset
-from penstock.epochs.epoch import EpochRun
+from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.state import EpochState
 from penstock.plan.shard import Shard, check_divided_once
 
@@ -30,7 +30,7 @@ class EpochReader(Protocol):
     def prepare_for_workers(self, epoch: int, ticket: int, round_number: int) -> None:
         """Choose what workers must agree on, before they start the epoch."""
 
-    def begin_with_workers(self, epoch: int, num_workers: int) -> EpochRun:
+    def begin_with_workers(self, epoch: int, num_workers: int) -> ProcessRun:
         """Start an epoch that workers read."""
 
 
@@ -86,7 +86,7 @@ class EpochDataLoader(DataLoader[Any]):
         check_divided_once(Shard(rank, world_size))
         return _Counted(self, *self.begin_epoch())
 
-    def begin_epoch(self) -> tuple[Iterator[Any], EpochRun]:
+    def begin_epoch(self) -> tuple[Iterator[Any], ProcessRun]:
         """Start the next epoch in workers."""
         if isinstance(self.dataset, Dataset):
             self.dataset.reader.cells.fit()  # once, not in each worker
@@ -135,7 +135,7 @@ class EpochDataLoader(DataLoader[Any]):
 class _Counted(Iterator[Any]):
     """Iterator over batches of workers that counts the batches taken."""
 
-    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], run: EpochRun) -> None:
+    def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], run: ProcessRun) -> None:
         self._loader: EpochDataLoader | None = loader  # until the first batch
         self._batches: Iterator[Any] | None = batches
         self._run = run

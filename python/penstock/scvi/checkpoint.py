@@ -144,7 +144,7 @@ class Checkpoints(Callback):
             return
         if self.monitor not in trainer.callback_metrics:
             known = ", ".join(sorted(trainer.callback_metrics))
-            raise RuntimeError(f"no metric {self.monitor!r} was logged; there are {known}")
+            raise RuntimeError(f"no metric {self.monitor!r} was logged; logged metrics: {known}")
         score = float(trainer.callback_metrics[self.monitor])
         best = math.inf if self.best_score is None else self._sign * self.best_score
         # Rank 0 decides: ranks would disagree on a metric that is not summed over ranks.

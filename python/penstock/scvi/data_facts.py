@@ -18,6 +18,7 @@ from .registration import Registration
 class DataFacts:
     """Counts, positions and names from a registration and the parts of a Dataset."""
 
+    model_class: Any
     registration: Registration
     dataset: Dataset
     train: Dataset

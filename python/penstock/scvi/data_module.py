@@ -16,12 +16,12 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
-from penstock.errors import InvalidArgument
 
 from . import models, saved_model
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
 from .datasets import checked_cells, encoded, part_sizes
+from .model_classes import model_class
 from .model_fields import ModelFields
 from .registration import Registration
 
@@ -115,7 +115,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         dataset: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.model_class = models.model_class(model)
+        self.model_class = model_class(model)
         keys = ModelFields.of(
             self.model_class,
             batch_key=batch_key,
@@ -208,10 +208,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self.dataset = encoded(cells, encoders)
 
     def _sample_labels(self, n_samples_per_label: int | None) -> None:
-        if n_samples_per_label is not None:
-            if not self._keys.is_semi_supervised:
-                raise InvalidArgument("n_samples_per_label needs SCANVI, which has labelled cells")
-            checked_int("n_samples_per_label", n_samples_per_label, least=1)
+        self._keys.check_samples_per_label(n_samples_per_label)
         self._n_samples_per_label = n_samples_per_label
 
     def _split(

@@ -48,8 +48,8 @@ def checked_cells(
     if cells.transforms:
         names = ", ".join(type(each).__name__ for each in cells.transforms)
         raise InvalidArgument(
-            f"the model takes counts, and X has transforms ({names}): choose genes by var_query, "
-            "and leave the others out"
+            f"the model takes counts, but X has transforms ({names}): remove them; to choose genes, "
+            "use var_query"
         )
     changes: dict[str, Any] = {"drop_last": False, "pad_column": None, "device": None}
     if batch_size is not None:

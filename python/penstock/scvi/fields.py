@@ -105,8 +105,8 @@ class Field:
             missing = is_missing(column.values) if column.codes is None else None
             if column.has_missing or (missing is not None and bool(missing.any())):
                 raise InvalidArgument(
-                    f"cells miss a value of {column.name!r}, and scvi-tools takes no cell without a "
-                    "category: leave them out by obs_query, or name one for them by an Encoder"
+                    f"cells miss a value of {column.name!r}, but scvi-tools needs a category for each "
+                    "cell: leave these cells out with obs_query, or give them a category with an Encoder"
                 )
         if len(self.columns) == 1:
             column = columns[self.columns[0]]
@@ -132,8 +132,8 @@ class Field:
             block = np.asarray(encoded.take(places))
             if block.ndim != 1:
                 raise InvalidArgument(
-                    f"the encoder {encoder.name!r} gives {block.shape[1:]} values for each cell, and "
-                    "a category is one"
+                    f"the encoder {encoder.name!r} gives {block.shape[1:]} values for each cell, but "
+                    "a category must be one value"
                 )
             found.update(np.unique(block).tolist())
         values = sorted(found)
@@ -204,7 +204,7 @@ class Numbered(Renamed):
         except KeyError as error:
             raise InvalidArgument(
                 f"the encoder of {self.name!r} gave {error.args[0]!r} for a cell, which is no "
-                f"category of the model; there are {len(self._codes)}"
+                f"category of the model, which has {len(self._codes)}"
             ) from None
 
 

@@ -25,7 +25,7 @@ STRATEGY = "ddp_find_unused_parameters_true"
 
 @dataclass(frozen=True)
 class Run:
-    """How to train; see `penstock.scvi.train`."""
+    """Settings of a training run; see `penstock.scvi.train`."""
 
     max_epochs: int
     accelerator: str
@@ -73,7 +73,7 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
     if run.load_best and checkpoints is not None:
         if checkpoints.best_epoch is None:
             raise InvalidArgument(
-                f"load_best=True, and in no epoch was {run.monitor} a number: there is no best "
+                f"load_best=True, but {run.monitor} was not a number in any epoch, so there is no best "
                 "model; the weights are the last ones"
             )
         saved = torch.load(

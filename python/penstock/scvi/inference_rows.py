@@ -21,6 +21,7 @@ from .data_module import DataModule
 from .devices import checked_devices, detached, on_cpu
 from .launch import launch
 from .loaders import JOINID, to_device
+from .model_classes import model_class
 from .model_outputs import Rows
 from .row_writers import RowFunction
 
@@ -47,7 +48,7 @@ def rows_of(
     columns: npt.NDArray[Any] | None = None,
 ) -> Rows:
     """Infer one row of `shape` for each cell."""
-    models.model_class(model)
+    model_class(model)
     if not model.is_trained_:
         raise InvalidArgument("the model is not trained yet: its answers would be noise")
     path = model_outputs.checked_out(options.out)
@@ -97,8 +98,8 @@ def _check_run(processes: int, path: Path | None) -> None:
         )
     if rank > 0 and path is not None:
         raise InvalidArgument(
-            f"{path.name} is for rank 0 alone to write, and this is rank {rank} of {world_size}: "
-            "call it there, or without out="
+            f"only rank 0 can write {path.name}, but this is rank {rank} of {world_size}: pass out= "
+            "on rank 0 only"
         )
 
 
@@ -142,7 +143,7 @@ def _fill(
             first = int(tensors.pop(JOINID)[0])
             made = infer(model, to_device(tensors, device)).cpu().numpy()
             if first != data.joinid_at(place):
-                raise Internal(f"cell {first} came where {data.joinid_at(place)} belongs")
+                raise Internal(f"got cell {first}, expected {data.joinid_at(place)}")
             values[place : place + len(made)] = made
             place += len(made)
     if world_size == 1:

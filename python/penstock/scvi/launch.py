@@ -117,7 +117,7 @@ def _cause(folder: Path, error: Any) -> str:
     ends.sort(key=lambda end: end[:2])
     _, rank, told = ends[0]
     if "traceback" in told:
-        return f"rank {rank} failed, and the others were ended:\n\n{told['traceback']}"
+        return f"rank {rank} failed, so the other ranks were ended:\n\n{told['traceback']}"
     # The end time of a silent rank is not exact to the second.
     return _without_traceback(folder, rank, told, error) + _next_traceback(ends[1:])
 

@@ -170,8 +170,8 @@ class PairLoader:
         missing = {"cells", "labelled", "labelled_epoch"} - set(state)
         if missing:
             raise InvalidArgument(
-                f"a state of a semi-supervised loader has {', '.join(sorted(missing))} too; this "
-                "one is of another loader or an older Penstock: resume at the end of an epoch"
+                f"the state of a semi-supervised loader must have {', '.join(sorted(missing))}; this "
+                "state is of another loader or an older Penstock: resume at the end of an epoch"
             )
         self._cells.load_state_dict(state["cells"])
         self._choose(int(state["labelled_epoch"]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from penstock.base.validation import described
+from penstock.base.validation import checked_int, described
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
@@ -127,6 +127,14 @@ class ModelFields:
     def is_semi_supervised(self) -> bool:
         """Whether the model distinguishes labelled and unlabelled cells."""
         return self.unlabeled_category is not None
+
+    def check_samples_per_label(self, number: int | None) -> None:
+        """Refuse a number of labelled cells that is less than 1, or for a model without labels."""
+        if number is None:
+            return
+        if not self.is_semi_supervised:
+            raise InvalidArgument("n_samples_per_label needs SCANVI, which has labelled cells")
+        checked_int("n_samples_per_label", number, least=1)
 
     def _categories(self, cells: Dataset) -> dict[str, npt.NDArray[Any]]:
         fields = [each for each in (self.batch, self.labels, *self.categorical) if each]

@@ -3,80 +3,20 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.base.text import plural
-from penstock.base.validation import described
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument, Unsupported
+from penstock.errors import InvalidArgument
 
+from .data_facts import DataFacts
 from .registration import Registration
 
-if TYPE_CHECKING:
-    from .data_module import DataModule
 
-#: Supported models: their fields are one matrix of counts and columns of obs.
-NAMES = ("SCVI", "LinearSCVI", "SCANVI")
-
-#: Minimum versions: module to package and version.
-LEAST = {"scvi": ("scvi-tools", (1, 4, 1)), "lightning": ("lightning", (2, 5))}
-
-
-def check_versions() -> None:
-    """Refuse versions that are too old.
-
-    Raises
-    ------
-    Unsupported
-        The message names the version that is needed.
-    """
-    for module, (package, least) in LEAST.items():
-        there = importlib.import_module(module).__version__
-        found = tuple(int(part) for part in re.findall(r"\d+", there)[: len(least)])
-        if found < least:
-            needed = ".".join(map(str, least))
-            raise Unsupported(
-                f"penstock.scvi needs {package} {needed} or newer, and {there} is installed: "
-                f"pip install '{package}>={needed}'"
-            )
-
-
-def model_class(model: Any) -> Any:
-    """Return the class of a model that is given by name, as a class, or as a model.
-
-    Raises
-    ------
-    Unsupported
-        The model is not supported; the message names it.
-    InvalidArgument
-        `model` is not a model.
-    """
-    import scvi
-
-    check_versions()
-    name = model if isinstance(model, str) else _class_of(model).__name__
-    if name not in NAMES:
-        known = hasattr(scvi.model, name) or not isinstance(model, str)
-        error = Unsupported if known else InvalidArgument
-        raise error(
-            f"penstock.scvi trains {', '.join(NAMES)}, not {name}: its other inputs (proteins, times, "
-            "accessibility, …) are no columns of obs"
-            if known
-            else f"model must be one of {', '.join(NAMES)}, got {described(model)}"
-        )
-    return getattr(scvi.model, name) if isinstance(model, str) else _class_of(model)
-
-
-def _class_of(model: Any) -> Any:
-    return model if isinstance(model, type) else type(model)
-
-
-def create(data: DataModule, arguments: dict[str, Any]) -> Any:
+def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
     """Make a model with random weights, as ``Model(adata, **arguments)`` would."""
     cls = data.model_class
     with warnings.catch_warnings():
@@ -86,7 +26,7 @@ def create(data: DataModule, arguments: dict[str, Any]) -> Any:
     return let_go(model, data)
 
 
-def let_go(model: Any, data: DataModule) -> Any:
+def let_go(model: Any, data: DataFacts) -> Any:
     """Remove the template from a model, and set the library priors of the cells."""
     registration = data.registration
     model._adata = None
@@ -99,7 +39,7 @@ def let_go(model: Any, data: DataModule) -> Any:
     return model
 
 
-def set_library_priors(model: Any, data: DataModule) -> None:
+def set_library_priors(model: Any, data: DataFacts) -> None:
     """Set the mean and variance of the log counts of each batch, as scvi-tools computes them.
 
     It takes one pass over all cells of the data module.
@@ -147,7 +87,7 @@ def library_priors(
     return means, np.where(cells > 0, variances, 1.0)
 
 
-def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
+def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
     """Make a SCANVI with the weights of a SCVI; see `DataModule.create_model`.
 
     Raises
@@ -180,14 +120,14 @@ def from_scvi(data: DataModule, trained: Any, arguments: dict[str, Any]) -> Any:
     return let_go(model, data)
 
 
-def load_query(data: DataModule, reference: Any, arguments: dict[str, Any]) -> Any:
+def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> Any:
     """Return the model of a query; see `DataModule.load_query_model`."""
     reference = reference if hasattr(reference, "module") else str(reference)
     model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
     return let_go(model, data)
 
 
-def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
+def _template_for(data: DataFacts, known: dict[str, Any]) -> Any:
     """Return the template, with the labels column that the trained model uses."""
     rows = data.template.copy()
     labels = known.get("labels_key")
@@ -202,7 +142,7 @@ def _template_for(data: DataModule, known: dict[str, Any]) -> Any:
 _FROM_MODEL = ": use DataModule.from_model(model, …)"
 
 
-def check_same_data(model: Any, data: DataModule) -> None:
+def check_same_data(model: Any, data: DataFacts) -> None:
     """Refuse a model whose genes, batches, covariates or size factors differ from the data.
 
     Labels must be equal, too, if the model has a dispersion per label.
@@ -230,18 +170,18 @@ def check_same_data(model: Any, data: DataModule) -> None:
     if mappings != others:
         raise InvalidArgument(
             f"the model has the categorical covariates {[name for name, _ in mappings]}, in this "
-            f"order, and the data {[name for name, _ in others]}, or other categories{_FROM_MODEL}"
+            f"order, but the data has {[name for name, _ in others]}, or other categories{_FROM_MODEL}"
         )
     if theirs.continuous != ours.continuous:
         raise InvalidArgument(
-            f"the model has the continuous covariates {theirs.continuous}, in this order, and the "
-            f"data {ours.continuous}{_FROM_MODEL}"
+            f"the model has the continuous covariates {theirs.continuous}, in this order, but the "
+            f"data has {ours.continuous}{_FROM_MODEL}"
         )
     if (theirs.size_factor is None) != (ours.size_factor is None):
         has, lacks = ("model", "data") if ours.size_factor is None else ("data", "model")
         name = theirs.size_factor or ours.size_factor
         raise InvalidArgument(
-            f"the {has} has the size factor {name!r} and the {lacks} none{_FROM_MODEL}"
+            f"the {has} has the size factor {name!r} but the {lacks} has none{_FROM_MODEL}"
         )
     if getattr(model.module, "dispersion", None) == "gene-label":
         _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
@@ -255,10 +195,10 @@ def _check_labels(are_same: bool, theirs: Registration, ours: Registration) -> N
         + ("" if each.unlabeled is None else f", with {each.unlabeled!r} for none")
         for each in (theirs, ours)
     )
-    raise InvalidArgument(f"the model has the labels {had}, and the data {has}{_FROM_MODEL}")
+    raise InvalidArgument(f"the model has the labels {had}, but the data has {has}{_FROM_MODEL}")
 
 
-def check_same_training(model: Any, data: DataModule) -> None:
+def check_same_training(model: Any, data: DataFacts) -> None:
     """Check the same data, the kind of the data module, and the labels of a SCANVI.
 
     Raises

@@ -32,8 +32,8 @@ def check_resume(
     begun = int(saved["epoch"]) + 1
     if begun > max_epochs:
         raise InvalidArgument(
-            f"{path} is of epoch {begun}, and max_epochs={max_epochs}: give that many or more, or "
-            "start over with resume=False"
+            f"{path} is of epoch {begun}, but max_epochs={max_epochs}: use max_epochs={begun} or more, "
+            "or start over with resume=False"
         )
     _check_cells(path, saved, data)
     _check_rest_of_epoch(path, saved.get(RUN, {}), data, world_size)
@@ -61,8 +61,8 @@ def _check_weights(path: Path, saved: dict[str, Any], model: Any) -> None:
     for name in sorted({*theirs, *ours}):
         if theirs.get(name) != ours.get(name):
             raise InvalidArgument(
-                f"{path} is of another model: its {name} has the shape {theirs.get(name)}, and that "
-                f"of the {type(model).__name__} {ours.get(name)}; make the model as before, or start "
+                f"{path} is of another model: its {name} has the shape {theirs.get(name)}, but "
+                f"the {type(model).__name__} has {ours.get(name)}; make the model as before, or start "
                 "over with resume=False"
             )
 
@@ -92,7 +92,7 @@ def _check_rest_of_epoch(
     now = world_size, data.train.batch_size
     if before != now:
         raise InvalidArgument(
-            f"{path} is within an epoch of {plural(before[0], 'process')} with batch_size={before[1]}, and "
-            f"this run has {now[0]} with {now[1]}: go on with as many and the same, or start over "
-            "with resume=False; from the end of an epoch either can be changed"
+            f"{path} is within an epoch of {plural(before[0], 'process')} with batch_size={before[1]}, but "
+            f"this run has {plural(now[0], 'process')} with batch_size={now[1]}: use the same as before, "
+            "or start over with resume=False; at the end of an epoch both can be changed"
         )

@@ -85,8 +85,8 @@ def checked_run(
     epochs = _epochs(model, data, max_epochs)
     if given["load_best"] and has_val and check_val is not None and check_val > epochs:
         raise InvalidArgument(
-            f"load_best looks at validation, and check_val_every_n_epoch={check_val} has none in "
-            f"{plural(epochs, 'epoch')}"
+            "load_best needs a validation, but there is none in "
+            f"{plural(epochs, 'epoch')} with check_val_every_n_epoch={check_val}: use at most {epochs}"
         )
     resume = last_checkpoint(folder) if given["resume"] and folder is not None else None
     if resume is not None:

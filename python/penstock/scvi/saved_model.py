@@ -15,7 +15,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, NotFound
 from penstock.transforms.steps import SelectGenes
 
-from . import models
+from .model_classes import model_class
 
 _NAMED = 5
 
@@ -57,7 +57,7 @@ def saved_model(model: Any) -> SavedModel:
         The model is not supported.
     """
     if not isinstance(model, (str, Path)):
-        cls = models.model_class(model)
+        cls = model_class(model)
         names = np.asarray(model.get_var_names())
         return SavedModel(cls, dict(model.registry), names.astype(str))
     from scvi.model.base._save_load import _load_saved_files
@@ -66,7 +66,7 @@ def saved_model(model: Any) -> SavedModel:
         raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
     attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
     registry = attributes["registry_"]
-    cls = models.model_class(registry["model_name"])
+    cls = model_class(registry["model_name"])
     return SavedModel(cls, registry, np.asarray(var_names).astype(str))
 
 
@@ -88,8 +88,8 @@ def with_genes_of(
     name = selection.gene_names.column(column)
     if len(lacking) == len(wanted):
         raise InvalidArgument(
-            f"the cells have none of the model's {plural(len(wanted), 'gene')}: it has names such as "
-            f"{wanted[0]!r}, and {name!r} of var such as {names[0] if len(names) else None!r}; "
+            f"the cells have none of the model's {plural(len(wanted), 'gene')}: the model has names such as "
+            f"{wanted[0]!r}, but {name!r} of var has {names[0] if len(names) else None!r}; "
             f"choose another column by var_names=, one of {', '.join(cells.var.columns)}"
         )
     if len(lacking):

@@ -15,6 +15,7 @@ from .data_module import DataModule
 from .devices import checked_devices, detached, on_cpu
 from .fit import fit, from_first_rank
 from .launch import launch
+from .model_classes import model_class
 from .run_settings import checked_run
 
 
@@ -116,7 +117,7 @@ def train(
         raise InvalidArgument(f"data must be a penstock.scvi.DataModule, got {described(data)}")
     if isinstance(model, Mapping):
         model = data.create_model(**model)
-    models.model_class(model)
+    model_class(model)
     models.check_same_training(model, data)
     data.check_trained_cells()
     world_size = find_rank()[1]

@@ -23,12 +23,12 @@ def check_replaceable(path: Path, overwrite: bool, marks: tuple[str, ...] = _EXP
         return
     if not overwrite:
         raise FileExistsError(
-            errno.EEXIST, "there is something already (ask to overwrite it)", str(path)
+            errno.EEXIST, "the path exists already (ask to overwrite it)", str(path)
         )
     is_ours = path.is_dir() and not path.is_symlink()
     if not is_ours or (any(path.iterdir()) and not any((path / mark).exists() for mark in marks)):
         raise FileExistsError(
-            errno.EEXIST, "there is something else, which is not replaced", str(path)
+            errno.EEXIST, "the path holds something else, which is not replaced", str(path)
         )
 
 
@@ -42,8 +42,8 @@ def check_file_replaceable(path: Path, overwrite: bool) -> None:
     if path.is_file() and overwrite:
         return
     if path.exists() or path.is_symlink():
-        what = "something else, which is not replaced" if overwrite else "something already"
-        raise FileExistsError(errno.EEXIST, f"there is {what}", str(path))
+        what = "holds something else, which is not replaced" if overwrite else "exists already"
+        raise FileExistsError(errno.EEXIST, f"the path {what}", str(path))
 
 
 def remove_replaced(path: Path) -> None:

@@ -156,7 +156,7 @@ class Chain:
                 f"{described(medians if found_medians is None else tokens)}"
             )
         if self.is_centred:
-            raise InvalidArgument("RankTokens takes counts, and not after a Scale with mean=")
+            raise InvalidArgument("RankTokens takes counts, so it cannot follow a Scale with mean=")
         names = self.names(column)
         values = np.array([float(found_medians.get(name, 0)) for name in names], np.float64)
         ids = np.zeros(len(names), np.int64)
@@ -342,7 +342,7 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
     if len(found) < len(wanted) and not fill:
         missing = np.setdiff1d(np.arange(len(wanted)), found)
         raise NotFound(
-            f"{len(missing)} of {plural(len(wanted), 'gene')} are not there, the first is "
+            f"{len(missing)} of {plural(len(wanted), 'gene')} not found, the first is "
             f"{wanted[int(missing[0])]!r}; missing='zero' gives them a column of zeros"
         )
     return places

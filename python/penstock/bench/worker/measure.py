@@ -41,7 +41,7 @@ def measure(request: Request, answer: Answer, wait: Callable[[], object] | None 
         wait()
     begin = clock()
     before = _Counters()
-    opened: Opened = loader.open(request.variant, request.work)
+    opened: Opened = loader.open_loader(request.variant, request.work)
     open_seconds = clock() - begin
     for number in range(request.epochs):
         if number > 0:

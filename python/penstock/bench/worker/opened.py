@@ -20,9 +20,9 @@ class Opened:
     epoch: Callable[[int], Iterator[Batch]]
     """Called with the number of the epoch; each call is another pass."""
     n_batches: int | None = None
-    """Of a whole epoch, where the loader knows."""
+    """Number of batches in an epoch, if the loader knows it."""
     statistics: Callable[[], dict[str, Any]] = dict
-    """What the loader tells of its last epoch; goes into the row as JSON."""
+    """Returns statistics of the last epoch for the row, as JSON."""
 
 
 def nonzeros(x: Any) -> int | None:

@@ -86,7 +86,7 @@ class _ClassEncoder(Encoder):
         codes = self.codes(labels)
         if len(codes) and codes.min() < 0:
             unseen = np.unique(np.asarray(labels, object)[codes < 0].astype(str)).tolist()
-            raise InvalidArgument(f"values were not there when {self.name!r} was fitted: {unseen}")
+            raise InvalidArgument(f"{self.name!r} was not fitted to the values {unseen}")
         return codes
 
     def inverse_transform(self, encoded_values: npt.ArrayLike) -> Array:

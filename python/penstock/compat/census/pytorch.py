@@ -193,7 +193,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         return len(self._blocks)
 
     def __getitem__(self, index: int) -> ObsAndXDatum:
-        raise Unsupported(f"a pipe is iterated, it has no batch by number, got {index}")
+        raise Unsupported(f"batches cannot be read by number, got [{index}]: iterate over the pipe")
 
     # Iteration
 

@@ -168,7 +168,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         raise Unsupported(
-            f"an ExperimentDataset is iterated, it has no batch by number, got {index}"
+            f"batches cannot be read by number, got [{index}]: iterate over the ExperimentDataset"
         )
 
     # Iteration

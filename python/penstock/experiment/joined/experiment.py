@@ -19,7 +19,7 @@ from penstock.experiment.experiment import Experiment
 from penstock.experiment.gene_names import NAME_COLUMNS
 
 from .genes import GeneMatch, match_genes
-from .tables import JoinedObs, JoinedVar
+from .tables import JoinedObs, JoinedObsFrame, JoinedVar
 
 _WORD = 2**32
 
@@ -62,6 +62,11 @@ class JoinedExperiment(Experiment):
         self.engine: Any = _JoinedEngine(
             self.experiments, self._measurements, self._layers, match, var_column, source_name
         )
+
+    @property
+    def obs(self) -> DataFrame:
+        """Table of the cells of all experiments."""
+        return JoinedObsFrame(self.engine.obs(), "obs")
 
     @property
     def source_column(self) -> str:

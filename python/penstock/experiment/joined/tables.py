@@ -144,6 +144,22 @@ class JoinedObs:
         ]
 
 
+class JoinedObsFrame(DataFrame):
+    """obs of a join, whose row ids are not joinids."""
+
+    _core: Any  # a JoinedObs
+
+    def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """See `DataFrame.own_joinids`."""
+        joinids: npt.NDArray[np.int64] = self._core.own_joinids(ids)
+        return joinids
+
+    def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
+        """See `DataFrame.of_each`."""
+        rows: _core.RowSelection = self._core.of_each(joinids)
+        return rows
+
+
 class JoinedVar:
     """Genes of a join; the values of a gene are from the first experiment that has it."""
 

@@ -1,4 +1,4 @@
-"""One module per loader: ``imports(variant, work)`` and ``open(variant, work) -> Opened``.
+"""One module per loader: ``imports(variant, work)`` and ``open_loader(variant, work) -> Opened``.
 
 Imports are separate, so that their time and memory are not counted for the loader.
 """

@@ -21,7 +21,7 @@ def imports(variant: str, work: Work) -> None:
     import annbatch  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the collection; only X and the joinids are read."""
     import annbatch
     import zarr

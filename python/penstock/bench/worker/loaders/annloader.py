@@ -18,7 +18,7 @@ def imports(variant: str, work: Work) -> None:
     from anndata.experimental import AnnLoader  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the file. AnnLoader makes dense batches; sparse ones are converted here."""
     import anndata
     import torch

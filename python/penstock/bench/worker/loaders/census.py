@@ -14,7 +14,7 @@ def imports(variant: str, work: Work) -> None:
     import cellxgene_census.experimental.ml  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the experiment with the given chunks and chunks per block, or its defaults."""
     from cellxgene_census.experimental.ml import ExperimentDataPipe
 

@@ -29,7 +29,7 @@ def imports(variant: str, work: Work) -> None:
     import tiledbsoma  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the experiment and read joinids, as the Census's loader does."""
     experiment = open_experiment(work)
     query = experiment.axis_query(work.measurement, **axis_queries(work))

@@ -33,7 +33,7 @@ def imports(variant: str, work: Work) -> None:
     _ = penstock.Dataset  # `import penstock` may import it lazily
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the source with Penstock's settings in `work`."""
     import penstock
 

@@ -31,7 +31,7 @@ class _Chunk:
         self.shape, self.nnz = (rows, columns), nnz
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the experiment; a batch is a chunk of `chunk_size` rows."""
     experiment = open_experiment(work)
     query = experiment.axis_query(work.measurement, **axis_queries(work))

@@ -20,7 +20,7 @@ def imports(variant: str, work: Work) -> None:
     import scdataset  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the file; a batch is fetched as CSR rows, and made dense if requested."""
     import anndata
     import h5py

@@ -18,7 +18,7 @@ def imports(variant: str, work: Work) -> None:
     import tiledbsoma_ml  # noqa: F401
 
 
-def open(variant: str, work: Work) -> Opened:
+def open_loader(variant: str, work: Work) -> Opened:
     """Open the experiment; chunks are shuffle chunks, a block is an io batch."""
     import tiledbsoma_ml
 
