@@ -12,7 +12,7 @@
 # make sanitize  the C++ tests under ASan+UBSan and under TSan
 # make test-newest, test-oldest  the Python tests on the newest and the oldest packages that pyproject.toml allows,
 #              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/stores/test_tables.py
-# make test-peers  the Python tests of the loaders that `penstock bench` compares, each installed in build/bench/peers
+# make test-peers  our Python tests of `penstock bench` beside the loaders it compares, each installed in build/bench/peers
 # make test-scalar  the C++ tests of what has vector paths, without them
 #
 # Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
@@ -70,7 +70,7 @@ BENCH_TITLE := "CSR batches of 128 from 65,536 cells in the Census's layout"
 bench: install $(BENCH_DATA)
 	if $(BIN)/penstock bench peers | grep -E '^(annbatch|scDataset) ' | grep -q 'not installed'; then \
 	  TORCH="$${TORCH:-torch==2.13.0}" $(BIN)/penstock bench peers install annbatch scdataset || \
-	  echo "bench goes on without what is not installed"; fi
+	  echo "bench continues without the loaders that are not installed"; fi
 	$(BIN)/penstock bench compare $(BENCH_DATA) -m penstock,annbatch,scDataset,tiledbsoma_ml --memory-budget 256MiB,2GiB \
 	  --rounds 3 --max-seconds 60 --results benchmarks/results/epochs.parquet --report benchmarks/results \
 	  --title $(BENCH_TITLE)
@@ -170,7 +170,7 @@ test-newest test-oldest: test-%: | system
 	touch $(CURDIR)/build/venv-$*/.ready
 	$(MAKE) test-python VENV=$(CURDIR)/build/venv-$*
 
-# The tests that need other loaders, which are skipped where there are none. Each has a venv of its own, some GiB in all;
+# Our tests that need other loaders, and skip without them. Each loader has a venv of its own, some GiB in all;
 # one for which there is no Python (annbatch needs 3.12) is left out with a line. No part of `make test`.
 PEER_TESTS := $(addprefix tests/python/bench/,test_bench_joinids.py test_bench_details.py test_bench_exports.py \
               test_bench_peers.py test_peer_faults.py)
@@ -181,7 +181,7 @@ test-peers: install
 	  name=$$(basename "$$peer"); export "PENSTOCK_BENCH_PYTHON_$${name^^}=$${peer}bin/python"; done; \
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(PEER_TESTS)
 
-# The peers' own tests over penstock.compat (docs/compat.md), from checkouts that you have: PEER_TESTS_OF="A/tests B/tests".
+# The peers' own tests over penstock.compat (docs/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
 test-peer-suites: install
 	for tests in $(PEER_TESTS_OF); do $(BIN)/python tools/peer_tests.py "$$tests"; done
 
