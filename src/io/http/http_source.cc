@@ -14,7 +14,9 @@
 namespace penstock::io {
 namespace {
 
-constexpr int kFoldersUp = 6;  // an experiment is a few folders below the manifest of its release
+/// How far above the user's address an index is looked for: an experiment is a few folders below
+/// the index of its release.
+constexpr int kFoldersUp = 6;
 
 /// Parsing more would need gigabytes.
 constexpr size_t kMaxIndexBytes = size_t{256} << 20;
@@ -202,7 +204,8 @@ std::vector<RemoteObject> HttpSource::index_of(const std::string& directory) con
   std::string folder = directory;
   bool forbidden = false;
   std::string withheld;
-  for (int up = 0; up < kFoldersUp; ++up) {
+  for (int up = 0; up < kFoldersUp;) {
+    if (!folder.starts_with(root_ + "/")) ++up;
     const std::string url = url_of(join(folder, kIndexName));
     HttpIndex transfer(url, headers_for(url));
     engine_.get().run(transfer);

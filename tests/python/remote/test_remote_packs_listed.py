@@ -8,9 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import penstock as ps
 import pytest
-from conftest import write_small_tiles
+from conftest import collect, write_small_tiles
 from penstock.experiment.web_index import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
@@ -50,6 +51,20 @@ def test_every_listed_file_must_be_there(tmp_path: Path) -> None:
                 options = {"endpoint": bucket.url, "anonymous": True}
                 with pytest.raises(ps.CorruptData, match=missing):
                     ps.open(f"s3://{BUCKET}/{name}", storage_options=options)
+
+
+@pytest.mark.parametrize("above", [0, 1, 3])
+def test_packing_with_an_index_that_is_above_the_experiment(tmp_path: Path, above: int) -> None:
+    """Fragments of var are five folders below the experiment."""
+    folder = tmp_path / "www" / "a" / "b" / "c" / "experiment"
+    write_small_tiles(folder, 300, 100)
+    write_index([folder, *folder.parents][above])
+    with fault_proxy(folder=tmp_path / "www") as server:
+        ps.pack(f"{server.url}/a/b/c/experiment", tmp_path / "remote.pack")
+    ps.pack(folder, tmp_path / "local.pack")
+    remote, local = (collect(ps.Dataset(tmp_path / f"{name}.pack")) for name in ("remote", "local"))
+    np.testing.assert_array_equal(remote[0], local[0])
+    np.testing.assert_array_equal(remote[1], local[1])
 
 
 @pytest.mark.parametrize("table", ["obs", "ms/RNA/var"])
