@@ -80,7 +80,7 @@ class OptionReader {
   void finish(const std::string& uri) const {
     if (left_.empty()) return;
     throw InvalidArgument("there is no storage option '" + left_.begin()->first + "' for " + uri +
-                          "; there are " + (known_.empty() ? "none" : known_));
+                          "; " + (known_.empty() ? "it takes none" : "choose from " + known_));
   }
 
  private:

@@ -178,8 +178,9 @@ LoaderOptions what_is_left(const Matrix& matrix, LoaderOptions options, uint64_t
   for (const ResumeSegment& segment : segments) {
     if (segment.order.sampling != sampling) {
       throw InvalidArgument(
-          "the state was saved in an epoch that draws other rows: weights, replacement and the "
-          "number of samples must be what they were");
+          "the state was saved in an epoch that draws other rows: use the same weights, "
+          "replacement "
+          "and number of samples");
     }
     const RowsTaken taken = rows_taken(matrix, options, epoch, segment);
     auto* drawn = std::get_if<RowSampling>(&options.order);

@@ -131,7 +131,7 @@ TEST(Table, UnknownColumnsListWhatThereIs) {
     table.at("three");
     FAIL();
   } catch (const NotFound& error) {
-    EXPECT_STREQ(error.what(), "there is no column 'three'; there are one, two");
+    EXPECT_STREQ(error.what(), "there is no column 'three'; choose from one, two");
   }
 }
 

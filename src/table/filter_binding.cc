@@ -281,7 +281,7 @@ void collect_columns(const FilterNode& node, std::vector<ColumnPlace>& out) {
   }
   try {
     fail_at(text, column.begin, column.end,
-            "there is no column '" + column.name + "'; there are " + known);
+            "there is no column '" + column.name + "'; choose from " + known);
   } catch (const InvalidArgument& error) {
     throw NotFound(error.what());
   }

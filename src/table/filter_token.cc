@@ -119,7 +119,7 @@ void FilterLexer::skip_space() {
         const size_t rest = text_.find_first_not_of(" \t\r\n\f", position_);
         if (rest != std::string_view::npos && text_[rest] != '#') {
           fail_at(text_, rest, rest + 1,
-                  "the filter goes on after a line break; put it in parentheses, or end the line "
+                  "the filter has text after a line break; put it in parentheses, or end the line "
                   "before with \\");
         }
       }

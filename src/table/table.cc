@@ -36,7 +36,7 @@ const Column& Table::at(std::string_view name) const {
   if (const Column* column = find(name)) return *column;
   std::string known;
   for (const Column& column : columns) known += (known.empty() ? "" : ", ") + column.name;
-  throw NotFound("there is no column '" + std::string(name) + "'; there are " + known);
+  throw NotFound("there is no column '" + std::string(name) + "'; choose from " + known);
 }
 
 }  // namespace penstock

@@ -134,7 +134,7 @@ def _bytes_of(array: Any) -> int:
 def _member(collection: Any, name: str, what: str) -> Any:
     if name not in collection:
         there = ", ".join(sorted(collection)) or "none"
-        raise NotFound(f"no {what} {name!r}; there are: {there}")
+        raise NotFound(f"no {what} {name!r}; choose from {there}")
     return collection[name]
 
 

@@ -142,7 +142,7 @@ def find_release(version: str, directory: str | None = None) -> CensusRelease:
     release = releases.get(version)
     if release is None:
         raise NotFound(
-            f"there is no Census release {version!r}; there are {', '.join(sorted(releases))}"
+            f"there is no Census release {version!r}; choose from {', '.join(sorted(releases))}"
         )
     place = release.get("soma")
     uri = place.get("uri") if isinstance(place, dict) else None

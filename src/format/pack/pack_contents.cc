@@ -105,7 +105,7 @@ template <typename Named>
 std::string names_of(const std::vector<Named>& all) {
   std::string names;
   for (const auto& one : all) names += (names.empty() ? "" : ", ") + one.name;
-  return names.empty() ? " nor any other" : "; there are " + names;
+  return names.empty() ? " nor any other" : "; choose from " + names;
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ std::vector<PlannedLayer> plan_layers(const Experiment& source, const PackOption
     std::string names;
     for (const std::string& name : seen) names += (names.empty() ? "" : ", ") + name;
     throw NotFound("there is no layer '" + wanted + "'" +
-                   (names.empty() ? " nor any other" : "; there are " + names) + ", in " +
+                   (names.empty() ? " nor any other" : "; choose from " + names) + ", in " +
                    source.uri());
   }
   if (layers.empty()) throw InvalidArgument("there is no layer of X to pack, in " + source.uri());

@@ -128,7 +128,7 @@ struct Experiment::State {
     if (found == nullptr || found->type != type) {
       const std::string others = names_of(parent, type);
       throw NotFound("there is no " + what + " '" + std::string(name) + "'" +
-                     (others.empty() ? " nor any other" : "; there are " + others) + ", in " +
+                     (others.empty() ? " nor any other" : "; choose from " + others) + ", in " +
                      parent.path());
     }
     return local_path(*found);

@@ -106,8 +106,8 @@ const GroupMember& Group::member(std::string_view name) const {
   if (const GroupMember* found = find(name)) return *found;
   std::string known;
   for (const auto& entry : members_) known += (known.empty() ? "" : ", ") + entry.first;
-  throw NotFound("no member \"" + std::string(name) +
-                 "\"; there are: " + (known.empty() ? "none" : known) + ", in " + path_);
+  throw NotFound("no member \"" + std::string(name) + "\"; " +
+                 (known.empty() ? "it has none" : "choose from " + known) + ", in " + path_);
 }
 
 }  // namespace penstock::format::tiledb

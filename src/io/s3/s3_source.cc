@@ -273,10 +273,12 @@ class S3List final : public Transfer {
     if (page_.truncated && !seen_.insert(token_).second) {
       fault = "the listing goes round: a continuation token came a second time";
     } else if (page_.truncated && empty_pages_ >= kMaxEmptyPages) {
-      fault = "the listing goes on after " + std::to_string(empty_pages_) + " pages without a key";
+      fault =
+          "the listing has no end after " + std::to_string(empty_pages_) + " pages without a key";
     } else if (page_.truncated && received_ >= kMaxListingBytes) {
       fault =
-          "the listing goes on after 256 MiB, half a million names or more in one folder (an array "
+          "the listing has no end after 256 MiB, half a million names or more in one folder (an "
+          "array "
           "with so many fragments can be consolidated)";
     }
     return fault.empty() ? Verdict()

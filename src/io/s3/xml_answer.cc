@@ -55,7 +55,7 @@ ListPage parse_list_page(std::string_view xml) {
     }
   }
   if (page.truncated && page.continuation_token.empty()) {
-    throw NoListing("the listing goes on and does not say where");
+    throw NoListing("the listing is not complete, but does not say where the next part starts");
   }
   return page;
 }

@@ -269,7 +269,7 @@ void ResumeState::check_worker(uint32_t this_worker, uint32_t num_workers) const
   if (*worker == this_worker && workers == num_workers) return;
   throw InvalidArgument(
       "the state is of DataLoader worker " + std::to_string(*worker) + " of " +
-      std::to_string(workers) + ", and this is worker " + std::to_string(this_worker) + " of " +
+      std::to_string(workers) + ", but this is worker " + std::to_string(this_worker) + " of " +
       std::to_string(num_workers) +
       ": keep num_workers, or save Dataset.state_dict of the main process, which fits any number "
       "of workers");

@@ -57,7 +57,7 @@ def test_releases_that_are_none(served: tuple[str, dict], monkeypatch: pytest.Mo
     entries["broken"] = {"h5ads": {}}
     monkeypatch.setenv("PENSTOCK_CENSUS_DIRECTORY", address)
     for name, error, words in (
-        ("1999", NotFound, "no Census release '1999'; there are broken"),
+        ("1999", NotFound, "no Census release '1999'; choose from broken"),
         ("loop", NotFound, "no Census release 'loop'"),
         ("broken", CorruptData, "'broken' of the Census has no soma uri"),
     ):

@@ -249,8 +249,8 @@ def test_what_cannot_be_downloaded_or_exported_is_said_before_it_begins(
     source, to = census_like.path, ("-d", tmp_path / "data")
     few = ("--cells", 50, "--genes", 100, "--genes-per-cell", 5, "-q")
     for arguments, message in [
-        (("bench", "download", source, *to, "--layer", "none"), "no layer 'none'; there are: "),
-        (("bench", "download", source, *to, "--measurement", "no"), "no measurement 'no'; there are: RNA"),
+        (("bench", "download", source, *to, "--layer", "none"), "no layer 'none'; choose from "),
+        (("bench", "download", source, *to, "--measurement", "no"), "no measurement 'no'; choose from RNA"),
         (("bench", "download", "--census", "stable", *to), "that is the whole Census: say which"),
         (("bench", "download", "-u", "s3://none/of/it", *to), "that is the whole Census: say which"),
         (("synth", tmp_path / "made", *few, "--format", "soma,annbatch"), "cannot import annbatch"),

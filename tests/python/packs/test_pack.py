@@ -95,7 +95,7 @@ def test_some_cells_and_layers(unpacked: Callable[[str], Path], tmp_path: Path) 
     expect_same(packed, again)
     fewer = ps.pack(packed, tmp_path / "fewer", obs_query=ps.AxisQuery(coords=(some[:5],)))
     assert fewer.obs.to_pandas()["soma_joinid"].tolist() == some[:5].tolist()
-    with pytest.raises(ps.NotFound, match="'nope'; there are counts"):
+    with pytest.raises(ps.NotFound, match="'nope'; choose from counts"):
         ps.pack(source, tmp_path / "x", layers="nope")
     with pytest.raises(ps.NotFound, match="'nope'"):
         ps.pack(source, tmp_path / "x", measurements="nope")

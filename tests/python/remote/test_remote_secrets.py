@@ -179,7 +179,7 @@ def test_errors_of_options_do_not_show_their_values(tmp_path, capsys):
         with pytest.raises(ps.InvalidArgument) as raised:
             ps.open(uri, storage_options=options)
         assert SECRET not in str(raised.value), options
-    with pytest.raises(ps.InvalidArgument, match=r"there are .*max_attempts, headers$"):
+    with pytest.raises(ps.InvalidArgument, match=r"choose from .*max_attempts, headers$"):
         ps.open(web, storage_options={"token": "x"})
     for given in (SECRET, f"={SECRET}"):
         assert main(["info", web, "-o", given]) == 1

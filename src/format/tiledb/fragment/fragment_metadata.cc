@@ -145,7 +145,7 @@ const FragmentField& FragmentMetadata::field(std::string_view name) const {
   for (const FragmentField& candidate : fields_) {
     known += (known.empty() ? "" : ", ") + candidate.name;
   }
-  throw NotFound("no field \"" + std::string(name) + "\"; there are: " + known + ", in " +
+  throw NotFound("no field \"" + std::string(name) + "\"; choose from " + known + ", in " +
                  location_.path);
 }
 

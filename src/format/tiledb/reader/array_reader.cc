@@ -213,7 +213,7 @@ const ColumnInfo& ArrayReader::column(std::string_view name) const {
     if (info.name == name) return info;
     known += (known.empty() ? "" : ", ") + info.name;
   }
-  throw NotFound("there is no column '" + std::string(name) + "'; there are " + known +
+  throw NotFound("there is no column '" + std::string(name) + "'; choose from " + known +
                  ", in array " + path());
 }
 

@@ -103,7 +103,7 @@ std::shared_ptr<const Enumeration> load_enumeration(const io::Store& store,
     for (const auto& entry : schema.enumeration_files) {
       known += (known.empty() ? "" : ", ") + entry.first;
     }
-    throw NotFound("no enumeration \"" + std::string(name) + "\"; there are: " + known + ", in " +
+    throw NotFound("no enumeration \"" + std::string(name) + "\"; choose from " + known + ", in " +
                    array_path);
   }
   const std::string path = io::join(io::join(array_path, "__schema/__enumerations"), found->second);
