@@ -298,7 +298,7 @@ def test_synth_makes_every_format(here: Path) -> None:
             ["bench", "remote", "x", "--bandwidth", "inf"],
             "--bandwidth must be 0 (no bound) or from 0.1",
         ),
-        (["bench", "scale", "cells=5", "--on", "x"], "axes threads, processes, not cells"),
+        (["bench", "scale", "cells=5", "--on", "x"], "one of threads, processes, got cells"),
         (["bench", "data-loader", "x", "-S"], "-S sorts the datasets that -s and -e slice"),
         (["bench", "data-loader", "x", "-s", "3", "-e", "2"], "must not be empty"),
         (["bench", "data-loader", "nothing-here"], "nothing-here"),
