@@ -6,7 +6,9 @@ import math
 import operator
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from penstock.errors import InvalidArgument
 
 #: Start of an address in a text, also with a mistyped scheme.
 _SCHEME_END = r"://|(?i:https?)(?:[:;]|//)"
+#: Start of a URL in a Path, which drops a slash.
+_URL_IN_PATH = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
 _UNITS = {
     "": 1, "B": 1,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -87,7 +91,7 @@ def checked_path(name: str, value: Any) -> str:
     if isinstance(value, (str, os.PathLike)):
         check_no_secrets(name, os.fsdecode(value))
         text = checked_text(name, os.fsdecode(value))
-        if not isinstance(value, str) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/[^/]", text):
+        if not isinstance(value, str) and _URL_IN_PATH.match(text):
             raise InvalidArgument(
                 f"{name} must be a str if it is a URL; a Path drops a slash of '//'"
             )
@@ -95,6 +99,27 @@ def checked_path(name: str, value: Any) -> str:
             raise InvalidArgument(f"{name} must be a path or URI, got an empty string")
         return text
     raise InvalidArgument(f"{name} must be a path or URI, got {described(value)}")
+
+
+def checked_local_path(name: str, value: Any, what: str = "folder") -> str:
+    """Return the path of a folder or file on this machine as text; refuse a URL."""
+    is_path = isinstance(value, os.PathLike)
+    text = checked_path(name, os.fsdecode(value) if is_path else value)
+    if "://" in text or (is_path and _URL_IN_PATH.match(text)):
+        raise InvalidArgument(f"{name} must be a {what} on this machine, got {text!r}")
+    return text
+
+
+def check_regular(name: str, path: str) -> None:
+    """Refuse a named pipe, socket or device, since opening it may never return."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:  # reported when the file is opened
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        is_pipe, is_socket = stat.S_ISFIFO(mode), stat.S_ISSOCK(mode)
+        kind = "a named pipe" if is_pipe else "a socket" if is_socket else "a device"
+        raise InvalidArgument(f"{name} must be a file, but it is {kind}: {path}")
 
 
 def check_no_secrets(name: str, address: str) -> None:

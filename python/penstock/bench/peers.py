@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.base.validation import checked_local_path
 from penstock.errors import InvalidArgument
 
 from .methods import METHODS, Method
@@ -48,7 +49,7 @@ _MADE_OF = "penstock-made-of.json"  # in a complete environment: its requirement
 def cache_folder() -> Path:
     """Return the folder of environments and data: PENSTOCK_BENCH_CACHE or the user's cache."""
     if chosen := os.environ.get("PENSTOCK_BENCH_CACHE"):
-        return Path(chosen)
+        return Path(checked_local_path("PENSTOCK_BENCH_CACHE", chosen))
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "penstock" / "bench"
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.base.validation import check_regular, checked_local_path
 from penstock.errors import InvalidArgument
 
 from .schema import COLUMNS, schema
@@ -29,7 +30,7 @@ def append(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> i
     """
     import pyarrow.parquet as pq
 
-    path = Path(path)
+    path = Path(checked_local_path("results", path, "file"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         table = _with_what_is_there(path, _table(rows))
@@ -52,7 +53,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     OSError
         The file is not writable.
     """
-    path = Path(path)
+    path = Path(checked_local_path("results", path, "file"))
     if not path.name or path.is_dir() or (path.exists() and not path.is_file()):
         raise InvalidArgument(f"results must be a Parquet file, got {str(path)!r}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,13 +90,14 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     FileNotFoundError
         The file does not exist.
     InvalidArgument
-        The file is not a Parquet file.
+        The path is not that of a Parquet file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not Path(path).exists():
         raise FileNotFoundError(2, "no such file of measurements", str(path))
+    check_regular("FILE", str(path))
     try:
         return pq.read_table(path)
     except pa.ArrowInvalid as error:
@@ -110,7 +112,8 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    tables = [read(path).to_pandas() for path in paths]
+    local = [checked_local_path("FILE", path, "file") for path in paths]
+    tables = [read(path).to_pandas() for path in local]
     merged = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     for name in COLUMNS:
         if name not in merged:

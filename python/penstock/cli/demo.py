@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
 from penstock.errors import InvalidArgument
 
 DEFAULT_CELLS = 49_152
@@ -64,6 +64,7 @@ def add_arguments(commands: Any) -> None:
 def run(parsed: argparse.Namespace) -> None:
     """Check the arguments, then run the demo."""
     _check_choice_of_data(parsed)
+    checked_local_path("--output", parsed.output)
     checked_int("--epochs", parsed.epochs, least=1, most=1000)
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
     parse_memory_size("--memory", parsed.memory)

@@ -14,9 +14,9 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "index",
         help="write the list of files that makes a folder readable from a web server",
-        description="Writes .penstock-index.json, the names and sizes of all files below a folder, "
-        "into it. Copied to a web server with the folder, it lets Penstock open the experiments "
-        "there by https://. Run it again after every change.",
+        description="Writes the file .penstock-index.json into a folder. The file lists the names and "
+        "sizes of all files below the folder. Copy the folder with it to a web server: Penstock then "
+        "opens the experiments by https://. Run the command again after every change.",
     )
     parser.add_argument(
         "path", metavar="DIR", help="folder of an experiment, or of several experiments"

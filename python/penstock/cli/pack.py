@@ -21,9 +21,9 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "pack",
         help="copy an experiment into a pack, from which any single cell can be read",
-        description="Copies obs, var and the layers of X of an experiment, exactly, into Penstock's "
-        "own store, for an exactly uniform shuffle and the most speed. When it is stopped, the same "
-        "command resumes.",
+        description="Makes a pack: a copy of an experiment's obs, var and layers of X in Penstock's own "
+        "format. From a pack any cell can be read alone, so loading is fastest and the shuffle exactly "
+        "uniform. If the command is stopped, run it again to resume.",
     )
     parser.add_argument(
         "source", metavar="SRC", help="path or URI of a TileDB-SOMA experiment or a pack"

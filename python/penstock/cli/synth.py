@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_int
+from penstock.base.validation import checked_int, checked_local_path
 from penstock.errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
@@ -64,6 +64,7 @@ def run(parsed: argparse.Namespace) -> None:
     """Check the arguments, make the experiment, and export it."""
     from penstock.synthetic.overwrite import check_file_replaceable, check_zarr_replaceable
 
+    path = Path(checked_local_path("PATH", parsed.path))
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:
         if name not in FORMATS:
@@ -72,7 +73,6 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("--seed", parsed.seed, least=0)
     if parsed.processes is not None:
         checked_int("--processes", parsed.processes, least=1)
-    path = Path(parsed.path)
     exports = {name: path.with_name(path.name + suffix) for name, suffix in (
         ("h5ad", ".h5ad"), ("zarr", ".zarr"), ("annbatch", ".annbatch.zarr")) if name in formats}  # fmt: skip
     for name, target in exports.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
@@ -24,7 +24,7 @@ def add_arguments(commands: Any) -> None:
         "saves it, the latent representation of every cell, and the history. Needs "
         "penstock's extra [scvi].",
     )
-    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="kind of model; always scvi")
+    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="the word scvi")
     parser.add_argument(
         "uri",
         metavar="URI",
@@ -124,6 +124,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Train, save, and print the paths of the results."""
+    folder = Path(checked_local_path("--output", parsed.output))
     import numpy as np
     import torch
 
@@ -151,7 +152,6 @@ def run(parsed: argparse.Namespace) -> None:
     fields = ModelFields.of(model_class(parsed.model), **keys)
     fields.check_samples_per_label(parsed.n_samples_per_label)
     # Nothing is written before this line.
-    folder = Path(parsed.output)
     folder.mkdir(parents=True, exist_ok=True)
     cells = Dataset(
         _source(parsed.uri, folder),

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock import _core
 from penstock.base.text import count, size
-from penstock.base.validation import checked_path, parse_memory_size
+from penstock.base.validation import checked_local_path, parse_memory_size
 from penstock.errors import InvalidArgument
 
 _SECONDS_BETWEEN = 0.25
@@ -34,9 +34,7 @@ class LocalCache:
             if cache_bytes is not None:
                 raise InvalidArgument("cache_bytes is the size of a cache; give its cache_dir")
             return None
-        folder = checked_path("cache_dir", cache_dir)
-        if not folder or "://" in folder:
-            raise InvalidArgument(f"cache_dir must be a folder on a local disk, got {folder!r}")
+        folder = checked_local_path("cache_dir", cache_dir)
         limit = 0 if cache_bytes is None else parse_memory_size("cache_bytes", cache_bytes)
         return cls(os.path.abspath(folder), limit)  # noqa: PTH100  (links stay links)
 

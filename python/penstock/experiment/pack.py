@@ -10,7 +10,7 @@ from penstock import _core
 from penstock.base.validation import (
     checked_bool,
     checked_int,
-    checked_path,
+    checked_local_path,
     checked_text,
     described,
 )
@@ -82,12 +82,10 @@ def pack(
     ResourceExhausted
         The disk is full. The packed data stay, and packing again resumes there.
     """
+    path = checked_local_path("destination", destination)
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
-    path = checked_path("destination", destination)
-    if "://" in path:
-        raise InvalidArgument(f"destination must be a folder on this machine, got {path!r}")
     path = os.path.abspath(path)  # noqa: PTH100  (keeps links)
     packer = _core.Packer(
         experiment.engine,

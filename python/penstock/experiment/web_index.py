@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_path
+from penstock.base.validation import checked_local_path
 from penstock.errors import InvalidArgument, IoError, NotFound
 
 INDEX_NAME = ".penstock-index.json"
@@ -23,6 +24,8 @@ MOST_BYTES = 256 << 20
 def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
     """Write an index of all files below a folder into the folder; replace an old index atomically.
 
+    Named pipes, sockets and devices are left out.
+
     Returns
     -------
     path, files, bytes
@@ -33,11 +36,11 @@ def write_index(folder: str | os.PathLike[str]) -> tuple[Path, int, int]:
     NotFound
         The folder does not exist.
     InvalidArgument
-        The name of a file is not UTF-8, or there are too many files.
+        The folder is a URL, the name of a file is not UTF-8, or there are too many files.
     IoError
         A file or folder cannot be read, or the index cannot be written.
     """
-    root = Path(checked_path("folder", folder))
+    root = Path(checked_local_path("folder", folder))
     if not root.is_dir():
         raise NotFound(f"there is no folder {root}")
     files = dict(sorted(_sizes(root)))
@@ -72,11 +75,13 @@ def _sizes(root: Path) -> Iterator[tuple[str, int]]:
             relative = path.relative_to(root).as_posix()
             try:
                 relative.encode()
-                yield relative, path.stat().st_size
+                status = path.stat()
             except UnicodeEncodeError:
                 raise InvalidArgument(f"the name of a file is not UTF-8: {str(path)!r}") from None
             except OSError as error:
                 _unreadable(error)
+            if stat.S_ISREG(status.st_mode):
+                yield relative, status.st_size
 
 
 def _unreadable(error: OSError) -> NoReturn:

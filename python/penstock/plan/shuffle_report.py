@@ -13,7 +13,12 @@ import numpy.typing as npt
 
 from penstock.base.missing_package import require
 from penstock.base.text import size
-from penstock.base.validation import checked_number, described, parse_memory_size
+from penstock.base.validation import (
+    checked_local_path,
+    checked_number,
+    described,
+    parse_memory_size,
+)
 from penstock.errors import InvalidArgument, ResourceExhausted
 from penstock.experiment.factorize import factorize
 
@@ -141,9 +146,12 @@ class ShuffleReport:
 
         Raises
         ------
+        InvalidArgument
+            `path` is a URL.
         MissingPackage
             matplotlib is not installed.
         """
+        path = checked_local_path("path", path, "file")
         require("matplotlib")
         import matplotlib
 

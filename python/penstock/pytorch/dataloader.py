@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_int, described
+from penstock.base.validation import checked_bool, checked_int, checked_number, described
 from penstock.errors import InvalidArgument
 from penstock.plan.device import check_no_workers
 
@@ -62,7 +63,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
     ------
     InvalidArgument
         `dataset` is not a Dataset, an argument belongs to the Dataset (such as ``batch_size``), or
-        ``in_order=False``.
+        ``in_order=False``, or an argument has an invalid value.
     MissingPackage
         torch is not installed.
     """
@@ -74,6 +75,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
         if name in _OURS:
             raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")
     check_in_order(arguments)
+    _check_values(arguments)
     if "num_workers" in arguments:
         checked_int("num_workers", arguments["num_workers"], least=0)
 
@@ -84,3 +86,18 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
 
     iterable: Any = dataset  # a registered IterableDataset
     return EpochDataLoader(iterable, batch_size=None, collate_fn=to_tensors, **arguments)
+
+
+def _check_values(arguments: Mapping[str, Any]) -> None:
+    """Check arguments whose values torch checks late or not at all."""
+    for name in ("pin_memory", "persistent_workers"):
+        checked_bool(name, arguments.get(name, False))
+    prefetch_factor = arguments.get("prefetch_factor")
+    if prefetch_factor is not None:
+        checked_int("prefetch_factor", prefetch_factor, least=1)
+    timeout = arguments.get("timeout", 0)
+    if not 0 <= checked_number("timeout", timeout) < math.inf:
+        raise InvalidArgument(f"timeout must be a number of seconds, 0 or more, got {timeout}")
+    function = arguments.get("worker_init_fn")
+    if function is not None and not callable(function):
+        raise InvalidArgument(f"worker_init_fn must be a function, got {described(function)}")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.missing_package import require
-from penstock.base.validation import described
+from penstock.base.validation import checked_local_path, described
 from penstock.errors import InvalidArgument
 
 
@@ -54,8 +54,8 @@ def checked_out(out: Any) -> Path | None:
     Raises
     ------
     InvalidArgument
-        `out` is not None, ``"memory"`` or a path that ends in ``.npy`` or ``.zarr``; or it exists
-        and does not hold rows of an inference.
+        `out` is not None, ``"memory"`` or a local path that ends in ``.npy`` or ``.zarr``; or it
+        exists and does not hold rows of an inference.
     MissingPackage
         The path ends in ``.zarr``, but zarr is not installed.
     """
@@ -64,6 +64,7 @@ def checked_out(out: Any) -> Path | None:
     if isinstance(out, (str, os.PathLike)):
         path = Path(out)
         if path.suffix in (".npy", ".zarr"):
+            checked_local_path("out", out, "file or folder")
             if path.suffix == ".zarr":
                 require("zarr", extra="scvi")
             target = path.resolve()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_int
+from penstock.base.validation import checked_int, checked_local_path
 from penstock.errors import InvalidArgument
 
 from .data_module import DataModule
@@ -58,7 +58,9 @@ def checked_run(
         stopping = {**_EARLY_STOPPING}
         if isinstance(early_stopping, Mapping):
             stopping.update(_checked_stopping(early_stopping))
-    folder = None if given["checkpoint"] is None else Path(given["checkpoint"]).absolute()
+    folder = None
+    if given["checkpoint"] is not None:
+        folder = Path(checked_local_path("checkpoint", given["checkpoint"])).absolute()
     plateau = bool(given["plan"].get("reduce_lr_on_plateau"))
     has_val = data.val is not None
     if (stopping or plateau) and not has_val:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.base.validation import checked_local_path
+
 # The order of the Census builder (build_soma/consolidate.py), with a vacuum after each. The
 # consolidated commits therefore still name fragments that the last vacuum removes.
 _MODES = ("fragment_meta", "array_meta", "commits", "fragments")
@@ -16,7 +18,7 @@ def consolidate_like_census(path: str | Path, *, memory_bytes: int = 1 << 30) ->
     fragment directly. But only this leaves the commit, vacuum and timestamp files of a real
     consolidation.
     """
-    for schema in sorted(Path(path).rglob("__schema")):
+    for schema in sorted(Path(checked_local_path("path", path)).rglob("__schema")):
         for mode in _MODES:
             _consolidate(str(schema.parent), mode, memory_bytes)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.missing_package import MissingPackage, missing_text, require
+from penstock.base.validation import checked_local_path
 
 from .axes import AxisStatistics, obs_tables, var_table
 from .census_layout import OBS_CONFIG, VAR_CONFIG, X_CONFIG
@@ -106,6 +107,8 @@ def make_experiment(
     ------
     FileExistsError
         `path` exists and `overwrite` is not set.
+    InvalidArgument
+        `path` is a URL.
     OSError
         The disk has too little space (``errno.ENOSPC``), by an estimate before or by the system
         during writing. No error leaves files behind.
@@ -115,7 +118,7 @@ def make_experiment(
     require("pyarrow", "scipy", "tiledbsoma", extra="bench")  # before anything is written
 
     started = time.perf_counter()
-    target = Path(path)
+    target = Path(checked_local_path("path", path))
     mean = _mean_genes(n_genes, mean_genes_per_cell)
     slabs = _cut(n_cells, n_fragments, consolidated)
     if n_datasets is None:

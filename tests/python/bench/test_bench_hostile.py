@@ -208,8 +208,8 @@ def test_mistakes_of_shuffle_and_scale_are_errors(
             ("shuffle", census_like.path, "-m", "penstock", "--layer", "nope", *own),
             "could be measured",
         ),
-        (("scale", "genes=64", "--density", 40), "a fifth of the genes"),
-        (("scale", "density=1e9"), "a fifth of the genes"),
+        (("scale", "genes=64", "--density", 40), "a fifth of genes"),
+        (("scale", "density=1e9"), "a fifth of genes"),
     ]:
         assert run("bench", *arguments) == 1, arguments
         assert message in capsys.readouterr().err

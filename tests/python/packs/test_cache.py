@@ -461,7 +461,7 @@ def test_arguments(census_like: Oracle, tmp_path: Path) -> None:
     for settings, match in (
         ({"cache_bytes": "1GiB"}, "give its cache_dir"),
         ({"cache_dir": ""}, "cache_dir"),
-        ({"cache_dir": "s3://bucket/cache"}, "local disk"),
+        ({"cache_dir": "s3://bucket/cache"}, "on this machine"),
         ({"cache_dir": 7}, "cache_dir"),
         ({"cache_dir": tmp_path, "cache_bytes": "much"}, "cache_bytes"),
     ):

@@ -279,6 +279,26 @@ def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:
             ps.dataloader(ds, **{name: 1})
     with pytest.raises(ps.InvalidArgument, match="num_workers"):
         ps.dataloader(ds, num_workers=-1)
+    for name, value in [
+        ("prefetch_factor", "x"),
+        ("prefetch_factor", 0),
+        ("prefetch_factor", np.array([1, 2])),
+        ("timeout", "x"),
+        ("timeout", -1),
+        ("timeout", float("inf")),
+        ("pin_memory", "x"),
+        ("persistent_workers", [1]),
+        ("worker_init_fn", 3),
+    ]:
+        with pytest.raises(ps.InvalidArgument, match=f"{name} must be "):
+            ps.dataloader(ds, num_workers=1, **{name: value})
+    valid = {
+        "prefetch_factor": None,
+        "timeout": 0.5,
+        "pin_memory": np.False_,
+        "worker_init_fn": None,
+    }
+    assert ps.dataloader(ds, **valid).timeout == 0.5
     # Resuming counts batches by turns of the workers: with it 10 of 600 cells came twice.
     with pytest.raises(ps.InvalidArgument, match=r"in_order=False.* leave it out"):
         ps.dataloader(ds, num_workers=2, in_order=False)

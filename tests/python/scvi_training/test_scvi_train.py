@@ -392,6 +392,7 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
     for arguments, said in [
         ({"sync_batchnorm": True, "accelerator": "cpu"}, "sync_batchnorm needs GPUs"),
         ({"resume": True}, "need checkpoint="),
+        ({"checkpoint": "s3://bucket/run"}, "checkpoint must be a folder on this machine"),
         ({"strategy": "ddp"}, "strategy is chosen"),
         ({"devices": 0}, "devices must be 1 or more"),
         ({"accelerator": "tpu"}, "accelerator must be one of"),

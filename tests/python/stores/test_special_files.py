@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 import penstock as ps
 import pytest
 from conftest import Oracle
+from penstock.experiment.web_index import write_index
 
 #: Far more than what is asked takes; who hangs is ended then.
 PATIENCE_SECONDS = 60
@@ -134,6 +136,33 @@ def test_where_a_pack_is_made(tmp_path: Path, soma_small: Oracle, kind: str) -> 
         assert "pack.partial" in done.stderr.splitlines()[-1]
     else:  # what has no content is a mark of nothing
         assert ps.open(tmp_path / "pack").n_obs == ps.open(soma_small.path).n_obs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "command", ["bench plot FILE", "bench data-loader CELLS -m AnnLoader --h5ad FILE"]
+)
+def test_files_of_commands(tmp_path: Path, soma_small: Oracle, kind: str, command: str) -> None:
+    file = tmp_path / "file"
+    KINDS[kind](file)
+    words = {"FILE": str(file), "CELLS": str(soma_small.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *(words.get(word, word) for word in command.split())],
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "must be a file, but it is a " in done.stderr
+    assert SAYS[list(KINDS).index(kind)] in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_leaves_them_out(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "cells").write_text("cells")
+    KINDS[kind](tmp_path / "other")
+    path, files, size = write_index(tmp_path)
+    assert (files, size) == (1, 5)
+    assert json.loads(path.read_text())["files"] == {"cells": 5}
 
 
 OPEN = """

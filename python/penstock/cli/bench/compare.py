@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -53,12 +53,12 @@ def add_options(
     group.add_argument(
         "--dense", action="store_true", help="make dense batches (default: CSR batches)"
     )
-    group.add_argument("--genes", type=Path, metavar="FILE",
+    group.add_argument("--genes", metavar="FILE",
                        help=".npy file with the joinids of the genes to load (default: all genes)")  # fmt: skip
     group.add_argument(
         "--torch",
         action="store_true",
-        help="make torch tensors with penstock, too (default: arrays)",
+        help="let penstock make torch tensors (default: numpy and scipy arrays)",
     )
     group.add_argument("--memory-budget", default="", metavar="SIZES",
                        help="memory budgets of penstock, separated by commas; each is measured (default: Dataset's)")  # fmt: skip
@@ -73,7 +73,7 @@ def add_options(
     group.add_argument("--seed", type=int, default=0, metavar="N",
                        help="seed of the shuffle (default: %(default)s)")  # fmt: skip
     if report:
-        group.add_argument("--report", type=Path, metavar="FOLDER",
+        group.add_argument("--report", metavar="FOLDER",
                            help="folder for a page with figures and plots")  # fmt: skip
         group.add_argument(
             "--title",
@@ -94,9 +94,10 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.bench.results_file import check_writable
 
     check(parsed)
+    report = None if parsed.report is None else Path(checked_local_path("--report", parsed.report))
     check_writable(parsed.results)
-    if parsed.report is not None:
-        check_folder(parsed.report)
+    if report is not None:
+        check_folder(report)
     say = shared_options.say(parsed)
     command = shared_options.command_line()
     planned = contestants(parsed, say)
@@ -104,7 +105,7 @@ def run(parsed: argparse.Namespace) -> None:
     reference = planned[0].label
     print()
     print(markdown(rows, reference), end="")
-    if parsed.report is not None:
+    if report is not None:
         work = planned[0].request.work
         form = "CSR" if work.sparse else "dense"
         what = (
@@ -112,7 +113,7 @@ def run(parsed: argparse.Namespace) -> None:
             f"of {work.batch_size}."
         )
         page = write_report(
-            parsed.report,
+            report,
             rows,
             title=parsed.title,
             command=command,
@@ -124,7 +125,10 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def check(parsed: argparse.Namespace) -> None:
-    """Check the numbers before anything is opened."""
+    """Check the numbers and paths before anything is opened."""
+    shared_options.check_results(parsed)
+    if parsed.genes is not None:
+        checked_local_path("--genes", parsed.genes, "file")
     checked_int("-R", parsed.rounds, least=1)
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
@@ -169,8 +173,9 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
     shared_options.check_used(parsed, methods)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
-    if parsed.genes is not None and not parsed.genes.is_file():
-        raise FileNotFoundError(2, "no such file of genes", str(parsed.genes))
+    if parsed.genes is not None and not Path(parsed.genes).is_file():
+        raise FileNotFoundError(2, "no such file of genes", parsed.genes)
+    given = shared_options.given_sources(parsed)
     target = shared_options.target(parsed)
     work = Work(
         target.uri,
@@ -182,7 +187,7 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
         seed=parsed.seed,
         threads=parsed.threads,
         region=target.region,
-        genes_path=None if parsed.genes is None else str(parsed.genes),
+        genes_path=parsed.genes,
     )
     request = {
         "max_batches": parsed.max_batches,
@@ -191,6 +196,6 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
         "max_seconds": parsed.max_seconds,
     }
     settings = Settings(work, request, parsed.cache, parsed.timeout, labels)
-    sources = Sources(target, shared_options.given_sources(parsed), not parsed.no_export, say)
+    sources = Sources(target, given, not parsed.no_export, say)
     planned = list(measurements(methods, blocks or [None], sources, settings, say))
     return with_budgets(planned, budgets or [None])

@@ -28,12 +28,12 @@ def add_arguments(commands: Any) -> None:
     shared_options.add_target(parser)
     group = parser.add_argument_group("the sweep")
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
-                       help="sizes of shuffle blocks: '64x2048' is 64 chunks of 2,048 cells, '131072 / 64' "
-                       "131,072 cells in 64 chunks, '131072 / [1,4096]' in 1, 2, 4 ... 4,096 chunks; "
+                       help="sizes of shuffle blocks: '64x2048' is 64 chunks of 2,048 cells; '131072 / 64' is 131,072 cells "
+                       "in 64 chunks; '131072 / [1,4096]' is 13 sizes, 131,072 cells in 1, 2, 4 ... 4,096 chunks; "
                        "may be given several times (default: 2000x64)")  # fmt: skip
     group.add_argument("-m", "--method", metavar="NAMES",
                        help="methods by name or unique prefix, separated by commas, or 'all' "
-                       f"(default: penstock, but {_ALB_METHODS} with -b)")  # fmt: skip
+                       f"(default: penstock; with -b: {_ALB_METHODS})")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N",
                        help="cells in a batch (default: %(default)s)")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
@@ -70,6 +70,7 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.bench.sweep import run as run_sweep
     from penstock.bench.worker.request import Work
 
+    shared_options.check_results(parsed)
     default = _ALB_METHODS if parsed.block_spec else "penstock"
     methods = parse_methods(default if parsed.method is None else parsed.method)
     blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
@@ -87,6 +88,7 @@ def run(parsed: argparse.Namespace) -> None:
     shared_options.check_used(parsed, methods)
     labels = shared_options.labels(parsed)
     limit = shared_options.memory_limit(parsed)
+    given = shared_options.given_sources(parsed)
     say = shared_options.say(parsed)
     target = shared_options.target(parsed)
     work = Work(
@@ -113,7 +115,7 @@ def run(parsed: argparse.Namespace) -> None:
         "memory_limit": limit,
     }
     settings = Settings(work, request, parsed.cache, parsed.timeout, labels)
-    sources = Sources(target, shared_options.given_sources(parsed), not parsed.no_export, say)
+    sources = Sources(target, given, not parsed.no_export, say)
     planned = measurements(methods, blocks or DEFAULT_BLOCKS, sources, settings, say)
     rows = run_sweep(planned, parsed.results, shared_options.command_line(), say)
     require_some(rows, parsed.results)

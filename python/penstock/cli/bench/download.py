@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
+from penstock.base.validation import checked_local_path
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -18,7 +19,7 @@ def add_arguments(commands: Any) -> None:
         "download",
         help="copy a slice of an experiment into a local experiment",
         description="Copies the selected cells and genes into a local experiment in the Census's "
-        "array settings, to measure loading what was sliced in advance.",
+        "array settings, to measure loading without selecting while reading.",
     )
     shared_options.add_target(parser)
     parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER",
@@ -39,6 +40,9 @@ def run(parsed: argparse.Namespace) -> None:
 
     if parsed.out_dir_name == "":
         raise InvalidArgument("-n must be the name of a folder, got ''")
+    for option, place in (("-d", parsed.out_root), ("-n", parsed.out_dir_name)):
+        if place is not None:
+            checked_local_path(option, place)
     selects = (parsed.start, parsed.end, parsed.filter, parsed.collection_id)
     if (
         (parsed.census or parsed.census_uri)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
+from penstock.base.validation import checked_local_path
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -66,6 +67,7 @@ def run(parsed: argparse.Namespace) -> None:
             raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
     if not Path(parsed.output).name:
         raise InvalidArgument(f"-o must name a file, got {parsed.output!r}")
+    checked_local_path("-o", parsed.output, "file")
     frame = read_all(parsed.files)
     chosen = plot.filtered(
         frame,

@@ -57,6 +57,7 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.bench.target import make_target
     from penstock.bench.worker.request import Work
 
+    shared_options.check_results(parsed)
     checked_int("-c", parsed.chunk_size, least=1)
     checked_int("-r", parsed.rng_seed, least=0)
     if parsed.n_vars is not None:

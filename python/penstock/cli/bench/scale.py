@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import checked_int, checked_path, parse_memory_size
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -78,6 +78,9 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.bench import scale
     from penstock.bench.measurement import with_labels
 
+    shared_options.check_results(parsed)
+    if parsed.on is not None:
+        checked_path("--on", parsed.on)
     axes = scale.parse_axes(parsed.axes)
     for name in ("cells", "genes", "fragments", "threads"):
         checked_int(f"--{name}", getattr(parsed, name), least=1)

@@ -7,7 +7,13 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import (
+    check_regular,
+    checked_int,
+    checked_local_path,
+    checked_path,
+    parse_memory_size,
+)
 from penstock.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
     group.add_argument("-e", "--end", metavar="N", type=int,
                        help="end of the range of datasets, exclusive")  # fmt: skip
     group.add_argument("-S", "--sorted-datasets", action="store_true",
-                       help="sort the datasets by size before -s and -e count them")  # fmt: skip
+                       help="number the datasets for -s and -e by size, smallest first")  # fmt: skip
     group.add_argument("-v", "--n-vars", metavar="N", type=int,
                        help="number of genes to load, the first ones (default: all)")  # fmt: skip
     group.add_argument("--filter", metavar="TEXT",
@@ -128,7 +134,7 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
             help=f"{what} for methods that read {of} (default: made if needed)",
         )
     group.add_argument("--no-export", action="store_true",
-                       help="make no such files: methods that read no SOMA need --h5ad, --annbatch or --pack")  # fmt: skip
+                       help="make no h5ad file, annbatch collection or pack: methods that read one need --h5ad, --annbatch or --pack")  # fmt: skip
 
 
 def add_output(group: Any) -> None:
@@ -138,6 +144,11 @@ def add_output(group: Any) -> None:
     group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
                        help="further column of the rows; may be given several times")  # fmt: skip
     group.add_argument("-q", "--quiet", action="count", default=0, help="print less")
+
+
+def check_results(parsed: argparse.Namespace) -> None:
+    """Refuse a URL in ``-d``."""
+    checked_local_path("-d", parsed.results, "file")
 
 
 def add_buffer_sizes(group: Any) -> None:
@@ -201,9 +212,23 @@ def check_used(parsed: argparse.Namespace, methods: Sequence[Method]) -> None:
 
 
 def given_sources(parsed: argparse.Namespace) -> dict[str, str]:
-    """Return the given paths by kind."""
+    """Return the given paths by kind.
+
+    Raises
+    ------
+    InvalidArgument
+        A path is a URL (but a pack may be at one), or that of the h5ad file is no regular file.
+    """
     kinds = ("h5ad", "annbatch", "pack")
-    return {kind: getattr(parsed, kind) for kind in kinds if getattr(parsed, kind)}
+    given = {kind: getattr(parsed, kind) for kind in kinds if getattr(parsed, kind)}
+    for kind, path in given.items():
+        if kind == "pack":
+            checked_path("--pack", path)
+        else:
+            checked_local_path(f"--{kind}", path, "file" if kind == "h5ad" else "folder")
+    if "h5ad" in given:
+        check_regular("--h5ad", given["h5ad"])
+    return given
 
 
 def labels(parsed: argparse.Namespace) -> dict[str, str]:

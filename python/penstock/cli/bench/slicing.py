@@ -12,9 +12,10 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "slicing",
-        help="speed on cells and genes sliced in advance, against slicing while reading",
-        description="Measures each method on the selected cells and genes of the experiment, and on a "
-        "copy of only those. 'download' makes the copy, which is kept in the cache folder.",
+        help="speed of a copy of the selected cells and genes, against selecting while reading",
+        description="Measures each method twice: selecting cells and genes of the experiment while "
+        "reading, and on a copy that holds only the selected ones. The copy is made as by 'download' and "
+        "kept in the cache folder.",
     )
     compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
     parser.set_defaults(run=run)

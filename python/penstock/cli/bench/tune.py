@@ -35,7 +35,7 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--label", metavar="COLUMN",
                        help="obs column that the batches are to mix well (default: none)")  # fmt: skip
     group.add_argument("--share", type=float, default=0.98, metavar="N",
-                       help="least entropy of --label, as a share of a uniform shuffle's (default: %(default)s)")  # fmt: skip
+                       help="how well --label must mix: entropy in the batches over that of a uniform shuffle (default: %(default)s)")  # fmt: skip
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 
@@ -44,6 +44,7 @@ def run(parsed: argparse.Namespace) -> None:
     """Measure, choose, print."""
     from penstock.bench.tune import advice, sweep
 
+    shared_options.check_results(parsed)
     checked_int("-B", parsed.batch_size, least=1)
     if not 0 < parsed.share <= 1:
         raise InvalidArgument(f"--share must be above 0 and at most 1, got {parsed.share:g}")
