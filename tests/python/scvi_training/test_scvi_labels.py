@@ -188,5 +188,5 @@ def test_what_is_refused(cells: Oracle) -> None:
     loader = DataModule(cells.path, "SCANVI", **KEYS).train_dataloader()
     state = loader.state_dict()
     for name in state:
-        with pytest.raises(ps.InvalidArgument, match=f"has {name} too"):
+        with pytest.raises(ps.InvalidArgument, match=f"must have {name}"):
             loader.load_state_dict({each: state[each] for each in state if each != name})

@@ -54,7 +54,7 @@ def refused(model: Any, data: pscvi.DataModule, said: str) -> None:
         ({"continuous_covariate_keys": ["percent", "factor"]}, "continuous covariates"),
         ({"continuous_covariate_keys": ["age"]}, "continuous covariates"),
         ({"continuous_covariate_keys": None}, r"but the data has \[\]: use DataModule.from_model"),
-        ({"size_factor_key": "factor"}, "data has the size factor 'factor' and the model none"),
+        ({"size_factor_key": "factor"}, "data has the size factor 'factor' but the model has none"),
     ],
 )
 def test_other_covariates(cells: Oracle, other: dict[str, Any], said: str) -> None:
@@ -165,7 +165,7 @@ def test_one_cell_and_none(cells: Oracle) -> None:
     ("module", "version", "said"),
     [
         ("scvi", "1.4.0", "needs scvi-tools 1.4.1 or newer, but 1.4.0 is"),
-        ("scvi", "1.4.0.post1", "and 1.4.0.post1 is"),
+        ("scvi", "1.4.0.post1", "but 1.4.0.post1 is"),
         ("lightning", "2.4.0", "needs lightning 2.5 or newer"),
         ("scvi", "1.4.1", None),
         ("scvi", "1.5.0rc1", None),
