@@ -26,26 +26,11 @@ def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
     return let_go(model, data)
 
 
-class NoAnnData:
-    """In place of the AnnDataManager of a model that has no AnnData: using it is an error.
-
-    scvi-tools itself would say that None has no attribute ``adata``.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # copy and pickle ask for these
-            raise AttributeError(name)
-        raise InvalidArgument(
-            "the model has no AnnData: pass the data module, model.train(datamodule=data), or call "
-            "penstock.scvi.train(model, data)"
-        )
-
-
 def let_go(model: Any, data: DataFacts) -> Any:
     """Remove the template from a model, and set the library priors of the cells."""
     registration = data.registration
     model._adata = None
-    model._adata_manager = NoAnnData()
+    model._adata_manager = None
     type(model)._per_instance_manager_store.pop(model.id, None)
     model.registry_ = copy.deepcopy(registration.registry)
     model.summary_stats = registration.summary_stats

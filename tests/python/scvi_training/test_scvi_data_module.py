@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from pathlib import Path
 
@@ -321,14 +320,6 @@ def test_what_is_refused(cells: Oracle) -> None:
         DataModule(ps.Dataset(cells.path, transforms=[ps.Log1p()]))
     with pytest.raises(ps.InvalidArgument, match="train_size"):
         DataModule(cells.path, train_size=1.5)
-
-
-def test_training_without_cells_says_what_to_do(cells: Oracle) -> None:
-    """The call of scvi-tools' tutorials, whose models have an AnnData."""
-    model = DataModule(cells.path).create_model()
-    for each in (model, copy.deepcopy(model)):
-        with pytest.raises(ps.InvalidArgument, match=r"model.train\(datamodule=data\)"):
-            each.train(max_epochs=1, accelerator="cpu")
 
 
 class AgeBin(ps.Encoder):
