@@ -152,6 +152,15 @@ struct LoaderStats {
 /// the loader.
 class Loader {
  public:
+  struct NextBatch {
+    std::shared_ptr<const Batch> batch;  ///< null at the end and after a timeout
+    bool timed_out = false;
+  };
+  struct LabelEntropy {
+    std::vector<double> batches;  ///< bits
+    std::vector<uint64_t> label_rows;
+  };
+
   /// Checks the options and plans the epoch. Reads only a few tiles, to estimate sizes. Throws
   /// InvalidArgument for bad options. If memory_budget is too small, throws ResourceExhausted with
   /// the least budget that works.
@@ -181,19 +190,11 @@ class Loader {
   /// Measures how well the epoch is mixed, from the plan alone: the entropy of a label in each
   /// batch, in bits, and the number of this loader's rows with each label. `labels` has a small
   /// number for each selected row, by position. Takes 4 bytes a row.
-  struct LabelEntropy {
-    std::vector<double> batches;
-    std::vector<uint64_t> label_rows;
-  };
   LabelEntropy label_entropy(std::span<const uint32_t> labels) const;
 
   /// The next batch, or null at the end. Blocks; rethrows the first error of any thread.
   std::shared_ptr<const Batch> next();
   /// As next(), but gives up after `timeout_seconds`.
-  struct NextBatch {
-    std::shared_ptr<const Batch> batch;  ///< null at the end and after a timeout
-    bool timed_out = false;
-  };
   NextBatch next_for(double timeout_seconds);
 
   /// Whether next() would return or throw at once. False before the first next(), which starts the
@@ -208,9 +209,8 @@ class Loader {
   /// stats() at the cost of one lock: bytes_needed, planned_bytes and planned_bytes_read are 0.
   LoaderStats counts() const;
 
-  class Impl;
-
  private:
+  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
