@@ -23,6 +23,7 @@ constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
 }  // namespace literals
 
 enum class BatchLayout : uint8_t { kCsr, kDense };
+/// What happens to the remainder if the rows do not divide among ranks.
 enum class UnevenRows : uint8_t { kDrop, kPad, kExact };
 
 /// Rows ascend by joinid.

@@ -126,7 +126,7 @@ TEST(Budget, RefusalNamesTheLeastThatWorks) {
 }
 
 TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
-  for (const auto uneven : {plan::Uneven::kDrop, plan::Uneven::kPad, plan::Uneven::kExact}) {
+  for (const auto uneven : {UnevenRows::kDrop, UnevenRows::kPad, UnevenRows::kExact}) {
     for (const uint32_t batch_size : {1U, 50U, 700U}) {
       for (const uint32_t world_size : {1U, 3U, 8U}) {
         Fixture fixture(1000);

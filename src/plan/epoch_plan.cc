@@ -132,7 +132,7 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
   uint64_t rows = 0;
   for (const UnitRows& unit : units) rows += unit.row_count;
   const Share share = share_of(rows, options, options.shard.rank, options.shard.worker);
-  return {own_rows, share.batches, options.batch_size, options.uneven == Uneven::kExact};
+  return {own_rows, share.batches, options.batch_size, options.uneven == UnevenRows::kExact};
 }
 
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <penstock/loader.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -41,9 +43,6 @@ struct UnitRows {
   uint32_t selected_rows() const noexcept { return drawn_from != 0 ? drawn_from : row_count; }
 };
 
-/// What happens to the remainder when rows do not divide among ranks (design, "Distribution").
-enum class Uneven : uint8_t { kDrop, kPad, kExact };
-
 struct Shard {
   uint32_t world_size = 1;
   uint32_t rank = 0;
@@ -56,7 +55,7 @@ struct EpochOptions {
   uint64_t epoch = 0;
   bool shuffle = true;
   Shard shard;
-  Uneven uneven = Uneven::kDrop;
+  UnevenRows uneven = UnevenRows::kDrop;
   uint32_t batch_size = 128;
   bool drop_last = false;
   /// A last batch with fewer rows joins the one before it, or is left out when it is the only one.

@@ -258,7 +258,7 @@ TEST(EpochPlan, FingerprintTellsGlobalPlansApart) {
   other.shuffle = false, add(other), other = base;
   other.shard.world_size = 2, add(other), other = base;
   other.shard.num_workers = 2, add(other), other = base;
-  other.uneven = Uneven::kPad, add(other), other = base;
+  other.uneven = UnevenRows::kPad, add(other), other = base;
   other.batch_size = 64, add(other), other = base;
   other.drop_last = true, add(other), other = base;
   auto fewer = units;

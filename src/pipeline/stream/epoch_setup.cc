@@ -61,24 +61,13 @@ void check_totals(const LoaderOptions& options, uint64_t rows) {
   if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
 }
 
-plan::Uneven plan_uneven(UnevenRows uneven) {
-  switch (uneven) {
-    case UnevenRows::kPad:
-      return plan::Uneven::kPad;
-    case UnevenRows::kExact:
-      return plan::Uneven::kExact;
-    default:
-      return plan::Uneven::kDrop;
-  }
-}
-
 plan::EpochOptions epoch_options(const LoaderOptions& options) {
   plan::EpochOptions epoch;
   epoch.seed = options.seed;
   epoch.epoch = options.epoch;
   epoch.shuffle = !std::holds_alternative<StoredOrder>(options.order);
   epoch.shard = {options.world_size, options.rank, options.num_workers, options.worker};
-  epoch.uneven = plan_uneven(options.uneven);
+  epoch.uneven = options.uneven;
   epoch.batch_size = options.batch_size;
   epoch.drop_last = options.drop_last;
   epoch.min_batch = options.min_batch;
@@ -92,7 +81,7 @@ plan::EpochOptions epoch_options(const LoaderOptions& options) {
 
 /// Sizes of kExact batches differ by at most one. The smallest is on the rank with the fewest rows.
 void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
-  if (epoch.uneven != plan::Uneven::kExact || epoch.min_batch <= 1 || rows == 0) return;
+  if (epoch.uneven != UnevenRows::kExact || epoch.min_batch <= 1 || rows == 0) return;
   const uint32_t ranks = epoch.shard.world_size;
   const uint64_t smallest = rows / ranks / plan::exact_batches(rows, epoch);
   if (smallest >= epoch.min_batch) return;

@@ -76,7 +76,7 @@ void check_world(const std::vector<UnitRows>& units, const EpochOptions& options
   uint64_t repeats = 0;
   for (const auto& [position, count] : times) repeats += count - 1;
 
-  if (options.uneven == Uneven::kExact) {
+  if (options.uneven == UnevenRows::kExact) {
     EXPECT_EQ(delivered, rows);
     EXPECT_EQ(repeats, 0u);
     if (!world.batch_sizes.empty()) {
@@ -94,7 +94,7 @@ void check_world(const std::vector<UnitRows>& units, const EpochOptions& options
     EXPECT_EQ(world.rank_batches[0], rows < ranks ? wanted : std::min(wanted, rows / ranks));
     return;
   }
-  const bool pad = options.uneven == Uneven::kPad;
+  const bool pad = options.uneven == UnevenRows::kPad;
   const uint64_t quota = pad ? (rows + ranks - 1) / ranks : rows / ranks;
   uint64_t kept = options.drop_last ? quota / batch * batch : quota;
   uint64_t batches = (kept + batch - 1) / batch;
@@ -160,7 +160,7 @@ TEST(EpochPlanCut, EveryRowOnceForAllSmallShapes) {
             options.seed = rng();
             options.shard = {world, 0, workers, 0};
             options.batch_size = batch;
-            options.uneven = static_cast<Uneven>(variant % 3);
+            options.uneven = static_cast<UnevenRows>(variant % 3);
             options.drop_last = variant / 3 % 2 != 0;
             options.shuffle = variant / 6 != 0;
             options.prefill_rows = rows / 2;
@@ -186,7 +186,7 @@ TEST(EpochPlanCut, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
     EpochOptions options;
     options.epoch = epoch;
     options.shard.world_size = 7;
-    for (const Uneven uneven : {Uneven::kDrop, Uneven::kPad}) {
+    for (const UnevenRows uneven : {UnevenRows::kDrop, UnevenRows::kPad}) {
       options.uneven = uneven;
       const World world = play(units, options, rng);
       std::vector<uint32_t> times(rows);
@@ -197,7 +197,7 @@ TEST(EpochPlanCut, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
       for (uint64_t i = 0; i < rows; ++i) {
         if (times[i] != 1) odd.push_back(i);
       }
-      (uneven == Uneven::kDrop ? dropped : repeated).insert(odd);
+      (uneven == UnevenRows::kDrop ? dropped : repeated).insert(odd);
     }
   }
   EXPECT_EQ(dropped.size(), 10u);
@@ -209,8 +209,8 @@ TEST(EpochPlanCut, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
 TEST(EpochPlanCut, AnyRowMayBeLeftOutOrRepeated) {
   for (const uint32_t unit_count : {8u, 20u, 160u}) {
     for (const auto& [world, workers] : {std::pair{3u, 1u}, {7u, 1u}, {1u, 3u}}) {
-      for (const Uneven uneven : {Uneven::kDrop, Uneven::kPad}) {
-        if (world == 1 && uneven == Uneven::kPad) continue;  // nothing is repeated
+      for (const UnevenRows uneven : {UnevenRows::kDrop, UnevenRows::kPad}) {
+        if (world == 1 && uneven == UnevenRows::kPad) continue;  // nothing is repeated
         SCOPED_TRACE(std::to_string(unit_count) + " units, world " + std::to_string(world) +
                      ", workers " + std::to_string(workers));
         std::vector<UnitRows> units;
@@ -224,7 +224,7 @@ TEST(EpochPlanCut, AnyRowMayBeLeftOutOrRepeated) {
           options.epoch = epoch;
           options.batch_size = 9;
           options.uneven = uneven;
-          options.drop_last = uneven == Uneven::kDrop;
+          options.drop_last = uneven == UnevenRows::kDrop;
           std::vector<uint32_t> taken(320);
           for (uint32_t rank = 0; rank < world; ++rank) {
             for (uint32_t worker = 0; worker < workers; ++worker) {
@@ -240,7 +240,7 @@ TEST(EpochPlanCut, AnyRowMayBeLeftOutOrRepeated) {
           }
           for (size_t row = 0; row < taken.size(); ++row) {
             ASSERT_LE(taken[row], 1u);
-            if (uneven == Uneven::kPad) {
+            if (uneven == UnevenRows::kPad) {
               ASSERT_EQ(taken[row], 1u);
             } else {
               times[row] += 1 - taken[row];

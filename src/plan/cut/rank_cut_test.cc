@@ -142,7 +142,7 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
     const auto workers = static_cast<uint32_t>(1 + rng() % 6);
     EpochOptions options;
     options.batch_size = static_cast<uint32_t>(1 + rng() % 100);
-    options.uneven = static_cast<Uneven>(rng() % 3);
+    options.uneven = static_cast<UnevenRows>(rng() % 3);
     options.drop_last = rng() % 2 == 0;
     auto order = in_order(units.size());
     std::shuffle(order.begin(), order.end(), rng);
@@ -177,7 +177,7 @@ TEST(RankCut, PartsAreNeighboursInTheStore) {
       for (uint64_t epoch = 0; epoch < 60; ++epoch) {
         EpochOptions options;
         options.batch_size = 7;
-        options.uneven = Uneven::kExact;
+        options.uneven = UnevenRows::kExact;
         options.epoch = epoch;
         options.shard = {world, 0, workers, 0};
         for (const Visit& visit : cut_visits(units, in_order(40), with_lanes(options, 40))) {
@@ -202,7 +202,7 @@ TEST(RankCut, UnitPartsAreThoseOfTheVisits) {
     options.shard.world_size = static_cast<uint32_t>(1 + rng() % 6);
     options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 6);
     options.batch_size = static_cast<uint32_t>(1 + rng() % 40);
-    options.uneven = static_cast<Uneven>(rng() % 3);
+    options.uneven = static_cast<UnevenRows>(rng() % 3);
     const uint64_t rows = uint64_t{count} * units[0].row_count;
     const auto parts = unit_parts(rows, count, options);
     ASSERT_TRUE(std::is_sorted(parts.begin(), parts.end()));
@@ -234,7 +234,7 @@ TEST(RankCut, WithoutShufflingSharesAreStretchesInStoredOrder) {
       EpochOptions options;
       options.shuffle = false;
       options.batch_size = 16;
-      options.uneven = Uneven::kExact;
+      options.uneven = UnevenRows::kExact;
       options.shard = {3, rank, 2, worker};
       for (const Visit& visit : cut_visits(units, order, with_lanes(options, 10))) {
         EXPECT_EQ(visit.first_position + visit.part_begin, expected);
@@ -252,7 +252,7 @@ TEST(RankCut, ExactBatchesAreNeverEmpty) {
     for (uint32_t world = 1; world <= 9; ++world) {
       for (uint32_t batch = 1; batch <= 6; ++batch) {
         EpochOptions options;
-        options.uneven = Uneven::kExact;
+        options.uneven = UnevenRows::kExact;
         options.batch_size = batch;
         options.shard.world_size = world;
         const uint64_t batches = exact_batches(rows, options);

@@ -46,8 +46,8 @@ uint64_t exact_batches(uint64_t rows, const EpochOptions& options) {
 }
 
 uint64_t most_batch_rows(const EpochOptions& options) {
-  const bool joins_rows =
-      options.uneven == Uneven::kExact && options.batch_size == 1 && options.shard.world_size > 1;
+  const bool joins_rows = options.uneven == UnevenRows::kExact && options.batch_size == 1 &&
+                          options.shard.world_size > 1;
   return uint64_t{options.batch_size} + options.min_batch - 1 + (joins_rows ? 1 : 0);
 }
 
@@ -60,13 +60,13 @@ Share share_of(uint64_t rows, const EpochOptions& options, uint32_t rank, uint32
   uint64_t rank_begin = even_boundary(rows, world, rank);
   uint64_t own = even_boundary(rows, world, rank + 1) - rank_begin;
   uint64_t quota = own;  // with the repeated row
-  if (options.uneven == Uneven::kDrop) {
+  if (options.uneven == UnevenRows::kDrop) {
     rank_begin = short_quota * rank;
     own = quota = short_quota;
-  } else if (options.uneven == Uneven::kPad && rows > 0) {
+  } else if (options.uneven == UnevenRows::kPad && rows > 0) {
     quota = long_quota;
   }
-  const bool exact = options.uneven == Uneven::kExact;
+  const bool exact = options.uneven == UnevenRows::kExact;
   const bool cut_short = options.drop_last && !exact;
   uint64_t batches = exact ? exact_batches(rows, options) : quota / batch;
   if (!cut_short && !exact && quota % batch >= options.min_batch) ++batches;

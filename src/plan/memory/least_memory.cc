@@ -86,7 +86,7 @@ uint64_t least_row_bytes(std::span<const UnitRows> units, const EpochOptions& op
     for (size_t i = 0; i < whole; ++i)
       bytes += static_cast<double>(by_bytes[i].packed_bytes) * part;
     const uint64_t visits = std::min<uint64_t>(units.size(), whole + middle.visits);
-    const double repeated = options.uneven == Uneven::kPad ? 1 : 0;
+    const double repeated = options.uneven == UnevenRows::kPad ? 1 : 0;
     bytes += (static_cast<double>(visits) * part_slack(part) + repeated) * densest;
     bytes = std::min(bytes, all_bytes);
     least = std::max(least, bytes + static_cast<double>(visits * page_bytes));

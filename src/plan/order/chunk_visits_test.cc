@@ -24,7 +24,7 @@ EpochOptions random_options(Rng& rng) {
   options.chunk_rows = static_cast<uint32_t>(1 + rng() % 40);
   options.chunks_per_block = static_cast<uint32_t>(1 + rng() % 12);
   options.batch_size = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 8 : 300));
-  options.uneven = static_cast<Uneven>(rng() % 3);
+  options.uneven = static_cast<UnevenRows>(rng() % 3);
   options.shard.world_size = static_cast<uint32_t>(1 + rng() % 4);
   options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 3);
   return options;
@@ -129,12 +129,12 @@ TEST(ChunkVisits, SharesAreEqualAndCompleteForRandomShapes) {
     std::sort(all.begin(), all.end());
     const uint64_t distinct =
         static_cast<uint64_t>(std::unique(all.begin(), all.end()) - all.begin());
-    if (options.uneven == Uneven::kDrop) {
+    if (options.uneven == UnevenRows::kDrop) {
       EXPECT_EQ(distinct, all.size());
       EXPECT_EQ(distinct, rows / options.shard.world_size * options.shard.world_size);
     } else {
       EXPECT_EQ(distinct, rows);
-      EXPECT_EQ(all.size() - distinct, options.uneven == Uneven::kPad ? repeated : 0);
+      EXPECT_EQ(all.size() - distinct, options.uneven == UnevenRows::kPad ? repeated : 0);
     }
   }
 }

@@ -36,7 +36,7 @@ GlobalOrder::GlobalOrder(uint64_t rows, const EpochOptions& options) {
     repeated_position_ = random.below(rows);
   }
   batches_ = {share.row_count(), share.batches, options.batch_size,
-              options.uneven == Uneven::kExact};
+              options.uneven == UnevenRows::kExact};
   fingerprint_ = fingerprint_of(rows, options);
 }
 

@@ -24,7 +24,7 @@ EpochOptions random_options(Rng& rng) {
   options.epoch = rng() % 4;
   options.batch_size = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 8 : 300));
   options.min_batch = 1 + static_cast<uint32_t>(rng() % options.batch_size) * (rng() % 3 == 0);
-  options.uneven = static_cast<Uneven>(rng() % 3);
+  options.uneven = static_cast<UnevenRows>(rng() % 3);
   options.drop_last = rng() % 4 == 0;
   options.shard.world_size = static_cast<uint32_t>(1 + rng() % 5);
   options.shard.num_workers = static_cast<uint32_t>(1 + rng() % 4);
@@ -71,7 +71,7 @@ Epoch play(uint64_t rows, EpochOptions options) {
       for (uint64_t batch = 0; batch < order.batch_count(); ++batch) {
         const uint64_t size = order.batch_begin(batch + 1) - order.batch_begin(batch);
         EXPECT_LE(size, uint64_t{options.batch_size} + options.min_batch);
-        if (options.uneven == Uneven::kExact) continue;
+        if (options.uneven == UnevenRows::kExact) continue;
         EXPECT_GE(size, options.min_batch);
         if (batch + 1 < order.batch_count()) {
           EXPECT_EQ(size, options.batch_size);
@@ -96,13 +96,14 @@ TEST(GlobalOrder, EveryRowOnceAndEqualBatchesForThousandsOfShapes) {
       ASSERT_EQ(batches, epoch.batches_of_rank[0]);
     }
     const uint64_t world = options.shard.world_size;
-    if (options.uneven == Uneven::kExact) {
+    if (options.uneven == UnevenRows::kExact) {
       ASSERT_EQ(epoch.rows.size(), rows);
     } else if (!options.drop_last && options.min_batch == 1) {
-      ASSERT_EQ(epoch.rows.size(), options.uneven == Uneven::kDrop ? rows / world * world : rows);
+      ASSERT_EQ(epoch.rows.size(),
+                options.uneven == UnevenRows::kDrop ? rows / world * world : rows);
     }
     for (const uint64_t repeats : epoch.repeats_of_rank) {
-      ASSERT_LE(repeats, options.uneven == Uneven::kPad && world > 1 ? 1U : 0U);
+      ASSERT_LE(repeats, options.uneven == UnevenRows::kPad && world > 1 ? 1U : 0U);
     }
     if (::testing::Test::HasFailure()) return;
   }
@@ -112,7 +113,7 @@ TEST(GlobalOrder, EveryRowOnceAndEqualBatchesForThousandsOfShapes) {
 TEST(GlobalOrder, WorldsCutTheSameSequence) {
   EpochOptions options;
   options.seed = 5;
-  options.uneven = Uneven::kExact;
+  options.uneven = UnevenRows::kExact;
   const auto whole = sequence_of(GlobalOrder(70'001, options));
   std::vector<uint64_t> joined;
   options.shard.world_size = 3;
@@ -139,7 +140,7 @@ TEST(GlobalOrder, TheFingerprintIsOfAllThatTheOrderDependsOn) {
   add([](auto& o) { o.epoch = 1; });
   add([](auto& o) { o.shard.world_size = 2; });
   add([](auto& o) { o.shard.num_workers = 2; });
-  add([](auto& o) { o.uneven = Uneven::kPad; });
+  add([](auto& o) { o.uneven = UnevenRows::kPad; });
   add([](auto& o) { o.batch_size = 2; });
   add([](auto& o) { o.drop_last = true; });
   add([](auto& o) { o.min_batch = 2; });
@@ -170,7 +171,7 @@ TEST(GlobalOrder, EpochsAndSeedsHaveOrdersOfTheirOwn) {
 // Any row may be the one that kPad repeats.
 TEST(GlobalOrder, EveryRowIsRepeatedEquallyOften) {
   EpochOptions options;
-  options.uneven = Uneven::kPad;
+  options.uneven = UnevenRows::kPad;
   options.shard.world_size = 2;
   options.shard.rank = 1;
   std::vector<int> counts(5);

@@ -278,7 +278,7 @@ TEST(RowSampler, RanksAndWorkersShareWhatWasDrawn) {
     const uint64_t samples = rng() % (3 * rows);
     const RowSampler sampler(units, sampling(weights, samples), rng(), 1);
     EpochOptions options = epoch_of(rng(), 1);
-    options.uneven = Uneven::kExact;
+    options.uneven = UnevenRows::kExact;
     std::vector<uint64_t> alone(rows), together(rows);
     count_rows(EpochPlan(sampler.units(), options, 5, &sampler), alone);
     options.shard.world_size = static_cast<uint32_t>(1 + rng() % 4);

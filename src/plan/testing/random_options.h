@@ -17,7 +17,7 @@ inline EpochOptions random_options(Rng& rng) {
   options.shuffle = rng() % 4 != 0;
   options.shard.world_size = static_cast<uint32_t>(1 + rng() % (rng() % 3 == 0 ? 9 : 3));
   options.shard.num_workers = static_cast<uint32_t>(1 + rng() % (rng() % 3 == 0 ? 5 : 2));
-  options.uneven = static_cast<Uneven>(rng() % 3);
+  options.uneven = static_cast<UnevenRows>(rng() % 3);
   options.batch_size = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 8 : 200));
   options.drop_last = rng() % 3 == 0;
   options.min_batch =
