@@ -151,7 +151,7 @@ std::shared_ptr<const RowFile> UnitCache::find(const plan::FetchUnit& unit,
     }
     if (files.size() > 1 && contain_all(files, rows)) {
       // Ranks that share the unit came at the same time, and each kept its own rows.
-      const auto merged = write(unit, {});
+      const auto merged = merge_files(unit);
       if (merged != nullptr && contains_all(*merged, rows)) return merged;
     }
   } catch (const Error&) {
@@ -174,6 +174,11 @@ void UnitCache::drop(const plan::FetchUnit& unit, const RowFile& file) noexcept 
 
 void UnitCache::keep(const plan::FetchUnit& unit, EncodedRows rows) noexcept {
   write(unit, std::move(rows));
+}
+
+/// Writes one file with all that the unit's files have. Returns as write() does.
+std::shared_ptr<const RowFile> UnitCache::merge_files(const plan::FetchUnit& unit) noexcept {
+  return write(unit, {});
 }
 
 /// Writes one file with these rows and all that the unit's files have. Returns the file that has

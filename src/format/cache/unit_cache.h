@@ -40,6 +40,7 @@ class UnitCache {
   bool is_ours(const RowFileFacts& facts, const plan::FetchUnit& unit) const;
   std::vector<std::shared_ptr<const RowFile>> files_of(const plan::FetchUnit& unit);
   std::shared_ptr<const RowFile> write(const plan::FetchUnit& unit, EncodedRows rows) noexcept;
+  std::shared_ptr<const RowFile> merge_files(const plan::FetchUnit& unit) noexcept;
   std::shared_ptr<const RowFile> publish(const plan::FetchUnit& unit, const EncodedRows& rows);
   std::shared_ptr<const RowFile> drop_redundant(const plan::FetchUnit& unit,
                                                 std::shared_ptr<const RowFile> file);
