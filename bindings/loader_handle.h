@@ -44,8 +44,8 @@ class LoaderHandle {
 
  private:
   std::unique_ptr<Loader> loader_;
-  /// Orders the calls of Loader::next_for, which has one consumer at a time; guards no member.
-  /// Never waited for with the GIL.
+  /// Orders the calls of Loader::next_for, which has one consumer at a time. Never waited for with
+  /// the GIL. No PENSTOCK_GUARDED_BY names it: cancel() and counts() use loader_ without it.
   Mutex consumer_;
   pid_t process_ = getpid();
 };

@@ -7,6 +7,7 @@
 
 namespace penstock::io {
 
+/// Each variable that it guards is marked where it is: PENSTOCK_GUARDED_BY(fork_safe_lock()).
 Mutex& fork_safe_lock();
 
 }  // namespace penstock::io
