@@ -63,7 +63,7 @@ TEST_F(CachedSourceTest, OtherContentIsAnotherKey) {
   EXPECT_GT(read(*source(folder())).from_source, 0U);
 }
 
-TEST_F(CachedSourceTest, AFlippedByteIsFetchedAnew) {
+TEST_F(CachedSourceTest, AFlippedByteIsFetchedAgain) {
   read(*source(folder()));
   std::mt19937_64 random(1);
   for (int round = 0; round < 20; ++round) {
@@ -84,7 +84,7 @@ TEST_F(CachedSourceTest, AFlippedByteIsFetchedAnew) {
   }
 }
 
-TEST_F(CachedSourceTest, FilesThatVanishAreFetchedAnew) {
+TEST_F(CachedSourceTest, FilesThatVanishAreFetchedAgain) {
   const auto cached = source(folder());
   read(*cached);
   fs::remove_all(cache_folder.file("cache"));
