@@ -48,7 +48,8 @@ struct OrderSettings {
   bool global_shuffle = false;
 
   static OrderSettings of(const LoaderOptions& options);
-  /// `now` with these settings instead of its own, except RowSampling.
+  /// `now` with these settings instead of its own, except RowSampling. Throws InvalidArgument for
+  /// settings that ResumeState::from_json would refuse, such as a global shuffle of chunks.
   LoaderOptions apply_to(LoaderOptions now) const;
   /// Whether all settings are equal that ranks must share: all except memory_budget, num_workers,
   /// sparse and dtype.

@@ -1,11 +1,38 @@
+#include <penstock/error.h>
 #include <penstock/resume.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 
+#include "base/concat.h"
+#include "plan/resume/check_order.h"
+
 namespace penstock {
+namespace plan {
+
+void damaged(const std::string& reason) {
+  throw InvalidArgument("the state is damaged: " + reason);
+}
+
+void check_order(const OrderSettings& order) {
+  if (order.min_batch > order.batch_size) {
+    damaged(concat("min_batch ", order.min_batch, " is more than batch_size ", order.batch_size));
+  }
+  const bool is_chunks = order.chunk_size != 0;
+  const int kinds = int{is_chunks} + int{order.global_shuffle};
+  if (is_chunks != (order.chunks_per_block != 0) || kinds > int{order.shuffle}) {
+    const auto text_of = [](bool flag) { return flag ? "true" : "false"; };
+    damaged(concat("no shuffle has shuffle=", text_of(order.shuffle), ", global_shuffle=",
+                   text_of(order.global_shuffle), ", chunk_size=", order.chunk_size,
+                   ", chunks_per_block=", order.chunks_per_block));
+  }
+  if (order.memory_budget == 0 && !order.global_shuffle) damaged("memory_budget is 0");
+}
+
+}  // namespace plan
 
 OrderSettings OrderSettings::of(const LoaderOptions& options) {
   OrderSettings order;
@@ -34,6 +61,7 @@ OrderSettings OrderSettings::of(const LoaderOptions& options) {
 }
 
 LoaderOptions OrderSettings::apply_to(LoaderOptions now) const {
+  plan::check_order(*this);
   now.world_size = world_size;
   now.num_workers = num_workers;
   now.batch_size = batch_size;

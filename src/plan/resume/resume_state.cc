@@ -9,11 +9,14 @@
 #include <string_view>
 #include <utility>
 
+#include "plan/resume/check_order.h"
+
 namespace penstock {
 namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;  // for what is written
+using plan::damaged;
 
 constexpr uint64_t kVersion = 1;
 
@@ -35,10 +38,6 @@ constexpr std::array kUneven = {std::pair{UnevenRows::kDrop, std::string_view("d
                                 std::pair{UnevenRows::kPad, std::string_view("pad")},
                                 std::pair{UnevenRows::kExact, std::string_view("exact")}};
 
-[[noreturn]] void damaged(const std::string& reason) {
-  throw InvalidArgument("the state is damaged: " + reason);
-}
-
 /// A list or an object is not written out: it may be nested deeper than a stack.
 std::string shown(const json& value) {
   constexpr size_t kMost = 60;
@@ -46,8 +45,6 @@ std::string shown(const json& value) {
   const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   return text.size() <= kMost ? text : text.substr(0, kMost) + "…";
 }
-
-const char* text_of(bool flag) { return flag ? "true" : "false"; }
 
 /// The fields of a JSON object, checked.
 class Fields {
@@ -125,21 +122,6 @@ std::string_view name_of_uneven(UnevenRows uneven) {
   return found == kUneven.end() ? "" : found->second;
 }
 
-void check_order(const OrderSettings& order) {
-  if (order.min_batch > order.batch_size) {
-    damaged("min_batch " + std::to_string(order.min_batch) + " is more than batch_size " +
-            std::to_string(order.batch_size));
-  }
-  const bool is_chunks = order.chunk_size != 0;
-  const int kinds = int{is_chunks} + int{order.global_shuffle};
-  if (is_chunks != (order.chunks_per_block != 0) || kinds > int{order.shuffle}) {
-    damaged(std::string("no shuffle has shuffle=") + text_of(order.shuffle) + ", global_shuffle=" +
-            text_of(order.global_shuffle) + ", chunk_size=" + std::to_string(order.chunk_size) +
-            ", chunks_per_block=" + std::to_string(order.chunks_per_block));
-  }
-  if (order.memory_budget == 0 && !order.global_shuffle) damaged("memory_budget is 0");
-}
-
 ResumeSegment read_segment(const json& value) {
   const Fields fields(value, "a segment");
   ResumeSegment segment;
@@ -159,7 +141,7 @@ ResumeSegment read_segment(const json& value) {
   order.chunk_size = fields.number_or<uint32_t>(0, "chunk_size", 0, kMostBatchSize);
   order.chunks_per_block = fields.number_or<uint32_t>(0, "chunks_per_block", 0, kMostBatchSize);
   order.global_shuffle = fields.flag_or(false, "global_shuffle");
-  check_order(order);
+  plan::check_order(order);
   segment.lanes = fields.number_or<uint32_t>(order.num_workers, "lanes", 1, order.num_workers);
   segment.plan = fields.number<uint64_t>("plan", 0, kAny);
   segment.batches = fields.number<uint64_t>("batches", 0, kMostEpoch);

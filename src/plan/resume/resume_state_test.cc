@@ -214,6 +214,52 @@ TEST(ResumeState, OfAWorkerFitsTheSameWorkerOfAsMany) {
   EXPECT_THROW(state.check_worker(1, 2), InvalidArgument);
 }
 
+// Settings made by hand are refused as those that are read: to_json() reads what it wrote.
+TEST(OrderSettings, AMixThatNoEpochHasIsRefusedInBothForms) {
+  LoaderOptions options;
+  options.memory_budget = 1000;
+  const OrderSettings good = OrderSettings::of(options);
+  EXPECT_NO_THROW(good.apply_to({}));
+  const auto message_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto expect_refused = [&](const std::string& message, const auto& change) {
+    ResumeState state;
+    OrderSettings& order = state.segments.emplace_back().order;
+    order = good;
+    change(order);
+    const std::string expected = "the state is damaged: " + message;
+    EXPECT_EQ(message_of([&] { state.to_json(); }), expected);
+    EXPECT_EQ(message_of([&] { order.apply_to({}); }), expected);
+  };
+  expect_refused(
+      "no shuffle has shuffle=false, global_shuffle=true, chunk_size=0, chunks_per_block=0",
+      [](OrderSettings& order) { order.shuffle = false, order.global_shuffle = true; });
+  expect_refused(
+      "no shuffle has shuffle=true, global_shuffle=true, chunk_size=8, chunks_per_block=2",
+      [](OrderSettings& order) {
+        order.global_shuffle = true;
+        order.chunk_size = 8, order.chunks_per_block = 2;
+      });
+  expect_refused(
+      "no shuffle has shuffle=false, global_shuffle=false, chunk_size=8, chunks_per_block=2",
+      [](OrderSettings& order) {
+        order.shuffle = false;
+        order.chunk_size = 8, order.chunks_per_block = 2;
+      });
+  expect_refused(
+      "no shuffle has shuffle=true, global_shuffle=false, chunk_size=8, chunks_per_block=0",
+      [](OrderSettings& order) { order.chunk_size = 8; });
+  expect_refused("min_batch 9 is more than batch_size 8",
+                 [](OrderSettings& order) { order.batch_size = 8, order.min_batch = 9; });
+  expect_refused("memory_budget is 0", [](OrderSettings& order) { order.memory_budget = 0; });
+}
+
 TEST(OrderSettings, OptionsThatTheyMakeHaveThem) {
   std::mt19937_64 random(6);
   for (int i = 0; i < 300; ++i) {
