@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "pipeline/memory/batch_pool.h"
 #include "pipeline/stream/selected_units.h"
 #include "pipeline/testing/memory_matrix.h"
 
@@ -149,6 +150,60 @@ TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
       }
     }
   }
+}
+
+/// Returns the block that the pool takes for the ids, positions and values of a dense batch.
+uint64_t dense_batch(const Fixture& fixture) {
+  return BatchPool::block_bytes(
+      fixture.epoch.batch_size *
+      (2 * sizeof(int64_t) + fixture.request.columns * fixture.request.value_bytes));
+}
+
+// A plan that forgets one batch, or counts one too many, is off by more than all small change.
+TEST(Budget, EveryBatchHasItsMemory) {
+  constexpr uint64_t kUnit = 20000, kSmallChange = 60000;
+  Fixture fixture(kUnit);
+  fixture.epoch.batch_size = 1000;
+  fixture.request.layout = BatchLayout::kDense;
+  const uint64_t batch = dense_batch(fixture);
+  ASSERT_GT(batch, 5 * kSmallChange);
+  std::string text;
+  const uint64_t least = least_named(fixture, 1000, &text);
+  for (const uint64_t tenths : {10U, 12U, 15U, 20U, 30U, 50U, 80U, 150U, 300U}) {
+    const uint64_t budget = least * tenths / 10;
+    const BudgetSplit split = fixture.split(budget);
+    const uint64_t batches = split.batches_ahead + 1;  // the consumer holds one
+    EXPECT_GE(split.batch_bytes, batches * batch) << tenths;
+    EXPECT_LE(split.batch_bytes, batches * batch + kSmallChange) << tenths;
+    const uint64_t planned = split.row_bytes + batches * batch + split.units_in_flight * kUnit;
+    EXPECT_LE(planned, budget) << tenths;
+    EXPECT_GE(planned + kSmallChange, budget) << tenths;
+  }
+}
+
+TEST(Budget, EveryBatchHasItsMemoryWhereRowsAreReadOneByOne) {
+  testing::MemoryMatrixOptions options;
+  options.rows = 5000;
+  options.addresses_rows = true;
+  const auto matrix = std::make_shared<testing::MemoryMatrix>(options);
+  Fixture fixture;
+  fixture.epoch.batch_size = 1000;
+  fixture.request.layout = BatchLayout::kDense;
+  const auto reader = matrix->reader(std::vector<int64_t>{1, 2, 3});
+  const auto rows = reader->row_reader(RowSelection::range(0, options.rows));
+  const auto split_of = [&](uint64_t budget) {
+    fixture.request.memory_budget = budget;
+    return split_row_budget(fixture.request, *rows, 5000, fixture.epoch, 4);
+  };
+  const uint64_t batch = dense_batch(fixture);
+  for (const uint64_t most_batches : {2U, 3U, 8U, 20U, 60U}) {
+    const RowBudgetSplit split = split_of(most_batches * batch * 3 / 2);
+    const uint64_t batches = split.batches_ahead + 1;  // the consumer holds one
+    EXPECT_GE(split.batch_bytes, batches * batch);
+    EXPECT_LE(split.readers * split.reader_bytes + batches * batch, fixture.request.memory_budget);
+  }
+  const uint64_t needed = split_of(100 * batch).reader_bytes + 2 * batch;
+  EXPECT_THROW(split_of(needed - 1), ResourceExhausted);
 }
 
 TEST(Budget, AnEmptySelectionNeedsNothing) {
