@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/byte_reader.h"
+#include "base/concat.h"
 #include "format/tiledb/directory/consolidated_commits.h"
 #include "format/tiledb/generic_tile.h"
 
@@ -27,8 +28,11 @@ constexpr uint32_t kCommitFileVersion = 5;
 
 TimestampedName parse_commit_name(std::string_view file_name, const std::string& place) {
   auto name = TimestampedName::parse(file_name);
-  if (!name)
-    throw CorruptData("not a timestamped name: " + std::string(file_name) + ", in " + place);
+  if (!name) {
+    // A zero byte would end the message before the place.
+    const std::string_view shown = file_name.substr(0, file_name.find('\0'));
+    throw CorruptData(concat("not a timestamped name: ", shown, ", in ", place));
+  }
   return *std::move(name);
 }
 

@@ -44,6 +44,17 @@ TEST_F(ArrayDirectoryTest, OrderAndUncommittedFragments) {
   EXPECT_EQ(visible({4, 100}), "c ");
 }
 
+TEST_F(ArrayDirectoryTest, TheErrorForADamagedNameHasThePlace) {
+  using namespace std::string_literals;
+  put("__commits/__1_5_c_22.con", "__fragments/__1\0_1_a_22.wrt\n"s);
+  try {
+    load();
+    FAIL();
+  } catch (const CorruptData& error) {
+    EXPECT_STREQ(error.what(), "not a timestamped name: __1, in array/__commits");
+  }
+}
+
 TEST_F(ArrayDirectoryTest, ConsolidatedReplacesItsSourcesOnlyWhereItIsSeen) {
   commit("__1_1_a_22");
   commit("__5_5_b_22");
