@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "codec/testing/shuffled_cells.h"
 
 // Compares every path of every kernel with definitions written here, for odd lengths and unaligned
@@ -40,7 +41,8 @@ void expected_codes(const std::vector<T>& values, std::vector<uint8_t>& codes,
 template <typename T, typename Bits>
 void check_codes(CodeFunction<Bits> plain, CodeFunction<Bits> shuffled,
                  const std::vector<T>& odd_values) {
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   for (const size_t length : lengths()) {
     for (const unsigned odd_share : {0U, 1U, 20U, 100U}) {
       std::vector<T> values(length);

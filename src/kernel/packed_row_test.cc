@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "kernel/pack_row.h"
 #include "kernel/unpack_row.h"
 #include "kernel/value_type.h"
@@ -166,7 +167,8 @@ void check_row(const PackedRowLayout& layout, const Row& row, const std::byte* r
 }
 
 TEST(PackedRow, EveryTypeAndPathAgainstTheValuesThemselves) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (const DataType type : kNumbers) {
     for (int round = 0; round < 150; ++round) {
       const uint32_t columns = round % 10 == 0 ? 70000 : static_cast<uint32_t>(1 + random() % 6000);

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "kernel/pack_row.h"
 #include "kernel/value_type.h"
 
@@ -64,7 +65,8 @@ TEST(RepackRow, CommonTypesAreNumpys) {
 }
 
 TEST(RepackRow, IsTheRenumberedRow) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   RepackScratch scratch;
   for (int round = 0; round < 3000; ++round) {
     const auto columns = static_cast<uint32_t>(1 + random() % 300);

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "kernel/pack_row.h"
 #include "kernel/unpack_row.h"
 
@@ -41,7 +42,8 @@ std::vector<std::byte> packed(const PackedRowLayout& layout, const Row& row) {
 }
 
 TEST(SelectColumns, KeepsTheChosenEntries) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 300; ++round) {
     const uint32_t column_count = round % 2 == 0 ? 500 : 70000;
     std::vector<uint32_t> chosen;

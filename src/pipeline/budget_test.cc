@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/memory/batch_pool.h"
 #include "pipeline/stream/selected_units.h"
 #include "pipeline/testing/memory_matrix.h"
@@ -137,7 +138,8 @@ TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
         std::string text;
         const uint64_t least = least_named(fixture, 1, &text);
         uint64_t most_needed = 0;
-        for (uint64_t seed = 0; seed < 40; ++seed) {
+        for (uint64_t number = 0; number < 40; ++number) {
+          const TestSeed seed(number);
           fixture.epoch.seed = seed;
           fixture.epoch.shard.rank = static_cast<uint32_t>(seed % world_size);
           const BudgetSplit split = fixture.split(least);

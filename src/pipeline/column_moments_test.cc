@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/batch/batch_access.h"
 #include "pipeline/testing/exact_moments.h"
 
@@ -156,8 +157,8 @@ void expect_near(const Moments& found, const std::vector<std::vector<double>>& v
 
 TEST(ColumnMoments, AreThoseOfTheDefinition) {
   size_t inexact = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 150; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     const Shape shape{1 + static_cast<uint32_t>(random() % 30),
                       1 + static_cast<uint32_t>(random() % 4),
@@ -176,12 +177,13 @@ TEST(ColumnMoments, AreThoseOfTheDefinition) {
 }
 
 TEST(ColumnMoments, OfSeveralRanges) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 6; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
-    const Shape shape{4096 * static_cast<uint32_t>(1 + seed % 3) + static_cast<uint32_t>(seed / 3),
-                      1 + static_cast<uint32_t>(seed % 2),
-                      seed <= 3 ? DataType::kFloat64 : DataType::kFloat32};
+    const Shape shape{
+        4096 * static_cast<uint32_t>(1 + number % 3) + static_cast<uint32_t>(number / 3),
+        1 + static_cast<uint32_t>(number % 2),
+        number <= 3 ? DataType::kFloat64 : DataType::kFloat32};
     const Rows rows = random_rows(random, shape, 20);
     size_t ranges = 0;
     const Moments found = streamed(random, rows, shape, {}, &ranges);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/testing/memory_experiment.h"
 #include "pipeline/testing/random_epochs.h"
 
@@ -123,8 +124,8 @@ ResumeState start_of(const Matrix& matrix, const LoaderOptions& options) {
 
 TEST(Resume, EveryRowComesOnceOnOtherRanksInOtherOrders) {
   int resumed = 0, earlier = 0;
-  for (uint64_t seed = 1; seed <= 250; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 250; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = random_case(seed * 17);
     const Matrix matrix = as_matrix(test.matrix);
@@ -162,8 +163,8 @@ TEST(Resume, EveryRowComesOnceOnOtherRanksInOtherOrders) {
 }
 
 TEST(Resume, TheSameSettingsGiveTheBatchesThatWereLeft) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 150; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = random_case(seed * 23);
     LoaderOptions options = test.options;
@@ -206,8 +207,8 @@ TEST(Resume, TheSameSettingsGiveTheBatchesThatWereLeft) {
 
 TEST(Resume, DrawsThatAreLeftAreDrawn) {
   for (const bool replacement : {false, true}) {
-    for (uint64_t seed = 1; seed <= 40; ++seed) {
-      SCOPED_TRACE("seed " + std::to_string(seed));
+    for (uint64_t number = 1; number <= 40; ++number) {
+      const TestSeed seed(number);
       std::mt19937_64 random(seed);
       testing::MemoryMatrixOptions shape;
       shape.rows = 300;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/testing/test_seed.h"
 #include "pipeline/testing/exact_moments.h"
 #include "pipeline/testing/memory_experiment.h"
 
@@ -132,8 +133,8 @@ void expect_those_of_the_definition(const StatisticsPass& pass, const Case& test
 }
 
 TEST(StatisticsPass, IsThatOfTheDefinition) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
     Case test = random_case(seed);
     std::optional<double> target;
     if (seed % 4 == 0) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash64.h"
+#include "base/testing/test_seed.h"
 #include "plan/testing/plan_sequence.h"
 #include "plan/testing/random_options.h"
 #include "plan/testing/random_units.h"
@@ -73,7 +74,8 @@ TEST(EpochPlan, TheOrderIsFixed) {
 }
 
 TEST(EpochPlan, OrderAndCutDoNotDependOnSpreadOrBudget) {
-  Rng rng(4);
+  const TestSeed seed(4);
+  Rng rng(seed);
   for (int round = 0; round < 200; ++round) {
     auto units = random_units(rng, 1 + rng() % 300, 50);
     auto options = random_options(rng);
@@ -100,7 +102,8 @@ TEST(EpochPlan, OrderAndCutDoNotDependOnSpreadOrBudget) {
 }
 
 TEST(EpochPlan, StoredOrderWithoutShuffling) {
-  Rng rng(5);
+  const TestSeed seed(5);
+  Rng rng(seed);
   const auto units = random_units(rng, 50, 100);
   EpochOptions options;
   options.shuffle = false;
@@ -114,7 +117,8 @@ TEST(EpochPlan, StoredOrderWithoutShuffling) {
 
 // Rows resident while a bucket leaves, by putting every row into its bucket.
 TEST(EpochPlan, OccupancyIsThatOfAReplay) {
-  Rng rng(6);
+  const TestSeed seed(6);
+  Rng rng(seed);
   for (int round = 0; round < 300; ++round) {
     const auto units = random_units(rng, 1 + rng() % 150, round % 2 == 0 ? 400 : 5);
     auto options = random_options(rng);
@@ -171,7 +175,8 @@ TEST(EpochPlan, OccupancyIsThatOfAReplay) {
 }
 
 TEST(EpochPlan, ChooseSpreadTakesTheLargestThatFits) {
-  Rng rng(7);
+  const TestSeed seed(7);
+  Rng rng(seed);
   for (int round = 0; round < 200; ++round) {
     const auto units = random_units(rng, 1 + rng() % 300, 300);
     EpochOptions options;
@@ -210,7 +215,8 @@ TEST(EpochPlan, HalfOfTheRowsOfSpreadUnitsAreInMemory) {
 
 // A visit's rows lie evenly in its K buckets, each bucket has its rows evenly from its visits.
 TEST(EpochPlan, RowsAreSpreadEvenly) {
-  Rng rng(9);
+  const TestSeed seed(9);
+  Rng rng(seed);
   std::vector<UnitRows> units;
   for (uint32_t i = 0; i < 500; ++i) units.push_back({i, uint64_t{i} * 777, 777, 777});
   const uint32_t spread = 100;
@@ -245,7 +251,8 @@ TEST(EpochPlan, OneBucketIsAUniformShuffle) {
 }
 
 TEST(EpochPlan, FingerprintTellsGlobalPlansApart) {
-  Rng rng(11);
+  const TestSeed seed(11);
+  Rng rng(seed);
   const auto units = random_units(rng, 20, 30);
   const EpochOptions base;
   std::set<uint64_t> prints = {EpochPlan(units, base, 3).fingerprint()};

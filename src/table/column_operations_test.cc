@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "table/testing/column_values.h"
 
 namespace penstock::table {
@@ -41,7 +42,8 @@ Values random_values(std::mt19937& random, size_t count, unsigned distinct) {
 }
 
 TEST(ColumnOperations, FilterAndTakeStrings) {
-  std::mt19937 random(1);
+  const TestSeed seed(1);
+  std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {
     const size_t count = random() % 50;
     const Values values = random_values(random, count, 9);
@@ -64,7 +66,8 @@ TEST(ColumnOperations, FilterAndTakeStrings) {
 }
 
 TEST(ColumnOperations, ConcatenateUnitesCategories) {
-  std::mt19937 random(2);
+  const TestSeed seed(2);
+  std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {
     Values all;
     std::vector<Column> parts;

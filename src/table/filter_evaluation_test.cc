@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "table/filter_expression.h"
 #include "table/testing/column_values.h"
 #include "table/value_set.h"
@@ -113,7 +114,8 @@ TEST(FilterEvaluation, ColumnsInOrderOfAppearance) {
 }
 
 TEST(FilterEvaluation, AgreesWithAScalarReference) {
-  std::mt19937 random(1);
+  const TestSeed seed(1);
+  std::mt19937 random(seed);
   const std::vector<std::string> ops = {"<", "<=", ">", ">=", "==", "!="};
   const std::vector<std::function<bool(int64_t, int64_t)>> functions = {
       std::less<>{},          std::less_equal<>{}, std::greater<>{},
@@ -167,7 +169,8 @@ TEST(FilterEvaluation, ConstantsAreColumnsOfOneValue) {
   std::vector<ConstantColumn> constants = {{testing::info_of(whole.columns[1]), "a"},
                                            {testing::info_of(whole.columns[2]), std::nullopt},
                                            {testing::info_of(gone), std::nullopt}};
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   int decided = 0;
   for (int round = 0; round < 3000; ++round) {
     const std::string text = random_filter(random, 3);
@@ -211,7 +214,8 @@ TEST(FilterEvaluation, ConstantsAreChecked) {
 }
 
 TEST(BitsSet, HoldsWhatWasInserted) {
-  std::mt19937_64 random(2);
+  const TestSeed seed(2);
+  std::mt19937_64 random(seed);
   BitsSet set;
   EXPECT_FALSE(set.contains(0));
   std::vector<uint64_t> values = {0, ~uint64_t{0}, 1};

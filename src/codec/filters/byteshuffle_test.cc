@@ -4,13 +4,15 @@
 
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "codec/testing/shuffled_cells.h"
 
 namespace penstock::codec {
 namespace {
 
 TEST(Byteshuffle, EveryPathUndoesShuffling) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (const size_t width : {1U, 2U, 3U, 4U, 5U, 8U, 16U}) {
     for (const size_t length : lengths()) {
       for (const size_t tail : {size_t{0}, width - 1}) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/cache/testing/cached_source_fixture.h"
 #include "io/descriptor_cache.h"
 #include "io/file_store.h"
@@ -65,7 +66,8 @@ TEST_F(CachedSourceTest, OtherContentIsAnotherKey) {
 
 TEST_F(CachedSourceTest, AFlippedByteIsFetchedAgain) {
   read(*source(folder()));
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 20; ++round) {
     const auto files = kept();
     const fs::path path = files[random() % files.size()];
@@ -176,7 +178,8 @@ TEST_F(CachedSourceTest, RowsByThemselvesOnceAllAreKept) {
   EXPECT_TRUE(source(folder())->is_cached(RowSelection::range(700, 900)));
   EXPECT_FALSE(
       source(std::make_shared<CacheFolder>(cache_folder.file("other"), 1 << 30))->is_cached(all));
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   for (const int harm : {0, 1, 2, 3}) {
     const auto rows = reader->row_reader(all);
     ASSERT_NE(rows, nullptr) << harm;

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/pack/testing/packed_rows.h"
 #include "io/descriptor_cache.h"
 
@@ -35,7 +36,8 @@ Entries expected(const PackedRows& made, int64_t row, const std::vector<int64_t>
 }
 
 TEST(PackReader, UnitsGiveTheRows) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (const bool all : {true, false}) {
     const TemporaryFolder folder;
     const auto made = make_packed_rows(folder, {}, 5);
@@ -71,7 +73,8 @@ TEST(PackReader, UnitsGiveTheRows) {
 }
 
 TEST(PackReader, RowsInAnyOrder) {
-  std::mt19937_64 random(2);
+  const TestSeed seed(2);
+  std::mt19937_64 random(seed);
   const TemporaryFolder folder;
   const auto made = make_packed_rows(folder, {.row_count = 5000, .rows_per_file = 900}, 6);
   const auto source = open_layer(make_layer(made.files, made.info));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/pack/reader.h"
 #include "format/pack/record_runs.h"
 #include "format/pack/testing/packed_rows.h"
@@ -111,7 +112,8 @@ TEST(RemotePack, ABatchIsOneRoundAndReadsLittleForNothing) {
                          ->reader(std::vector<int64_t>{0, 7, 250})
                          ->row_reader(all);
   EXPECT_EQ(local->request_bytes(), 0U);
-  std::mt19937_64 random(5);
+  const TestSeed seed(5);
+  std::mt19937_64 random(seed);
   RowBuffer buffer;
   RowBuffer other;
   uint64_t needed = 0;

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/row_file/bit_packing.h"
 
 namespace penstock::format::pack {
@@ -84,7 +85,8 @@ void expect_block(BlockWriter& writer, const std::array<T, kBlockNumbers>& numbe
 
 template <typename T>
 void expect_blocks(bool with_escapes) {
-  std::mt19937_64 random(sizeof(T));
+  const TestSeed seed(sizeof(T));
+  std::mt19937_64 random(seed);
   for (const VectorPath path : kPaths) {
     if (!runs_here(path)) continue;
     BlockWriter writer(path);

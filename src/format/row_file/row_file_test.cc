@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/testing/test_seed.h"
 #include "format/pack/testing/packed_rows.h"
 #include "format/row_file/row_file_layout.h"
 #include "io/descriptor_cache.h"
@@ -44,7 +45,8 @@ RowFileFacts facts_of(int64_t begin, int64_t end) {
 
 TEST(RowFile, FindsEveryRecord) {
   const TemporaryFolder folder;
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (const bool gaps : {false, true}) {
     const std::string path = folder.file(gaps ? "gaps" : "full");
     RowFileWriter writer(path, facts_of(1000, 4000), true);
@@ -127,7 +129,8 @@ TEST(RowFile, HostileHeadersAndIndexes) {
   const auto bytes = bytes_of(path);
   RowFileHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 2000; ++round) {
     auto damaged = bytes;
     for (int i = 0; i < 2; ++i) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/row_file/testing/random_row.h"
 #include "kernel/unpack_row.h"
 
@@ -65,7 +66,8 @@ void expect_valid(const std::vector<std::byte>& row, const PackedRowLayout& layo
 }
 
 TEST(RowRecord, RoundTripOfEveryKind) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (const DataType type : kNumberTypes) {
     for (const uint32_t columns : {1U, 50U, 3000U, 65536U, 65537U, 100000U}) {
       const auto layout = make_row_layout(columns, type);
@@ -143,7 +145,8 @@ TEST(RowRecord, CountsTakeFewBytes) {
 }
 
 TEST(RowRecord, EveryFlippedBitIsSeen) {
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   const auto layout = make_row_layout(500, DataType::kInt32);
   RowEncoder encoder(layout, 500);
   const RowDecoder decoder(layout, 500);
@@ -159,7 +162,8 @@ TEST(RowRecord, EveryFlippedBitIsSeen) {
 
 // Bytes with a right checksum, from somebody who means harm: a valid row or an error.
 TEST(RowRecord, HostileBytesAreErrorsOrRows) {
-  std::mt19937_64 random(4);
+  const TestSeed seed(4);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 300; ++round) {
     const uint32_t columns = round % 3 == 0 ? 65536 : round % 3 == 1 ? 300 : 70000;
     const auto layout = make_row_layout(columns, kNumberTypes[random() % std::size(kNumberTypes)]);
@@ -183,7 +187,8 @@ TEST(RowRecord, HostileBytesAreErrorsOrRows) {
 }
 
 TEST(RowRecord, TruncationAtEveryLength) {
-  std::mt19937_64 random(5);
+  const TestSeed seed(5);
+  std::mt19937_64 random(seed);
   const auto layout = make_row_layout(5000, DataType::kFloat32);
   RowEncoder encoder(layout, 5000);
   const RowDecoder decoder(layout, 5000);

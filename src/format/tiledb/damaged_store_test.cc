@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "base/testing/test_seed.h"
 #include "format/tiledb/condition/delete_condition.h"
 #include "format/tiledb/directory/array_directory.h"
 #include "format/tiledb/fragment/fragment_metadata.h"
@@ -148,7 +149,8 @@ TEST_P(DamagedStoreTest, RandomBytesChanged) {
   const std::string root = golden_path(GetParam());
   const auto store = copy_of(root);
   const std::vector<std::string> paths = metadata_objects(*store);
-  std::mt19937_64 random(11);
+  const TestSeed seed(11);
+  std::mt19937_64 random(seed);
   int errors = 0;
   constexpr int kRounds = 600;
   for (int round = 0; round < kRounds; ++round) {

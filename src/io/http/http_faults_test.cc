@@ -7,6 +7,7 @@
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
+#include "base/testing/test_seed.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 
@@ -239,7 +240,8 @@ TEST_F(HttpFaults, ACancelledReadEnds) {
 
 TEST_F(HttpFaults, ManyReadsOverFewConnections) {
   const auto store = open({{"max_requests", "4"}});
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   fault(40, [](const Request&) { return closed(); });
   std::vector<std::string> outs;
   std::vector<ReadRequest> reads;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "base/testing/test_seed.h"
 #include "kernel/dense_row.h"
 #include "kernel/transform/log1p.h"
 #include "kernel/transform/sort_keys.h"
@@ -24,7 +25,7 @@ using Kind = TransformStep::Kind;
 class Random {
  public:
   using result_type = uint32_t;
-  explicit Random(uint32_t seed) : engine_(seed) {}
+  explicit Random(uint64_t seed) : engine_(seed) {}
   static constexpr uint32_t min() { return 0; }
   static constexpr uint32_t max() { return std::numeric_limits<uint32_t>::max(); }
   uint32_t operator()() { return static_cast<uint32_t>(engine_()); }
@@ -61,7 +62,8 @@ Entries random_entries(Random& random, uint32_t columns, bool duplicates) {
   return entries;
 }
 
-/// Reference: the rule of each step on a dense row, one value at a time.
+/// Reference: the rule of each step on a dense row, one value at a time. Empty if a value leaves
+/// the range of a float, as exponents of exponents may.
 std::vector<double> reference(const TransformPlan& plan, std::vector<double> row,
                               int64_t position) {
   for (const TransformStep& step : plan.steps) {
@@ -84,6 +86,7 @@ std::vector<double> reference(const TransformPlan& plan, std::vector<double> row
       if (step.kind == Kind::kClip) x = std::min(std::max(x, step.low), step.high);
       if (step.kind == Kind::kBinarize) x = x > step.low ? 1 : 0;
       if (step.kind == Kind::kScale) x = (x - (step.mean ? (*step.mean)[i] : 0)) / (*step.scale)[i];
+      if (!(std::abs(x) < 1e30)) return {};
     }
   }
   return row;
@@ -130,7 +133,9 @@ TransformStep random_step(Random& random, uint32_t& columns, bool& centred) {
 
 template <typename T>
 void expect_plans_as_reference(double tolerance) {
-  Random random(7);
+  const TestSeed seed(7);
+  Random random(seed);
+  int left_out = 0;
   for (int round = 0; round < 2000; ++round) {
     const uint32_t columns = 1 + random() % 5000 % (round % 10 == 0 ? 5000 : 60);
     TransformPlan plan;
@@ -146,6 +151,10 @@ void expect_plans_as_reference(double tolerance) {
     }
     const auto position = static_cast<int64_t>(random() % 3);
     const auto expected = reference(plan, row, position);
+    if (expected.empty()) {
+      ++left_out;
+      continue;
+    }
 
     const RowTransform<T> transform(plan, columns,
                                     round % 2 == 0 ? VectorPath::kScalar : best_vector_path());
@@ -168,6 +177,7 @@ void expect_plans_as_reference(double tolerance) {
     }
     ASSERT_EQ(std::count(dense.data(), begin, T{-77}), begin - dense.data());
   }
+  EXPECT_LT(left_out, 50);
 }
 
 TEST(RowTransform, RandomPlansAsTheReferenceDouble) { expect_plans_as_reference<double>(1e-11); }
@@ -246,7 +256,8 @@ TEST(RowTransform, PlansThatMakeNoSenseAreRefused) {
 }
 
 TEST(Log1p, PathsAgreeToTheBitAndAreNearTheExactResult) {
-  Random random(3);
+  const TestSeed seed(3);
+  Random random(seed);
   std::vector<float> values;
   values.reserve(400'000);
   for (int i = 0; i < 200'000; ++i) values.push_back(std::bit_cast<float>(random()));
@@ -298,7 +309,8 @@ TEST(Log1p, TheSameBitsEverywhere) {
 }
 
 TEST(SortKeys, IsStable) {
-  Random random(5);
+  const TestSeed seed(5);
+  Random random(seed);
   std::vector<uint64_t> spare;
   for (const unsigned bits : {1U, 5U, 11U, 12U, 22U, 31U}) {
     for (const size_t count : {0U, 1U, 2U, 100U, 3000U}) {
@@ -315,7 +327,8 @@ TEST(SortKeys, IsStable) {
 }
 
 TEST(TokenRanking, AsAStableSortOfTheRule) {
-  Random random(11);
+  const TestSeed seed(11);
+  Random random(seed);
   RowScratch scratch;
   for (int round = 0; round < 300; ++round) {
     const uint32_t columns = 1 + random() % 3000;

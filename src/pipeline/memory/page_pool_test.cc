@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -72,7 +74,8 @@ TEST(PagePool, LargeRowsTakeTheMemoryOfIdlePages) {
 }
 
 TEST(PagePool, RandomUseKeepsContentsAndCapacity) {
-  std::mt19937_64 random(5);
+  const TestSeed seed(5);
+  std::mt19937_64 random(seed);
   MemoryMeter meter;
   {
     PagePool pool(40 * 8192, 8192, meter);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/stream/make_stream.h"
 #include "pipeline/stream/row_stream.h"
@@ -95,8 +96,8 @@ TEST_P(AnyStream, AnEmptySelectionEndsAtOnce) {
 }
 
 TEST_P(AnyStream, RanksAndWorkersShareTheRows) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
     Case test = random(seed * 104729);
     if (seed % 10 == 0) test.options.rows = RowSelection::range(0, 1);  // most ranks have none
     test.options.drop_last = false;
@@ -191,7 +192,8 @@ TEST_P(AnyStream, AValueThatDoesNotFitNamesCellAndGene) {
 }
 
 TEST_P(AnyStream, CancelAndDestructionAtAnyMoment) {
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 200; ++round) {
     MemoryMatrixOptions matrix;
     matrix.rows = 500;

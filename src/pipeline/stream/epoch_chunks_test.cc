@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
 
@@ -35,8 +36,8 @@ std::vector<int64_t> sorted(std::vector<int64_t> joinids) {
 }
 
 TEST(EpochChunks, GiveEveryRowOnceForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 500; ++number) {
+    const TestSeed seed(number);
     Case test = chunked_case(seed);
     const uint64_t least = least_budget(test);
     test.options.memory_budget = std::array{least, 2 * least, kAmple}[seed % 3];
@@ -63,8 +64,8 @@ TEST(EpochChunks, GiveEveryRowOnceForRandomShapes) {
 }
 
 TEST(EpochChunks, AreSharedAmongRanksAndWorkers) {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 100; ++number) {
+    const TestSeed seed(number);
     Case test = chunked_case(seed);
     test.options.memory_budget = kAmple;
     test.options.uneven = UnevenRows::kExact;

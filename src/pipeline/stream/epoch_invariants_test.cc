@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_setup.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
@@ -85,8 +86,8 @@ void expect_ranks_share(Case test, uint64_t seed) {
 }
 
 TEST(EpochInvariants, OfThousandsOfShapes) {
-  for (uint64_t seed = 1; seed <= kShapes; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= kShapes; ++number) {
+    const TestSeed seed(number);
     Case test = tiny_case(seed);
     const uint64_t least = least_budget(test);
     test.options.memory_budget = std::array{least, least + least / 8, 2 * least, kAmple}[seed % 4];

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "format/joined/source.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/stream/make_stream.h"
@@ -128,8 +129,8 @@ LoaderOptions random_options(const Joined& joined, uint64_t seed) {
 }
 
 TEST(EpochJoined, EveryRowOnceWithItsColumns) {
-  for (uint64_t seed = 1; seed <= 80; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 80; ++number) {
+    const TestSeed seed(number);
     const Joined joined = random_join(seed);
     const LoaderOptions options = random_options(joined, seed);
     LoaderStats stats;
@@ -142,8 +143,8 @@ TEST(EpochJoined, EveryRowOnceWithItsColumns) {
 }
 
 TEST(EpochJoined, RanksShareTheRowsAndAnEpochGoesOn) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 30; ++number) {
+    const TestSeed seed(number);
     const Joined joined = random_join(seed);
     LoaderOptions options = random_options(joined, seed);
     options.uneven = UnevenRows::kExact;
@@ -168,8 +169,8 @@ TEST(EpochJoined, RanksShareTheRowsAndAnEpochGoesOn) {
 
 /// Estimates of a joined reader, before any read, equal those of the readers of its parts.
 TEST(EpochJoined, ReaderTellsWhatThePartsTell) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
     const Joined joined = random_join(seed);
     const auto source = joined.source();
     std::vector<int64_t> all(static_cast<size_t>(joined.columns));
@@ -211,8 +212,8 @@ TEST(EpochJoined, ReaderTellsWhatThePartsTell) {
 }
 
 TEST(EpochJoined, RowsOneByOneComeInTheOrderOfUnits) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
     const Joined by_rows = random_join(seed, true), by_units = random_join(seed, false);
     LoaderOptions options = random_options(by_rows, seed);
     options.order = GlobalShuffle{};

@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
 
@@ -18,8 +19,8 @@ using testing::random_case;
 using testing::read_epoch;
 
 TEST(EpochResume, GoesOnWhereItWasForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 300; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = random_case(seed * 31);
     test.options.threads = seed % 2 == 0 ? 1 : 3;

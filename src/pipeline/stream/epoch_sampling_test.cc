@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_setup.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
@@ -68,8 +69,8 @@ std::vector<int64_t> drawn(const Case& test) {
 }
 
 TEST(EpochSampling, GivesWhatWasDrawnForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 600; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 600; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = tiny_case(seed * 7);
     draw(test, random);
@@ -100,8 +101,8 @@ TEST(EpochSampling, GivesWhatWasDrawnForRandomShapes) {
 }
 
 TEST(EpochSampling, GoesOnWhereItWas) {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 100; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = tiny_case(seed * 13);
     draw(test, random);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/testing/random_epochs.h"
 
 namespace penstock::pipeline {
@@ -23,8 +24,8 @@ using testing::random_case;
 using testing::read_epoch;
 
 TEST(EpochStream, EverySelectedRowOnceForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 200; ++number) {
+    const TestSeed seed(number);
     Case test = random_case(seed);
     const uint64_t least = least_budget(test);
     test.options.memory_budget = seed % 3 == 0 ? kAmple : least + (seed % 3 - 1) * least;
@@ -51,8 +52,8 @@ TEST(EpochStream, EverySelectedRowOnceForRandomShapes) {
 }
 
 TEST(EpochStream, TheOrderIsTheSameForAnyNumberOfThreads) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
     Case test = random_case(seed * 7919);
     if (seed % 2 == 0) test.options.memory_budget = least_budget(test) * 3 / 2;
     const auto one = read_epoch(test.matrix, test.options);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "pipeline/stream/epoch_stream.h"
 #include "pipeline/testing/random_epochs.h"
 
@@ -45,8 +46,8 @@ std::vector<int64_t> sorted(std::vector<int64_t> joinids) {
 }
 
 TEST(RowStream, OneOrderHoweverRowsAreReadForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 400; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case by_rows = global_case(tiny_case(seed), true);
     Case by_units = global_case(tiny_case(seed), false);
@@ -83,8 +84,8 @@ TEST(RowStream, OneOrderHoweverRowsAreReadForRandomShapes) {
 }
 
 TEST(RowStream, OverANetworkTheCheaperWayIsTaken) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 20; ++number) {
+    const TestSeed seed(number);
     Case test = global_case(tiny_case(seed), true);
     test.options.drop_last = false;
     test.options.min_batch = 1;
@@ -107,8 +108,8 @@ TEST(RowStream, OverANetworkTheCheaperWayIsTaken) {
 }
 
 TEST(RowStream, GoesOnWhereItWasForRandomShapes) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 200; ++number) {
+    const TestSeed seed(number);
     std::mt19937_64 random(seed);
     Case test = global_case(tiny_case(seed * 31), seed % 4 != 0);
     test.options.threads = seed % 2 == 0 ? 1 : 3;
@@ -144,8 +145,8 @@ TEST(RowStream, GoesOnWhereItWasForRandomShapes) {
 // Rows of any size in small batches may exceed their mean by more than any margin; batches of some
 // rows may not.
 TEST(RowStream, KeepsToItsBudget) {
-  for (uint64_t seed = 1; seed <= 36; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (uint64_t number = 1; number <= 36; ++number) {
+    const TestSeed seed(number);
     MemoryMatrixOptions matrix;
     matrix.seed = seed;
     matrix.rows = 2000;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "plan/cut/rank_cut.h"
 #include "plan/epoch_plan.h"
 #include "plan/testing/plan_sequence.h"
@@ -130,7 +131,8 @@ void check_world(const std::vector<UnitRows>& units, const EpochOptions& options
 }
 
 TEST(EpochPlanCut, EveryRowOnceForThousandsOfShapes) {
-  Rng rng(1);
+  const TestSeed seed(1);
+  Rng rng(seed);
   for (int round = 0; round < 4000 && !::testing::Test::HasFailure(); ++round) {
     const size_t count = rng() % (round % 10 == 0 ? 300 : 12);
     const auto units = random_units(rng, count, static_cast<uint32_t>(1 + rng() % 60));
@@ -142,7 +144,8 @@ TEST(EpochPlanCut, EveryRowOnceForThousandsOfShapes) {
 }
 
 TEST(EpochPlanCut, EveryRowOnceForAllSmallShapes) {
-  Rng rng(2);
+  const TestSeed seed(2);
+  Rng rng(seed);
   for (const uint64_t rows : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 40u, 41u}) {
     const uint64_t most = rows < 40 ? 4 : 2;  // rows of a unit: 20 units or more of 40
     for (uint32_t world = 1; world <= 4; ++world) {
@@ -177,7 +180,7 @@ TEST(EpochPlanCut, EveryRowOnceForAllSmallShapes) {
 }
 
 TEST(EpochPlanCut, DroppedAndRepeatedRowsDifferFromEpochToEpoch) {
-  Rng rng(10);
+  Rng rng(10);  // fixed: with others 7 ranks may divide the rows evenly
   const auto units = random_units(rng, 40, 100);
   const uint64_t rows = total_rows(units);
   ASSERT_NE(rows % 7, 0u);

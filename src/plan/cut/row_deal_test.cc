@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/testing/test_seed.h"
+
 // Counts are exact, every row is dealt once, and every deal is equally likely.
 
 namespace penstock::plan {
@@ -23,7 +25,8 @@ std::vector<int64_t> random_ids(std::mt19937_64& random, size_t count) {
 }
 
 TEST(RowDeal, CountsAreExactAndEveryRowIsDealtOnce) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 200; ++round) {
     const size_t strata = 1 + random() % 5, parts = 1 + random() % 5;
     const auto ids = random_ids(random, random() % 400);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "plan/epoch_plan.h"
 #include "plan/testing/random_options.h"
 #include "plan/testing/random_units.h"
@@ -18,7 +19,8 @@ using testing::Rng;
 
 // For any order, rank and worker: a run that has started is not refused later.
 TEST(LeastMemory, IsEnoughForEveryOrderAndShare) {
-  Rng rng(3);
+  const TestSeed seed(3);
+  Rng rng(seed);
   for (int round = 0; round < 4000; ++round) {
     const auto most_rows = static_cast<uint32_t>(1 + rng() % (rng() % 2 == 0 ? 6 : 200));
     const auto units = random_units(rng, 1 + rng() % 90, most_rows);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "plan/order/portable_log.h"
 #include "plan/testing/random_units.h"
 
@@ -85,7 +86,8 @@ double chi_square_excess(std::span<const double> seen, std::span<const double> e
 }
 
 TEST(RowWeights, KeepProportionsInWholeNumbers) {
-  Rng rng(1);
+  const TestSeed seed(1);
+  Rng rng(seed);
   for (int round = 0; round < 200; ++round) {
     const auto values = random_weights(rng, 1 + rng() % 20000);
     const RowWeights weights = RowWeights::from_values(values);
@@ -112,7 +114,8 @@ TEST(RowWeights, KeepProportionsInWholeNumbers) {
 }
 
 TEST(RowWeights, OfClassesAreThoseOfTheirRows) {
-  Rng rng(2);
+  const TestSeed seed(2);
+  Rng rng(seed);
   for (const size_t classes : {1U, 2U, 250U, 256U, 257U, 60000U, 70000U}) {
     std::vector<double> of_class(classes);
     for (double& weight : of_class) weight = static_cast<double>(rng() % 1000);
@@ -150,7 +153,8 @@ TEST(RowWeights, RefuseWhatIsNoWeight) {
 }
 
 TEST(PortableLog, IsTheLogarithm) {
-  Rng rng(3);
+  const TestSeed seed(3);
+  Rng rng(seed);
   for (int i = 0; i < 200000; ++i) {
     const double x = (static_cast<double>(rng() >> 11) + 0.5) * 0x1p-53 *
                      (i % 2 == 0 ? 1.0 : std::ldexp(1.0, -static_cast<int>(rng() % 50)));
@@ -248,7 +252,8 @@ TEST(RowSampler, WithoutReplacementIsSequentialDrawing) {
 }
 
 TEST(RowSampler, WithoutReplacementTakesEachRowOnceForRandomShapes) {
-  Rng rng(6);
+  const TestSeed seed(6);
+  Rng rng(seed);
   for (int round = 0; round < 300; ++round) {
     const auto units = random_units(rng, 1 + rng() % 20, 50);
     const uint64_t rows = row_count(units);
@@ -270,7 +275,8 @@ TEST(RowSampler, WithoutReplacementTakesEachRowOnceForRandomShapes) {
 
 // All ranks and workers together get the drawn rows, for any spread.
 TEST(RowSampler, RanksAndWorkersShareWhatWasDrawn) {
-  Rng rng(7);
+  const TestSeed seed(7);
+  Rng rng(seed);
   for (int round = 0; round < 150; ++round) {
     const auto units = random_units(rng, 1 + rng() % 90, 30);
     const uint64_t rows = row_count(units);
@@ -337,7 +343,8 @@ TEST(RowSampler, RefusesWhatCannotBeDrawn) {
 }
 
 TEST(RowSampler, FingerprintSeesTheWeights) {
-  Rng rng(8);
+  const TestSeed seed(8);
+  Rng rng(seed);
   const auto units = random_units(rng, 5, 20);
   auto weights = random_weights(rng, row_count(units));
   const auto fingerprint = [&](uint64_t samples) {

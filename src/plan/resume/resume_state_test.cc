@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "base/testing/test_seed.h"
 #include "plan/resume/segment_plan.h"
 
 // The saved form of a state: what is written is read again, and anything else is an error.
@@ -74,7 +75,8 @@ std::string reason(const std::string& text) {
 }
 
 TEST(ResumeState, IsReadAsItWasWritten) {
-  std::mt19937_64 random(1);
+  const TestSeed seed(1);
+  std::mt19937_64 random(seed);
   for (int i = 0; i < 1000; ++i) {
     const ResumeState state = random_state(random);
     ASSERT_EQ(ResumeState::from_json(state.to_json()), state) << state.to_json();
@@ -92,7 +94,8 @@ TEST(ResumeState, StatesOfThePythonPackageAreKeptToTheLetter) {
 }
 
 TEST(ResumeState, FieldsThatCameLaterMayBeAbsent) {
-  std::mt19937_64 random(2);
+  const TestSeed seed(2);
+  std::mt19937_64 random(seed);
   ResumeState state = random_state(random);
   while (state.segments.empty()) state = random_state(random);
   state.segments.resize(1);
@@ -111,7 +114,8 @@ TEST(ResumeState, FieldsThatCameLaterMayBeAbsent) {
 }
 
 TEST(ResumeState, EachValueReplacedOrLeftOutIsRefusedOrRead) {
-  std::mt19937_64 random(3);
+  const TestSeed seed(3);
+  std::mt19937_64 random(seed);
   const json odd = json::parse(
       R"([null, true, -1, 0, 1, 4294967296, 18446744073709551615, 1e300, 0.5, "", "x", [], {}, [[]]])");
   int refused = 0, read = 0;
@@ -148,7 +152,8 @@ TEST(ResumeState, EachValueReplacedOrLeftOutIsRefusedOrRead) {
 }
 
 TEST(ResumeState, BrokenTextIsRefused) {
-  std::mt19937_64 random(4);
+  const TestSeed seed(4);
+  std::mt19937_64 random(seed);
   for (int i = 0; i < 50; ++i) {
     const std::string text = random_state(random).to_json();
     for (size_t length = 0; length < text.size(); length += 1 + random() % 9) {
@@ -182,7 +187,8 @@ TEST(ResumeState, WhatNobodyCouldLoadIsNotWritten) {
 }
 
 TEST(ResumeState, TheMessageNamesFieldAndValue) {
-  std::mt19937_64 random(5);
+  const TestSeed seed(5);
+  std::mt19937_64 random(seed);
   ResumeState state = random_state(random);
   while (state.segments.empty()) state = random_state(random);
   json damaged = json::parse(state.to_json());
@@ -261,7 +267,8 @@ TEST(OrderSettings, AMixThatNoEpochHasIsRefusedInBothForms) {
 }
 
 TEST(OrderSettings, OptionsThatTheyMakeHaveThem) {
-  std::mt19937_64 random(6);
+  const TestSeed seed(6);
+  std::mt19937_64 random(seed);
   for (int i = 0; i < 300; ++i) {
     for (ResumeSegment& segment : random_state(random).segments) {
       segment.order.sampling = 0;

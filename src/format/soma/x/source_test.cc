@@ -1,5 +1,6 @@
 #include "format/soma/x/source.h"
 
+#include "base/testing/test_seed.h"
 #include "format/soma/x/golden_case.h"
 #include "format/soma/x/unit_decode.h"
 
@@ -76,7 +77,8 @@ TEST_P(XGolden, EveryRowAndColumn) { expect_equal(all_rows(golden_), all_columns
 TEST_P(XGolden, OnFourThreads) { expect_equal(all_rows(golden_), all_columns(golden_), 4); }
 
 TEST_P(XGolden, SomeRowsSomeColumns) {
-  std::mt19937 random(1);
+  const TestSeed seed(1);
+  std::mt19937 random(seed);
   const auto rows = all_rows(golden_);
   const auto columns = all_columns(golden_);
   for (const double share : {0.02, 0.3, 0.9}) {
@@ -168,7 +170,8 @@ class XDamage : public testing::TestWithParam<std::string> {};
 
 TEST_P(XDamage, TruncatedFilesAreErrors) {
   const XGoldenCase golden = load_golden(GetParam());
-  std::mt19937 random(2);
+  const TestSeed seed(2);
+  std::mt19937 random(seed);
   for (const std::string& path : golden.store->paths()) {
     const bool data =
         path.find("/__fragments/") != std::string::npos &&
@@ -187,7 +190,8 @@ TEST_P(XDamage, TruncatedFilesAreErrors) {
 
 TEST_P(XDamage, FlippedBytesDoNotCrash) {
   const XGoldenCase golden = load_golden(GetParam());
-  std::mt19937 random(3);
+  const TestSeed seed(3);
+  std::mt19937 random(seed);
   for (const std::string& path : golden.store->paths()) {
     const auto original = bytes_of(*golden.store, path);
     if (original.empty()) continue;

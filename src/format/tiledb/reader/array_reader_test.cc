@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/hex.h"
+#include "base/testing/test_seed.h"
 #include "io/memory_store.h"
 #include "table/filter_expression.h"
 
@@ -117,7 +118,8 @@ TEST(ArrayReader, CellsOfTheGoldenStores) {
 TEST(ArrayReader, RowsAreRestrictedByTiles) {
   const auto reader = ArrayReader::open(io::file_store(), kStores + "consolidated");
   const Table all = reader->read({.columns = {"row", "column", "value"}});
-  std::mt19937 random(1);
+  const TestSeed seed(1);
+  std::mt19937 random(seed);
   for (int round = 0; round < 50; ++round) {
     const auto first = static_cast<int64_t>(random() % 40);
     const auto last = first + static_cast<int64_t>(random() % 12);
@@ -162,7 +164,8 @@ TEST(ArrayReader, UnknownColumnsAndArrays) {
 }
 
 TEST(ArrayReader, DamagedStoresAreErrors) {
-  std::mt19937 random(2);
+  const TestSeed seed(2);
+  std::mt19937 random(seed);
   size_t errors = 0;
   for (const char* name : {"consolidated", "deletes", "dense", "enumerated", "evolved", "hilbert",
                            "strings", "types"}) {

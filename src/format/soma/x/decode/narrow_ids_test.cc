@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "codec/testing/shuffled_cells.h"
 
 namespace penstock::format::soma {
@@ -19,7 +20,8 @@ codec::Bytes stored(const std::vector<uint64_t>& ids, bool shuffled) {
 /// is 0.
 template <typename Out>
 void check(uint64_t most, uint64_t odd) {
-  std::mt19937_64 random(most ^ odd);
+  const TestSeed seed(most ^ odd);
+  std::mt19937_64 random(seed);
   for (const size_t count : codec::lengths()) {
     std::vector<uint64_t> ids(count);
     for (uint64_t& id : ids) id = random() % (most + 1);

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "base/concat.h"
+
+// Seeds of tests with random cases. PENSTOCK_TEST_SEED, a whole number, moves them to other cases:
+// `make test-all` sets it. Without it a test has the same cases every time.
+//
+//   const TestSeed seed(1);          // while it lives, failures print it
+//   std::mt19937_64 random(seed);
+//
+// Tests that expect a statistic of their cases keep fixed seeds.
+
+namespace penstock {
+
+/// The number in PENSTOCK_TEST_SEED, 0 without it.
+inline uint64_t test_seed_variable() {
+  const char* const value = std::getenv("PENSTOCK_TEST_SEED");
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text.empty()) return 0;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw std::invalid_argument(concat("PENSTOCK_TEST_SEED must be a whole number, got ", text));
+  }
+  return number;
+}
+
+class TestSeed {
+ public:
+  explicit TestSeed(uint64_t own, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : seed_(own + kApart * test_seed_variable()),
+        trace_(file, line,
+               concat("seed ", own, " with PENSTOCK_TEST_SEED=", test_seed_variable())) {}
+
+  operator uint64_t() const noexcept { return seed_; }
+
+ private:
+  /// Neighbouring numbers, such as the dates of two days, have no seeds in common.
+  static constexpr uint64_t kApart = 1'000'003;
+
+  uint64_t seed_;
+  ::testing::ScopedTrace trace_;
+};
+
+}  // namespace penstock
