@@ -385,5 +385,7 @@ def test_bad_balance(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_shares_of_a_class_without_cells(pbmc3k: Oracle) -> None:
-    with pytest.raises(ps.InvalidArgument, match="no selected cell has cell_type 'neuron'; its values are"):
+    with pytest.raises(
+        ps.InvalidArgument, match="no selected cell has cell_type 'neuron'; its values are"
+    ):
         dataset(pbmc3k, balance=ps.Balance("cell_type", shares={"neuron": 1}))

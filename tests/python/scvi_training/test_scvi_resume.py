@@ -178,7 +178,10 @@ def test_resuming_with_other_processes_or_batches(cells: Oracle, tmp_path: Path)
     given = dict.fromkeys(("load_best", "every_n_steps", "sync_batchnorm", "check_val"))
     given |= {"checkpoint": tmp_path, "resume": True, "seed": 1, "monitor": "elbo_validation",
               "progress": False, "plan": {}, "callbacks": (), "trainer": {}}  # fmt: skip
-    with pytest.raises(ps.InvalidArgument, match=r"1 process with batch_size=20.* has 2 processes with batch_size=20"):
+    with pytest.raises(
+        ps.InvalidArgument,
+        match=r"1 process with batch_size=20.* has 2 processes with batch_size=20",
+    ):
         checked_run(model, data, "cpu", 2, False, 2, **given)
     with pytest.raises(ps.InvalidArgument, match="this run has 1 process with batch_size=30"):
         trained(made(cells, batch_size=30), resume=True, **run)
