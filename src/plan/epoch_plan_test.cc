@@ -268,9 +268,9 @@ TEST(EpochPlan, FingerprintTellsGlobalPlansApart) {
   other.uneven = UnevenRows::kPad, add(other), other = base;
   other.batch_size = 64, add(other), other = base;
   other.drop_last = true, add(other), other = base;
-  auto fewer = units;
-  --fewer.back().row_count;
-  prints.insert(EpochPlan(fewer, base, 3).fingerprint());
+  auto longer = units;
+  ++longer.back().row_count;
+  prints.insert(EpochPlan(longer, base, 3).fingerprint());
   EXPECT_EQ(prints.size(), 10u);
 }
 

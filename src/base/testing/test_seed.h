@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
+#include <iostream>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -39,8 +41,14 @@ class TestSeed {
  public:
   explicit TestSeed(uint64_t own, const char* file = __builtin_FILE(), int line = __builtin_LINE())
       : seed_(own + kApart * test_seed_variable()),
-        trace_(file, line,
-               concat("seed ", own, " with PENSTOCK_TEST_SEED=", test_seed_variable())) {}
+        text_(concat("seed ", own, " with PENSTOCK_TEST_SEED=", test_seed_variable())),
+        trace_(file, line, text_) {}
+  /// An exception ends the trace before gtest reports it.
+  ~TestSeed() {
+    if (std::uncaught_exceptions() > exceptions_) std::cerr << "exception at " << text_ << '\n';
+  }
+  TestSeed(const TestSeed&) = delete;
+  TestSeed& operator=(const TestSeed&) = delete;
 
   operator uint64_t() const noexcept { return seed_; }
 
@@ -49,7 +57,9 @@ class TestSeed {
   static constexpr uint64_t kApart = 1'000'003;
 
   uint64_t seed_;
+  std::string text_;
   ::testing::ScopedTrace trace_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace penstock
