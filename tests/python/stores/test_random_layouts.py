@@ -275,7 +275,7 @@ def test_any_layout(tmp_path: Path, seed: int) -> None:
 
 def test_the_seeds_write_twice_at_one_time(tmp_path: Path) -> None:
     met = 0
-    for seed in SEEDS[::3]:
+    for seed in (seed for seed in SEEDS if seed % 3 == 0):
         _, n_obs, n_vars = sizes(seed)
         uri = str(tmp_path / str(seed))
         write_axes(uri, n_obs, n_vars)
