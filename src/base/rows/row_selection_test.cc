@@ -77,9 +77,10 @@ void expect_is(const RowSelection& selection, const Ids& ids, std::mt19937_64& r
     EXPECT_TRUE(
         std::equal(out.begin() + 1, out.end(), ids.begin() + static_cast<int64_t>(position)));
     const int64_t begin = id - static_cast<int64_t>(rng() % 3000);
-    const int64_t end =
-        id + std::min(static_cast<int64_t>(rng() % 3000), std::numeric_limits<int64_t>::max() - id);
-    for (const int64_t stop : {begin, begin + 1, begin + static_cast<int64_t>(rng() % 2000), end}) {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    const int64_t end = id + std::min(static_cast<int64_t>(rng() % 3000), kMost - id);
+    const int64_t later = std::min(begin, kMost - 2000) + static_cast<int64_t>(rng() % 2000);
+    for (const int64_t stop : {begin, std::min(begin, kMost - 1) + 1, later, end}) {
       const auto it = std::lower_bound(ids.begin(), ids.end(), begin);
       EXPECT_EQ(selection.intersects(begin, stop), it != ids.end() && *it < stop);
       EXPECT_EQ(selection.intersects(0, stop), ids[0] < stop);
