@@ -4,10 +4,10 @@
 
 #include <cstring>
 
+#include "base/concat.h"
+
 #if PENSTOCK_X86_PATHS
 #include <immintrin.h>
-
-#include "base/concat.h"
 #endif
 
 namespace penstock::format::pack {
