@@ -16,7 +16,7 @@
 # make test-scalar  the C++ tests of what has vector paths, without them
 #
 # Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
-# Settings: PYTHON (3.11 to 3.13), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS, TESTS.
+# Settings: PYTHON (3.11 to 3.13), NEWER_PYTHONS (programs, those of test-all), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS, TESTS.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -24,7 +24,7 @@ MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 3600
-NEWER_PYTHONS ?= 3.12 3.13
+NEWER_PYTHONS ?= python3.12 python3.13
 TESTS ?= tests/python
 # Of the Python tests; empty for all. HYPOTHESIS_PROFILE is `quick` or `thorough` (tests/python/conftest.py).
 TEST_CHOICE ?= -m "not long"
@@ -60,7 +60,7 @@ test-all: check test-cpp test-install test-asan test-fuzz test-scalar test-peers
 	$(MAKE) test-tsan TSAN_LAYERS="base io format pipeline"
 	$(MAKE) test-python TEST_CHOICE= HYPOTHESIS_PROFILE=thorough
 	$(MAKE) test-oldest
-	for version in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=python$$version; done
+	for python in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=$$python; done
 	$(MAKE) fuzz FUZZ_SECONDS=60
 
 # annbatch and scDataset get environments of their own; one that cannot be installed (annbatch needs
