@@ -185,7 +185,7 @@ def test_demo_where_nothing_can_be_written(tmp_path: Path) -> None:
     file.write_text("")
     done = penstock("demo", "--output", file / "folder")
     assert done.returncode == 1
-    assert done.stderr.startswith("penstock: ")
+    assert done.stderr.splitlines()[-1].startswith("penstock: ")  # packages may warn before
     assert "Traceback" not in done.stderr
 
 
