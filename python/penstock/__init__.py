@@ -11,6 +11,7 @@ Only numpy is required. torch, scipy, pandas and tiledbsoma are imported when th
 """
 
 from ._core import version as __version__
+from .base import forked_child as _forked_child  # noqa: F401  acts in processes that fork
 from .base.missing_package import MissingPackage
 from .base.progress_bar import progress
 from .batches.matrix import Tokens

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import penstock.compat.census as census_ml
 import penstock.compat.tiledbsoma_ml as soma_ml
 import pytest
 import tiledbsoma
-from conftest import SCRIPTS, write_small_tiles
+from conftest import SCRIPTS, Oracle, write_small_tiles
 from torch.utils.data import DataLoader
 from torchrun import finish, torchrun
 
@@ -91,3 +93,13 @@ def test_what_is_made_of_a_pipe_has_a_plain_loader(tiled: Path) -> None:
     mapped = census_ml.experiment_dataloader(pipe.map(lambda batch: batch[0].shape[0]))
     assert type(mapped) is DataLoader
     assert sum(mapped) == N_CELLS
+
+
+def test_a_forked_child_leaves_the_contexts_of_its_parent(pbmc3k: Oracle) -> None:
+    """Freeing a context of tiledbsoma waits for its threads, which the child lacks."""
+    program = SCRIPTS / "collect_in_forked_child.py"
+    done = subprocess.run(
+        [sys.executable, program, str(pbmc3k.path)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout == "the child ended\n", done.stdout + done.stderr
