@@ -57,6 +57,7 @@ def test_every_listed_file_must_be_there(tmp_path: Path) -> None:
 def test_packing_with_an_index_that_is_above_the_experiment(tmp_path: Path, above: int) -> None:
     """Fragments of var are five folders below the experiment."""
     folder = tmp_path / "www" / "a" / "b" / "c" / "experiment"
+    folder.parent.mkdir(parents=True)
     write_small_tiles(folder, 300, 100)
     write_index([folder, *folder.parents][above])
     with fault_proxy(folder=tmp_path / "www") as server:
