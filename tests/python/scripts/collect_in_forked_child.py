@@ -28,8 +28,9 @@ if child == 0:
     gc.collect()
     os._exit(0)
 for _ in range(300):
-    if os.waitpid(child, os.WNOHANG)[0] == child:
-        print("the child ended")
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended == child:
+        print("the child ended" if status == 0 else f"the child crashed: {status}")
         break
     time.sleep(0.1)
 else:
