@@ -10,8 +10,8 @@ import sys
 def _leave_garbage() -> None:
     """Leave what the parent had not collected yet.
 
-    Freeing a tiledbsoma context waits for its threads, which a forked child does not have. So a
-    DataLoader worker waited for ever if its garbage collector found one.
+    Freeing a tiledbsoma context waits for its threads, which a forked child does not have. A
+    DataLoader worker whose garbage collector found one would hang or crash.
     """
     if "tiledbsoma" in sys.modules:
         gc.freeze()
