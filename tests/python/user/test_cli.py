@@ -183,11 +183,10 @@ def test_demo_on_a_full_disk(
 def test_demo_where_nothing_can_be_written(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    # Some versions of packages warn when they are imported.
-    env = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    done = penstock("demo", "--output", file / "folder", env=env)
+    done = penstock("demo", "--output", file / "folder")
     assert done.returncode == 1
-    assert done.stderr.startswith("penstock: ")
+    ours = [line.startswith("penstock: ") for line in done.stderr.splitlines()]
+    assert ours.index(True) == len(ours) - 1  # one line; some versions of packages warn before it
     assert "Traceback" not in done.stderr
 
 
