@@ -159,8 +159,10 @@ test-scalar: system
 # --- Python
 
 # Files side by side, in the order of tests/python/file_times.py: many tests wait for processes that they start.
+# A worker that crashes ends the run: where xdist starts another, the run can wait for ever.
+PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0
 test-python: install
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(TEST_CHOICE) $(TESTS)
+	$(PYTEST) --no-loadscope-reorder $(TEST_CHOICE) $(TESTS)
 
 # torch and Python are those of the settings in either set. No part of `make test`.
 test-newest: RESOLUTION := highest
@@ -179,7 +181,7 @@ test-peers: install
 	$(BIN)/penstock bench peers install; \
 	for peer in "$$PENSTOCK_BENCH_CACHE"/peers/*/; do \
 	  name=$$(basename "$$peer"); export "PENSTOCK_BENCH_PYTHON_$${name^^}=$${peer}bin/python"; done; \
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(PEER_TESTS)
+	$(PYTEST) $(PEER_TESTS)
 
 # The peers' own tests over penstock.compat (docs/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
 test-peer-suites: install
