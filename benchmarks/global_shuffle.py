@@ -27,6 +27,13 @@ BATCH = 128
 SEED = 3
 HERE = Path(__file__).resolve().parent
 
+#: Variables of glibc with which malloc gives nothing back to the system.
+_KEEPING_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**32),
+    "MALLOC_TRIM_THRESHOLD_": str(2**34),
+    "MALLOC_TOP_PAD_": str(2**28),
+}
+
 #: X of the next batch, and how many stored values it has (None: not counted).
 Batches = Iterator[tuple[int, int | None]]
 
@@ -43,6 +50,46 @@ def _penstock(folder: Path, sparse: bool, shuffle: str, source: str) -> Batches:
     yield 0, 0
     for X, _ in ds:
         yield X.shape[0], X.nnz if sparse else None
+
+
+def _kept(
+    folder: Path, sparse: bool, budget: str = "2GiB", genes: int | None = None, rest: bool = False
+) -> Batches:
+    """The second epoch of an experiment of which as much stays in memory as fits."""
+    import penstock as ps
+    import scipy.sparse  # noqa: F401
+
+    source = Path((folder / "experiment.txt").read_text())
+    transforms = None
+    if genes is not None:
+        transforms = [ps.SelectGenes(list(ps.Dataset(source).var_names[:genes]))]
+    ds = ps.Dataset(
+        source, sparse=sparse, batch_size=BATCH, seed=SEED, memory_budget=budget,
+        transforms=transforms,
+    )  # fmt: skip
+    for _ in ds:
+        pass
+    yield 0, 0
+    for X, _ in ds:
+        yield X.shape[0], X.nnz if sparse else None
+    assert ds.stats.all_kept != rest
+    assert rest == (ds.stats.bytes_read > 0)
+
+
+def _streamed(folder: Path, budget: str) -> Batches:
+    """The second epoch if nothing stays."""
+    import penstock as ps
+    import scipy.sparse  # noqa: F401
+
+    source = Path((folder / "experiment.txt").read_text())
+    ds = ps.Dataset(
+        source, sparse=True, batch_size=BATCH, seed=SEED, memory_budget=budget, keep=False
+    )
+    for _ in ds:
+        pass
+    yield 0, 0
+    for X, _ in ds:
+        yield X.shape[0], X.nnz
 
 
 def _scipy(folder: Path) -> Batches:
@@ -85,12 +132,12 @@ def _load_x(group: Any) -> Any:
     return ad.AnnData(X=ad.io.sparse_dataset(group["X"]), obs=ad.io.read_elem(group["obs"])[[]])
 
 
-def _scvi(folder: Path) -> Batches:
+def _scvi(folder: Path, genes: int | None = None) -> Batches:
     import anndata as ad
     import scvi
     from scvi.dataloaders import AnnDataLoader
 
-    adata = ad.AnnData(_in_memory(folder))
+    adata = ad.AnnData(_in_memory(folder)[:, :genes])
     scvi.model.SCVI.setup_anndata(adata)
     manager = scvi.model.SCVI._get_most_recent_anndata_manager(adata)
     loader = AnnDataLoader(manager, batch_size=BATCH, shuffle=True)
@@ -111,6 +158,34 @@ METHODS: dict[str, tuple[str, Callable[[Path], Batches], bool]] = {
     "CSR: penstock, pack, global": ("own", lambda f: _penstock(f, True, "global", "pack"), True),
     "CSR: penstock, pack, scatter": ("own", lambda f: _penstock(f, True, "scatter", "pack"), True),
     "CSR: scipy, rows of a matrix in memory": ("own", _scipy, True),
+    "CSR: scipy, where malloc keeps freed memory": ("own", _scipy, True),
+    "CSR: penstock, kept, second epoch": ("own", lambda f: _kept(f, True), True),
+    "CSR: penstock, kept bit-packed, second epoch": (
+        "own",
+        lambda f: _kept(f, True, "400MiB"),
+        True,
+    ),
+    "CSR: penstock, 192 MiB, a part kept, second epoch": (
+        "own",
+        lambda f: _kept(f, True, "192MiB", rest=True),
+        True,
+    ),
+    "CSR: penstock, 192 MiB, streamed, second epoch": (
+        "own",
+        lambda f: _streamed(f, "192MiB"),
+        True,
+    ),
+    "CSR: penstock, 2 GiB, streamed, second epoch": ("own", lambda f: _streamed(f, "2GiB"), True),
+    "dense, 8,000 genes: penstock, kept, second epoch": (
+        "own",
+        lambda f: _kept(f, False, genes=8000),
+        True,
+    ),
+    "dense, 8,000 genes: scvi-tools AnnDataLoader, in memory": (
+        "scvi",
+        lambda f: _scvi(f, 8000),
+        True,
+    ),
     "CSR: annbatch, chunks of 256 x 64": ("annbatch", lambda f: _annbatch(f, 256, 64, 1e9), True),
     "CSR: annbatch, chunks of 512 x 32": ("annbatch", lambda f: _annbatch(f, 512, 32, 1e9), True),
     "CSR: annbatch, chunks of 64 x 256": ("annbatch", lambda f: _annbatch(f, 64, 256, 1e9), True),
@@ -176,6 +251,7 @@ def prepare(folder: Path, experiment: Path, pythons: dict[str, str]) -> None:
     import penstock as ps
 
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.txt").write_text(str(experiment.resolve()))
     if not (folder / "pack").exists():
         begin = time.perf_counter()
         subprocess.run(
@@ -235,11 +311,14 @@ def run(names: list[str], folder: Path, repeats: int, pythons: dict[str, str]) -
                 [pythons[interpreter], __file__, "--one", name, "--folder", str(folder)],
                 capture_output=True,
                 text=True,
+                env={**os.environ, **(_KEEPING_MEMORY if "malloc keeps" in name else {})},
             )
             if done.returncode:
                 raise SystemExit(f"{name}: {done.stderr[-2000:]}")
             answer = json.loads(done.stdout.strip().splitlines()[-1])
             whole = answer["cells"], answer["nonzeros"]
+            if "8,000 genes" in name:
+                whole = answer["cells"], None  # of another matrix
             if "chunks of 1 " not in name and whole not in (expected, (expected[0], None)):
                 raise SystemExit(f"{name}: {whole} cells and non-zeros, not {expected}")
             runs[name].append(answer)
@@ -273,7 +352,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=data / "global-shuffle")
     parser.add_argument("--experiment", type=Path, default=data / "census-65k")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default="", help="methods whose name has this in it")
+    parser.add_argument(
+        "--only", default="", help="methods whose name has one of these, separated by commas, in it"
+    )
     parser.add_argument("--annbatch-python", default=sys.executable)
     parser.add_argument("--scvi-python", default=sys.executable)
     parser.add_argument("--prepare", action="store_true", help="make what is missing, and stop")
@@ -292,7 +373,9 @@ def main() -> None:
         }
         prepare(options.folder, options.experiment, pythons)
         if not options.prepare:
-            names = [name for name in METHODS if options.only in name]
+            names = [
+                name for name in METHODS if any(each in name for each in options.only.split(","))
+            ]
             print(table(run(names, options.folder, options.repeats, pythons)))
 
 

@@ -1,5 +1,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -60,6 +61,11 @@ void register_loader(nb::module_& module) {
           },
           nb::arg("chunk_rows"), nb::arg("chunks_per_block"));
 
+  nb::enum_<KeptRows::Form>(module, "KeptForm")
+      .value("wide", KeptRows::Form::kWide)
+      .value("packed", KeptRows::Form::kPacked);
+  nb::class_<KeptRows> kept_rows(module, "KeptRows", "Rows that stay in memory between epochs.");
+
   nb::class_<LoaderOptions>(module, "LoaderOptions")
       .def(nb::init<>())
       .def_rw("rows", &LoaderOptions::rows, nb::arg("value").none())
@@ -71,6 +77,8 @@ void register_loader(nb::module_& module) {
       .def_rw("first_batch", &LoaderOptions::first_batch)
       .def_rw("memory_budget", &LoaderOptions::memory_budget)
       .def_rw("threads", &LoaderOptions::threads)
+      .def_rw("kept", &LoaderOptions::kept, nb::arg("value").none())
+      .def_rw("kept_memory", &LoaderOptions::kept_memory)
       .def_rw("layout", &LoaderOptions::layout)
       .def_prop_rw(
           "dtype", [](const LoaderOptions& self) { return std::string(name_of(self.dtype)); },
@@ -94,6 +102,17 @@ void register_loader(nb::module_& module) {
       .def_rw("num_workers", &LoaderOptions::num_workers)
       .def_rw("worker", &LoaderOptions::worker);
 
+  kept_rows.def(nb::init<>())
+      .def("rows", &KeptRows::rows)
+      .def("bytes", &KeptRows::bytes)
+      .def("form", &KeptRows::form)
+      .def("clear", &KeptRows::clear, Release());
+
+  module.def("keeps_all_rows", &keeps_all_rows, nb::arg("matrix"), nb::arg("options"), Release(),
+             "Whether all rows of these options fit in memory_budget and stay there.");
+  module.def("divide_memory", &divide_memory, nb::arg("matrix"), nb::arg("options"), Release(),
+             "Options that keep a part of the rows, if not all fit in memory_budget.");
+
   nb::class_<LoaderStats>(module, "LoaderStats")
       .def_ro("cells", &LoaderStats::cells)
       .def_ro("nonzeros", &LoaderStats::nonzeros)
@@ -110,7 +129,10 @@ void register_loader(nb::module_& module) {
       .def_ro("planned_units", &LoaderStats::planned_units)
       .def_ro("planned_bytes_read", &LoaderStats::planned_bytes_read)
       .def_ro("cached_units", &LoaderStats::cached_units)
-      .def_ro("cached_bytes", &LoaderStats::cached_bytes);
+      .def_ro("cached_bytes", &LoaderStats::cached_bytes)
+      .def_ro("kept_units", &LoaderStats::kept_units)
+      .def_ro("kept_bytes", &LoaderStats::kept_bytes)
+      .def_ro("all_kept", &LoaderStats::all_kept);
 
   nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
       .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),

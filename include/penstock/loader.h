@@ -2,6 +2,7 @@
 
 #include <penstock/data_type.h>
 #include <penstock/experiment.h>
+#include <penstock/kept_rows.h>
 #include <penstock/row_sampling.h>
 #include <penstock/row_selection.h>
 #include <penstock/transform.h>
@@ -65,7 +66,13 @@ struct LoaderOptions {
   uint64_t first_batch = 0;
   uint64_t memory_budget = 2_GiB;  ///< bytes for rows, tiles in flight and finished batches, of
                                    ///< all workers of a rank together
-  unsigned threads = 0;            ///< 0: as many as cores
+  /// Rows are kept here for the next epochs and taken from here, within memory_budget; null:
+  /// nothing is kept. Ignored if there are several ranks or workers.
+  std::shared_ptr<KeptRows> kept;
+  /// Memory for kept rows beside memory_budget, if not all of them fit in that. 0: rows are kept
+  /// within memory_budget, and only if all fit. See divide_memory.
+  uint64_t kept_memory = 0;
+  unsigned threads = 0;  ///< 0: as many as cores
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype =
       DataType::kFloat32;  ///< of the batch's values: float32, float64, or an integer type
@@ -147,6 +154,9 @@ struct LoaderStats {
       0;                      ///< stored bytes that it will read: tiles of its rows and columns
   uint64_t cached_units = 0;  ///< unit visits (of `units`) that were cache hits
   uint64_t cached_bytes = 0;  ///< bytes read from the cache
+  uint64_t kept_units = 0;    ///< unit visits (of `units`) whose rows were in memory
+  uint64_t kept_bytes = 0;    ///< memory of LoaderOptions::kept, now
+  bool all_kept = false;      ///< every row was in memory when the loader was made
 };
 
 /// Streams one epoch to one consumer thread. Its threads start with the first next() and end with

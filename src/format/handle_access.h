@@ -1,12 +1,14 @@
 #pragma once
 
 #include <penstock/experiment.h>
+#include <penstock/kept_rows.h>
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "format/keep/keep_store.h"
 #include "format/matrix_source.h"
 
 // How the library's own files look into public handles and make them.
@@ -42,6 +44,7 @@ struct HandleAccess {
 
   /// The source that the pipeline reads. Loads tile metadata, once.
   static const std::shared_ptr<const format::MatrixSource>& source(const Matrix& matrix);
+  static const std::shared_ptr<format::KeepStore>& store(const KeptRows& kept);
   /// joinids of the experiment's obs, read once if they have gaps. Null for a matrix without an
   /// experiment.
   static const RowSelection* stored_rows(const Matrix& matrix);

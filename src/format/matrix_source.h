@@ -44,6 +44,12 @@ struct MatrixInfo {
   std::string layout;  ///< for people: "row-major, tiles 2048 x 2048, capacity 65536"
 };
 
+/// A row that stays in memory after its unit is decoded.
+struct KeptRecord {
+  const std::byte* record = nullptr;  ///< null: the row is not kept
+  uint32_t stored_bytes = 0;  ///< of a bit-packed record (row_file/row_record.h); 0: a packed row
+};
+
 class UnitDecode {
  public:
   virtual ~UnitDecode() = default;
@@ -64,6 +70,12 @@ class UnitDecode {
 
   /// Bytes read from a cache instead of the store, after fetch(). 0 if the store was read.
   virtual uint64_t cached_bytes() const { return 0; }
+
+  /// Where the row stays, after all phases: as long as the reader uses it (keep/keep_reader.h).
+  /// Such a row need not be packed.
+  virtual KeptRecord kept(uint32_t /*row*/) const { return {}; }
+  /// Whether the unit was in memory before, so that nothing was fetched.
+  virtual bool was_kept() const { return false; }
 
   /// Takes the buffers of a finished decode of the same reader. After fetch(), before phase 0.
   virtual void take_buffers(UnitDecode& /*finished*/) {}

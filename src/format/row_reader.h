@@ -59,6 +59,9 @@ class RowReader {
   /// Expected memory of a row in a RowBuffer, scratch included.
   virtual double buffer_bytes_per_row() const = 0;
 
+  /// Expected bytes of a packed row, also where rows are used in place.
+  virtual double packed_bytes_per_row() const { return buffer_bytes_per_row(); }
+
   /// Returns how many bytes could be read in the time of one more read; 0 if few.
   virtual uint64_t request_bytes() const { return 0; }
 

@@ -9,6 +9,7 @@
 
 #include "base/byte_size.h"
 #include "pipeline/memory/batch_pool.h"
+#include "pipeline/memory/packed_row_ref.h"
 #include "plan/cut/rank_cut.h"
 #include "plan/memory/densest_rows.h"
 #include "plan/memory/least_memory.h"
@@ -146,6 +147,53 @@ void reach_ahead(const format::MatrixReader& reader, std::span<const plan::UnitR
   split.units_ahead = static_cast<uint32_t>(ahead_of(decoding));
 }
 
+/// A row that stays: its place in a block, its id and the ends of pages.
+constexpr uint64_t kKeptRowBytes = sizeof(format::KeptRow) + sizeof(int64_t) + 8;
+/// Bit-packing saves this much of a non-zero of two index bytes and one code.
+constexpr double kPackedSaves = 1.75;
+
+/// Expected memory of the selected rows in each form.
+struct KeptSizes {
+  uint64_t wide = 0, packed = 0, rows = 0;
+};
+
+KeptSizes kept_sizes(const format::MatrixReader& reader, std::span<const plan::UnitRows> units) {
+  KeptSizes sizes;
+  uint64_t wide = 0;
+  for (const plan::UnitRows& unit : units) {
+    if (unit.repeat != 0) continue;
+    const uint64_t selected = unit.selected_rows();
+    sizes.rows += selected;
+    wide += unit.packed_bytes * selected / unit.row_count;
+  }
+  const double cell = std::max(reader.packed_bytes_per_cell(), kPackedSaves + 1);
+  const auto packed =
+      static_cast<uint64_t>(static_cast<double>(wide) * (cell - kPackedSaves) / cell);
+  sizes.wide = wide + wide / 32 + kKeptRowBytes * sizes.rows;
+  sizes.packed = packed + packed / 32 + kKeptRowBytes * sizes.rows;
+  return sizes;
+}
+
+/// Finds the form in which all rows of the selection fit. They stay where the epoch's buckets find
+/// them, so these need tables alone, and pages for what estimates did not foresee. The order of the
+/// epoch does not depend on it.
+void choose_keep(const format::MatrixReader& reader, std::span<const plan::UnitRows> units,
+                 BudgetSplit& split) {
+  const KeptSizes sizes = kept_sizes(reader, units);
+  const uint64_t tables = 2 * sizeof(PackedRowRef) * sizes.rows;
+  const uint64_t spare = std::max<uint64_t>(split.row_bytes / 32, split.page_bytes);
+  if (split.row_bytes < tables + spare) return;
+  const uint64_t room = split.row_bytes - tables - spare;
+  for (const auto& [form, needed] : {std::pair{format::KeptForm::kWide, sizes.wide},
+                                     std::pair{format::KeptForm::kPacked, sizes.packed}}) {
+    if (needed > room) continue;
+    split.keep_room = room;
+    split.keep_bytes = needed;
+    split.keep_form = form;
+    return;
+  }
+}
+
 /// Returns one sharer's part, which must be at least `least` bytes.
 uint64_t part_of(const BudgetRequest& request, uint64_t least) {
   const uint64_t part = request.memory_budget / request.sharers;
@@ -159,6 +207,11 @@ uint64_t part_of(const BudgetRequest& request, uint64_t least) {
 }
 
 }  // namespace
+
+uint64_t packed_selection_bytes(const format::MatrixReader& reader,
+                                std::span<const plan::UnitRows> units) {
+  return kept_sizes(reader, units).packed;
+}
 
 BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReader& reader,
                          std::span<const plan::UnitRows> units, const plan::EpochOptions& epoch) {
@@ -184,6 +237,11 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     split.spread = std::max(rows.spread, 1U);
     split.block_rows = rows.block_rows;
     reach_ahead(reader, units, sizes.unit_bytes, split);
+    if (request.keep) choose_keep(reader, units, split);
+    if (request.kept_memory != 0) {
+      split.keep_beside = split.keep_bytes = request.kept_memory;
+      split.keep_form = format::KeptForm::kPacked;
+    }
     break;
   }
   return split;
@@ -195,7 +253,8 @@ RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowR
   // Rows deviate by about their mean; a batch of many random rows deviates less.
   const double margin = 1 + 3 / std::sqrt(static_cast<double>(batch_rows));
   const double row_bytes = reader.buffer_bytes_per_row();
-  const double nnz = row_bytes * margin / static_cast<double>(request.packed_entry_bytes);
+  const double nnz =
+      reader.packed_bytes_per_row() * margin / static_cast<double>(request.packed_entry_bytes);
   const uint64_t batch = batch_block(request, batch_rows, nnz);
   RowBudgetSplit split;
   split.reader_bytes =

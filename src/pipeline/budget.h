@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "format/keep/keep_store.h"
 #include "format/matrix_source.h"
 #include "format/row_reader.h"
 #include "plan/epoch_plan.h"
@@ -34,6 +35,10 @@ struct BudgetSplit {
   uint32_t batches_ahead = 1;    ///< finished or being made
   uint32_t spread = 1;           ///< K
   uint64_t block_rows = 0;       ///< of a global order: rows whose units are read together
+  uint64_t keep_room = 0;        ///< of row_bytes, for rows that stay after the epoch
+  uint64_t keep_beside = 0;      ///< beside the budget, for such rows; one of both is 0
+  uint64_t keep_bytes = 0;       ///< expected, of the selection
+  format::KeptForm keep_form = format::KeptForm::kWide;
 };
 
 struct BudgetRequest {
@@ -43,7 +48,13 @@ struct BudgetRequest {
   size_t value_bytes = 4;  ///< of the batches' dtype
   uint32_t columns = 0;
   size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
+  bool keep = false;              ///< rows stay after the epoch if all of the selection fit
+  uint64_t kept_memory = 0;       ///< beside memory_budget, for rows that stay
 };
+
+/// Expected memory of the selected rows, bit-packed.
+uint64_t packed_selection_bytes(const format::MatrixReader& reader,
+                                std::span<const plan::UnitRows> units);
 
 /// Splits the budget of one sharer. Throws ResourceExhausted with the least budget that works. It
 /// is the same for every seed, epoch, rank and worker, so no later epoch is refused.

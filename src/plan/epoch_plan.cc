@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "plan/cut/first_visits.h"
 #include "plan/cut/rank_cut.h"
 #include "plan/memory/occupancy.h"
 #include "plan/order/chunk_visits.h"
@@ -62,6 +63,26 @@ std::shared_ptr<const GlobalOrder> global_order(std::span<const UnitRows> units,
   return std::make_shared<const GlobalOrder>(rows, options);
 }
 
+/// Whether one process reads the epoch, without workers. Ranks and workers get whole visits, since
+/// each of them would pay for its parts.
+bool is_alone(const EpochOptions& options) {
+  return options.shard.world_size == 1 && options.shard.num_workers == 1;
+}
+
+/// Whether waiting for all rows takes little longer than for the first batches.
+bool fits_at_once(std::span<const Visit> visits, const EpochOptions& options) {
+  uint64_t rows = 0;
+  for (const Visit& visit : visits) rows += visit.row_count();
+  return rows <= 2 * options.prefill_rows;
+}
+
+bool divides_visits(std::span<const UnitRows> units, std::span<const Visit> visits,
+                    const EpochOptions& options) {
+  const bool drawn = !units.empty() && units.front().drawn_from != 0;
+  return options.shuffle && !drawn && is_alone(options) && !fits_at_once(visits, options) &&
+         parts_are_stored_rows(units.size());
+}
+
 std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
   const auto count = static_cast<uint32_t>(units.size());
   std::vector<uint32_t> order(count);
@@ -69,18 +90,26 @@ std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptio
   if (options.shuffle) {
     order = stratified_order(count, random_key(options.seed, options.epoch, Purpose::kUnitOrder));
   }
-  return cut_visits(units, order, options);
+  auto visits = cut_visits(units, order, options);
+  return divides_visits(units, visits, options) ? divide_first_visits(std::move(visits), options)
+                                                : visits;
 }
 
-uint32_t clamp_spread(uint64_t spread, size_t visits, const EpochOptions& options) {
-  if (!options.shuffle) return 1;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(spread, 1, std::max<size_t>(visits, 1)));
+// If all rows are one bucket, nothing leaves before everything is read.
+uint32_t clamp_spread(uint64_t spread, std::span<const Visit> visits, const EpochOptions& options) {
+  if (!options.shuffle || visits.empty()) return 1;
+  const bool may_wait = !is_alone(options) || fits_at_once(visits, options);
+  const uint64_t most = may_wait ? visits.size() : visits.size() - 1;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(spread, 1, std::max<uint64_t>(most, 1)));
 }
 
-// Without shuffling every visit is its own bucket, as waiting gains nothing.
+// Without shuffling every visit is its own bucket, as waiting gains nothing. Divided first visits
+// are from so many places that three quarters of the rows mix as well.
 size_t head_of(std::span<const Visit> visits, uint32_t spread, const EpochOptions& options) {
   if (!options.shuffle) return visits.empty() ? 0 : 1;
-  return head_visits(visits, spread, options.prefill_rows);
+  const bool divided =
+      is_alone(options) && !visits.empty() && visits[0].row_count() < visits[0].unit_rows;
+  return head_visits(visits, spread, divided ? options.prefill_rows / 4 * 3 : options.prefill_rows);
 }
 
 // Returns a key for random numbers within one rank and worker.
@@ -137,7 +166,9 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
 
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
                         const RowSampler* sampler) {
-  uint64_t hash = 5;  // version of the plan: change it with anything that changes an order
+  // Version of the plan: change it with anything that changes an order. Version 6 changed those of
+  // one process alone.
+  uint64_t hash = options.shuffle && is_alone(options) && !reads_blocks(options) ? 6 : 5;
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shard.world_size},
         uint64_t{options.shard.num_workers}, static_cast<uint64_t>(options.uneven),
@@ -191,7 +222,7 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
   } else {
     visits_ = plan_visits(units, options_);
     stored_parts_ = !options_.shuffle || parts_are_stored_rows(units.size());
-    spread_ = clamp_spread(spread, visits_.size(), options_);
+    spread_ = clamp_spread(spread, visits_, options_);
     layout_ = layout_of(visits_, spread_, options_);
     batches_ = batch_cut(units, layout_.row_count(), options_);
     reach_ = batch_reach(layout_, batches_);
@@ -224,7 +255,7 @@ uint32_t EpochPlan::choose_spread(std::span<const UnitRows> units,
   };
   const uint64_t least = peak(1);
   if (least_bytes != nullptr) *least_bytes = least;
-  const uint32_t most = clamp_spread(UINT32_MAX, visits.size(), options);
+  const uint32_t most = clamp_spread(UINT32_MAX, visits, options);
   if (peak(most) <= budget_bytes) return most;
   if (least > budget_bytes) return 0;
   uint32_t fits = 1, too_much = most;

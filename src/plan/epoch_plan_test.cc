@@ -10,6 +10,7 @@
 
 #include "base/hash64.h"
 #include "base/testing/test_seed.h"
+#include "plan/cut/first_visits.h"
 #include "plan/testing/plan_sequence.h"
 #include "plan/testing/random_options.h"
 #include "plan/testing/random_units.h"
@@ -71,6 +72,16 @@ TEST(EpochPlan, TheOrderIsFixed) {
     hash = hash_combine(hash, position);
   }
   EXPECT_EQ(hash, 11639422222271856165u);
+
+  // One process, whose first visits are divided.
+  for (UnitRows& unit : units) unit = {unit.unit, uint64_t{unit.unit} * 600, 600, 60000};
+  options.shard = {};
+  const EpochPlan alone(units, options, 20);
+  EXPECT_GT(alone.visit_count(), units.size());
+  hash = 0;
+  for (const uint64_t position : sequence_of(alone)) hash = hash_combine(hash, position);
+  EXPECT_EQ(hash, 3921074529322319187u);
+  EXPECT_EQ(alone.fingerprint(), 8308596654524431534u);
 }
 
 TEST(EpochPlan, OrderAndCutDoNotDependOnSpreadOrBudget) {
@@ -196,9 +207,10 @@ TEST(EpochPlan, ChooseSpreadTakesTheLargestThatFits) {
     const EpochPlan plan(units, options, spread);
     EXPECT_EQ(plan.spread(), spread);
     EXPECT_LE(plan.occupancy(ahead, 64).peak_bytes, budget);
-    if (spread == units.size()) {
+    if (spread == plan.visit_count()) {
       EXPECT_EQ(plan.bucket_count(), 1u);
-    } else {
+      EXPECT_LE(plan.row_count(), 2 * options.prefill_rows);
+    } else if (spread + 1 < plan.visit_count()) {
       EXPECT_GT(EpochPlan(units, options, spread + 1).occupancy(ahead, 64).peak_bytes, budget);
     }
   }
@@ -223,7 +235,8 @@ TEST(EpochPlan, RowsAreSpreadEvenly) {
   const EpochPlan plan(units, {}, spread);
   std::vector<Placement> placements;
   const size_t head = plan.last_visit_of_bucket(0);
-  for (size_t i = 50; i < 350; ++i) {
+  const size_t whole = 2 * kFirstVisits;  // visits from here on have all rows of their unit
+  for (size_t i = whole; i < 400; ++i) {
     std::map<size_t, uint32_t> rows;
     plan.place(i, placements);
     for (const Placement& placement : placements) {

@@ -29,7 +29,8 @@ enum class Purpose : uint64_t {
   kRowDraws,
   kRowKeys,
   kGlobalOrder,
-  kUnitParts
+  kUnitParts,
+  kFirstParts
 };
 
 constexpr uint64_t random_key(uint64_t seed, uint64_t epoch, Purpose purpose) noexcept {

@@ -74,7 +74,7 @@ def _read_x(cells: Cells, most: int) -> Any:
     )
     whole = cells.with_encoders([], form).with_planner(planner)
     parts, held = [], 0
-    for X, _ in whole.batches(planner.loader(Shard(), 0), EpochProgress()):
+    for X, _ in whole.batches(planner.divided(Shard()).loader(Shard(), 0), EpochProgress()):
         if not sp.issparse(X):
             raise InvalidArgument(
                 f"the transforms of this dataset make {type(X).__name__} of X, which AnnData does "

@@ -120,9 +120,9 @@ class Dataset:
         every cell. Elsewhere it reads the store several times, and warns.
         "chunks" is the shuffle of the Census's loaders, to compare with: chunks of cells in random
         order, shuffled in blocks of chunks.
-        True is "global" on a pack on a disk, and with a `cache_dir` that has every cell when the
-        epoch starts; it is "scatter" elsewhere and with `weights` and the like. `Dataset.shuffle`
-        says which.
+        True is "global" on a pack on a disk, if `cache_dir` has every cell when the epoch starts,
+        and from the second epoch on if every cell stays in memory (`keep`). It is "scatter"
+        elsewhere and with `weights` and the like. `Dataset.shuffle` says which.
         False yields cells ascending by joinid; each DataLoader worker has a contiguous part.
     seed : int, default 0
         Seed of the shuffle. All ranks need the same.
@@ -158,8 +158,13 @@ class Dataset:
 
     memory_budget : int or str, default "2GiB"
         Memory for cells, reading and finished batches, in bytes or as text. More memory mixes
-        better. If all cells fit, they are mixed as a whole, and the first batch comes when all are
-        read. DataLoader workers of a process share the budget.
+        better. DataLoader workers of a process share the budget.
+    keep : bool, default True
+        Keep the cells in memory after an epoch. If all of them fit in `memory_budget`, later epochs
+        read nothing, and ``shuffle=True`` is then "global". Else as many are kept as fit in three
+        quarters of it. Splits and copies by `with_settings` share what is kept. With several ranks
+        or DataLoader workers nothing is kept; `cache_dir` serves them. `close` gives the memory
+        back.
     threads : int, optional
         Threads that read and decode. As many as cores by default.
     cache_dir : str or path, optional
@@ -231,6 +236,7 @@ class Dataset:
         compare_ranks: bool = True,
         # Memory and cache
         memory_budget: int | str = "2GiB",
+        keep: bool = True,
         threads: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int | str | None = None,
@@ -252,6 +258,7 @@ class Dataset:
             rank=rank,
             world_size=world_size,
             compare_ranks=compare_ranks,
+            keep=keep,
             chunk_size=chunk_size,
             chunks_per_block=chunks_per_block,
         )
@@ -456,7 +463,7 @@ class Dataset:
         ResourceExhausted
             The memory budget is too small; the message says the least budget that works.
         """
-        planner = self.reader.planner.as_of_now()
+        planner = self.reader.planner.as_of_now(self.epoch)
         loader = planner.loader(planner.shard_with_cells(), self.epoch)
         return from_core(loader.stats())
 
@@ -643,6 +650,14 @@ class Dataset:
             An argument is not valid, or cannot be changed.
         """
         return self.with_reader(Reader(changed(self.reader.cells, changes)))
+
+    def close(self) -> None:
+        """Give back the memory of cells that are kept between epochs.
+
+        Datasets that share them lose them, too. A later epoch reads the store again. A dataset that
+        nothing refers to does the same.
+        """
+        self.reader.selection.kept.clear()
 
     # Python and torch
 

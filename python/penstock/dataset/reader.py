@@ -162,7 +162,7 @@ class Reader:
         if world_size == 1 and settings.uneven != "exact" and settings.min_batch == 1:
             cells, size = self.planner.epoch_cells, settings.batch_size
             return cells // size if settings.drop_last else -(-cells // size)
-        return self.planner.as_of_now().loader(Shard(rank, world_size), 0).size()
+        return self.planner.as_of_now(0).loader(Shard(rank, world_size), 0).size()
 
     # Copies
 

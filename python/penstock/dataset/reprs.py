@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock import _core
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 from penstock.errors import PenstockError
 
@@ -37,7 +38,16 @@ def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
         *_transform_rows(reader),
         ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
+        *_kept_rows(reader),
     ]
+
+
+def _kept_rows(reader: Reader) -> list[tuple[str, str]]:
+    kept = reader.selection.kept
+    if not reader.settings.keep or not kept.rows():
+        return []
+    form = "" if kept.form() == _core.KeptForm.wide else ", bit-packed"
+    return [("kept", f"{plural(kept.rows(), 'cell')} in {size(kept.bytes())}{form}")]
 
 
 def _batches(reader: Reader) -> str:

@@ -22,6 +22,7 @@ class ProcessRun:
     rows: _core.RowSelection | None  # None: all selected cells
     sampling: Sampling | None  # draws that are left, if there are earlier segments
     shuffle: bool | str  # argument, or the shuffle that was chosen by the cache
+    memory: tuple[int, int]  # memory_budget and kept_memory, from all cells
     serial: int = 0  # serial number of its iterator in the dataset
 
     is_watched: bool = False  # one of several ranks: differences must be noticed
@@ -79,7 +80,8 @@ class ProcessRun:
     def left_of(self, planner: Planner) -> Planner:
         """Return a planner of the cells that are left, in the order of the current settings."""
         left = planner if self.rows is None else planner.with_rows(self.rows)
-        left = left.replace_settings(shuffle=self.shuffle)
+        budget, kept = self.memory
+        left = left.replace_settings(shuffle=self.shuffle, memory_budget=budget, kept_memory=kept)
         return left.replace_settings(sampling=self.sampling) if self.earlier else left
 
     def loader(self, left: Planner) -> _core.Loader:
@@ -115,4 +117,6 @@ def begin_run(position: _core.ResumeState, planner: Planner, shard: Shard) -> Pr
         left, sampling = what_is_left(planner, position.epoch, core.earlier)
         rows = None if left == planner.selection.rows else left
     shard = replace(shard, worker=core.lane)
-    return ProcessRun(core, shard, rows, sampling, planner.settings.shuffle)
+    settings = planner.settings
+    memory = settings.memory_budget, settings.kept_memory
+    return ProcessRun(core, shard, rows, sampling, settings.shuffle, memory)

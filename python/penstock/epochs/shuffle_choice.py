@@ -40,7 +40,7 @@ class ShuffleChoice:
         `word_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
         first choice of any worker.
         """
-        if not planner.depends_on_cache:
+        if not planner.order_depends_on_kept(shard):
             return planner
         if position.segments:  # from a state: the epoch keeps its shuffle
             begun = position.segments[-1].order
@@ -50,7 +50,8 @@ class ShuffleChoice:
             word = word_of_workers(0)
             if word == 0:
                 alone = shard.world_size == 1
-                word = word_of_workers(_WORDS[planner.shuffle_by_cache if alone else SCATTER])
+                shuffle = planner.shuffle_of_epoch(position.epoch) if alone else SCATTER
+                word = word_of_workers(_WORDS[shuffle])
             shuffle = _SHUFFLES[word]
         else:
             shuffle = self._of_epoch(position.epoch, planner, shard, rank_check)
@@ -66,7 +67,7 @@ class ShuffleChoice:
         """Return the shuffle of an epoch; later calls return the first choice."""
         key = epoch, shard.world_size
         if key not in self._made:
-            shuffle = planner.shuffle_by_cache
+            shuffle = planner.shuffle_of_epoch(epoch)
             if shard.world_size > 1:
                 is_global = shuffle == GLOBAL
                 everywhere = planner.settings.is_compared and rank_check.holds_for_all(

@@ -220,7 +220,7 @@ class EpochState:
             shard,
             self._rank_check,
             lambda word: self.counter.chosen_shuffle(serial, word),
-        )
+        ).divided(shard)
         self._run = begin_run(resumed, planner, shard)
         self._run.left_before = None if before is None else before.batches
         self._run.first = self._run.batches

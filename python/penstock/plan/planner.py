@@ -14,7 +14,7 @@ from .epoch_size import check_some_batch, warn_of_no_genes
 from .sampling import Sampling
 from .selection import Selection
 from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings
-from .shard import Shard
+from .shard import Shard, in_worker
 
 
 @dataclass(frozen=True)
@@ -111,16 +111,57 @@ class Planner:
             and not self.selection.matrix.addresses_rows
         )
 
-    @property
-    def shuffle_by_cache(self) -> str:
-        """Shuffle that the current content of the cache allows."""
-        return GLOBAL if self.selection.matrix.is_cached(self.selection.rows) else SCATTER
+    def shuffle_of_epoch(self, epoch: int) -> str:
+        """Return the shuffle if it depends on the cache or on memory (`order_depends_on_kept`).
 
-    def as_of_now(self) -> Planner:
-        """Return a planner with the shuffle that this process alone would choose now."""
-        if not self.depends_on_cache:
+        Cells that stay in memory are there from the second epoch on. A process that begins with a
+        later epoch reads them, but has the same order.
+        """
+        matrix, shard = self.selection.matrix, self.settings.find_shard()
+        if self.selection.cache is not None and matrix.is_cached(self.selection.rows):
+            return GLOBAL
+        stays = epoch > 0 and self.keeps_cells(shard)
+        return GLOBAL if stays and self._keeps_all(shard) else SCATTER
+
+    def _keeps_all(self, shard: Shard) -> bool:
+        scattered = self.replace_settings(shuffle=SCATTER)
+        return _core.keeps_all_rows(self.selection.matrix, scattered.options(shard, 0))
+
+    def keeps_cells(self, shard: Shard) -> bool:
+        """Whether cells stay in memory between epochs: in one process, without workers."""
+        return self.settings.keep and shard.world_size == 1 and not in_worker()
+
+    def divided(self, shard: Shard) -> Planner:
+        """Return a planner that keeps a part of the cells in memory, if not all of them fit.
+
+        Its `memory_budget` is less, and `kept_memory` is the rest.
+        """
+        if not self.keeps_cells(shard) or self.settings.kept_memory:
             return self
-        return self.replace_settings(shuffle=self.shuffle_by_cache)
+        options = _core.divide_memory(self.selection.matrix, self.epoch_options(shard, 0))
+        if not options.kept_memory:
+            return self
+        return self.replace_settings(
+            memory_budget=options.memory_budget, kept_memory=options.kept_memory
+        )
+
+    def order_depends_on_kept(self, shard: Shard) -> bool:
+        """Whether the shuffle is global if a cache or memory has every cell, and scatter else."""
+        if self.depends_on_cache:
+            return True
+        return (
+            self.settings.shuffle is True
+            and self.settings.sampling is None
+            and not self.selection.matrix.addresses_rows
+            and self.keeps_cells(shard)
+        )
+
+    def as_of_now(self, epoch: int) -> Planner:
+        """Return a planner with the shuffle and memory that this process alone would choose now."""
+        shard, planner = self.settings.find_shard(), self
+        if self.order_depends_on_kept(shard):
+            planner = self.replace_settings(shuffle=self.shuffle_of_epoch(epoch))
+        return planner.divided(shard)
 
     @property
     def makes_csr(self) -> bool:
@@ -199,6 +240,9 @@ class Planner:
         options.seed = settings.seed
         options.epoch = epoch
         options.memory_budget = settings.memory_budget
+        if self.keeps_cells(shard):
+            options.kept = self.selection.kept
+            options.kept_memory = settings.kept_memory
         options.threads = settings.threads or max(1, _usable_cores() // shard.num_workers)
         csr = self.makes_csr
         options.layout = _core.BatchLayout.csr if csr else _core.BatchLayout.dense

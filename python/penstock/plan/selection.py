@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,8 @@ class Selection:
     transforms: Chain | None = None
     var_names_column: str | None = None
     cache: LocalCache | None = None
+    #: Cells that stay in memory; selections of other cells and genes of the layer share it.
+    kept: _core.KeptRows = field(default_factory=_core.KeptRows, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # A missing or unsupported layer raises here, not at the first batch.
@@ -95,7 +97,9 @@ class Selection:
         return replace(self, transforms=chain if chain.steps else None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "matrix"}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("matrix", "kept")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(state, kept=_core.KeptRows())

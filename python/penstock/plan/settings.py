@@ -58,6 +58,8 @@ class LoaderSettings:
     rank: int | None
     world_size: int | None
     compare_ranks: bool
+    keep: bool = True
+    kept_memory: int = 0  # beside memory_budget, for a part of the cells: Planner.divided
     sampling: Sampling | None = None
     chunk_size: int = 0  # of shuffle="chunks", else 0
     chunks_per_block: int = 0
@@ -100,6 +102,7 @@ class LoaderSettings:
             rank=rank,
             world_size=world_size,
             compare_ranks=checked_bool("compare_ranks", arguments["compare_ranks"]),
+            keep=checked_bool("keep", arguments["keep"]),
             # Without a shuffle nothing is drawn: a dataset for evaluation yields every cell.
             sampling=arguments.get("sampling") if shuffle else None,
             chunk_size=chunk_size,

@@ -33,9 +33,14 @@ def warn_of_cost(loader: _core.Loader, selection: Selection, memory_budget: int)
     In other stores the cells of a block that fits in memory are spread over nearly all units, so
     these units are decoded for every block.
     """
-    if loader.counts().planned_units:
+    counts = loader.counts()
+    if counts.planned_units:
         _warn_of_units(loader, selection.experiment.uri, memory_budget)
-    elif not (selection.matrix.addresses_rows or selection.matrix.is_cached(selection.rows)):
+    elif not (
+        counts.all_kept
+        or selection.matrix.addresses_rows
+        or selection.matrix.is_cached(selection.rows)
+    ):
         _warn_of_requests(loader, selection.experiment.uri)
 
 

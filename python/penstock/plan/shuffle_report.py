@@ -76,6 +76,11 @@ class ShuffleReport:
         return self._share_of(self.batch_entropy[:EDGE])
 
     @property
+    def first_twentieth_share(self) -> float:
+        """Share of the first twentieth of the batches, of one batch at least."""
+        return self._share_of(self.batch_entropy[: max(1, len(self.batch_entropy) // 20)])
+
+    @property
     def last_share(self) -> float:
         """Share of the last ten batches."""
         return self._share_of(self.batch_entropy[-EDGE:])
@@ -117,7 +122,7 @@ class ShuffleReport:
             except ResourceExhausted:
                 return None
             # Batches of a uniform shuffle also differ from their mean by chance.
-            whole = report.units_in_shuffle >= report.units
+            whole = report.units_in_shuffle >= report.units - 1
             return report if report.share >= share or whole else None
 
         least, most = 0, self.memory_budget
@@ -203,6 +208,7 @@ class ShuffleReport:
             f"  batches       {len(self.batch_entropy):,}, of {self.batch_entropy.mean():.3f} bits; "
             f"uniform {self.uniform_entropy:.3f}",
             f"  first, last   {self.first_share:.1%}, {self.last_share:.1%} (ten batches each)",
+            f"  first 5 %     {self.first_twentieth_share:.1%} (a twentieth of the batches)",
             f"  units         {self._units()}",
             f"  amplification {self._amplification()}",
             f"  memory        {size(self.planned_bytes)} planned of {size(self.memory_budget)}",
@@ -216,8 +222,8 @@ def shuffle_report(
     planner: Planner, epoch: int, column: str, memory_budget: int | str | None
 ) -> ShuffleReport:
     """See `Dataset.shuffle_report`."""
-    planner = planner.as_of_now()
     selection, settings = planner.selection, planner.settings
+    planner = planner.as_of_now(epoch)
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = factorize(selection.obs.read([name]))
     labels = codes.astype(np.uint32)
@@ -226,7 +232,8 @@ def shuffle_report(
         raise InvalidArgument("no cell is selected, so there is no shuffle to report on")
 
     def report(budget: int) -> ShuffleReport:
-        loader = planner.replace_settings(memory_budget=budget).loader(shard, epoch)
+        asked = planner.replace_settings(memory_budget=budget, kept_memory=0)
+        loader = asked.divided(shard).loader(shard, epoch)
         entropy, drawn = loader.label_entropy(labels)
         known = counts if settings.sampling is None else drawn.astype(np.int64)
         stats = from_core(loader.stats())

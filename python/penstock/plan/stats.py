@@ -42,6 +42,13 @@ class LoaderStats:
         a global shuffle of a pack or a full cache.
     cached_units, cached_bytes : int
         Units of `units` that `cache_dir` had, and bytes read from there.
+    kept_units : int
+        Units of `units` that were in memory from an earlier epoch.
+    kept_bytes : int
+        Bytes of memory that hold cells between epochs. 0 with several ranks or DataLoader workers:
+        use `cache_dir` for them.
+    all_kept : bool
+        Whether every cell was in memory when the epoch began, so that nothing is read.
     """
 
     cells: int = 0
@@ -60,6 +67,9 @@ class LoaderStats:
     planned_bytes_read: int = 0
     cached_units: int = 0
     cached_bytes: int = 0
+    kept_units: int = 0
+    kept_bytes: int = 0
+    all_kept: bool = False
 
     @property
     def read_amplification(self) -> float:

@@ -58,13 +58,17 @@ void BucketStore::reserve(std::span<ArrivingRow> rows, std::vector<std::span<std
   for (ArrivingRow& row : rows) {
     const size_t index = plan_.bucket_of(row.slot);
     Bucket& bucket = open(index);
+    PackedRowRef& place = bucket.rows[row.slot - plan_.bucket_begin(index)];
+    if (row.kept.record != nullptr) {
+      place = {row.kept.record, row.position, row.joinid, row.nnz, row.kept.stored_bytes};
+      continue;
+    }
     const bool again =
         before != nullptr && before_index == index && before->position == row.position;
     row.destination = again ? before->destination : allocate(bucket, row.bytes, spilled);
     before = &row;
     before_index = index;
-    bucket.rows[row.slot - plan_.bucket_begin(index)] = {row.destination, row.position, row.joinid,
-                                                         row.nnz};
+    place = {row.destination, row.position, row.joinid, row.nnz, 0};
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "format/matrix_source.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/memory/packed_row_ref.h"
 #include "pipeline/memory/page_pool.h"
@@ -31,8 +32,9 @@ struct ArrivingRow {
   int64_t position = 0;
   int64_t joinid = 0;
   uint32_t nnz = 0;
-  size_t bytes = 0;
+  size_t bytes = 0;                  ///< to be packed; 0 for a row that stays in memory elsewhere
   std::byte* destination = nullptr;  ///< filled in by reserve()
+  format::KeptRecord kept;           ///< where such a row is
 };
 
 class BucketStore {

@@ -11,6 +11,7 @@ struct PackedRowRef {
   int64_t position = 0;               ///< in the selection
   int64_t joinid = 0;
   uint32_t nnz = 0;
+  uint32_t stored_bytes = 0;  ///< of a record that must be unpacked first; 0: a packed row
 };
 
 }  // namespace penstock::pipeline

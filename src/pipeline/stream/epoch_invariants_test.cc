@@ -36,7 +36,7 @@ struct Planned {
 
 /// The rows of an epoch in their order, and the ends of its batches.
 Planned planned(const Case& test) {
-  const EpochSetup setup = make_epoch_setup(*test.matrix, test.options);
+  const EpochSetup setup = make_epoch_setup(test.matrix, test.options);
   const plan::EpochPlan plan(setup.units, setup.epoch, setup.budget.spread);
   Planned result;
   for (size_t i = 0; i < plan.visit_count(); ++i) {

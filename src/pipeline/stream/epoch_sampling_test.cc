@@ -52,7 +52,7 @@ std::vector<int64_t> drawn(const Case& test) {
   Case whole = test;
   whole.options.drop_last = false;
   whole.options.memory_budget = kAmple;
-  const EpochSetup setup = make_epoch_setup(*whole.matrix, whole.options);
+  const EpochSetup setup = make_epoch_setup(whole.matrix, whole.options);
   std::vector<int64_t> joinids;
   for (const plan::UnitRows& unit : setup.units) {
     plan::Visit visit;

@@ -11,12 +11,19 @@
 #include <variant>
 
 #include "base/concat.h"
+#include "format/handle_access.h"
 #include "pipeline/batch/transformed_rows.h"
 #include "pipeline/stream/selected_units.h"
 #include "plan/cut/rank_cut.h"
 
 namespace penstock::pipeline {
 namespace {
+
+/// If not all rows are kept, one part in so many of the memory mixes and decodes the others: the
+/// first of these that suffices.
+constexpr uint64_t kMixingParts[] = {4, 2};
+/// At least one row in so many must fit.
+constexpr uint64_t kLeastKeptPart = 4;
 
 void check(const LoaderOptions& options) {
   if (options.batch_size == 0) throw InvalidArgument("batch_size must be 1 or more: 0");
@@ -96,18 +103,33 @@ void check_exact_batches(uint64_t rows, const plan::EpochOptions& epoch) {
 
 }  // namespace
 
-StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options) {
+RowSelection selected_rows(const format::MatrixSource& source, const LoaderOptions& options) {
+  return options.rows ? *options.rows : RowSelection::range(0, source.info().row_domain_end);
+}
+
+std::vector<int64_t> column_ids(const format::MatrixSource& source, const LoaderOptions& options) {
+  return options.columns ? *options.columns : every_column(source.info().column_domain_end);
+}
+
+bool may_keep(const LoaderOptions& options) noexcept {
+  return options.world_size == 1 && options.num_workers == 1;
+}
+
+StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const LoaderOptions& options) {
   check(options);
   StreamSetup setup;
-  const format::MatrixInfo& info = source.info();
-  setup.rows = options.rows ? *options.rows : RowSelection::range(0, info.row_domain_end);
+  setup.rows = selected_rows(*source, options);
+  const std::vector<int64_t> columns = column_ids(*source, options);
+  setup.columns = static_cast<uint32_t>(columns.size());
   if (options.columns) {
     setup.column_ids = std::make_shared<const std::vector<int64_t>>(*options.columns);
-    setup.reader = source.reader(*options.columns);
-    setup.columns = static_cast<uint32_t>(options.columns->size());
+  }
+  if (options.kept != nullptr && may_keep(options)) {
+    setup.keep = std::make_shared<format::KeepReader>(HandleAccess::store(*options.kept), source,
+                                                      columns, setup.rows);
+    setup.reader = setup.keep;
   } else {
-    setup.reader = source.reader(every_column(info.column_domain_end));
-    setup.columns = static_cast<uint32_t>(info.column_domain_end);
+    setup.reader = source->reader(columns);
   }
   setup.epoch = epoch_options(options);
   setup.first_batch = options.first_batch;
@@ -122,6 +144,8 @@ StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOp
   setup.request.value_bytes = size_of(shape.dtype);
   setup.request.columns = shape.columns;
   setup.request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
+  setup.request.keep = setup.keep != nullptr && options.kept_memory == 0;
+  if (setup.keep != nullptr) setup.request.kept_memory = options.kept_memory;
   return setup;
 }
 
@@ -140,6 +164,28 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
   setup.budget = split_budget(setup.request, *setup.reader, setup.units, setup.epoch);
   setup.epoch.block_rows = setup.budget.block_rows;
   return setup;
+}
+
+uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
+                                 const LoaderOptions& options) {
+  const StreamSetup setup = make_stream_setup(source, options);
+  const auto units = selected_units(*source, *setup.reader, setup.rows,
+                                    options.stored_rows ? &*options.stored_rows : nullptr);
+  const uint64_t least = packed_selection_bytes(*setup.reader, units) / kLeastKeptPart;
+  if (options.memory_budget - options.memory_budget / kMixingParts[0] < least) return 0;
+  if (make_epoch_setup(*source, setup, options).budget.keep_room != 0) return 0;
+  for (const uint64_t mixing : kMixingParts) {
+    StreamSetup divided = setup;
+    divided.request.memory_budget = options.memory_budget / mixing;
+    const uint64_t kept = options.memory_budget - divided.request.memory_budget;
+    try {
+      make_epoch_setup(*source, std::move(divided), options);
+      return kept < least ? 0 : kept;
+    } catch (const ResourceExhausted&) {
+      // Too little to mix and decode in.
+    }
+  }
+  return 0;
 }
 
 namespace {
@@ -210,7 +256,8 @@ uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan) {
     const plan::Visit& visit = plan.visit(i);
     const uint32_t unit = visit.unit;
     const bool few = uint64_t{visit.row_count()} * kFewDraws < visit.selected_rows;
-    if (few || setup.epoch.chunk_rows != 0 || keeps_few_rows(setup, plan, i)) {
+    const bool again = setup.budget.keep_room != 0 && setup.epoch.global_order;
+    if (!again && (few || setup.epoch.chunk_rows != 0 || keeps_few_rows(setup, plan, i))) {
       ids.clear();
       append_kept(setup, plan, i, ids);
       bytes += setup.reader->visit_bytes(unit, selection_of(ids));
@@ -218,7 +265,8 @@ uint64_t bytes_planned(const EpochSetup& setup, const plan::EpochPlan& plan) {
     }
     const auto [known, is_new] = whole.try_emplace(unit);
     if (is_new) known->second = setup.reader->visit_bytes(unit, setup.rows);
-    bytes += known->second;
+    // If all rows are to be kept, a later visit of the unit finds them.
+    if (is_new || setup.budget.keep_room == 0) bytes += known->second;
   }
   return bytes;
 }

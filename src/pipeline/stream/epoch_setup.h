@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "format/keep/keep_reader.h"
 #include "format/matrix_source.h"
 #include "pipeline/budget.h"
 #include "plan/epoch_plan.h"
@@ -24,6 +25,8 @@ struct StreamSetup {
   plan::EpochOptions epoch;
   uint64_t first_batch = 0;
   BudgetRequest request;
+  std::shared_ptr<format::KeepReader> keep;  ///< `reader`, if rows may be kept; else null
+  bool all_kept = false;                     ///< every row is in memory
 };
 
 /// Inputs of the plan of an epoch that is read by units: selected units and the split of memory.
@@ -33,15 +36,25 @@ struct EpochSetup : StreamSetup {
   BudgetSplit budget;
 };
 
+/// joinids of the options, or all of the matrix.
+RowSelection selected_rows(const format::MatrixSource& source, const LoaderOptions& options);
+std::vector<int64_t> column_ids(const format::MatrixSource& source, const LoaderOptions& options);
+/// Whether this loader has all rows of the selection and may keep them.
+bool may_keep(const LoaderOptions& options) noexcept;
+
+/// Part of the memory_budget that keeps rows if not all fit in it; 0 if it is not worth it.
+uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
+                                 const LoaderOptions& options);
+
 /// Throws InvalidArgument for options that are invalid.
-StreamSetup make_stream_setup(const format::MatrixSource& source, const LoaderOptions& options);
+StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const LoaderOptions& options);
 
 /// Throws as split_budget does.
 EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup setup,
                             const LoaderOptions& options);
-inline EpochSetup make_epoch_setup(const format::MatrixSource& source,
+inline EpochSetup make_epoch_setup(const format::MatrixSourcePtr& source,
                                    const LoaderOptions& options) {
-  return make_epoch_setup(source, make_stream_setup(source, options), options);
+  return make_epoch_setup(*source, make_stream_setup(source, options), options);
 }
 
 /// Stored bytes of the distinct tiles that the plan's rows touch from first_batch on.

@@ -18,14 +18,15 @@ uint32_t fetcher_count(const BudgetSplit& budget) {
 uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
   const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
   const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
-  const uint64_t pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
+  const uint64_t others = tables + budget.keep_room;
+  const uint64_t pages = budget.row_bytes > others ? budget.row_bytes - others : 0;
   return std::max<uint64_t>(pages, budget.page_bytes);
 }
 
 }  // namespace
 
 EpochStream::EpochStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
-    : EpochStream(make_epoch_setup(*source, options), options) {}
+    : EpochStream(make_epoch_setup(source, options), options) {}
 
 EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
     : BatchStream({setup.budget.batch_bytes, setup.budget.batches_ahead, setup.first_batch}),
@@ -34,6 +35,7 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
       plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
       assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
                  setup_.column_ids, batches_, options.narrow_values, options.transforms),
+      decoder_(setup_.reader->row_layout(), setup_.columns),
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch) {
   set_batch_count(plan_.batch_count());
@@ -42,6 +44,14 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
 EpochStream::~EpochStream() { end(); }
 
 void EpochStream::start() {
+  const BudgetSplit& budget = setup_.budget;
+  if (setup_.keep != nullptr) {
+    setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
+                        .bytes = budget.keep_bytes,
+                        .form = budget.keep_form,
+                        .keeps_all = budget.keep_room != 0,
+                        .comes_back = setup_.epoch.global_order});
+  }
   store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
                                          setup_.budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
@@ -60,7 +70,7 @@ void EpochStream::wake_all() noexcept {
 // ---- workers ------------------------------------------------------------------------------------
 
 void EpochStream::work() {
-  std::vector<PackedRowRef> rows;
+  BatchRows rows(decoder_, *meter_);
   const MutexLock lock(mutex_);
   while (!stop_ && !ring_.all_made()) {
     BatchJob job;
@@ -115,16 +125,17 @@ bool EpochStream::claim_batch(BatchJob& job) {
   return true;
 }
 
-void EpochStream::make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows) {
+void EpochStream::make_batch(const BatchJob& job, BatchRows& rows) {
   BucketStore& store = *store_;
   std::shared_ptr<const Batch> batch;
   {
     const MutexUnlock unlocked(mutex_);
-    store.rows(job.begin, job.end, rows);
+    store.rows(job.begin, job.end, rows.refs());
+    rows.unpack();
     std::optional<uint32_t> repeated;
     const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
     if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
-    batch = assembler_.assemble(rows, repeated);
+    batch = assembler_.assemble(rows.refs(), repeated);
   }
   if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
   const size_t at = job.index - first_unmade_;
@@ -189,9 +200,11 @@ void EpochStream::fetch() {
 void EpochStream::free_parts() noexcept {
   if (store_ == nullptr || units_ == nullptr) return;
   stats_at_end_ = {units_->units_finished(), units_->bytes_read(),   units_->read_count(),
-                   store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes()};
+                   store_->spilled_bytes(),  units_->cached_units(), units_->cached_bytes(),
+                   units_->kept_units()};
   units_.reset();
   store_.reset();
+  if (setup_.keep != nullptr) setup_.keep->release();
 }
 
 uint64_t EpochStream::row_count_before() const {
@@ -210,8 +223,8 @@ uint64_t EpochStream::planned_bytes() const {
   const auto occupancy = plan_.occupancy(setup_.budget.units_in_flight, setup_.budget.page_bytes);
   const uint64_t rows = occupancy.peak_bytes + 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
   const uint64_t in_flight = std::min<uint64_t>(setup_.budget.units_in_flight, plan_.visit_count());
-  return std::min(rows, setup_.budget.row_bytes) + in_flight * largest_unit +
-         setup_.budget.batch_bytes;
+  return std::min(rows, setup_.budget.row_bytes) + setup_.budget.keep_beside +
+         in_flight * largest_unit + setup_.budget.batch_bytes;
 }
 
 void EpochStream::add_counts(LoaderStats& stats) const {
@@ -220,6 +233,12 @@ void EpochStream::add_counts(LoaderStats& stats) const {
   stats.requests = units_ != nullptr ? units_->read_count() : stats_at_end_.requests;
   stats.cached_units = units_ != nullptr ? units_->cached_units() : stats_at_end_.cached_units;
   stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
+  stats.kept_units = units_ != nullptr ? units_->kept_units() : stats_at_end_.kept_units;
+  if (setup_.keep != nullptr) {
+    stats.all_kept = setup_.all_kept;
+    stats.kept_bytes = setup_.keep->kept_bytes();
+    stats.peak_buffered_bytes += stats.kept_bytes;
+  }
   stats.units_in_shuffle = plan_.spread();
   stats.planned_units = plan_.visit_count() - plan_.earliest_visit(setup_.first_batch);
   stats.spilled_bytes = store_ != nullptr ? store_->spilled_bytes() : stats_at_end_.spilled_bytes;

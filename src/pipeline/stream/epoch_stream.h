@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "pipeline/batch/batch_assembler.h"
+#include "pipeline/batch/batch_rows.h"
 #include "pipeline/memory/bucket_store.h"
 #include "pipeline/stream/batch_stream.h"
 #include "pipeline/stream/epoch_setup.h"
@@ -60,7 +61,7 @@ class EpochStream final : public BatchStream {
 
   void prepare_claim() PENSTOCK_REQUIRES(mutex_);
   bool claim_batch(BatchJob& job) PENSTOCK_REQUIRES(mutex_);
-  void make_batch(const BatchJob& job, std::vector<PackedRowRef>& rows) PENSTOCK_REQUIRES(mutex_);
+  void make_batch(const BatchJob& job, BatchRows& rows) PENSTOCK_REQUIRES(mutex_);
   void run_task(const UnitTask& task) PENSTOCK_REQUIRES(mutex_);
   void update_gate() PENSTOCK_REQUIRES(mutex_);
 
@@ -68,6 +69,7 @@ class EpochStream final : public BatchStream {
   const unsigned threads_;
   const plan::EpochPlan plan_;
   const BatchAssembler assembler_;
+  const format::pack::RowDecoder decoder_;  ///< of rows that are kept bit-packed
   std::unique_ptr<BucketStore> store_ PENSTOCK_GUARDED_BY(mutex_);
 
   ConditionVariable fetch_;  ///< fetchers: the gate moved, a unit is done, or the end
@@ -86,7 +88,7 @@ class EpochStream final : public BatchStream {
 
   struct {
     uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0, cached_units = 0,
-             cached_bytes = 0;
+             cached_bytes = 0, kept_units = 0;
   } stats_at_end_ PENSTOCK_GUARDED_BY(mutex_);  ///< kept after units_ and store_ are gone
 };
 

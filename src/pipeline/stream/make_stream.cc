@@ -13,6 +13,7 @@ namespace {
 
 std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, StreamSetup setup,
                                       const LoaderOptions& options) {
+  setup.all_kept = setup.keep != nullptr && setup.keep->kept_rows() != nullptr;
   return std::make_unique<EpochStream>(make_epoch_setup(source, std::move(setup), options),
                                        options);
 }
@@ -33,12 +34,31 @@ std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format:
   return stream;
 }
 
+/// If every row is kept, returns the stream that takes them from memory; else null.
+std::unique_ptr<BatchStream> by_kept_rows(const format::MatrixSource& source,
+                                          const StreamSetup& setup, const LoaderOptions& options) {
+  if (setup.keep == nullptr) return nullptr;
+  auto rows = setup.keep->kept_rows();
+  if (rows == nullptr) return nullptr;
+  StreamSetup beside = setup;
+  beside.all_kept = true;
+  const uint64_t kept = setup.keep->kept_bytes();
+  if (kept >= beside.request.memory_budget) return nullptr;
+  beside.request.memory_budget -= kept;
+  try {
+    return std::make_unique<RowStream>(source, std::move(rows), beside, options);
+  } catch (const ResourceExhausted&) {
+    return nullptr;  // another loader with more memory has filled it: units are read instead
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
                                          const LoaderOptions& options) {
-  StreamSetup setup = make_stream_setup(*source, options);
+  StreamSetup setup = make_stream_setup(source, options);
   if (std::holds_alternative<GlobalShuffle>(options.order)) {
+    if (auto stream = by_kept_rows(*source, setup, options)) return stream;
     if (auto rows = setup.reader->row_reader(setup.rows)) {
       if (rows->request_bytes() != 0) return cheaper(*source, std::move(rows), setup, options);
       return std::make_unique<RowStream>(*source, std::move(rows), setup, options);

@@ -74,7 +74,7 @@ struct RowStream::Worker {
 };
 
 RowStream::RowStream(const format::MatrixSourcePtr& source, const LoaderOptions& options)
-    : RowStream(*source, nullptr, make_stream_setup(*source, options), options) {}
+    : RowStream(*source, nullptr, make_stream_setup(source, options), options) {}
 
 RowStream::RowStream(const format::MatrixSource& source, format::RowReaderPtr reader,
                      const StreamSetup& setup, const LoaderOptions& options)
@@ -239,6 +239,11 @@ void RowStream::add_counts(LoaderStats& stats) const {
   stats.bytes_read = bytes_read_;
   stats.cached_bytes = cached_bytes_;
   stats.requests = read_count_;
+  if (setup_.keep != nullptr) {
+    stats.all_kept = setup_.all_kept;
+    stats.kept_bytes = setup_.keep->kept_bytes();
+    stats.peak_buffered_bytes += stats.kept_bytes;
+  }
 }
 
 }  // namespace penstock::pipeline

@@ -136,6 +136,7 @@ bool UnitScheduler::end_fetch(UnitFlight* flight) {
   const uint64_t cached = flight->decode->cached_bytes();
   cached_units_ += cached != 0 ? 1 : 0;
   cached_bytes_ += cached;
+  kept_units_ += flight->decode->was_kept() ? 1 : 0;
   return open_fetched();
 }
 
@@ -167,7 +168,8 @@ bool UnitScheduler::open_next_step(UnitFlight& flight) {
         flight.task_count = 1;
         break;
       case Step::kPack:
-        flight.task_count = (flight.arriving.size() + kRowsPerPack - 1) / kRowsPerPack;
+        flight.task_count =
+            flight.to_pack == 0 ? 0 : (flight.arriving.size() + kRowsPerPack - 1) / kRowsPerPack;
         break;
       case Step::kSettle:
         flight.task_count = flight.spilled.empty() ? 0 : 1;
@@ -221,6 +223,7 @@ void UnitScheduler::run(const UnitTask& task) {
     const size_t begin = task.index * kRowsPerPack;
     const size_t end = std::min(begin + kRowsPerPack, flight.arriving.size());
     for (size_t i = begin; i < end; ++i) {
+      if (flight.arriving[i].bytes == 0) continue;
       // A row that repeats in its bucket is already packed.
       if (i != 0 && flight.arriving[i].destination == flight.arriving[i - 1].destination) continue;
       flight.decode->pack(flight.decoded_rows[i], flight.arriving[i].destination);
@@ -231,7 +234,10 @@ void UnitScheduler::run(const UnitTask& task) {
 void UnitScheduler::place(UnitFlight& flight) {
   for (size_t i = 0; i < flight.arriving.size(); ++i) {
     flight.arriving[i].nnz = flight.decode->nnz(flight.decoded_rows[i]);
+    flight.arriving[i].kept = flight.decode->kept(flight.decoded_rows[i]);
+    if (flight.arriving[i].kept.record != nullptr) continue;
     flight.arriving[i].bytes = flight.decode->packed_bytes(flight.decoded_rows[i]);
+    ++flight.to_pack;
   }
   store_.reserve(flight.arriving, flight.spilled);
   const auto by_address = [](const auto& a, const auto& b) { return a.data() < b.data(); };

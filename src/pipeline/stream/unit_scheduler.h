@@ -40,6 +40,7 @@ struct UnitFlight {
   std::vector<ArrivingRow> arriving;          ///< by ascending decoded row
   std::vector<uint32_t> decoded_rows;         ///< decoded row of each arriving row
   std::vector<std::span<std::byte>> spilled;  ///< memory in the spill file, by address
+  size_t to_pack = 0;                         ///< arriving rows that are not kept elsewhere
 
   Step step = Step::kFetch;
   bool fetching = false;
@@ -86,6 +87,7 @@ class UnitScheduler {
   uint64_t read_count() const noexcept { return read_count_; }
   uint64_t cached_units() const noexcept { return cached_units_; }
   uint64_t cached_bytes() const noexcept { return cached_bytes_; }
+  uint64_t kept_units() const noexcept { return kept_units_; }
 
  private:
   bool open_fetched();
@@ -120,6 +122,7 @@ class UnitScheduler {
   uint32_t decoding_ = 0;      ///< flights past kFetch
   uint64_t cached_units_ = 0;  ///< read from a cache
   uint64_t cached_bytes_ = 0;
+  uint64_t kept_units_ = 0;  ///< whose rows were in memory
 };
 
 }  // namespace penstock::pipeline

@@ -243,7 +243,7 @@ def test_out_of_memory_is_a_result(census_like: Oracle, here: Path, capsys) -> N
     """A real one, after importing, by the kernel's refusal of what the loader asks for."""
     found = rows_of(
         "data-loader", census_like.path, "-m", "penstock,penstock:chunks", "-B", 6_000, "--threads",
-        1, "--memory-limit", "1GiB",
+        1, "--memory-limit", "1GiB", "--memory-budget", "64GiB",
     )  # fmt: skip
     assert found["status"].tolist() == ["oom"] * 2, found["error"].tolist()
     assert found["oom"].tolist() == [True, True]

@@ -407,7 +407,7 @@ def test_stats(cells) -> None:
         list(pipe)
         stats = pipe.stats()
         assert (stats.n_obs, stats.nnz) == (42 * epoch, 63 * epoch)
-        assert stats.n_soma_chunks >= epoch
+        assert stats.n_soma_chunks >= 1  # the second epoch comes from memory
         assert stats.elapsed >= 0
     assert str(Stats(1, 2, 3.0, 4)) == "n_soma_chunks=4, n_obs=1, nnz=2, elapsed=0:00:03"
     total = Stats(1, 2, 3.0, 4)

@@ -109,7 +109,7 @@ def test_resume_in_the_same_and_in_another_shape(stored: Path) -> None:
 
 
 def test_it_reads_units_again(stored: Path) -> None:
-    ds = dataset(stored, chunk_size=4, chunks_per_block=8)
+    ds = dataset(stored, chunk_size=4, chunks_per_block=8, keep=False)
     report = ds.shuffle_report(ID)
     joinids(ds)
     stats = ds.stats

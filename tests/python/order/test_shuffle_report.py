@@ -228,13 +228,18 @@ GENES = np.arange(200)  # in the first of two columns of tiles
 )
 @pytest.mark.filterwarnings("ignore::penstock.plan.shuffle_cost.ReadAgainWarning")
 def test_bytes_told_are_the_bytes_that_the_epoch_reads(census_like: Oracle, arguments: Any) -> None:
-    ds = ps.Dataset(census_like.path, sparse=True, **arguments)
+    ds = ps.Dataset(census_like.path, sparse=True, keep=False, **arguments)
     report, plan = ds.shuffle_report("dataset_id"), ds.plan()
     assert sum(1 for _ in ds) == len(ds)
     stats = ds.stats
     assert stats.planned_bytes_read == plan.planned_bytes_read > 0
     assert plan.planned_bytes_read == stats.bytes_read
     assert report.read_amplification == stats.read_amplification
+    # What is kept in memory may be read less often.
+    kept = ds.with_settings(keep=True)
+    planned = kept.plan().planned_bytes_read
+    assert sum(1 for _ in kept) == len(kept)
+    assert 0 < kept.stats.bytes_read <= planned <= plan.planned_bytes_read
 
 
 @pytest.mark.parametrize("genes", [None, ps.AxisQuery(coords=(GENES,))])

@@ -44,7 +44,8 @@ def epoch(ds: Iterable, X: sp.csr_matrix) -> np.ndarray:
 
 
 def dataset(source, cache: Path, **settings) -> ps.Dataset:
-    return ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, **settings)
+    """One that reads its cells from the cache in each epoch."""
+    return ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, keep=False, **settings)
 
 
 def test_read_once(census_like: Oracle, tmp_path: Path) -> None:

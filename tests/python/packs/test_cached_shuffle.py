@@ -32,7 +32,7 @@ def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dataset(path: Path, cache: Path | None, **arguments: Any) -> ps.Dataset:
-    given = {"sparse": True, "batch_size": 50, "seed": 5, "memory_budget": "64MiB"}
+    given = {"sparse": True, "batch_size": 50, "seed": 5, "memory_budget": "64MiB", "keep": False}
     return ps.Dataset(path, cache_dir=cache, **{**given, **arguments})
 
 

@@ -241,7 +241,7 @@ def test_a_damaged_record_names_cell_and_object(packed: Path, tmp_path: Path) ->
 def test_the_second_epoch_asks_the_network_nothing(
     s3: Any, source: Path, tmp_path: Path, name: str, shuffle: bool | str
 ) -> None:
-    remote = dataset(opened(s3, name), cache_dir=tmp_path, shuffle=shuffle)
+    remote = dataset(opened(s3, name), cache_dir=tmp_path, keep=False, shuffle=shuffle)
     first, _ = collect(remote)
     assert remote.stats.requests > 0
     before = len(s3.requests)

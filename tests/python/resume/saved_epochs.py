@@ -19,6 +19,7 @@ CELLS = 8000
 #: are of the DataLoader.
 KINDS: dict[str, dict[str, Any]] = {
     "default": {},
+    "kept in memory": {"keep": True, "memory_budget": "64MiB"},
     "in stored order": {"shuffle": False},
     "dense": {"sparse": False, "dtype": "float64", "memory_budget": "1500KiB"},
     "chunks": {"shuffle": "chunks", "chunk_size": 40, "chunks_per_block": 5},
@@ -50,7 +51,10 @@ def batches_of(
     kind: str, sources: dict[str, Any], **changed: Any
 ) -> tuple[ps.Dataset, Iterable[Any]]:
     """The dataset of that kind and what gives its batches."""
-    given = {"sparse": True, "batch_size": 250, "memory_budget": "700KiB", "seed": 3, "threads": 2}
+    given = {
+        "sparse": True, "batch_size": 250, "memory_budget": "700KiB", "keep": False,
+        "seed": 3, "threads": 2,
+    }  # fmt: skip
     arguments = {**given, **KINDS[kind], **changed}
     workers = arguments.pop("workers", 0)
     dataset = ps.Dataset(sources[arguments.pop("source", "experiment")], **arguments)

@@ -7,7 +7,7 @@
 // Memory mapped from the kernel and returned when the object is destroyed. Untouched pages cost
 // nothing, so a region may be as large as the budget allows before the need is known.
 
-namespace penstock::pipeline {
+namespace penstock {
 
 class MappedRegion {
  public:
@@ -53,4 +53,4 @@ void make_resident(std::byte* data, size_t bytes) noexcept;
 /// Removes the memory of whole system pages from the process. A file's contents stay.
 void drop_resident(std::byte* data, size_t bytes) noexcept;
 
-}  // namespace penstock::pipeline
+}  // namespace penstock

@@ -1,4 +1,4 @@
-#include "pipeline/memory/mapped_region.h"
+#include "base/mapped_region.h"
 
 #include <penstock/error.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include "base/concat.h"
 #include "base/memory_page.h"
 
-namespace penstock::pipeline {
+namespace penstock {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -80,4 +80,4 @@ void drop_resident(std::byte* data, size_t bytes) noexcept {
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-}  // namespace penstock::pipeline
+}  // namespace penstock

@@ -1,0 +1,74 @@
+#include "format/keep/keep_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "format/keep/keep_decode.h"
+#include "format/keep/kept_row_reader.h"
+
+namespace penstock::format {
+KeepReader::KeepReader(std::shared_ptr<KeepStore> store, MatrixSourcePtr source,
+                       std::span<const int64_t> columns, RowSelection rows)
+    : store_(std::move(store)),
+      source_(std::move(source)),
+      columns_(columns.begin(), columns.end()),
+      rows_(std::move(rows)),
+      inner_(source_->reader(columns)) {}
+
+RowReaderPtr KeepReader::kept_rows() const {
+  return kept_row_reader(*store_, *source_, columns_, rows_);
+}
+
+void KeepReader::begin(const KeepPlan& plan) {
+  if (plan.room == 0) {
+    store_->clear();
+    return;
+  }
+  bound_ = store_->bind(source_, columns_);
+  if (bound_ == nullptr) return;  // a forked child
+  plan_ = plan;
+  store_->make_room(plan.room, plan.bytes, rows_);
+}
+
+void KeepReader::release() {
+  std::vector<KeptBlockPtr> used;
+  const MutexLock lock(mutex_);
+  used.swap(used_);
+}
+
+KeptUnitRows KeepReader::use(uint32_t unit) const {
+  KeptUnitRows kept = store_->find(bound_, unit);
+  const MutexLock lock(mutex_);
+  used_.insert(used_.end(), kept.blocks.begin(), kept.blocks.end());
+  return kept;
+}
+
+bool KeepReader::publish(uint32_t unit, const KeptBlockPtr& block) const {
+  if (!store_->publish(bound_, unit, block)) return false;
+  const MutexLock lock(mutex_);
+  used_.push_back(block);
+  return true;
+}
+
+std::vector<int64_t> KeepReader::selected_rows(uint32_t unit) const {
+  std::vector<int64_t> rows;
+  const plan::FetchUnit& place = source_->units()[unit];
+  rows_.copy_range(place.row_begin, place.row_end, rows);
+  return rows;
+}
+
+std::unique_ptr<UnitDecode> KeepReader::start(uint32_t unit, std::vector<int64_t> rows,
+                                              std::unique_ptr<UnitDecode> recycled) const {
+  std::unique_ptr<KeepDecode> decode;
+  if (auto* own = dynamic_cast<KeepDecode*>(recycled.get());
+      own != nullptr && own->reader() == this) {
+    static_cast<void>(recycled.release());
+    decode.reset(own);
+  } else {
+    decode = std::make_unique<KeepDecode>(shared_from_this());
+  }
+  decode->start(unit, std::move(rows));
+  return decode;
+}
+
+}  // namespace penstock::format

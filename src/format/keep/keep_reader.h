@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "format/keep/keep_store.h"
+#include "format/matrix_source.h"
+#include "format/row_reader.h"
+
+// A reader over another one that keeps the selected rows of each unit that it decodes, as long as
+// there is room, and that decodes no unit whose rows are kept. One loader uses it:
+//
+//   auto reader = make_shared<KeepReader>(store, source, columns, rows);
+//   reader->kept_rows()        not null if every row is kept: read them one by one
+//   reader->begin(…)           else, before the first unit is read
+//   reader->release()          after the last row was used
+//
+// Rows that are used stay in memory until release(), even if another loader takes their room.
+
+namespace penstock::format {
+
+/// What a loader keeps.
+struct KeepPlan {
+  uint64_t room = 0;   ///< bytes that may be kept
+  uint64_t bytes = 0;  ///< of these, for its own selection
+  KeptForm form = KeptForm::kWide;
+  bool keeps_all = false;   ///< there is room for all rows of the selection
+  bool comes_back = false;  ///< the order visits a unit many times, for few rows each
+};
+
+class KeepReader final : public MatrixReader, public std::enable_shared_from_this<KeepReader> {
+ public:
+  KeepReader(std::shared_ptr<KeepStore> store, MatrixSourcePtr source,
+             std::span<const int64_t> columns, RowSelection rows);
+
+  /// A reader of the selected rows if all are kept, with these or more columns; else null.
+  RowReaderPtr kept_rows() const;
+
+  /// Rows of other selections are dropped if their room is needed. With no room, all are.
+  void begin(const KeepPlan& plan);
+  void release() PENSTOCK_EXCLUDES(mutex_);
+  /// Bytes that are kept, those of other loaders included.
+  uint64_t kept_bytes() const noexcept { return store_->bytes(); }
+
+  const kernel::PackedRowLayout& row_layout() const override { return inner_->row_layout(); }
+  std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
+                                    std::unique_ptr<UnitDecode> recycled) const override;
+  uint64_t in_flight_bytes(uint32_t unit) const override { return inner_->in_flight_bytes(unit); }
+  uint64_t fetched_bytes(uint32_t unit) const override { return inner_->fetched_bytes(unit); }
+  bool remote() const override { return inner_->remote(); }
+  double packed_bytes_per_cell() const override { return inner_->packed_bytes_per_cell(); }
+  double packed_bytes_per_cell_of(uint32_t unit) const override {
+    return inner_->packed_bytes_per_cell_of(unit);
+  }
+  uint64_t bytes_needed(const RowSelection& rows) const override {
+    return inner_->bytes_needed(rows);
+  }
+  uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override {
+    return inner_->visit_bytes(unit, rows);
+  }
+  RowReaderPtr row_reader(const RowSelection& rows) const override {
+    return inner_->row_reader(rows);
+  }
+
+ private:
+  friend class KeepDecode;
+  /// What is kept of a unit; it stays in memory until release().
+  KeptUnitRows use(uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
+  bool publish(uint32_t unit, const KeptBlockPtr& block) const PENSTOCK_EXCLUDES(mutex_);
+  std::vector<int64_t> selected_rows(uint32_t unit) const;
+
+  const std::shared_ptr<KeepStore> store_;
+  const MatrixSourcePtr source_;
+  const std::vector<int64_t> columns_;
+  const RowSelection rows_;
+  const std::shared_ptr<const MatrixReader> inner_;
+  // Set by begin(), before threads run.
+  KeptColumns bound_;
+  KeepPlan plan_;
+  mutable Mutex mutex_;
+  mutable std::vector<KeptBlockPtr> used_ PENSTOCK_GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock::format

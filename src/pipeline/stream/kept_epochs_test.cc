@@ -1,0 +1,232 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/testing/test_seed.h"
+#include "pipeline/stream/epoch_setup.h"
+#include "pipeline/testing/random_epochs.h"
+
+// Epochs whose rows stay in memory: KeptRows shared by loaders of one matrix. Every value is
+// checked by read_epoch() against the matrix.
+
+namespace penstock::pipeline {
+namespace {
+
+using testing::Case;
+using testing::Fault;
+using testing::MemoryMatrix;
+using testing::MemoryMatrixOptions;
+using testing::read_epoch;
+
+/// Budgets from the least that works to one that holds everything.
+uint64_t random_budget(std::mt19937_64& random, const Case& test) {
+  const uint64_t least = testing::least_budget(test);
+  const double factor = std::array{1.0, 1.2, 1.5, 2.0, 4.0}[random() % 5];
+  return random() % 4 == 0 ? testing::kAmple
+                           : static_cast<uint64_t>(static_cast<double>(least) * factor) + 1;
+}
+
+TEST(KeptEpochs, HaveTheOrderAndValuesOfEpochsWithoutThem) {
+  uint64_t epochs = 0, from_memory = 0, partly = 0, packed = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const TestSeed own(seed);
+    Case test = testing::tiny_case(own);
+    std::mt19937_64 random(own);
+    if (test.options.rows->empty()) continue;
+    if (random() % 3 == 0) test.options.order = GlobalShuffle{};
+    test.options.memory_budget = random_budget(random, test);
+    test.options.threads = 1 + static_cast<unsigned>(random() % 3);
+    auto kept = std::make_shared<KeptRows>();
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
+      LoaderOptions options = test.options;
+      options.epoch = epoch;
+      const auto alone = read_epoch(test.matrix, options);
+      options.kept = kept;
+      LoaderStats stats;
+      EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
+      EXPECT_LE(kept->bytes(), options.memory_budget);
+      EXPECT_EQ(stats.kept_bytes, kept->bytes());
+      ++epochs;
+      from_memory += stats.bytes_read == 0 && stats.cells != 0 ? 1 : 0;
+      partly += stats.kept_units != 0 && stats.kept_units < stats.units ? 1 : 0;
+      packed += kept->form() == KeptRows::Form::kPacked ? 1 : 0;
+    }
+  }
+  EXPECT_GT(from_memory, epochs / 4);
+  EXPECT_GT(partly, 0U);
+  EXPECT_GT(packed, 0U);
+  std::printf("%lu epochs, %lu from memory, %lu partly\n", epochs, from_memory, partly);
+}
+
+TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
+  uint64_t divided = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    MemoryMatrixOptions shape;
+    shape.rows = 4000 + static_cast<int64_t>(random() % 8000);
+    shape.columns = 50 + static_cast<int64_t>(random() % 2000);
+    shape.max_nnz = static_cast<uint32_t>(std::min<int64_t>(shape.columns, 200));
+    shape.seed = own;
+    Case test{std::make_shared<MemoryMatrix>(shape), {}};
+    test.options.batch_size = 1 + static_cast<uint32_t>(random() % 50);
+    test.options.threads = 2;
+    if (random() % 4 == 0) test.options.order = StoredOrder{};
+    test.options.memory_budget = testing::least_budget(test) * (4 + random() % 4);
+    auto kept = std::make_shared<KeptRows>();
+    LoaderOptions options = test.options;
+    options.kept = kept;
+    options.kept_memory = memory_for_part_of_rows(test.matrix, options);
+    if (options.kept_memory == 0) continue;
+    ++divided;
+    options.memory_budget -= options.kept_memory;
+    test.options.memory_budget = options.memory_budget;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+      SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
+      test.options.epoch = options.epoch = epoch;
+      LoaderStats stats;
+      EXPECT_EQ(read_epoch(test.matrix, options, &stats), read_epoch(test.matrix, test.options));
+      EXPECT_LE(kept->bytes(), options.kept_memory);
+      EXPECT_GT(kept->rows(), static_cast<uint64_t>(shape.rows) / 5);
+      EXPECT_LT(kept->rows(), static_cast<uint64_t>(shape.rows));
+      EXPECT_EQ(kept->form(), KeptRows::Form::kPacked);
+      if (epoch != 0) {
+        EXPECT_GT(stats.kept_units, 0U);
+      }
+      EXPECT_LT(stats.kept_units, stats.units);
+    }
+  }
+  EXPECT_GT(divided, 10U);
+  std::printf("%lu of 30 cases keep a part\n", divided);
+}
+
+// Splits, other genes, other layouts: loaders of one matrix that come and go with one KeptRows.
+TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
+  uint64_t from_memory = 0, loaders = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const TestSeed own(seed);
+    const Case first = testing::tiny_case(own);
+    std::mt19937_64 random(own);
+    auto kept = std::make_shared<KeptRows>();
+    std::vector<std::optional<std::vector<int64_t>>> genes = {std::nullopt, first.options.columns};
+    if (first.options.columns) {
+      genes.emplace_back().emplace();
+      for (const int64_t column : *first.options.columns) {
+        if (random() % 2 == 0) genes.back()->push_back(column);
+      }
+    }
+    std::vector<RowSelection> cells;
+    for (int i = 0; i < 3; ++i) {
+      cells.push_back(testing::random_selection(random, first.matrix->options().rows));
+    }
+    for (int step = 0; step < 24; ++step) {
+      SCOPED_TRACE(::testing::Message() << "step " << step);
+      Case test = testing::tiny_case(random());
+      test.matrix = first.matrix;
+      test.options.rows = cells[random() % cells.size()];
+      test.options.columns = genes[random() % genes.size()];
+      if (random() % 2 == 0) test.options.order = GlobalShuffle{};
+      if (test.options.rows->empty()) continue;
+      test.options.memory_budget = random_budget(random, test);
+      const auto alone = read_epoch(test.matrix, test.options);
+      test.options.kept = kept;
+      LoaderStats stats;
+      EXPECT_EQ(read_epoch(test.matrix, test.options, &stats), alone);
+      from_memory += stats.bytes_read == 0 && stats.cells != 0 ? 1 : 0;
+      ++loaders;
+      if (random() % 10 == 0) kept->clear();
+    }
+    EXPECT_LE(kept->rows(), 3 * static_cast<uint64_t>(first.matrix->options().rows));
+  }
+  EXPECT_GT(from_memory, loaders / 8);
+}
+
+TEST(KeptEpochs, LoseNothingToAnError) {
+  uint64_t fired = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const TestSeed own(seed);
+    Case test = testing::tiny_case(own);
+    if (test.options.rows->empty()) continue;
+    std::mt19937_64 random(own);
+    MemoryMatrixOptions faulty = test.matrix->options();
+    faulty.fault = std::array{Fault::kFetch, Fault::kTask, Fault::kPack, Fault::kNnz}[seed % 4];
+    faulty.fault_after = static_cast<int>(random() % 40);
+    test.matrix = std::make_shared<MemoryMatrix>(faulty);
+    test.options.threads = 2;
+    test.options.drop_last = false;  // so that every unit is visited
+    auto kept = std::make_shared<KeptRows>();
+    test.options.kept = kept;
+    {
+      const auto stream = make_stream(test.matrix, test.options);
+      try {
+        while (stream->next() != nullptr) {
+        }
+      } catch (const IoError&) {
+        EXPECT_TRUE(test.matrix->fault_fired());
+        ++fired;
+      }
+    }
+    read_epoch(test.matrix, test.options);  // the fault occurs once
+    test.options.epoch = 1;
+    LoaderStats stats;
+    read_epoch(test.matrix, test.options, &stats);
+    EXPECT_EQ(stats.kept_units, stats.units);
+    kept->clear();
+    EXPECT_EQ(kept->bytes(), 0U) << "bytes of a unit that failed were not given back";
+  }
+  EXPECT_GT(fired, 10U);
+}
+
+TEST(KeptEpochs, RowsInUseOutliveWhatIsKept) {
+  MemoryMatrixOptions shape;
+  shape.rows = 3000;
+  const auto matrix = std::make_shared<MemoryMatrix>(shape);
+  LoaderOptions options;
+  options.memory_budget = testing::kAmple;
+  options.kept = std::make_shared<KeptRows>();
+  const auto order = read_epoch(matrix, options);
+  EXPECT_EQ(options.kept->rows(), 3000U);
+  for (const bool one_by_one : {false, true}) {
+    if (one_by_one) options.order = GlobalShuffle{};
+    const auto stream = make_stream(matrix, options);
+    std::multiset<int64_t> seen;
+    for (auto batch = stream->next(); batch != nullptr; batch = stream->next()) {
+      for (const int64_t joinid : batch->joinids()) {
+        seen.insert(joinid);
+        EXPECT_EQ(batch->csr().indptr.size(), batch->rows() + 1);
+      }
+      options.kept->clear();
+    }
+    EXPECT_EQ(seen, std::multiset<int64_t>(order.begin(), order.end()));
+    read_epoch(matrix, options);
+  }
+}
+
+TEST(KeptEpochs, AForkedChildReadsTheStore) {
+  MemoryMatrixOptions shape;
+  const auto matrix = std::make_shared<MemoryMatrix>(shape);
+  LoaderOptions options;
+  options.memory_budget = testing::kAmple;
+  options.kept = std::make_shared<KeptRows>();
+  read_epoch(matrix, options);
+  ASSERT_EQ(options.kept->rows(), 1000U);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    LoaderStats stats;
+    options.epoch = 1;
+    const bool all = read_epoch(matrix, options, &stats).size() == 1000;
+    const bool none_kept = options.kept->rows() == 0 && options.kept->bytes() == 0;
+    std::_Exit(all && none_kept && stats.kept_units == 0 && stats.bytes_read != 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace penstock::pipeline

@@ -1,0 +1,112 @@
+"""`keep` where memory holds only a part of the cells: the others are read in each epoch."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import penstock as ps
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import tiledbsoma
+from conftest import Oracle
+from soma_tables import write_experiment
+
+N_CELLS, N_GENES = 40_000, 1_000
+
+
+@pytest.fixture(scope="module")
+def small_tiles(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """Cells of 200 genes each, in tiles so small that a few cells are read at a time."""
+    path = tmp_path_factory.mktemp("small-tiles") / "experiment"
+    table = pa.table({"soma_joinid": np.arange(N_CELLS)})
+    uri = write_experiment(path, table, genes=[str(gene) for gene in range(N_GENES)])
+    X = sp.random_array(
+        (N_CELLS, N_GENES), density=0.2, format="csr", dtype=np.float32, rng=0,
+        data_sampler=lambda size: np.random.default_rng(1).integers(1, 9, size).astype(np.float32),
+    )  # fmt: skip
+    with tiledbsoma.Experiment.open(uri, "w") as experiment:
+        layers = experiment.ms["RNA"].add_new_collection("X")
+        layer = layers.add_new_sparse_ndarray(
+            "raw", type=pa.float32(), shape=X.shape,
+            platform_config={"tiledb": {"create": {"capacity": 4096}}},
+        )  # fmt: skip
+        layer.write(pa.SparseCOOTensor.from_scipy(X.tocoo()))
+    return Oracle(path, X, table.to_pandas(), None)
+
+
+def dataset(oracle: Oracle, **settings) -> ps.Dataset:
+    return ps.Dataset(oracle.path, **{"sparse": True, "batch_size": 20, **settings})
+
+
+@pytest.fixture(scope="module")
+def budget(small_tiles: Oracle) -> int:
+    """Three times the least that works."""
+    with pytest.raises(ps.ResourceExhausted) as error:
+        next(iter(dataset(small_tiles, memory_budget=1000)))
+    return 3 * int(re.search(r"at least (\d+)", str(error.value))[1])
+
+
+def epoch(ds: ps.Dataset, X: sp.csr_matrix) -> list[int]:
+    joinids: list[int] = []
+    for cells, obs in ds:
+        found = obs["soma_joinid"].tolist()
+        assert (cells != X[found]).nnz == 0
+        joinids += found
+    return joinids
+
+
+def test_what_fits_is_read_once(small_tiles: Oracle, budget: int) -> None:
+    ds = dataset(small_tiles, memory_budget=budget)
+    orders = [epoch(ds, small_tiles.X)]
+    first = ds.stats
+    assert first.bytes_read == first.planned_bytes_read
+    for _ in range(3):
+        orders.append(epoch(ds, small_tiles.X))
+        assert ds.shuffle == "scatter"
+        assert 0 < ds.stats.bytes_read < 0.7 * first.bytes_read
+        assert ds.stats.kept_units < ds.stats.units
+        assert ds.stats.peak_buffered_bytes <= budget
+        assert not ds.stats.all_kept
+    assert all(sorted(order) == list(range(N_CELLS)) for order in orders)
+    assert len({tuple(order) for order in orders}) == len(orders)
+    assert "bit-packed" in repr(ds)
+
+
+def test_the_order_does_not_depend_on_what_is_kept(small_tiles: Oracle, budget: int) -> None:
+    ds = dataset(small_tiles, memory_budget=budget)
+    orders = [epoch(ds, small_tiles.X) for _ in range(3)]
+    for number in (2, 1):
+        again = dataset(small_tiles, memory_budget=budget)
+        again.set_epoch(number)
+        assert epoch(again, small_tiles.X) == orders[number]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_resumes(small_tiles: Oracle, budget: int, keep: bool) -> None:
+    ds = dataset(small_tiles, memory_budget=budget)
+    epoch(ds, small_tiles.X)
+    batches = iter(ds)
+    seen = [id_ for _ in range(500) for id_ in next(batches)[1]["soma_joinid"].tolist()]
+    state = pickle.loads(pickle.dumps(ds.state_dict()))
+    rest = [id_ for _, obs in batches for id_ in obs["soma_joinid"].tolist()]
+    other = dataset(small_tiles, memory_budget=budget, keep=keep)
+    other.load_state_dict(state)
+    resumed = []
+    batches = iter(other)
+    for _ in range(60):
+        resumed += next(batches)[1]["soma_joinid"].tolist()
+    third = dataset(small_tiles, memory_budget=budget)
+    third.load_state_dict(other.state_dict())
+    resumed += epoch(third, small_tiles.X)
+    assert sorted(seen + resumed) == list(range(N_CELLS))
+    assert (resumed == rest) == keep
+
+
+def test_the_report_is_of_the_order(small_tiles: Oracle, budget: int) -> None:
+    ds = dataset(small_tiles, memory_budget=budget, obs_columns=["soma_joinid"])
+    epoch(ds, small_tiles.X)
+    assert ds.plan().units_in_shuffle == ds.stats.units_in_shuffle
+    assert ds.plan().planned_bytes <= budget
