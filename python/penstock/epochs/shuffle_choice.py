@@ -1,8 +1,9 @@
-"""Choice of the shuffle of an epoch, if it depends on the content of a cache.
+"""Choice of the shuffle of an epoch, if it depends on a cache or on memory.
 
-``shuffle=True`` is global if `cache_dir` has every selected cell. Caches of ranks and workers fill
-at different times. So the shuffle is chosen once for each epoch, at its start, for all of them. See
-docs/design/0009-pack-cache-and-global-shuffle.md.
+``shuffle=True`` is global if `cache_dir` has every selected cell, or from the second epoch on if
+all of them stay in memory. Caches of ranks and workers fill at different times. So the shuffle is
+chosen once for each epoch, at its start, for all of them. See
+docs/design/0009-pack-cache-and-global-shuffle.md and 0014-kept-rows.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ShuffleChoice:
     """Shuffles of the epochs that a dataset has started in this process."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, int], str] = {}  # by epoch and number of ranks
+        self._made: dict[tuple[int, int, bool], str] = {}  # by epoch, number of ranks and keep
 
     def settled(
         self,
@@ -65,7 +66,7 @@ class ShuffleChoice:
 
     def _of_epoch(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> str:
         """Return the shuffle of an epoch; later calls return the first choice."""
-        key = epoch, shard.world_size
+        key = epoch, shard.world_size, planner.settings.keep
         if key not in self._made:
             shuffle = planner.shuffle_of_epoch(epoch)
             if shard.world_size > 1:

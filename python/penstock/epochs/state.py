@@ -187,6 +187,7 @@ class EpochState:
 
     def begin_with_workers(self, epoch: int, num_workers: int, planner: Planner) -> ProcessRun:
         """Start, in the main process, an epoch that DataLoader workers of the same state read."""
+        planner = planner.replace_settings(keep=False)  # as in workers
         shard = replace(planner.settings.find_shard(), num_workers=num_workers)
         run = self._begin(epoch, planner, shard)
         run.plan_for_workers(run.left_of(planner))
@@ -198,6 +199,7 @@ class EpochState:
         """Choose the shuffle of an epoch before workers with this ticket start it."""
         if self._resumed is not None and self._resumed.epoch == epoch:
             return  # the state has the shuffle, also for workers
+        planner = planner.replace_settings(keep=False)  # as in workers
         word = self._choice.for_workers(
             epoch, planner, planner.settings.find_shard(), self._rank_check
         )
