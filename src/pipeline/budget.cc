@@ -38,10 +38,11 @@ constexpr uint64_t kFewAhead = 12;
 constexpr uint64_t kMostAhead = 48;
 
 struct Sizes {
-  uint64_t unit_bytes = 0;   ///< the largest unit in flight
-  uint64_t batch_bytes = 0;  ///< one batch, as a block of the pool
-  uint64_t row_bytes = 0;    ///< mean packed row of the densest unit
-  uint64_t fixed_bytes = 0;  ///< the plan itself
+  uint64_t unit_bytes = 0;          ///< the largest unit in flight
+  uint64_t batch_bytes = 0;         ///< one batch, as a block of the pool
+  uint64_t row_bytes = 0;           ///< mean packed row of the densest unit
+  uint64_t packed_batch_bytes = 0;  ///< the packed rows of a batch
+  uint64_t fixed_bytes = 0;         ///< the plan itself
 };
 
 /// Returns the pool block of a batch of rows with `nnz` non-zeros each.
@@ -68,9 +69,10 @@ Sizes measure(const BudgetRequest& request, const format::MatrixReader& reader,
   const uint64_t batch_rows = std::min(plan::most_batch_rows(epoch), std::max<uint64_t>(rows, 1));
   // Stores keep a dataset's cells together, so at a small spread a batch may be from the densest
   // units.
-  sizes.batch_bytes = batch_block(
-      request, batch_rows,
-      plan::densest_row_bytes(units, batch_rows) / static_cast<double>(request.packed_entry_bytes));
+  const double row_bytes = plan::densest_row_bytes(units, batch_rows);
+  sizes.batch_bytes =
+      batch_block(request, batch_rows, row_bytes / static_cast<double>(request.packed_entry_bytes));
+  sizes.packed_batch_bytes = static_cast<uint64_t>(static_cast<double>(batch_rows) * row_bytes);
   sizes.fixed_bytes = units.size() * (sizeof(plan::UnitRows) + sizeof(plan::Visit) + 24);
   return sizes;
 }
@@ -176,9 +178,9 @@ KeptSizes kept_sizes(const format::MatrixReader& reader, std::span<const plan::U
 
 /// Finds the form in which all rows of the selection fit. They stay where the epoch's buckets find
 /// them, so these need tables alone, and pages for what estimates did not foresee. The order of the
-/// epoch does not depend on it.
+/// epoch does not depend on it. Batches from bit-packed rows take `unpacked_bytes` more.
 void choose_keep(const format::MatrixReader& reader, std::span<const plan::UnitRows> units,
-                 BudgetSplit& split) {
+                 uint64_t unpacked_bytes, BudgetSplit& split) {
   const KeptSizes sizes = kept_sizes(reader, units);
   const uint64_t tables = 2 * sizeof(PackedRowRef) * sizes.rows;
   const uint64_t spare = std::max<uint64_t>(split.row_bytes / 32, split.page_bytes);
@@ -186,8 +188,9 @@ void choose_keep(const format::MatrixReader& reader, std::span<const plan::UnitR
   const uint64_t room = split.row_bytes - tables - spare;
   for (const auto& [form, needed] : {std::pair{format::KeptForm::kWide, sizes.wide},
                                      std::pair{format::KeptForm::kPacked, sizes.packed}}) {
-    if (needed > room) continue;
-    split.keep_room = room;
+    const uint64_t others = form == format::KeptForm::kPacked ? unpacked_bytes : 0;
+    if (needed + others > room) continue;
+    split.keep_room = room - others;
     split.keep_bytes = needed;
     split.keep_form = form;
     return;
@@ -237,9 +240,11 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     split.spread = std::max(rows.spread, 1U);
     split.block_rows = rows.block_rows;
     reach_ahead(reader, units, sizes.unit_bytes, split);
-    if (request.keep) choose_keep(reader, units, split);
-    if (request.kept_memory != 0) {
-      split.keep_beside = split.keep_bytes = request.kept_memory;
+    // Rows that were bit-packed, for each batch that is being made.
+    const uint64_t unpacked = sizes.packed_batch_bytes * level.batches;
+    if (request.keep) choose_keep(reader, units, unpacked, split);
+    if (request.kept_memory > unpacked) {
+      split.keep_beside = split.keep_bytes = request.kept_memory - unpacked;
       split.keep_form = format::KeptForm::kPacked;
     }
     break;

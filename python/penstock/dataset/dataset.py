@@ -49,8 +49,8 @@ class Dataset:
 
     Each ``for`` loop over a dataset reads the next epoch, in another order. So does each loop over
     a DataLoader; its workers agree on the number of the epoch. The order is a function of the
-    selection, `seed`, the epoch, the ranks, the workers and `memory_budget`; `threads` never changes
-    it. A global shuffle does not depend on `memory_budget` either. A dataset is picklable and may be
+    selection, `seed`, the epoch, the ranks, the workers, `memory_budget` and `keep`; `threads` never
+    changes it. A global shuffle does not depend on `memory_budget` either. A dataset is picklable and may be
     used in processes that fork. Nothing runs between epochs.
 
     The arguments stand in five groups: what is read, what a batch is, the order, the ranks, and
@@ -342,7 +342,8 @@ class Dataset:
     def shuffle(self) -> str | None:
         """Kind of shuffle: "scatter", "global" or "chunks"; None without a shuffle.
 
-        With `cache_dir` it is that of the most recent epoch, or "scatter" before the first.
+        If it differs between epochs (`cache_dir`, `keep`), it is that of the most recent epoch, or
+        "scatter" before the first.
         """
         return self.reader.shuffle
 

@@ -223,7 +223,6 @@ def shuffle_report(
 ) -> ShuffleReport:
     """See `Dataset.shuffle_report`."""
     selection, settings = planner.selection, planner.settings
-    planner = planner.as_of_now(epoch)
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = factorize(selection.obs.read([name]))
     labels = codes.astype(np.uint32)
@@ -232,8 +231,8 @@ def shuffle_report(
         raise InvalidArgument("no cell is selected, so there is no shuffle to report on")
 
     def report(budget: int) -> ShuffleReport:
-        asked = planner.replace_settings(memory_budget=budget, kept_memory=0)
-        loader = asked.divided(shard).loader(shard, epoch)
+        asked = planner.replace_settings(memory_budget=budget).as_of_now(epoch)
+        loader = asked.loader(shard, epoch)
         entropy, drawn = loader.label_entropy(labels)
         known = counts if settings.sampling is None else drawn.astype(np.int64)
         stats = from_core(loader.stats())

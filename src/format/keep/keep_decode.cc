@@ -135,8 +135,9 @@ void KeepDecode::copy_wide(size_t begin, size_t end) {
 
 void KeepDecode::copy_packed(size_t begin, size_t end) {
   const uint64_t first = making_->rows[begin].at;
-  const uint64_t room =
-      (end < making_->rows.size() ? making_->rows[end].at : making_->memory.size()) - first;
+  const uint64_t last = end < making_->rows.size() ? making_->rows[end].at
+                                                   : making_->memory.size() - pack::kRecordSlack;
+  const uint64_t room = last - first;
   const pack::RowDecoder decoder(reader_->row_layout(), reader_->columns_.size());
   pack::RowEncoder encoder(reader_->row_layout(), reader_->columns_.size());
   Buffer packed;
@@ -150,7 +151,8 @@ void KeepDecode::copy_packed(size_t begin, size_t end) {
     if (row.stored_bytes == 0) continue;
     row.wide_count = decoder.shape(std::span(records).last(row.stored_bytes)).wide_count;
   }
-  const uint64_t bytes = whole_memory_pages(records.size());
+  const uint64_t in_page = first % memory_page_bytes();
+  const uint64_t bytes = whole_memory_pages(in_page + records.size());
   if (records.size() > room || !reader_->store_->reserve(bytes, reader_->plan_.room)) {
     too_large_ = true;
     return;
@@ -168,7 +170,7 @@ void KeepDecode::publish() {
     for (uint32_t i = 0; i < places_.size(); ++i) {
       if (!is_kept(i)) places_[i] = kept.find(rows_[i]);
     }
-    reader_->store_->give_back(reserved_.exchange(0));
+    give_up();
     return;
   }
   reserved_ = 0;  // they are the store's now

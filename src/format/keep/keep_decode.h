@@ -48,7 +48,6 @@ class KeepDecode final : public UnitDecode {
   /// The rows that are not kept, and those that are kept for a later visit or epoch.
   std::vector<int64_t> rows_to_decode(const KeptUnitRows& kept) const;
   void measure();
-  void copy(size_t task);
   void copy_wide(size_t begin, size_t end);
   void copy_packed(size_t begin, size_t end);
   void publish();

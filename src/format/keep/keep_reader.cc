@@ -19,15 +19,16 @@ RowReaderPtr KeepReader::kept_rows() const {
   return kept_row_reader(*store_, *source_, columns_, rows_);
 }
 
-void KeepReader::begin(const KeepPlan& plan) {
+bool KeepReader::begin(const KeepPlan& plan) {
   if (plan.room == 0) {
     store_->clear();
-    return;
+    return false;
   }
   bound_ = store_->bind(source_, columns_);
-  if (bound_ == nullptr) return;  // a forked child
+  if (bound_ == nullptr) return false;
   plan_ = plan;
   store_->make_room(plan.room, plan.bytes, rows_);
+  return true;
 }
 
 void KeepReader::release() {

@@ -40,8 +40,9 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   /// A reader of the selected rows if all are kept, with these or more columns; else null.
   RowReaderPtr kept_rows() const;
 
-  /// Rows of other selections are dropped if their room is needed. With no room, all are.
-  void begin(const KeepPlan& plan);
+  /// Rows of other selections are dropped if their room is needed. With no room, all are. Returns
+  /// whether rows will be kept: none are in a forked child.
+  bool begin(const KeepPlan& plan);
   void release() PENSTOCK_EXCLUDES(mutex_);
   /// Bytes that are kept, those of other loaders included.
   uint64_t kept_bytes() const noexcept { return store_->bytes(); }

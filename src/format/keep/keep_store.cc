@@ -109,6 +109,10 @@ void KeepStore::make_room(uint64_t room, uint64_t bytes, const RowSelection& row
       return bytes_ - std::min(used, bytes) + bytes > room && !is_used(block);
     });
   }
+  // Kept by a loader with more memory, or in a larger form.
+  for (auto& unit : units_) {
+    drop_if(unit.blocks, [&](const KeptBlockPtr&) { return bytes_ > room; });
+  }
 }
 
 template <typename Unwanted>
@@ -129,8 +133,9 @@ bool KeepStore::reserve(uint64_t bytes, uint64_t limit) noexcept {
 }
 
 bool KeepStore::publish(const KeptColumns& columns, uint32_t unit, const KeptBlockPtr& block) {
+  if (columns == nullptr || !in_this_process()) return false;
   const MutexLock lock(mutex_);
-  if (columns == nullptr || columns != columns_) return false;
+  if (columns != columns_) return false;
   const KeptUnitRows& kept = units_[unit];
   const auto is_there = [&](int64_t joinid) { return kept.find(joinid).block != nullptr; };
   if (std::any_of(block->joinids.begin(), block->joinids.end(), is_there)) return false;

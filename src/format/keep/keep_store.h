@@ -77,7 +77,8 @@ class KeepStore {
 
   /// What is kept of a unit in these columns.
   KeptUnitRows find(const KeptColumns& columns, uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
-  /// Drops blocks that this selection does not use until `bytes` fit beside the others in `room`.
+  /// Drops blocks that this selection does not use until `bytes` fit beside the others in `room`,
+  /// and then others until no more than `room` is kept.
   void make_room(uint64_t room, uint64_t bytes, const RowSelection& rows) PENSTOCK_EXCLUDES(mutex_);
   /// Counts bytes as kept, unless there would be more than `limit`.
   bool reserve(uint64_t bytes, uint64_t limit) noexcept;

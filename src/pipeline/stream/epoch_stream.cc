@@ -15,10 +15,10 @@ uint32_t fetcher_count(const BudgetSplit& budget) {
 }
 
 /// Bytes for pages: the rows' share less the tables of rows.
-uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan) {
+uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan, bool keeps) {
   const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
   const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
-  const uint64_t others = tables + budget.keep_room;
+  const uint64_t others = tables + (keeps ? budget.keep_room : 0);
   const uint64_t pages = budget.row_bytes > others ? budget.row_bytes - others : 0;
   return std::max<uint64_t>(pages, budget.page_bytes);
 }
@@ -45,14 +45,15 @@ EpochStream::~EpochStream() { end(); }
 
 void EpochStream::start() {
   const BudgetSplit& budget = setup_.budget;
+  bool keeps = false;
   if (setup_.keep != nullptr) {
-    setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
-                        .bytes = budget.keep_bytes,
-                        .form = budget.keep_form,
-                        .keeps_all = budget.keep_room != 0,
-                        .comes_back = setup_.epoch.global_order});
+    keeps = setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
+                                .bytes = budget.keep_bytes,
+                                .form = budget.keep_form,
+                                .keeps_all = budget.keep_room != 0,
+                                .comes_back = setup_.epoch.global_order});
   }
-  store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_),
+  store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_, keeps),
                                          setup_.budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
                                            setup_.budget.units_decoding, setup_.budget.units_ahead,

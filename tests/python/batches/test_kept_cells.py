@@ -103,6 +103,27 @@ def test_less_memory_keeps_cells_bit_packed(census_like: Oracle) -> None:
     assert forms[2048] == (False, True)
 
 
+@pytest.mark.parametrize("shuffle", [True, "scatter"])
+def test_less_memory_for_a_copy_is_kept_to(census_like: Oracle, shuffle: bool | str) -> None:
+    ds = dataset(census_like, shuffle=shuffle)
+    epoch(ds, census_like.X)
+    less = ds.with_settings(memory_budget="21MiB")
+    for _ in range(2):
+        assert sorted(epoch(less, census_like.X)) == list(range(6000))
+        assert less.stats.peak_buffered_bytes <= 21 << 20
+
+
+def test_the_report_for_another_budget_is_of_its_order(census_like: Oracle) -> None:
+    ds = dataset(census_like, memory_budget="21MiB")
+    epoch(ds, census_like.X)
+    for budget in ("21MiB", "64MiB", "2GiB"):
+        other = dataset(census_like, memory_budget=budget)
+        other.set_epoch(1)
+        expected = other.shuffle_report("dataset_id")
+        found = ds.shuffle_report("dataset_id", memory_budget=budget)
+        assert (found.batch_entropy == expected.batch_entropy).all()
+
+
 def test_copies_share_what_is_kept(census_like: Oracle) -> None:
     ds = dataset(census_like)
     epoch(ds, census_like.X)
