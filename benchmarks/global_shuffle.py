@@ -60,7 +60,7 @@ def _kept(
     import scipy.sparse  # noqa: F401
 
     source = Path((folder / "experiment.txt").read_text())
-    transforms = None
+    transforms: list[object] = []
     if genes is not None:
         transforms = [ps.SelectGenes(list(ps.Dataset(source).var_names[:genes]))]
     ds = ps.Dataset(
