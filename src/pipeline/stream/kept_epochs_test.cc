@@ -120,6 +120,7 @@ TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
       }
     }
     std::vector<RowSelection> cells;
+    cells.reserve(3);
     for (int i = 0; i < 3; ++i) {
       cells.push_back(testing::random_selection(random, first.matrix->options().rows));
     }
