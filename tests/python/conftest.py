@@ -18,7 +18,7 @@ import scipy.sparse as sp
 # TileDB takes settings from such names. Tables of tiledbsoma keep the buffers that they were read into, of a
 # GiB a column by default: with more of them in one mapping than there is memory a process cannot fork.
 os.environ["TILEDB_SOMA_INIT_BUFFER_BYTES"] = str(1 << 24)
-# Its merge of tiles in parallel uses memory that it has freed (mended in pull request 5723 of TileDB, December 2025): the
+# Its merge of tiles in parallel uses memory that it has freed, a race that pull request 5723 of TileDB describes: the
 # many small reads of these tests met that in every other run, as a crash. 0 switches the merge off.
 os.environ["TILEDB_SM_QUERY_SPARSE_GLOBAL_ORDER_PREPROCESS_TILE_MERGE"] = "0"
 
