@@ -13,7 +13,6 @@ namespace {
 
 std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, StreamSetup setup,
                                       const LoaderOptions& options) {
-  setup.all_kept = setup.keep != nullptr && setup.keep->kept_rows() != nullptr;
   return std::make_unique<EpochStream>(make_epoch_setup(source, std::move(setup), options),
                                        options);
 }
@@ -34,19 +33,15 @@ std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format:
   return stream;
 }
 
-/// If every row is kept, returns the stream that takes them from memory; else null.
+/// Returns the stream that takes every row from memory; null if that leaves too little of it.
 std::unique_ptr<BatchStream> by_kept_rows(const format::MatrixSource& source,
-                                          const StreamSetup& setup, const LoaderOptions& options) {
-  if (setup.keep == nullptr) return nullptr;
-  auto rows = setup.keep->kept_rows();
-  if (rows == nullptr) return nullptr;
-  StreamSetup beside = setup;
-  beside.all_kept = true;
+                                          format::RowReaderPtr rows, StreamSetup setup,
+                                          const LoaderOptions& options) {
   const uint64_t kept = setup.keep->kept_bytes();
-  if (kept >= beside.request.memory_budget) return nullptr;
-  beside.request.memory_budget -= kept;
+  if (kept >= setup.request.memory_budget) return nullptr;
+  setup.request.memory_budget -= kept;
   try {
-    return std::make_unique<RowStream>(source, std::move(rows), beside, options);
+    return std::make_unique<RowStream>(source, std::move(rows), setup, options);
   } catch (const ResourceExhausted&) {
     return nullptr;  // another loader with more memory has filled it: units are read instead
   }
@@ -57,8 +52,12 @@ std::unique_ptr<BatchStream> by_kept_rows(const format::MatrixSource& source,
 std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
                                          const LoaderOptions& options) {
   StreamSetup setup = make_stream_setup(source, options);
+  auto kept = setup.keep != nullptr ? setup.keep->kept_rows() : nullptr;
+  setup.all_kept = kept != nullptr;
   if (std::holds_alternative<GlobalShuffle>(options.order)) {
-    if (auto stream = by_kept_rows(*source, setup, options)) return stream;
+    if (kept != nullptr) {
+      if (auto stream = by_kept_rows(*source, std::move(kept), setup, options)) return stream;
+    }
     if (auto rows = setup.reader->row_reader(setup.rows)) {
       if (rows->request_bytes() != 0) return cheaper(*source, std::move(rows), setup, options);
       return std::make_unique<RowStream>(*source, std::move(rows), setup, options);
