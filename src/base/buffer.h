@@ -19,12 +19,17 @@ class Buffer {
   /// Makes the buffer `size` bytes; contents are undefined afterwards. Shrinking keeps the memory.
   /// Throws std::bad_alloc for impossible sizes, which would wrap round in the alignment.
   void resize_discard(size_t size) {
-    if (size > capacity_) {
-      if (size > PTRDIFF_MAX) throw std::bad_alloc();
-      bytes_.reset(new (std::align_val_t{64}) std::byte[size]);
-      capacity_ = size;
-    }
+    reserve_discard(size);
     size_ = size;
+  }
+  /// Makes room for `capacity` bytes in all; contents are undefined afterwards.
+  void reserve_discard(size_t capacity) {
+    if (capacity <= capacity_) return;
+    if (capacity > PTRDIFF_MAX) throw std::bad_alloc();
+    bytes_.reset();
+    capacity_ = size_ = 0;
+    bytes_.reset(new (std::align_val_t{64}) std::byte[capacity]);
+    capacity_ = capacity;
   }
 
   std::byte* data() noexcept { return bytes_.get(); }

@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/checked.h"
@@ -59,6 +60,7 @@ void XUnitDecode::start(std::vector<XTileId> tiles, std::vector<int64_t> rows) {
   if (stages_.size() < tiles_.size()) stages_.resize(tiles_.size());
   read_count_ = 0;
   bytes_read_ = 0;
+  stored_.resize_discard(0);
   make_tile_tasks();
   index_.build(row_count(), {}, true, {});
 }
@@ -78,46 +80,55 @@ void XUnitDecode::make_tile_tasks() {
 void XUnitDecode::fetch() {
   const io::Store& store = context_.array.store();
   const io::CoalescingOptions options = store.traits().coalescing;
-  std::vector<io::ReadRequest> requests;
-  for (size_t begin = 0; begin < tiles_.size();) {
-    size_t end = begin;
+  std::vector<PartReads> parts;
+  for (size_t begin = 0, end = 0; begin < tiles_.size(); begin = end) {
     while (end < tiles_.size() && tiles_[end].fragment == tiles_[begin].fragment) ++end;
-    plan_fragment(begin, end, options, requests);
-    begin = end;
+    const XFragment& fragment = context_.array.fragments()[tiles_[begin].fragment];
+    for (size_t part = 0; part < kXPartCount; ++part) {
+      if (fragment.reads(XPart(part))) parts.push_back(plan_part(XPart(part), begin, end, options));
+    }
   }
+  uint64_t bytes = 0;
+  for (const PartReads& part : parts) bytes += part.plan.read_bytes;
+  // Units differ in size. Memory that none has touched costs nothing.
+  stored_.reserve_discard(std::bit_ceil(bytes));
+  stored_.resize_discard(bytes);
+  std::vector<io::ReadRequest> requests;
+  std::byte* next = stored_.data();
+  for (const PartReads& part : parts) next = place_reads(part, next, requests);
+  read_count_ = requests.size();
+  bytes_read_ = bytes;
   store.read_many(requests);
 }
 
-// Groups the tiles of one fragment into reads of its files; `requests` will fill them.
-void XUnitDecode::plan_fragment(size_t tile_begin, size_t tile_end,
-                                const io::CoalescingOptions& options,
-                                std::vector<io::ReadRequest>& requests) {
+/// Groups tiles of one fragment into reads of one of its files.
+XUnitDecode::PartReads XUnitDecode::plan_part(XPart part, size_t tile_begin, size_t tile_end,
+                                              const io::CoalescingOptions& options) const {
   const XFragment& fragment = context_.array.fragments()[tiles_[tile_begin].fragment];
-  std::vector<io::ByteRange> wanted;
-  for (size_t part = 0; part < kXPartCount; ++part) {
-    if (!fragment.reads(XPart(part))) continue;
-    wanted.clear();
-    for (size_t i = tile_begin; i < tile_end; ++i) {
-      wanted.push_back(fragment.range(XPart(part), tiles_[i].tile));
-    }
-    const auto plan = io::coalesce(wanted, options);
-    const size_t first = read_count_;
-    read_count_ += plan.reads.size();
-    if (reads_.size() < read_count_) reads_.resize(read_count_);
-    for (size_t i = 0; i < plan.reads.size(); ++i) {
-      Buffer& read = reads_[first + i];
-      read.resize_discard(plan.reads[i].length);
-      requests.push_back({fragment.path(XPart(part)), plan.reads[i].offset, read.span()});
-      bytes_read_ += plan.reads[i].length;
-    }
-    for (size_t i = tile_begin; i < tile_end; ++i) {
-      const auto& piece = plan.pieces[i - tile_begin];
-      const uint64_t length = wanted[i - tile_begin].length;
-      if (length == 0) continue;
-      tile_bytes_[i].parts[part] =
-          std::as_const(reads_[first + piece.read]).span().subspan(piece.offset, length);
-    }
+  PartReads reads{part, tile_begin, {}, {}};
+  for (size_t tile = tile_begin; tile < tile_end; ++tile) {
+    reads.wanted.push_back(fragment.range(part, tiles_[tile].tile));
   }
+  reads.plan = io::coalesce(reads.wanted, options);
+  return reads;
+}
+
+/// Lets the reads fill memory from `next` on. Returns its end.
+std::byte* XUnitDecode::place_reads(const PartReads& part, std::byte* next,
+                                    std::vector<io::ReadRequest>& requests) {
+  const XFragment& fragment = context_.array.fragments()[tiles_[part.tile_begin].fragment];
+  const size_t first = requests.size();
+  for (const io::ByteRange& read : part.plan.reads) {
+    requests.push_back({fragment.path(part.part), read.offset, {next, read.length}});
+    next += read.length;
+  }
+  for (size_t i = 0; i < part.wanted.size(); ++i) {
+    if (part.wanted[i].length == 0) continue;
+    const io::CoalescedPiece& piece = part.plan.pieces[i];
+    tile_bytes_[part.tile_begin + i].parts[static_cast<size_t>(part.part)] =
+        requests[first + piece.read].out.subspan(piece.offset, part.wanted[i].length);
+  }
+  return next;
 }
 
 void XUnitDecode::take_buffers(UnitDecode& finished) {
@@ -199,8 +210,8 @@ void XUnitDecode::decode_tile_again(size_t tile) {
 
 uint64_t XUnitDecode::memory_bytes() const {
   uint64_t bytes = rows_.size() * (sizeof(int64_t) + sizeof(uint32_t)) +
-                   tiles_.size() * (sizeof(XTileId) + sizeof(XTileBytes)) + index_.memory_bytes();
-  for (size_t i = 0; i < read_count_; ++i) bytes += reads_[i].size();
+                   tiles_.size() * (sizeof(XTileId) + sizeof(XTileBytes)) + index_.memory_bytes() +
+                   stored_.size();
   for (size_t i = 0; i < tiles_.size(); ++i) bytes += stages_[i].memory_bytes();
   for (const XTileStage& stage : merged_) bytes += stage.memory_bytes();
   return bytes;

@@ -63,8 +63,17 @@ class XUnitDecode final : public UnitDecode {
   uint64_t memory_bytes() const;
 
  private:
-  void plan_fragment(size_t tile_begin, size_t tile_end, const io::CoalescingOptions& options,
-                     std::vector<io::ReadRequest>& requests);
+  /// Reads of one file of a fragment, for a sequence of tiles.
+  struct PartReads {
+    XPart part;
+    size_t tile_begin;
+    std::vector<io::ByteRange> wanted;  ///< by tile
+    io::CoalescedReads plan;
+  };
+  PartReads plan_part(XPart part, size_t tile_begin, size_t tile_end,
+                      const io::CoalescingOptions& options) const;
+  std::byte* place_reads(const PartReads& part, std::byte* next,
+                         std::vector<io::ReadRequest>& requests);
   void make_tile_tasks();
   void decode_tile(size_t tile);
   void decode_tile_again(size_t tile);
@@ -79,7 +88,7 @@ class XUnitDecode final : public UnitDecode {
   std::vector<XTileId> tiles_;
   std::vector<XTileBytes> tile_bytes_;
   std::vector<size_t> task_begins_;  // by task of phase 0: its first tile
-  std::vector<Buffer> reads_;        // stored bytes by read, reused by later units
+  Buffer stored_;                    // stored bytes of all tiles, reused by later units
   size_t read_count_ = 0;
   std::vector<XTileStage> stages_;  // by tile
   std::vector<XTileStage> merged_;  // by task of phase 4
