@@ -7,11 +7,18 @@
 namespace penstock::pipeline {
 namespace {
 
+/// Most units between fetch and buckets. Threads share a unit, so more than one for each thread
+/// and one that is read would only take memory out of the cores' caches.
+uint32_t units_decoding(const BudgetSplit& budget, unsigned threads) {
+  if (budget.units_ahead != 0) return budget.units_decoding;
+  return std::min(budget.units_decoding, threads + 1);
+}
+
 /// Number of threads that wait for reads: half the units in flight are read while the others are
 /// decoded. Over a network, every unit that may be ahead waits at the same time.
-uint32_t fetcher_count(const BudgetSplit& budget) {
-  if (budget.units_ahead != 0) return budget.units_ahead + budget.units_decoding;
-  return (budget.units_decoding + 1) / 2;
+uint32_t fetcher_count(const BudgetSplit& budget, unsigned threads) {
+  const uint32_t decoding = units_decoding(budget, threads);
+  return budget.units_ahead != 0 ? budget.units_ahead + decoding : (decoding + 1) / 2;
 }
 
 /// Bytes for pages: the rows' share less the tables of rows.
@@ -56,10 +63,10 @@ void EpochStream::start() {
   store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_, keeps),
                                          setup_.budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
-                                           setup_.budget.units_decoding, setup_.budget.units_ahead,
+                                           units_decoding(budget, threads_), budget.units_ahead,
                                            setup_.first_batch, *meter_);
   update_gate();
-  start_threads(fetcher_count(setup_.budget), [this] { fetch(); });
+  start_threads(fetcher_count(budget, threads_), [this] { fetch(); });
   start_threads(threads_, [this] { work(); });
 }
 

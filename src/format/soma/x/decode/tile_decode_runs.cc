@@ -95,14 +95,14 @@ class RunDecode {
   void read_cells() {
     const size_t room = cells_ + kStageSlack;
     stage_.indices.resize_discard(room * sizeof(Index));
-    const bool all_rows = stage_.cells == cells_;
     int64_t shift = 0;
     if (context_.columns.covers(bounds_.column_first, bounds_.column_last, &shift)) {
-      Buffer& target = all_rows ? stage_.indices : scratch_.indices;
+      const bool neighbours = are_neighbours();
+      Buffer& target = neighbours ? stage_.indices : scratch_.indices;
       target.resize_discard(room * sizeof(Index));
       read_shifted(shift, target.as<Index>().data());
-      read_values(all_rows);
-      if (all_rows) {
+      read_values(neighbours);
+      if (neighbours) {
         place_escapes();
       } else {
         keep_rows<Index>();
@@ -113,6 +113,13 @@ class RunDecode {
       choose_columns<uint32_t, Index>();
     }
     check_order<Index>();
+  }
+
+  /// Whether no other row's cells lie between those of chosen rows. They then stay at their place
+  /// in the tile.
+  bool are_neighbours() const {
+    const XRun& last = stage_.runs.back();
+    return last.begin + last.count - stage_.runs.front().begin == stage_.cells;
   }
 
   bool overlaps_run(uint64_t begin, uint64_t count, size_t& run) const {
@@ -175,7 +182,7 @@ class RunDecode {
     }
   }
 
-  // All cells are in place; only the escapes of runs must be set.
+  /// Sets the escapes of runs whose cells stayed at their place in the tile.
   void place_escapes() {
     if (stage_.raw) {
       for (XRun& run : stage_.runs) {
@@ -184,15 +191,17 @@ class RunDecode {
       }
       return;
     }
-    size_t escape = 0;
+    const auto& escapes = scratch_.escapes.cells;
+    const auto first = std::lower_bound(escapes.begin(), escapes.end(), stage_.runs.front().begin);
+    const auto before = static_cast<size_t>(first - escapes.begin());
+    size_t escape = before;
     for (XRun& run : stage_.runs) {
       run.wide_begin = static_cast<uint32_t>(escape);
       const uint32_t end = run.begin + run.count;
-      while (escape < scratch_.escapes.cells.size() && scratch_.escapes.cells[escape] < end)
-        ++escape;
+      while (escape < escapes.size() && escapes[escape] < end) ++escape;
       run.wide_count = static_cast<uint32_t>(escape) - run.wide_begin;
     }
-    stage_.wide_count = static_cast<uint32_t>(escape);
+    stage_.wide_count = static_cast<uint32_t>(escape - before);
     stage_.wide.resize_discard(scratch_.escapes.values.size() + kStageSlack);
     if (!scratch_.escapes.values.empty()) {
       std::memcpy(stage_.wide.data(), scratch_.escapes.values.data(),
@@ -315,16 +324,18 @@ class RunDecode {
 
   template <typename Index>
   void check_order() {
+    if (stage_.runs.empty()) return;
     const Index* const indices = stage_.indices.as<Index>().data();
+    const uint32_t first = stage_.runs.front().begin;
     size_t between = 0;
-    uint32_t last = 0xFFFFFFFFU;
+    uint32_t last = 0;
     for (XRun& run : stage_.runs) {
       run.first_index = indices[run.begin];
       run.last_index = indices[run.begin + run.count - 1];
-      between += run.begin != 0 && run.first_index <= last;
+      between += run.begin != first && run.first_index <= last;
       last = run.last_index;
     }
-    if (count_not_ascending(indices, stage_.cells, context_.path) == between) return;
+    if (count_not_ascending(indices + first, stage_.cells, context_.path) == between) return;
     for (const XRun& run : stage_.runs) {
       for (uint32_t i = run.begin + 1; i < run.begin + run.count; ++i) {
         if (indices[i] < indices[i - 1]) {
