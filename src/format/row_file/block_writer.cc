@@ -20,6 +20,9 @@ constexpr size_t kMostBlockBytes = sizeof(uint16_t) +
 
 #if PENSTOCK_X86_PATHS
 
+// Every processor with AVX2 counts bits by one instruction, which has to be asked for.
+#define PENSTOCK_TARGET_COUNT __attribute__((target("avx2,popcnt")))
+
 PENSTOCK_TARGET_AVX2 inline uint32_t not_below(__m256i bytes, __m256i least) noexcept {
   const __m256i reached = _mm256_cmpeq_epi8(_mm256_max_epu8(bytes, least), bytes);
   return static_cast<uint32_t>(_mm256_movemask_epi8(reached));
@@ -90,34 +93,54 @@ class BitAppender {
   unsigned held_ = 0;
 };
 
-/// The cheapest form of a block.
+/// A form of a block.
 struct BlockForm {
   unsigned width = 0;
   unsigned high_width = 0;
   BlockMask exceptions;
-
-  template <typename T>
-  static BlockForm cheapest(const T* numbers, size_t count, const BlockMask& escapes,
-                            VectorPath path) noexcept {
-    T any = 0;
-    for (size_t i = 0; i < kBlockNumbers; ++i) any = static_cast<T>(any | numbers[i]);
-    const auto longest = static_cast<unsigned>(std::bit_width(any));
-    BlockForm best{longest, 0, escapes};
-    size_t least = packed_bytes(count, longest) + packed_bytes(escapes.count(), kPlaceBits);
-    for (unsigned width = longest; width-- != 0;) {
-      const BlockMask exceptions = longer_than(numbers, width, path) | escapes;
-      const uint32_t number = exceptions.count();
-      if (number > kMaxExceptions) break;
-      const size_t bytes =
-          packed_bytes(count, width) + packed_bytes(number, kPlaceBits + longest - width);
-      if (bytes < least) {
-        least = bytes;
-        best = {width, longest - width, exceptions};
-      }
-    }
-    return best;
-  }
 };
+
+/// Returns the form that takes the fewest bytes. Inlined, so that it is compiled for the caller's
+/// instructions.
+template <typename T>
+__attribute__((always_inline)) inline BlockForm cheapest_form(const T* numbers, size_t count,
+                                                              const BlockMask& escapes,
+                                                              VectorPath path) noexcept {
+  T any = 0;
+  for (size_t i = 0; i < kBlockNumbers; ++i) any = static_cast<T>(any | numbers[i]);
+  const auto longest = static_cast<unsigned>(std::bit_width(any));
+  BlockForm best{longest, 0, escapes};
+  size_t least = packed_bytes(count, longest) + packed_bytes(escapes.count(), kPlaceBits);
+  for (unsigned width = longest; width-- != 0;) {
+    const BlockMask exceptions = longer_than(numbers, width, path) | escapes;
+    const uint32_t number = exceptions.count();
+    if (number > kMaxExceptions) break;
+    const size_t bytes =
+        packed_bytes(count, width) + packed_bytes(number, kPlaceBits + longest - width);
+    if (bytes < least) {
+      least = bytes;
+      best = {width, longest - width, exceptions};
+    }
+  }
+  return best;
+}
+
+#if PENSTOCK_X86_PATHS
+template <typename T>
+PENSTOCK_TARGET_COUNT BlockForm cheapest_form_avx2(const T* numbers, size_t count,
+                                                   const BlockMask& escapes) noexcept {
+  return cheapest_form(numbers, count, escapes, VectorPath::kAvx2);
+}
+#endif
+
+template <typename T>
+BlockForm choose_form(const T* numbers, size_t count, const BlockMask& escapes,
+                      VectorPath path) noexcept {
+#if PENSTOCK_X86_PATHS
+  if (path == VectorPath::kAvx2) return cheapest_form_avx2(numbers, count, escapes);
+#endif
+  return cheapest_form(numbers, count, escapes, path);
+}
 
 /// Appends the exceptions of half a block, which starts at number `first`.
 template <typename T>
@@ -137,7 +160,7 @@ void BlockWriter::append_block(const T* numbers, size_t count, const BlockMask& 
   if (bytes_.size() < used_ + kMostBlockBytes) {
     bytes_.resize(std::max(2 * bytes_.size(), used_ + kMostBlockBytes));
   }
-  const auto form = BlockForm::cheapest(numbers, count, escapes, path_);
+  const BlockForm form = choose_form(numbers, count, escapes, path_);
   std::byte* out = bytes_.data() + used_;
   const auto head =
       static_cast<uint16_t>(form.width | form.high_width << 5 | form.exceptions.count() << 10);

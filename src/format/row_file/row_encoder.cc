@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/checksum.h"
@@ -151,10 +153,24 @@ bool RowEncoder::append_counts(const PackedRowView& row, uint32_t& wide_count) {
         append_bytes(escapes_, &value, sizeof(T));
       }
       if (escapes.count() > kMaxExceptions) return false;
-      counts_.append(numbers.data(), count, escapes);
+      append_numbers(numbers, count, escapes);
     }
     return escapes_.size() + counts_.bytes().size() < size_t{row.nnz} * sizeof(T);
   });
+}
+
+/// Appends a block of counts less one, as 16-bit numbers if they are, because vectors take these.
+void RowEncoder::append_numbers(const std::array<uint32_t, kBlockNumbers>& numbers, size_t count,
+                                const BlockMask& escapes) {
+  const uint32_t any = std::accumulate(numbers.begin(), numbers.end(), 0U, std::bit_or<>());
+  if (any > std::numeric_limits<uint16_t>::max() || escapes.count() != 0) {
+    counts_.append(numbers.data(), count, escapes);
+    return;
+  }
+  std::array<uint16_t, kBlockNumbers> narrow;
+  std::transform(numbers.begin(), numbers.end(), narrow.begin(),
+                 [](uint32_t number) { return static_cast<uint16_t>(number); });
+  counts_.append(narrow.data(), count);
 }
 
 size_t RowEncoder::append(const std::byte* packed_row, std::vector<std::byte>& out) {

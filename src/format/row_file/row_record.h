@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,6 +60,8 @@ class RowEncoder {
   template <typename Index>
   bool append_gaps(const kernel::PackedRowView& row, Index step);
   bool append_counts(const kernel::PackedRowView& row, uint32_t& wide_count);
+  void append_numbers(const std::array<uint32_t, kBlockNumbers>& numbers, size_t count,
+                      const BlockMask& escapes);
   void append_raw(const kernel::PackedRowView& row);
 
   kernel::PackedRowLayout layout_;
