@@ -14,6 +14,7 @@ import numpy.typing as npt
 from penstock._core import RowSelection
 from penstock.base.validation import checked_int
 from penstock.batches.format import BatchFormat
+from penstock.batches.matrix import converter
 from penstock.encoders import Encoder
 from penstock.encoders.encoder import checked_encoders
 from penstock.epochs.iterator import EpochIterator, EpochProgress
@@ -288,6 +289,7 @@ class Dataset:
             obs_columns=obs_columns,
             pad_column=pad_column,
         )
+        converter(form.format, planner.settings.sparse)  # imports what batches are made of
         #: Makes the batches; for the modules of this package.
         self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
 
