@@ -63,9 +63,10 @@ void register_statistics(nb::module_& module) {
             self.transforms = loader.transforms;
             self.dtype = loader.dtype;
             self.memory_budget = loader.memory_budget;
+            self.kept = loader.kept;
             self.threads = loader.threads;
           },
-          nb::arg("loader"), "Rows, columns, transforms, dtype, budget and threads.")
+          nb::arg("loader"), "Rows, columns, transforms, dtype, memory and threads.")
       .def(
           "group",
           [](StatisticsOptions& self, const Vector<uint32_t>& groups, uint32_t count) {

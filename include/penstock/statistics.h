@@ -18,6 +18,7 @@ struct StatisticsOptions {
   std::shared_ptr<const TransformPlan> transforms;
   DataType dtype = DataType::kFloat64;  ///< float32 or float64; transforms compute in it
   uint64_t memory_budget = 2_GiB;       ///< for reading; results need memory on top
+  std::shared_ptr<KeptRows> kept;       ///< as in LoaderOptions
   unsigned threads = 0;                 ///< 0: as many as cores
 
   bool by_column = true, by_row = false;

@@ -35,6 +35,7 @@ LoaderOptions loader_options(const StatisticsOptions& options) {
       options.transforms != nullptr ? options.transforms : std::make_shared<const TransformPlan>();
   loader.dtype = options.dtype;
   loader.memory_budget = options.memory_budget;
+  loader.kept = options.kept;
   loader.threads = options.threads;
   loader.batch_size = kBatchRows;
   loader.order = StoredOrder{};

@@ -245,6 +245,8 @@ def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
         )
     options = _core.StatisticsOptions()
     loader = ds.reader.planner.options(Shard(), 0)
+    if not ds.reader.planner.keeps_cells(settings.find_shard()):
+        loader.kept = None  # each of several ranks reads all cells
     single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
     loader.dtype = "float32" if single else "float64"
     options.from_loader(loader)

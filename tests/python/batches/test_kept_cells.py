@@ -70,6 +70,17 @@ def test_a_process_that_begins_later_has_the_same_order(census_like: Oracle) -> 
         assert later.plan().planned_units == 0  # the next one: from memory
 
 
+def test_statistics_keep_what_they_read(census_like: Oracle) -> None:
+    ds, read = dataset(census_like), dataset(census_like, keep=False)
+    assert ps.gene_statistics(ds).equals(ps.gene_statistics(read))
+    epoch(ds, census_like.X)
+    assert ds.stats.kept_units == ds.stats.units > 0
+    assert ds.stats.bytes_read == 0
+    assert ps.cell_statistics(ds).equals(ps.cell_statistics(read))
+    epoch(read, census_like.X)
+    assert read.stats.kept_units == 0
+
+
 @pytest.mark.parametrize("shuffle", [False, "scatter"])
 def test_other_orders_do_not_change(census_like: Oracle, shuffle: bool | str) -> None:
     ds, read = (dataset(census_like, shuffle=shuffle, keep=keep) for keep in (True, False))
