@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "base/byte_size.h"
@@ -159,21 +160,44 @@ struct KeptSizes {
   uint64_t wide = 0, packed = 0, rows = 0;
 };
 
-KeptSizes kept_sizes(const format::MatrixReader& reader, std::span<const plan::UnitRows> units) {
-  KeptSizes sizes;
-  uint64_t wide = 0;
-  for (const plan::UnitRows& unit : units) {
-    if (unit.repeat != 0) continue;
-    const uint64_t selected = unit.selected_rows();
-    sizes.rows += selected;
-    wide += unit.packed_bytes * selected / unit.row_count;
-  }
+/// Of the selected rows of one unit, of which `bit_packed` is the share that bit-packing leaves.
+KeptSizes kept_sizes(const plan::UnitRows& unit, double bit_packed) {
+  if (unit.repeat != 0) return {};
+  const uint64_t rows = unit.selected_rows();
+  const uint64_t wide = unit.packed_bytes * rows / unit.row_count;
+  const auto packed = static_cast<uint64_t>(static_cast<double>(wide) * bit_packed);
+  return {wide + wide / 32 + kKeptRowBytes * rows, packed + packed / 32 + kKeptRowBytes * rows,
+          rows};
+}
+
+double bit_packed_share(const format::MatrixReader& reader) {
   const double cell = std::max(reader.packed_bytes_per_cell(), kPackedSaves + 1);
-  const auto packed =
-      static_cast<uint64_t>(static_cast<double>(wide) * (cell - kPackedSaves) / cell);
-  sizes.wide = wide + wide / 32 + kKeptRowBytes * sizes.rows;
-  sizes.packed = packed + packed / 32 + kKeptRowBytes * sizes.rows;
+  return (cell - kPackedSaves) / cell;
+}
+
+KeptSizes kept_sizes(const format::MatrixReader& reader, std::span<const plan::UnitRows> units) {
+  const double bit_packed = bit_packed_share(reader);
+  KeptSizes sizes;
+  for (const plan::UnitRows& unit : units) {
+    const KeptSizes each = kept_sizes(unit, bit_packed);
+    sizes.wide += each.wide;
+    sizes.packed += each.packed;
+    sizes.rows += each.rows;
+  }
   return sizes;
+}
+
+/// Returns the end of the units whose bit-packed rows fit in `room`, with a sixteenth more, because
+/// the expected sizes are on the safe side. What does not fit after all is not kept.
+uint32_t end_of_kept_units(const format::MatrixReader& reader,
+                           std::span<const plan::UnitRows> units, uint64_t room) {
+  const double bit_packed = bit_packed_share(reader);
+  uint64_t bytes = 0;
+  for (const plan::UnitRows& unit : units) {
+    bytes += kept_sizes(unit, bit_packed).packed;
+    if (bytes >= room + room / 16) return unit.unit + 1;
+  }
+  return std::numeric_limits<uint32_t>::max();
 }
 
 /// Finds the form in which all rows of the selection fit. They stay where the epoch's buckets find
@@ -246,6 +270,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     if (request.kept_memory > unpacked) {
       split.keep_beside = split.keep_bytes = request.kept_memory - unpacked;
       split.keep_form = format::KeptForm::kPacked;
+      split.keep_unit_end = end_of_kept_units(reader, units, split.keep_beside);
     }
     break;
   }

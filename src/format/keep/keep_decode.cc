@@ -38,7 +38,8 @@ void KeepDecode::start(uint32_t unit, std::vector<int64_t> rows) {
     while (decoded[at] != rows_[i]) ++at;
     inner_rows_[i] = at;
   }
-  if (reader_->plan_.room != 0) {
+  is_keeping_ = reader_->plan_.room != 0 && unit < reader_->plan_.unit_end;
+  if (is_keeping_) {
     making_ = std::make_shared<KeptBlock>();
     making_->form = reader_->plan_.form;
     making_->joinids = decoded;
@@ -70,7 +71,7 @@ void KeepDecode::give_up() noexcept {
 
 size_t KeepDecode::phase_count() const {
   if (was_kept_) return 0;
-  return inner_->phase_count() + (reader_->plan_.room != 0 ? size_t{kKeepPhases} : 0);
+  return inner_->phase_count() + (is_keeping_ ? size_t{kKeepPhases} : 0);
 }
 
 size_t KeepDecode::task_count(size_t phase) const {

@@ -57,6 +57,7 @@ class KeepDecode final : public UnitDecode {
   uint32_t unit_ = 0;
   std::vector<int64_t> rows_;
   bool was_kept_ = false;
+  bool is_keeping_ = false;            ///< the rows are being copied, to stay
   std::vector<KeptPlace> places_;      ///< of the rows; of no block while the other decode has them
   std::vector<uint32_t> inner_rows_;   ///< of those rows, in the other decode
   std::unique_ptr<UnitDecode> inner_;  ///< the other decode; reused for the next unit

@@ -28,6 +28,7 @@ struct KeepPlan {
   uint64_t room = 0;   ///< bytes that may be kept
   uint64_t bytes = 0;  ///< of these, for its own selection
   KeptForm form = KeptForm::kWide;
+  uint32_t unit_end = 0;    ///< of the units that are kept
   bool keeps_all = false;   ///< there is room for all rows of the selection
   bool comes_back = false;  ///< the order visits a unit many times, for few rows each
 };

@@ -57,6 +57,7 @@ void EpochStream::start() {
     keeps = setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
                                 .bytes = budget.keep_bytes,
                                 .form = budget.keep_form,
+                                .unit_end = budget.keep_unit_end,
                                 .keeps_all = budget.keep_room != 0,
                                 .comes_back = setup_.epoch.global_order});
   }

@@ -104,6 +104,41 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   std::printf("%lu of 30 cases keep a part\n", divided);
 }
 
+// An epoch visits large units in parts, so parts of all units would be kept if rows were kept as
+// they come, and hardly a visit would find all of its rows.
+TEST(KeptEpochs, KeepWholeUnitsIfNotAllFit) {
+  int in_parts = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const TestSeed own(seed);
+    MemoryMatrixOptions shape;
+    shape.rows = 60'000;
+    shape.columns = 300;
+    shape.max_nnz = 20;
+    shape.max_unit_rows = 8000;
+    shape.seed = own;
+    Case test{std::make_shared<MemoryMatrix>(shape), {}};
+    test.options.memory_budget = 2 * testing::least_budget(test);
+    test.options.threads = 2;
+    test.options.kept = std::make_shared<KeptRows>();
+    test.options.kept_memory = 2'500'000;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+      SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
+      test.options.epoch = epoch;
+      LoaderStats stats;
+      read_epoch(test.matrix, test.options, &stats);
+      const double kept_rows = static_cast<double>(test.options.kept->rows()) / 60'000.0;
+      const double kept_visits =
+          static_cast<double>(stats.kept_units) / static_cast<double>(stats.units);
+      in_parts += stats.units > 64 ? 1 : 0;
+      if (epoch == 0) continue;
+      EXPECT_GT(kept_rows, 0.3);
+      EXPECT_LT(kept_rows, 0.9);
+      EXPECT_GT(kept_visits, 0.6 * kept_rows);
+    }
+  }
+  EXPECT_GT(in_parts, 0);
+}
+
 // Splits, other genes, other layouts: loaders of one matrix that come and go with one KeptRows.
 TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
   uint64_t from_memory = 0, loaders = 0;
