@@ -3,8 +3,11 @@
 #include <penstock/error.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/concat.h"
 #include "base/memory_page.h"
@@ -13,6 +16,35 @@ namespace penstock {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+
+/// Least size at which the end without a huge page does not matter.
+constexpr size_t kTryHuge = 2 * kHugePage;
+/// Seconds of a thread for one huge page. As 512 small ones it takes 600 us.
+constexpr double kSlowHugePage = 400e-6;
+constexpr uint32_t kMostSkipped = 64;
+
+/// Regions that do without huge pages, because one was slow; more each time.
+std::atomic<uint32_t> regions_to_skip{0};
+std::atomic<uint32_t> next_to_skip{1};
+
+bool skips_huge() noexcept {
+  uint32_t left = regions_to_skip;
+  while (left != 0 && !regions_to_skip.compare_exchange_weak(left, left - 1)) {
+  }
+  return left != 0;
+}
+
+void was_slow() noexcept {
+  const uint32_t skip = next_to_skip;
+  regions_to_skip = skip;
+  next_to_skip = std::min(2 * skip, kMostSkipped);
+}
+
+double thread_seconds() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
 
 [[noreturn]] void fail(size_t bytes) {
   throw ResourceExhausted(
@@ -49,6 +81,13 @@ MappedRegion MappedRegion::huge(size_t bytes) {
   return region;
 }
 
+MappedRegion MappedRegion::filled_once(size_t bytes) {
+  if (bytes < kTryHuge || skips_huge()) return anonymous(bytes);
+  MappedRegion region = huge(bytes);
+  region.tries_huge_ = true;
+  return region;
+}
+
 MappedRegion MappedRegion::of_file(int descriptor, uint64_t offset, size_t bytes) {
   void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
                                static_cast<off_t>(offset));
@@ -65,11 +104,20 @@ void MappedRegion::reset() noexcept {
   size_ = 0;
 }
 
-void make_resident(std::byte* data, size_t bytes) noexcept {
+void MappedRegion::make_resident(std::byte* begin, size_t bytes) const noexcept {
 #if defined(MADV_POPULATE_WRITE)
-  ::madvise(data, bytes, MADV_POPULATE_WRITE);
+  const double start = tries_huge_ ? thread_seconds() : 0;
+  ::madvise(begin, bytes, MADV_POPULATE_WRITE);
+  if (!tries_huge_) return;
+  const auto pages = static_cast<double>(bytes / kHugePage + 1);
+  if (thread_seconds() - start < kSlowHugePage * pages) return;
+  was_slow();
+  const auto address = reinterpret_cast<uintptr_t>(begin) + bytes;
+  const auto rest = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const auto end = whole_memory_pages(reinterpret_cast<uintptr_t>(data_) + size_);
+  if (rest < end) ::madvise(reinterpret_cast<void*>(rest), end - rest, MADV_NOHUGEPAGE);
 #else
-  static_cast<void>(data);
+  static_cast<void>(begin);
   static_cast<void>(bytes);
 #endif
 }

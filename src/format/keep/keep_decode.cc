@@ -121,14 +121,15 @@ void KeepDecode::measure() {
     return;
   }
   reserved_ += now;
-  making_->memory = MappedRegion::anonymous(bytes + pack::kRecordSlack);
+  making_->memory = is_wide ? MappedRegion::filled_once(bytes + pack::kRecordSlack)
+                             : MappedRegion::anonymous(bytes + pack::kRecordSlack);
 }
 
 void KeepDecode::copy_wide(size_t begin, size_t end) {
   std::byte* const memory = making_->memory.data();
   const size_t first = whole_memory_pages(making_->rows[begin].at);
   const size_t last = end < making_->rows.size() ? making_->rows[end].at : making_->memory.size();
-  if (last > first) make_resident(memory + first, last - first);
+  if (last > first) making_->memory.make_resident(memory + first, last - first);
   for (size_t i = begin; i < end; ++i) {
     inner_->pack(static_cast<uint32_t>(i), memory + making_->rows[i].at);
   }

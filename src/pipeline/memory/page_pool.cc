@@ -20,7 +20,7 @@ PagePool::PagePool(uint64_t capacity_bytes, uint32_t page_bytes, MemoryMeter& me
     : page_bytes_(page_bytes),
       capacity_bytes_(capacity_bytes / page_bytes * page_bytes),
       meter_(meter),
-      arena_(MappedRegion::anonymous(capacity_bytes_)) {}
+      arena_(MappedRegion::filled_once(capacity_bytes_)) {}
 
 PagePool::~PagePool() { meter_.subtract(resident_bytes_); }
 
@@ -36,7 +36,7 @@ std::byte* PagePool::take() {
       dropped_.pop_back();
     } else {
       page = arena_.data() + touched_pages_++ * page_bytes_;
-      make_resident(page, page_bytes_);
+      arena_.make_resident(page, page_bytes_);
     }
     resident_bytes_ += page_bytes_;
     meter_.add(page_bytes_);
