@@ -643,7 +643,7 @@ class StatisticsOptions:
     @by_row.setter
     def by_row(self, arg: bool, /) -> None: ...
     def from_loader(self, loader: LoaderOptions) -> None:
-        """Rows, columns, transforms, dtype, budget and threads."""
+        """Rows, columns, transforms, dtype, memory and threads."""
 
     def group(
         self,
