@@ -2,7 +2,9 @@
 #include <penstock/error.h>
 
 #include <utility>
+#include <vector>
 
+#include "base/mutex.h"
 #include "format/cache/cache_folder.h"
 #include "format/cache/cached_source.h"
 #include "format/handle_access.h"
@@ -17,7 +19,27 @@ class Cache::Impl {
       : folder(std::make_shared<format::pack::CacheFolder>(io::normalize(options.folder),
                                                            options.limit_bytes)) {}
 
-  std::shared_ptr<format::pack::CacheFolder> folder;
+  /// The source read through the cache: the same one as long as it is used, so that what loaders
+  /// keep of it in memory is shared.
+  format::MatrixSourcePtr cached(const format::MatrixSourcePtr& source)
+      PENSTOCK_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    std::erase_if(made_, [](const auto& pair) { return pair.second.expired(); });
+    for (const auto& [of, made] : made_) {
+      if (of.lock() != source) continue;
+      if (auto cached = made.lock()) return cached;
+    }
+    auto cached = format::pack::cached_source(source, folder);
+    made_.emplace_back(source, cached);
+    return cached;
+  }
+
+  const std::shared_ptr<format::pack::CacheFolder> folder;
+
+ private:
+  using WeakSource = std::weak_ptr<const format::MatrixSource>;
+  Mutex mutex_;
+  std::vector<std::pair<WeakSource, WeakSource>> made_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 Cache::Cache(CacheOptions options) : impl_(std::make_shared<Impl>(options)) {
@@ -29,9 +51,7 @@ Cache::~Cache() = default;
 Matrix Cache::through(const Matrix& matrix) {
   if (matrix.addresses_rows()) return matrix;  // a cache would add nothing
   auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
-      [matrix, folder = impl_->folder] {
-        return format::pack::cached_source(HandleAccess::source(matrix), folder);
-      },
+      [matrix, impl = impl_] { return impl->cached(HandleAccess::source(matrix)); },
       [matrix] {
         const RowSelection* rows = HandleAccess::stored_rows(matrix);
         return rows == nullptr ? std::nullopt : std::optional<RowSelection>(*rows);

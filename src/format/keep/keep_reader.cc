@@ -32,7 +32,7 @@ bool KeepReader::begin(const KeepPlan& plan) {
 }
 
 void KeepReader::release() {
-  std::vector<KeptBlockPtr> used;
+  std::unordered_set<KeptBlockPtr> used;
   const MutexLock lock(mutex_);
   used.swap(used_);
 }
@@ -40,14 +40,14 @@ void KeepReader::release() {
 KeptUnitRows KeepReader::use(uint32_t unit) const {
   KeptUnitRows kept = store_->find(bound_, unit);
   const MutexLock lock(mutex_);
-  used_.insert(used_.end(), kept.blocks.begin(), kept.blocks.end());
+  used_.insert(kept.blocks.begin(), kept.blocks.end());
   return kept;
 }
 
 bool KeepReader::publish(uint32_t unit, const KeptBlockPtr& block) const {
   if (!store_->publish(bound_, unit, block)) return false;
   const MutexLock lock(mutex_);
-  used_.push_back(block);
+  used_.insert(block);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "base/mutex.h"
@@ -84,7 +85,7 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   KeptColumns bound_;
   KeepPlan plan_;
   mutable Mutex mutex_;
-  mutable std::vector<KeptBlockPtr> used_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable std::unordered_set<KeptBlockPtr> used_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::format

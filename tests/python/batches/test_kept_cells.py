@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import penstock as ps
@@ -161,14 +162,17 @@ def test_fewer_genes_are_chosen_from_what_is_kept(census_like: Oracle) -> None:
     assert few.stats.all_kept
 
 
-def test_splits_are_kept_side_by_side(census_like: Oracle) -> None:
-    train, test = dataset(census_like).random_split(0.8, 0.2)
+@pytest.mark.parametrize("cached", [False, True])
+def test_splits_are_kept_side_by_side(census_like: Oracle, tmp_path: Path, cached: bool) -> None:
+    ds = dataset(census_like, cache_dir=tmp_path / "cache" if cached else None)
+    train, test = ds.random_split(0.8, 0.2)
     for _ in range(3):
         epoch(train, census_like.X)
         epoch(test, census_like.X)
     assert train.stats.all_kept
     assert test.stats.all_kept
     assert "kept     6,000 cells" in repr(train)
+    assert (train.stats.bytes_read, test.stats.bytes_read) == (0, 0)
 
 
 def test_resuming_does_not_need_what_was_kept(census_like: Oracle) -> None:
