@@ -148,7 +148,8 @@ void KeepDecode::copy_packed(size_t begin, size_t end) {
     KeptRow& row = making_->rows[i];
     packed.resize_discard(inner_->packed_bytes(static_cast<uint32_t>(i)));
     inner_->pack(static_cast<uint32_t>(i), packed.data());
-    row.at = first + records.size();
+    // The first one's place stays, since the task before reads it.
+    if (i != begin) row.at = first + records.size();
     row.stored_bytes = static_cast<uint32_t>(encoder.append(packed.data(), records));
     if (row.stored_bytes == 0) continue;
     row.wide_count = decoder.shape(std::span(records).last(row.stored_bytes)).wide_count;
