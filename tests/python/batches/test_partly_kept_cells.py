@@ -23,10 +23,10 @@ def small_tiles(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     path = tmp_path_factory.mktemp("small-tiles") / "experiment"
     table = pa.table({"soma_joinid": np.arange(N_CELLS)})
     uri = write_experiment(path, table, genes=[str(gene) for gene in range(N_GENES)])
-    X = sp.random_array(
-        (N_CELLS, N_GENES), density=0.2, format="csr", dtype=np.float32, rng=0,
-        data_sampler=lambda size: np.random.default_rng(1).integers(1, 9, size).astype(np.float32),
-    )  # fmt: skip
+    random = np.random.default_rng(0)
+    places = np.nonzero(random.random((N_CELLS, N_GENES), np.float32) < 0.2)
+    values = random.integers(1, 9, len(places[0])).astype(np.float32)
+    X = sp.csr_matrix((values, places), shape=(N_CELLS, N_GENES))
     with tiledbsoma.Experiment.open(uri, "w") as experiment:
         layers = experiment.ms["RNA"].add_new_collection("X")
         layer = layers.add_new_sparse_ndarray(
