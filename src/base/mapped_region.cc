@@ -109,8 +109,8 @@ void MappedRegion::make_resident(std::byte* begin, size_t bytes) const noexcept 
   const double start = tries_huge_ ? thread_seconds() : 0;
   ::madvise(begin, bytes, MADV_POPULATE_WRITE);
   if (!tries_huge_) return;
-  const auto pages = static_cast<double>(bytes / kHugePage + 1);
-  if (thread_seconds() - start < kSlowHugePage * pages) return;
+  const size_t pages = bytes / kHugePage + 1;
+  if (thread_seconds() - start < kSlowHugePage * static_cast<double>(pages)) return;
   was_slow();
   const auto address = reinterpret_cast<uintptr_t>(begin) + bytes;
   const auto rest = (address + kHugePage - 1) / kHugePage * kHugePage;
