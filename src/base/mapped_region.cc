@@ -108,9 +108,10 @@ void MappedRegion::make_resident(std::byte* begin, size_t bytes) const noexcept 
 #if defined(MADV_POPULATE_WRITE)
   const double start = tries_huge_ ? thread_seconds() : 0;
   ::madvise(begin, bytes, MADV_POPULATE_WRITE);
-  if (!tries_huge_) return;
+  if (start == 0) return;
   const size_t pages = bytes / kHugePage + 1;
   if (thread_seconds() - start < kSlowHugePage * static_cast<double>(pages)) return;
+  if (!tries_huge_.exchange(false)) return;  // another thread was first
   was_slow();
   const auto address = reinterpret_cast<uintptr_t>(begin) + bytes;
   const auto rest = (address + kHugePage - 1) / kHugePage * kHugePage;
@@ -120,6 +121,10 @@ void MappedRegion::make_resident(std::byte* begin, size_t bytes) const noexcept 
   static_cast<void>(begin);
   static_cast<void>(bytes);
 #endif
+}
+
+void MappedRegion::use_small_pages() const noexcept {
+  if (tries_huge_.exchange(false)) ::madvise(data_, whole_memory_pages(size_), MADV_NOHUGEPAGE);
 }
 
 void drop_resident(std::byte* data, size_t bytes) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -16,13 +17,13 @@ class MappedRegion {
   MappedRegion(MappedRegion&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
-        tries_huge_(other.tries_huge_) {}
+        tries_huge_(other.tries_huge_.load()) {}
   MappedRegion& operator=(MappedRegion&& other) noexcept {
     if (this != &other) {
       reset();
       data_ = std::exchange(other.data_, nullptr);
       size_ = std::exchange(other.size_, 0);
-      tries_huge_ = other.tries_huge_;
+      tries_huge_ = other.tries_huge_.load();
     }
     return *this;
   }
@@ -51,11 +52,15 @@ class MappedRegion {
   /// Any thread.
   void make_resident(std::byte* begin, size_t bytes) const noexcept;
 
+  /// No more huge pages from now on: for a region of which parts are dropped, since a huge page
+  /// keeps its memory when a part of it is.
+  void use_small_pages() const noexcept;
+
  private:
   void reset() noexcept;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  bool tries_huge_ = false;
+  mutable std::atomic<bool> tries_huge_{false};
 };
 
 /// Removes the memory of whole system pages from the process. A file's contents stay.

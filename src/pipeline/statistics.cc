@@ -22,7 +22,7 @@ constexpr uint32_t kBatchRows = 512;
 constexpr size_t kRowsATask = 64;
 const std::atomic<bool> kNever{false};
 
-LoaderOptions loader_options(const StatisticsOptions& options) {
+LoaderOptions loader_options(const Matrix& matrix, const StatisticsOptions& options) {
   if (options.dtype != DataType::kFloat32 && options.dtype != DataType::kFloat64) {
     throw InvalidArgument("statistics are computed in float32 or float64, not " +
                           std::string(name_of(options.dtype)));
@@ -35,11 +35,13 @@ LoaderOptions loader_options(const StatisticsOptions& options) {
       options.transforms != nullptr ? options.transforms : std::make_shared<const TransformPlan>();
   loader.dtype = options.dtype;
   loader.memory_budget = options.memory_budget;
-  loader.kept = options.kept;
   loader.threads = options.threads;
   loader.batch_size = kBatchRows;
   loader.order = StoredOrder{};
   loader.layout = BatchLayout::kCsr;
+  loader.kept = options.kept;
+  // What an epoch keeps of some rows, or in its own batches' memory, is left alone.
+  if (!keeps_all_rows(matrix, loader)) loader.kept = nullptr;
   return loader;
 }
 
@@ -84,7 +86,7 @@ class StatisticsPass::Impl {
  public:
   Impl(const Matrix& matrix, StatisticsOptions given)
       : options(std::move(given)),
-        loader(matrix, loader_options(options)),
+        loader(matrix, loader_options(matrix, options)),
         columns(
             pipeline::batch_shape(options.transforms.get(), stored_columns(matrix), options.dtype)
                 .columns),

@@ -28,6 +28,13 @@ bool KeepReader::begin(const KeepPlan& plan) {
   if (bound_ == nullptr) return false;
   plan_ = plan;
   store_->make_room(plan.room, plan.bytes, rows_);
+  // Rows that took less than was expected leave room for more units.
+  const uint64_t kept = store_->bytes();
+  if (kept != 0 && kept < plan.room / 8 * 7) {
+    const double more = std::min(2.0, static_cast<double>(plan.room) / static_cast<double>(kept));
+    const double end = more * static_cast<double>(plan.unit_end);
+    plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));
+  }
   return true;
 }
 

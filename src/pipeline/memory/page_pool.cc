@@ -105,6 +105,7 @@ void PagePool::release_idle(uint64_t needed) {
   while (resident_bytes_ + needed > capacity_bytes_ && !free_.empty()) {
     std::byte* const page = free_.back();
     free_.pop_back();
+    arena_.use_small_pages();
     drop_resident(page, page_bytes_);
     dropped_.push_back(page);
     resident_bytes_ -= page_bytes_;

@@ -75,13 +75,11 @@ def test_what_fits_is_read_once(small_tiles: Oracle, budget: int) -> None:
     assert "bit-packed" in repr(ds)
 
 
-def test_statistics_read_everything(small_tiles: Oracle, budget: int) -> None:
+def test_statistics_leave_what_is_kept(small_tiles: Oracle, budget: int) -> None:
     ds = dataset(small_tiles, memory_budget=budget)
     epoch(ds, small_tiles.X)
     found = ps.gene_statistics(ds)
     assert found.equals(ps.gene_statistics(dataset(small_tiles, keep=False)))
-    epoch(ds, small_tiles.X)
-    assert ds.stats.kept_units == 0  # the statistics had the memory
     epoch(ds, small_tiles.X)
     assert 0 < ds.stats.kept_units < ds.stats.units
     assert ds.stats.peak_buffered_bytes <= budget

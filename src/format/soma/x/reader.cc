@@ -234,7 +234,7 @@ uint64_t XReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
            !rows.intersects(std::max(bounds.row_first, place.row_begin),
                             std::min(bounds.row_last + 1, place.row_end));
   });
-  // The reads of XUnitDecode::plan_fragment.
+  // The reads of XUnitDecode::plan_part.
   uint64_t bytes = 0;
   std::vector<io::ByteRange> ranges;
   for (size_t begin = 0, end = 0; begin < tiles.size(); begin = end) {

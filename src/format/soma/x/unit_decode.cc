@@ -89,9 +89,11 @@ void XUnitDecode::fetch() {
     }
   }
   uint64_t bytes = 0;
-  for (const PartReads& part : parts) bytes += part.plan.read_bytes;
+  for (const PartReads& part : parts) {
+    bytes = checked_add(bytes, part.plan.read_bytes, "stored bytes of a unit");
+  }
   // Units differ in size. Memory that none has touched costs nothing.
-  stored_.reserve_discard(std::bit_ceil(bytes));
+  if (bytes < PTRDIFF_MAX / 2) stored_.reserve_discard(std::bit_ceil(bytes));
   stored_.resize_discard(bytes);
   std::vector<io::ReadRequest> requests;
   std::byte* next = stored_.data();
