@@ -21,8 +21,7 @@ class Cache::Impl {
 
   /// The source read through the cache: the same one as long as it is used, so that what loaders
   /// keep of it in memory is shared.
-  format::MatrixSourcePtr cached(const format::MatrixSourcePtr& source)
-      PENSTOCK_EXCLUDES(mutex_) {
+  format::MatrixSourcePtr cached(const format::MatrixSourcePtr& source) PENSTOCK_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     std::erase_if(made_, [](const auto& pair) { return pair.second.expired(); });
     for (const auto& [of, made] : made_) {
