@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from penstock.dataset.dataset import Dataset
+    from penstock.plan.settings import LoaderSettings
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -234,6 +235,13 @@ def check_dataset(ds: Any) -> None:
         )
 
 
+def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:
+    try:
+        return settings.find_shard().world_size != 1
+    except InvalidArgument:  # of the environment; only epochs need to know the rank
+        return True
+
+
 def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
     check_dataset(ds)
     selection, settings = ds.reader.selection, ds.reader.settings
@@ -245,8 +253,9 @@ def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
         )
     options = _core.StatisticsOptions()
     loader = ds.reader.planner.options(Shard(), 0)
-    if not ds.reader.planner.keeps_cells(settings.find_shard()):
-        loader.kept = None  # each of several ranks reads all cells
+    # Each of several ranks reads all cells. Epochs of a pack read rows one by one and keep none.
+    if selection.matrix.addresses_rows or _is_one_of_several_ranks(settings):
+        loader.kept = None
     single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
     loader.dtype = "float32" if single else "float64"
     options.from_loader(loader)
