@@ -88,6 +88,12 @@ MappedRegion MappedRegion::filled_once(size_t bytes) {
   return region;
 }
 
+MappedRegion MappedRegion::sparse(size_t bytes) {
+  MappedRegion region = anonymous(bytes);
+  if (bytes != 0) ::madvise(region.data_, whole_memory_pages(bytes), MADV_NOHUGEPAGE);
+  return region;
+}
+
 MappedRegion MappedRegion::of_file(int descriptor, uint64_t offset, size_t bytes) {
   void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
                                static_cast<off_t>(offset));

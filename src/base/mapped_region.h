@@ -38,6 +38,8 @@ class MappedRegion {
   /// them yet, it took 3.5 s: so after a slow huge page the rest of the region has small ones, and
   /// so have the next regions.
   static MappedRegion filled_once(size_t bytes);
+  /// Zero-filled memory of which parts stay untouched: never in huge pages, which would take all.
+  static MappedRegion sparse(size_t bytes);
   /// Maps `bytes` of a file from `offset` on, shared with it. Throws ResourceExhausted.
   static MappedRegion of_file(int descriptor, uint64_t offset, size_t bytes);
 

@@ -122,7 +122,7 @@ void KeepDecode::measure() {
   }
   reserved_ += now;
   making_->memory = is_wide ? MappedRegion::filled_once(bytes + pack::kRecordSlack)
-                            : MappedRegion::anonymous(bytes + pack::kRecordSlack);
+                            : MappedRegion::sparse(bytes + pack::kRecordSlack);
 }
 
 void KeepDecode::copy_wide(size_t begin, size_t end) {
