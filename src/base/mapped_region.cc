@@ -82,10 +82,14 @@ MappedRegion MappedRegion::huge(size_t bytes) {
 }
 
 MappedRegion MappedRegion::filled_once(size_t bytes) {
-  if (bytes < kTryHuge || skips_huge()) return anonymous(bytes);
-  MappedRegion region = huge(bytes);
-  region.tries_huge_ = true;
-  return region;
+#if defined(MADV_POPULATE_WRITE)
+  if (bytes >= kTryHuge && !skips_huge()) {
+    MappedRegion region = huge(bytes);
+    region.tries_huge_ = true;
+    return region;
+  }
+#endif
+  return anonymous(bytes);
 }
 
 MappedRegion MappedRegion::sparse(size_t bytes) {
@@ -113,7 +117,8 @@ void MappedRegion::reset() noexcept {
 void MappedRegion::make_resident(std::byte* begin, size_t bytes) const noexcept {
 #if defined(MADV_POPULATE_WRITE)
   const double start = tries_huge_ ? thread_seconds() : 0;
-  ::madvise(begin, bytes, MADV_POPULATE_WRITE);
+  // Huge pages that are backed when written cannot be timed.
+  if (::madvise(begin, bytes, MADV_POPULATE_WRITE) != 0) return use_small_pages();
   if (start == 0) return;
   const size_t pages = bytes / kHugePage + 1;
   if (thread_seconds() - start < kSlowHugePage * static_cast<double>(pages)) return;

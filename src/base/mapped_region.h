@@ -35,8 +35,8 @@ class MappedRegion {
   static MappedRegion huge(size_t bytes);
   /// The same for memory that is filled once, by make_resident() piece by piece. 1.5 GB took 0.07 s
   /// in huge pages and 0.45 s in small ones. But on a virtual machine whose host had no memory for
-  /// them yet, it took 3.5 s: so after a slow huge page the rest of the region has small ones, and
-  /// so have the next regions.
+  /// them yet, it took 3.5 s. So after a slow huge page, the rest of the region and the next
+  /// regions have small ones.
   static MappedRegion filled_once(size_t bytes);
   /// Zero-filled memory of which parts stay untouched: never in huge pages, which would take all.
   static MappedRegion sparse(size_t bytes);

@@ -39,8 +39,8 @@ struct BudgetSplit {
   uint64_t keep_room = 0;        ///< of row_bytes, for rows that stay after the epoch
   uint64_t keep_beside = 0;      ///< beside the budget, for such rows; one of both is 0
   uint64_t keep_bytes = 0;       ///< expected, of the selection
-  /// Only units below this number are kept. Parts of all units would take the same memory, and each
-  /// unit would have to be read again for its rest.
+  /// Only units below this number are kept, and these whole. If some rows of every unit were kept,
+  /// every unit would be read again for its other rows.
   uint32_t keep_unit_end = std::numeric_limits<uint32_t>::max();
   format::KeptForm keep_form = format::KeptForm::kWide;
 };

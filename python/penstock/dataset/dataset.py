@@ -162,8 +162,8 @@ class Dataset:
         better. DataLoader workers of a process share the budget.
     keep : bool, default True
         Keep the cells in memory after an epoch. If all of them fit in `memory_budget`, later epochs
-        read nothing, and ``shuffle=True`` is then "global". Else as many are kept as fit in three
-        quarters of it. Splits and copies by `with_settings` share what is kept. With several ranks
+        read nothing, and ``shuffle=True`` is then "global". Else half or three quarters of it is
+        for cells that are kept. Splits and copies by `with_settings` share what is kept. With several ranks
         or DataLoader workers nothing is kept; `cache_dir` serves them. `close` gives the memory
         back.
     threads : int, optional
@@ -184,6 +184,8 @@ class Dataset:
         An argument is out of range, a filter does not parse, or a source is not an experiment.
     Unsupported
         This version cannot read the stored data.
+    MissingPackage
+        torch or scipy, which the batches are made of, is not installed.
 
     Notes
     -----
@@ -289,7 +291,8 @@ class Dataset:
             obs_columns=obs_columns,
             pad_column=pad_column,
         )
-        converter(form.format, planner.settings.sparse)  # imports what batches are made of
+        # A missing package is told here, and its import does not delay the first batch.
+        converter(form.format, planner.settings.sparse)
         #: Makes the batches; for the modules of this package.
         self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
 

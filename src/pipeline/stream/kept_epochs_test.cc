@@ -29,6 +29,20 @@ uint64_t random_budget(std::mt19937_64& random, const Case& test) {
                            : static_cast<uint64_t>(static_cast<double>(least) * factor) + 1;
 }
 
+/// Thousands of rows, so that what is kept of them is more than what an epoch takes besides.
+Case large_case(uint64_t seed, std::mt19937_64& random) {
+  MemoryMatrixOptions shape;
+  shape.rows = 4000 + static_cast<int64_t>(random() % 8000);
+  shape.columns = 50 + static_cast<int64_t>(random() % 2000);
+  shape.max_nnz = static_cast<uint32_t>(std::min<int64_t>(shape.columns, 200));
+  shape.seed = seed;
+  Case test{std::make_shared<MemoryMatrix>(shape), {}};
+  test.options.batch_size = 1 + static_cast<uint32_t>(random() % 50);
+  test.options.threads = 2;
+  if (random() % 4 == 0) test.options.order = StoredOrder{};
+  return test;
+}
+
 /// The largest budget with which rows are kept bit-packed, since it is too small for wide ones. The
 /// least one holds them if they are packed as well as expected, and random counts are not.
 uint64_t budget_for_packed_rows(const Case& test) {
@@ -82,15 +96,7 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
-    MemoryMatrixOptions shape;
-    shape.rows = 4000 + static_cast<int64_t>(random() % 8000);
-    shape.columns = 100 + static_cast<int64_t>(random() % 2000);
-    shape.max_nnz = 100;
-    shape.seed = own;
-    Case test{std::make_shared<MemoryMatrix>(shape), {}};
-    test.options.batch_size = 1 + static_cast<uint32_t>(random() % 50);
-    test.options.threads = 2;
-    if (random() % 4 == 0) test.options.order = StoredOrder{};
+    Case test = large_case(own, random);
     test.options.memory_budget = budget_for_packed_rows(test);
     ASSERT_NE(test.options.memory_budget, 0U);
     auto kept = std::make_shared<KeptRows>();
@@ -105,7 +111,7 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
       EXPECT_EQ(kept->form(), KeptRows::Form::kPacked);
       // A block takes whole pages, so the last ones may not fit.
-      EXPECT_GE(kept->rows(), static_cast<uint64_t>(shape.rows) * 9 / 10);
+      EXPECT_GE(kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) * 9 / 10);
       from_memory += stats.bytes_read == 0 ? 1 : 0;
       EXPECT_LE(kept->bytes(), options.memory_budget);
     }
@@ -118,15 +124,7 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
-    MemoryMatrixOptions shape;
-    shape.rows = 4000 + static_cast<int64_t>(random() % 8000);
-    shape.columns = 50 + static_cast<int64_t>(random() % 2000);
-    shape.max_nnz = static_cast<uint32_t>(std::min<int64_t>(shape.columns, 200));
-    shape.seed = own;
-    Case test{std::make_shared<MemoryMatrix>(shape), {}};
-    test.options.batch_size = 1 + static_cast<uint32_t>(random() % 50);
-    test.options.threads = 2;
-    if (random() % 4 == 0) test.options.order = StoredOrder{};
+    Case test = large_case(own, random);
     test.options.memory_budget = testing::least_budget(test) * (4 + random() % 4);
     auto kept = std::make_shared<KeptRows>();
     LoaderOptions options = test.options;
@@ -142,7 +140,7 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
       LoaderStats stats;
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), read_epoch(test.matrix, test.options));
       EXPECT_LE(kept->bytes(), options.kept_memory);
-      EXPECT_GT(kept->rows(), static_cast<uint64_t>(shape.rows) / 5);
+      EXPECT_GT(kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) / 5);
       EXPECT_EQ(kept->form(), KeptRows::Form::kPacked);
       if (epoch != 0) {
         EXPECT_GT(stats.kept_units, 0U);
