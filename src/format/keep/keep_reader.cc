@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/keep/chosen_decode.h"
 #include "format/keep/keep_decode.h"
 #include "format/keep/kept_row_reader.h"
 
@@ -19,13 +20,18 @@ RowReaderPtr KeepReader::kept_rows() const {
   return kept_row_reader(*store_, *source_, columns_, rows_);
 }
 
-bool KeepReader::begin(const KeepPlan& plan) {
+KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
+  const KeptColumns kept_columns = store_->columns_of(*source_);
+  if (kept_columns != nullptr && *kept_columns != columns_ && kept_bytes() <= plan.spare) {
+    chosen_from_ = kept_rows();
+    if (chosen_from_ != nullptr) return Use::kChooses;
+  }
   if (plan.room == 0) {
     store_->clear();
-    return false;
+    return Use::kNone;
   }
   bound_ = store_->bind(source_, columns_);
-  if (bound_ == nullptr) return false;
+  if (bound_ == nullptr) return Use::kNone;
   plan_ = plan;
   store_->make_room(plan.room, plan.bytes, rows_);
   // Rows that took less than was expected leave room for more units.
@@ -35,10 +41,11 @@ bool KeepReader::begin(const KeepPlan& plan) {
     const double end = more * static_cast<double>(plan.unit_end);
     plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));
   }
-  return true;
+  return Use::kKeeps;
 }
 
 void KeepReader::release() {
+  chosen_from_ = nullptr;
   std::unordered_set<KeptBlockPtr> used;
   const MutexLock lock(mutex_);
   used.swap(used_);
@@ -67,6 +74,7 @@ std::vector<int64_t> KeepReader::selected_rows(uint32_t unit) const {
 
 std::unique_ptr<UnitDecode> KeepReader::start(uint32_t unit, std::vector<int64_t> rows,
                                               std::unique_ptr<UnitDecode> recycled) const {
+  if (chosen_from_ != nullptr) return start_chosen(std::move(rows), std::move(recycled));
   std::unique_ptr<KeepDecode> decode;
   if (auto* own = dynamic_cast<KeepDecode*>(recycled.get());
       own != nullptr && own->reader() == this) {
@@ -76,6 +84,20 @@ std::unique_ptr<UnitDecode> KeepReader::start(uint32_t unit, std::vector<int64_t
     decode = std::make_unique<KeepDecode>(shared_from_this());
   }
   decode->start(unit, std::move(rows));
+  return decode;
+}
+
+std::unique_ptr<UnitDecode> KeepReader::start_chosen(std::vector<int64_t> rows,
+                                                     std::unique_ptr<UnitDecode> recycled) const {
+  std::unique_ptr<ChosenDecode> decode;
+  if (auto* own = dynamic_cast<ChosenDecode*>(recycled.get());
+      own != nullptr && own->rows() == chosen_from_.get()) {
+    static_cast<void>(recycled.release());
+    decode.reset(own);
+  } else {
+    decode = std::make_unique<ChosenDecode>(chosen_from_);
+  }
+  decode->start(std::move(rows));
   return decode;
 }
 

@@ -27,6 +27,7 @@ namespace penstock::format {
 /// What a loader keeps.
 struct KeepPlan {
   uint64_t room = 0;   ///< bytes that may be kept
+  uint64_t spare = 0;  ///< bytes that rows kept with more columns may take, which are only used
   uint64_t bytes = 0;  ///< of these, for its own selection
   KeptForm form = KeptForm::kWide;
   uint32_t unit_end = 0;    ///< of the units that are kept
@@ -42,9 +43,14 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   /// A reader of the selected rows if all are kept, with these or more columns; else null.
   RowReaderPtr kept_rows() const;
 
-  /// Rows of other selections are dropped if their room is needed. With no room, all are. Returns
-  /// whether rows will be kept: none are in a forked child.
-  bool begin(const KeepPlan& plan);
+  enum class Use : uint8_t {
+    kNone,    ///< nothing is kept: there is no room, or this is a forked child
+    kKeeps,   ///< rows are kept as they are decoded
+    kChooses  ///< all rows are kept with more columns; they stay, and the chosen entries are copied
+  };
+  /// Rows of other selections are dropped if their room is needed, and rows of other columns unless
+  /// these are chosen from them. With no room, all are.
+  Use begin(const KeepPlan& plan);
   void release() PENSTOCK_EXCLUDES(mutex_);
   /// Bytes that are kept, those of other loaders included.
   uint64_t kept_bytes() const noexcept { return store_->bytes(); }
@@ -71,6 +77,8 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
 
  private:
   friend class KeepDecode;
+  std::unique_ptr<UnitDecode> start_chosen(std::vector<int64_t> rows,
+                                           std::unique_ptr<UnitDecode> recycled) const;
   /// What is kept of a unit; it stays in memory until release().
   KeptUnitRows use(uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
   bool publish(uint32_t unit, const KeptBlockPtr& block) const PENSTOCK_EXCLUDES(mutex_);
@@ -82,6 +90,7 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   const RowSelection rows_;
   const std::shared_ptr<const MatrixReader> inner_;
   // Set by begin(), before threads run.
+  RowReaderPtr chosen_from_;  ///< all rows, kept with more columns; null: with these, or not all
   KeptColumns bound_;
   KeepPlan plan_;
   mutable Mutex mutex_;

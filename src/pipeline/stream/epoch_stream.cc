@@ -21,14 +21,24 @@ uint32_t fetcher_count(const BudgetSplit& budget, unsigned threads) {
   return budget.units_ahead != 0 ? budget.units_ahead + decoding : (decoding + 1) / 2;
 }
 
-/// Bytes for pages: the rows' share less the tables of rows.
-uint64_t page_capacity(const BudgetSplit& budget, const plan::EpochPlan& plan, bool keeps) {
-  const auto occupancy = plan.occupancy(budget.units_in_flight, budget.page_bytes);
-  const uint64_t tables = 2 * sizeof(PackedRowRef) * occupancy.peak_rows;
-  const uint64_t others = tables + (keeps ? budget.keep_room : 0);
-  const uint64_t pages = budget.row_bytes > others ? budget.row_bytes - others : 0;
-  return std::max<uint64_t>(pages, budget.page_bytes);
-}
+/// The rows' share of memory: tables of rows, and pages for all of them or beside what is kept.
+struct RowShare {
+  RowShare(const BudgetSplit& budget, const plan::EpochPlan& plan)
+      : page_bytes(budget.page_bytes), peak(plan.occupancy(budget.units_in_flight, page_bytes)) {
+    const uint64_t tables = 2 * sizeof(PackedRowRef) * peak.peak_rows;
+    pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
+  }
+
+  /// Bytes that pages never need.
+  uint64_t spare() const noexcept { return pages > peak.peak_bytes ? pages - peak.peak_bytes : 0; }
+  uint64_t page_capacity(uint64_t kept) const noexcept {
+    return std::max<uint64_t>(pages > kept ? pages - kept : 0, page_bytes);
+  }
+
+  uint32_t page_bytes;
+  plan::Occupancy peak;
+  uint64_t pages = 0;
+};
 
 }  // namespace
 
@@ -44,25 +54,34 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
                  setup_.column_ids, batches_, options.narrow_values, options.transforms),
       decoder_(setup_.reader->row_layout(), setup_.columns),
       first_unmade_(setup_.first_batch),
-      released_batch_(setup_.first_batch) {
+      released_batch_(setup_.first_batch),
+      all_kept_(setup_.all_kept) {
   set_batch_count(plan_.batch_count());
 }
 
 EpochStream::~EpochStream() { end(); }
 
+// Rows that are kept with more columns stay only if this epoch's pages never need their memory.
 void EpochStream::start() {
   const BudgetSplit& budget = setup_.budget;
-  bool keeps = false;
+  const RowShare share(budget, plan_);
+  uint64_t kept = 0;  // of the rows' share
   if (setup_.keep != nullptr) {
-    keeps = setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
-                                .bytes = budget.keep_bytes,
-                                .form = budget.keep_form,
-                                .unit_end = budget.keep_unit_end,
-                                .keeps_all = budget.keep_room != 0,
-                                .comes_back = setup_.epoch.global_order});
+    using Use = format::KeepReader::Use;
+    const Use use = setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
+                                        .spare = share.spare() + budget.keep_beside,
+                                        .bytes = budget.keep_bytes,
+                                        .form = budget.keep_form,
+                                        .unit_end = budget.keep_unit_end,
+                                        .keeps_all = budget.keep_room != 0,
+                                        .comes_back = setup_.epoch.global_order});
+    if (use == Use::kKeeps) kept = budget.keep_room;
+    if (use == Use::kChooses) kept = setup_.keep->kept_bytes();
+    // Rows may have been dropped for want of room.
+    all_kept_ = setup_.all_kept && setup_.keep->kept_rows() != nullptr;
   }
-  store_ = std::make_unique<BucketStore>(plan_, page_capacity(setup_.budget, plan_, keeps),
-                                         setup_.budget.page_bytes, *meter_);
+  store_ =
+      std::make_unique<BucketStore>(plan_, share.page_capacity(kept), budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
                                            units_decoding(budget, threads_), budget.units_ahead,
                                            setup_.first_batch, *meter_);
@@ -244,7 +263,7 @@ void EpochStream::add_counts(LoaderStats& stats) const {
   stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
   stats.kept_units = units_ != nullptr ? units_->kept_units() : stats_at_end_.kept_units;
   if (setup_.keep != nullptr) {
-    stats.all_kept = setup_.all_kept;
+    stats.all_kept = all_kept_;
     stats.kept_bytes = setup_.keep->kept_bytes();
     stats.peak_buffered_bytes += stats.kept_bytes;
   }

@@ -85,6 +85,7 @@ class EpochStream final : public BatchStream {
   size_t next_job_bucket_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< bucket of its last row
   size_t next_job_visits_ PENSTOCK_GUARDED_BY(mutex_) = 0;  ///< visits that must be done before
   size_t next_job_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;   ///< 0: unknown
+  bool all_kept_ PENSTOCK_GUARDED_BY(mutex_);               ///< every row is in memory
 
   struct {
     uint64_t units = 0, bytes_read = 0, requests = 0, spilled_bytes = 0, cached_units = 0,

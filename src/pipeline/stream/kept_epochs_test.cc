@@ -232,6 +232,80 @@ TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
   EXPECT_GT(from_memory, loaders / 8);
 }
 
+// Also in an order by units; what is kept stays for the loader with all genes.
+TEST(KeptEpochs, OfFewerGenesReadNothing) {
+  uint64_t packed = 0, by_units = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    Case all = large_case(own, random);
+    all.options.columns = std::nullopt;
+    all.options.memory_budget = seed % 2 == 0 ? testing::kAmple : budget_for_packed_rows(all);
+    all.options.kept = std::make_shared<KeptRows>();
+    read_epoch(all.matrix, all.options);
+    const uint64_t rows = all.options.kept->rows();
+    if (rows != static_cast<uint64_t>(all.matrix->options().rows)) continue;
+    Case few = all;
+    few.options.memory_budget *= 2;  // pages beside all that is kept
+    few.options.columns.emplace();
+    for (int64_t column = 0; column < all.matrix->options().columns; ++column) {
+      if (random() % 4 == 0) few.options.columns->push_back(column);
+    }
+    if (random() % 2 == 0)
+      few.options.rows = testing::random_selection(random, static_cast<int64_t>(rows));
+    if (random() % 3 == 0) few.options.order = ChunkShuffle{};
+    if (random() % 8 == 0) few.options.order = GlobalShuffle{};
+    const bool global = std::holds_alternative<GlobalShuffle>(few.options.order);
+    few.options.dtype = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat64;
+    LoaderOptions alone = few.options;
+    alone.kept = nullptr;
+    LoaderStats stats;
+    EXPECT_EQ(read_epoch(few.matrix, few.options, &stats), read_epoch(few.matrix, alone));
+    EXPECT_EQ(all.options.kept->rows(), rows);
+    EXPECT_EQ(stats.bytes_read, 0U);
+    EXPECT_TRUE(stats.all_kept);
+    EXPECT_EQ(stats.kept_units, stats.units);
+    EXPECT_LE(stats.peak_buffered_bytes, few.options.memory_budget);
+    EXPECT_EQ(stats.spilled_bytes, 0U);
+    packed += all.options.kept->form() == KeptRows::Form::kPacked ? 1 : 0;
+    by_units += global ? 0 : 1;
+  }
+  EXPECT_GT(packed, 0U);
+  EXPECT_GT(by_units, 8U);
+}
+
+// Other genes than those that are kept, or too little memory beside those.
+TEST(KeptEpochs, SayAllKeptOnlyIfNothingIsRead) {
+  uint64_t dropped = 0, used = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    Case all = large_case(own, random);
+    all.options.memory_budget = testing::kAmple;
+    all.options.kept = std::make_shared<KeptRows>();
+    read_epoch(all.matrix, all.options);
+    const uint64_t before = all.options.kept->bytes();
+    Case few = all;
+    few.options.columns.emplace();
+    for (int64_t column = 0; column < all.matrix->options().columns; column += 3) {
+      few.options.columns->push_back(column);
+    }
+    few.options.memory_budget = random_budget(random, few);
+    if (random() % 2 == 0) few.options.memory_budget = before + random() % before;
+    LoaderStats stats;
+    read_epoch(few.matrix, few.options, &stats);
+    EXPECT_EQ(stats.all_kept, stats.bytes_read == 0) << "budget " << few.options.memory_budget;
+    EXPECT_LE(all.options.kept->bytes(), few.options.memory_budget);
+    if (stats.all_kept) {
+      EXPECT_EQ(all.options.kept->bytes(), before);
+    }
+    used += stats.all_kept ? 1 : 0;
+    dropped += stats.all_kept ? 0 : 1;
+  }
+  EXPECT_GT(used, 2U);
+  EXPECT_GT(dropped, 2U);
+}
+
 TEST(KeptEpochs, LoseNothingToAnError) {
   uint64_t fired = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

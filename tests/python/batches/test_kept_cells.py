@@ -152,14 +152,23 @@ def test_copies_share_what_is_kept(census_like: Oracle) -> None:
         assert other.stats.kept_bytes == ds.stats.kept_bytes
 
 
-def test_fewer_genes_are_chosen_from_what_is_kept(census_like: Oracle) -> None:
+@pytest.mark.parametrize("shuffle", [True, False, "scatter", "chunks", "global"])
+def test_fewer_genes_are_chosen_from_what_is_kept(census_like: Oracle, shuffle: object) -> None:
     ds = dataset(census_like)
     epoch(ds, census_like.X)
     names = ds.var_names[[1, 5, 90, 2000]]
-    few = ds.with_settings(transforms=[ps.SelectGenes(list(names))])
-    for X, obs in few:
-        assert (census_like.X[obs["soma_joinid"]][:, [1, 5, 90, 2000]] != X).nnz == 0
-    assert few.stats.all_kept
+    few = ds.with_settings(transforms=[ps.SelectGenes(list(names))], shuffle=shuffle)
+    for _ in range(2):
+        for X, obs in few:
+            assert (census_like.X[obs["soma_joinid"]][:, [1, 5, 90, 2000]] != X).nnz == 0
+        assert few.stats.all_kept
+        assert few.stats.bytes_read == 0
+    moments = ps.gene_statistics(few)
+    expected = census_like.X[:, [1, 5, 90, 2000]].astype(np.float64).mean(axis=0)
+    np.testing.assert_allclose(moments["mean"], np.asarray(expected).ravel(), rtol=1e-6)
+    epoch(ds, census_like.X)
+    assert ds.stats.all_kept
+    assert ds.stats.bytes_read == 0
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -1,4 +1,4 @@
-"""Resident bytes before, after one epoch, after twenty more, and after the dataset is dropped."""
+"""Resident bytes before, after two epochs, after fifty more, and after the dataset is dropped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ds = ps.Dataset(sys.argv[1], sparse=True, memory_budget="256MiB")
 read(ds)
 read(ds)
 kept = resident()
-for _ in range(20):
+for _ in range(50):
     read(ds)
 flat = resident()
 kept_bytes = ds.stats.kept_bytes
