@@ -1,12 +1,11 @@
 """Measures what `cache_dir` costs in the first epoch and gains later: benchmarks/README.md.
 
-    python benchmarks/cache.py [--data EXPERIMENT] [--rounds 5] [--peers FOLDER]
+    python benchmarks/cache.py [--data EXPERIMENT] [--rounds 5]
 
 CSR batches of 128, every measurement a process of its own, methods in turns, the page cache warm. An
 epoch counts from the first batch asked for to the last one handed over, and only if it brought every
-cell and every non-zero. Cache and pack are made in a folder of their own (``--work``). FOLDER is what
-``benchmarks/global_shuffle.py --prepare`` has made of the same cells: then annbatch, which may need an
-interpreter of its own (``--annbatch-python``), takes its turn. Kept in results/cache.json.
+cell and every non-zero. Cache and pack are made in a folder of their own (``--work``). Kept in
+results/cache.json.
 """
 
 from __future__ import annotations
@@ -37,10 +36,6 @@ FILLING = "the source, first epoch with cache_dir"
 FULL = "a full cache_dir"
 PACK = "a pack"
 SCIPY = "scipy, random rows of a matrix in memory"
-ANNBATCH = {
-    f"annbatch, chunks of {size} x {preload}": f"CSR: annbatch, chunks of {size} x {preload}"
-    for size, preload in ((256, 64), (512, 32), (64, 256))
-}
 
 
 # One measurement, in this process
@@ -119,9 +114,6 @@ def in_a_process(command: list[str]) -> dict[str, Any]:
 
 def command_of(name: str, options: argparse.Namespace) -> list[str]:
     """Return the command of one measurement."""
-    if name in ANNBATCH:
-        script = [options.annbatch_python, str(HERE / "global_shuffle.py")]
-        return [*script, "--one", ANNBATCH[name], "--folder", str(options.peers)]
     script = [sys.executable, __file__, "--one", name]
     return [*script, "--data", str(options.data), "--work", str(options.work)]
 
@@ -137,13 +129,13 @@ def prepare(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Every method, as often as asked for."""
-    names = [SOURCE, FILLING, FULL, PACK, SCIPY, *(ANNBATCH if options.peers else ())]
+    names = [SOURCE, FILLING, FULL, PACK, SCIPY]
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(options.rounds):
         for name in names:
             if name == FILLING:
                 shutil.rmtree(options.work / "filling", ignore_errors=True)
-            page_cache.prepare("warm", options.peers if name in ANNBATCH else options.data)
+            page_cache.prepare("warm", options.data)
             page_cache.prepare("warm", options.work)
             answer = in_a_process(command_of(name, options))
             whole = [answer[each] for each in ("cells", "nonzeros")]
@@ -188,8 +180,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=HERE / ".data" / "census-65k")
     parser.add_argument("--work", type=Path, help="for cache and pack; beside the data by default")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peers", type=Path, metavar="FOLDER")
-    parser.add_argument("--annbatch-python", default=sys.executable)
     parser.add_argument("--keep", action="store_true", help="leave cache and pack where they are")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -89,7 +89,20 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], reference: str) -> str:
-    """Return a table of the contestants, and ratios of the reference to each of the others."""
+    """Return a table of the contestants, and ratios of the reference to each of the others.
+
+    If processes have several epochs, each epoch has its own.
+    """
+    epochs = sorted({row["epoch"] for row in rows})
+    if len(epochs) < 2:
+        return _of_epoch(rows, reference)
+    return "\n".join(
+        f"### Epoch {number + 1}\n\n{_of_epoch([r for r in rows if r['epoch'] == number], reference)}"
+        for number in epochs
+    )
+
+
+def _of_epoch(rows: Sequence[Row], reference: str) -> str:
     compared = []
     for name in contestants(rows):
         if name != reference and (line := ratio_line(rows, reference, name)):
@@ -101,6 +114,8 @@ def markdown(rows: Sequence[Row], reference: str) -> str:
 def _best_against_best(rows: Sequence[Row], reference: str) -> list[str]:
     """Compare methods at their best settings; empty if each method has one setting."""
     by_method: dict[str, set[str]] = {}
+    if reference not in contestants(rows):  # it failed before this epoch
+        return []
     for name, mine in contestants(rows).items():
         by_method.setdefault(str(mine[0]["method"]), set()).add(name)
     own = str(contestants(rows)[reference][0]["method"])

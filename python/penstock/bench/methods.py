@@ -29,6 +29,8 @@ class Method:
 
 _ALL = (
     Method("penstock", "penstock", "scatter", filters=True, threads=True, what="Penstock's own shuffle"),
+    Method("penstock:streamed", "penstock", "streamed", filters=True, threads=True,
+           what="the same with keep=False: no cell stays in memory between epochs"),
     Method("penstock:chunks", "penstock", "chunks", blocks=True, filters=True, threads=True,
            what="the Census loaders' shuffle of chunks, by Penstock"),
     Method("penstock:global", "penstock", "global", filters=True, threads=True, what="a uniform shuffle"),
@@ -49,6 +51,12 @@ _ALL = (
     Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
            what="on AnnData in h5ad"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
+    Method("AnnDataLoader", "in_memory", "AnnDataLoader", "h5ad", peer="scvi",
+           what="scvi-tools' own, on AnnData in memory"),
+    Method("in-memory", "in_memory", "rows", "h5ad", peer="anndata",
+           what="rows of a CSR matrix in memory, by scipy"),
+    Method("in-memory:malloc", "in_memory", "rows-malloc", "h5ad", peer="anndata",
+           what="the same where malloc keeps freed memory"),
 )  # fmt: skip
 #: Loaders that use sizes of tiledbsoma's buffers.
 READ_BY_TILEDBSOMA = frozenset({"tiledbsoma_ml", "census", "census_blocks", "read_chunks"})

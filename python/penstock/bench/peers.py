@@ -41,6 +41,7 @@ _ALL = (
     Peer("annbatch", ("annbatch[zarrs]>=0.3", "numba"), torch=False, least_python=(3, 12)),
     Peer("scdataset", ("scDataset>=0.3", "anndata", "h5py")),
     Peer("anndata", ("anndata", "h5py")),
+    Peer("scvi", ("scvi-tools",)),
 )  # fmt: skip
 PEERS = {peer.module: peer for peer in _ALL}
 _MADE_OF = "penstock-made-of.json"  # in a complete environment: its requirements

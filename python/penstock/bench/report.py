@@ -18,7 +18,7 @@ from .results_file import append, read_all
 
 _METHOD = """\
 Each measurement is a separate process; methods take turns, in reverse order every other round. `whole epoch` includes
-opening; `after the first batch` excludes opening and the first batch. Imports are not counted. Peak USS is sampled over
+the opening of the loader, in a process's first epoch; `after the first batch` excludes opening and the first batch. Imports are not counted. Peak USS is sampled over
 the whole process tree; peak RSS is the kernel's peak of the process. The page cache is {cache}.
 Figures are the median (minimum to maximum) of the rounds; ratios are within a round. A whole epoch counts only if each
 cell was yielded once; an epoch that was cut has no figure for the whole.
@@ -68,6 +68,7 @@ def write_report(
     picture = ""
     if any(good(mine) for mine in contestants(rows).values()):
         frame = plot.filtered(read_all([parquet]))
+        frame = frame[frame["epoch"] == frame["epoch"].max()]
         drawn = plot.figure(frame, title)
         plot.write(drawn, frame, folder / "speed_vs_memory", ("json", "png", "svg"))
         picture = (

@@ -182,6 +182,23 @@ def test_compare_writes_a_page(census_like: Oracle, here: Path, capsys) -> None:
     assert sum(len(trace["x"]) for trace in drawn["data"]) == 16
 
 
+def test_compare_tells_later_epochs_apart(census_like: Oracle, here: Path, capsys) -> None:
+    run("bench", "compare", census_like.path, "-m", "penstock,penstock:streamed", "-R", 1, "-E", 2,
+        "--report", "report")  # fmt: skip
+    out = capsys.readouterr().out
+    page = (here / "report" / "README.md").read_text()
+    for text in (out, page):
+        first, second = text.split("### Epoch 2")
+        assert "| penstock |" in first
+        assert "- penstock against penstock:streamed: " in second
+    found = rows(here).set_index(["method", "epoch"])["statistics"].map(json.loads)
+    assert found["penstock", 1]["all_kept"]
+    assert found["penstock", 1]["bytes_read"] == 0
+    assert found["penstock:streamed", 1]["bytes_read"] > 0
+    drawn = json.loads((here / "report" / "speed_vs_memory.json").read_text())
+    assert sum(len(trace["x"]) for trace in drawn["data"]) == 2  # of the last epoch
+
+
 def test_shuffle_against_scalar_entropy(census_like: Oracle, here: Path, capsys) -> None:
     run(
         "bench",

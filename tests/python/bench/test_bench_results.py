@@ -241,6 +241,23 @@ def test_table_in_markdown() -> None:
     assert "fastest" not in markdown(rounds({"a": [1.0], "b": [2.0]}), "a")
 
 
+def test_each_epoch_has_a_table() -> None:
+    rows = [
+        row | {"epoch": epoch}
+        for epoch, speeds in enumerate(({"a": [1.0], "b": [2.0]}, {"a": [9.0], "b": [3.0]}))
+        for row in rounds(speeds)
+    ]
+    rows.append(rows[-1] | {"contestant": "c", "method": "c", "epoch": 0, "status": "failed"})
+    first, second = markdown(rows, "a").split("### Epoch 2")
+    assert first.startswith("### Epoch 1\n\n| method |")
+    assert "- a against b: 0.50 times the cells/s of a whole epoch" in first
+    assert "- a against b: 3.00 times the cells/s of a whole epoch" in second
+    assert "| c |" in first
+    assert "| c |" not in second
+    # One that has failed before: the epochs of the others are told all the same.
+    assert "| b | 3 |" in markdown([r for r in rows if (r["method"], r["epoch"]) != ("a", 1)], "a")
+
+
 def test_epochs_that_were_cut_have_no_figure_for_the_whole() -> None:
     rows = rounds({"a": [10.0, 30.0], "b": [5.0, 20.0]})
     for each in rows[2:]:

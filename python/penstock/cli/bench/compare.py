@@ -72,7 +72,10 @@ def add_options(
                        help="batches between two garbage collections; 0: none (default: %(default)s)")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N",
                        help="seed of the shuffle (default: %(default)s)")  # fmt: skip
+    parser.set_defaults(num_epochs=1)
     if report:
+        group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
+                           help="epochs of each process, each with a table of its own (default: %(default)s)")  # fmt: skip
         group.add_argument("--report", metavar="FOLDER",
                            help="folder for a page with figures and plots")  # fmt: skip
         group.add_argument(
@@ -130,6 +133,7 @@ def check(parsed: argparse.Namespace) -> None:
     if parsed.genes is not None:
         checked_local_path("--genes", parsed.genes, "file")
     checked_int("-R", parsed.rounds, least=1)
+    checked_int("-E", parsed.num_epochs, least=1)
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-g", parsed.gc_freq, least=0)
@@ -190,6 +194,7 @@ def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
         genes_path=parsed.genes,
     )
     request = {
+        "epochs": parsed.num_epochs,
         "max_batches": parsed.max_batches,
         "gc_freq": parsed.gc_freq,
         "memory_limit": limit,

@@ -1,7 +1,8 @@
 """Penstock: ``scatter`` (its own shuffle), ``chunks`` (the Census loaders'), ``global``, ``pack``.
 
-``pack`` reads a pack with ``shuffle=True``, which is global on a local disk. ``pack-global`` always
-uses the global shuffle. ``device`` makes batches on the device.
+``streamed`` is ``scatter`` with ``keep=False``. ``pack`` reads a pack with ``shuffle=True``, which is
+global on a local disk. ``pack-global`` always uses the global shuffle. ``device`` makes batches on
+the device.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..reach import storage_options
 from ..request import Work
 
 _SHUFFLES: dict[str, bool | str] = {
-    "scatter": True, "chunks": "chunks", "global": "global", "pack": True,
+    "scatter": True, "streamed": True, "chunks": "chunks", "global": "global", "pack": True,
     "pack-global": "global", "device": True,
 }  # fmt: skip
 
@@ -37,7 +38,7 @@ def open_loader(variant: str, work: Work) -> Opened:
     """Open the source with Penstock's settings in `work`."""
     import penstock
 
-    settings: dict[str, Any] = {"shuffle": _SHUFFLES[variant]}
+    settings: dict[str, Any] = {"shuffle": _SHUFFLES[variant], "keep": variant != "streamed"}
     if work.memory_budget is not None:
         settings["memory_budget"] = work.memory_budget
     if work.threads is not None:
