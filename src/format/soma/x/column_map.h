@@ -21,6 +21,7 @@ class XColumnMap {
   XColumnMap(std::span<const int64_t> columns, int64_t domain_end);
 
   uint64_t size() const noexcept { return columns_.size(); }
+  std::span<const int64_t> ids() const noexcept { return columns_; }
 
   /// Output column of a stored id, or kNotChosen.
   uint32_t find(int64_t column) const noexcept {

@@ -29,6 +29,8 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   uint64_t bytes_needed(const RowSelection& rows) const override;
   uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
 
+  std::span<const int64_t> columns() const noexcept { return columns_.ids(); }
+
  private:
   /// Averages over a few tiles spread over the array, per stored cell.
   struct Sample {

@@ -1,5 +1,7 @@
 #include "format/soma/x/source.h"
 
+#include <thread>
+
 #include "base/testing/test_seed.h"
 #include "format/soma/x/golden_case.h"
 #include "format/soma/x/unit_decode.h"
@@ -92,6 +94,29 @@ TEST_P(XGolden, SomeRowsSomeColumns) {
   };
   expect_equal(part(rows), part(columns), 1);  // ranges: shifted columns, no table
   expect_equal(rows, {}, 1);
+}
+
+// Loaders one after the other, and at the same time, share a reader. What other columns are does
+// not matter to it.
+TEST_P(XGolden, GivesTheSameReaderAgain) {
+  const TestSeed seed(2);
+  std::mt19937 random(seed);
+  const auto columns = all_columns(golden_);
+  const std::vector<int64_t> few = {columns.front(), columns.back()};
+  const auto all = source_->reader(columns);
+  const auto other = source_->reader(few);
+  EXPECT_NE(all, other);
+  EXPECT_EQ(source_->reader(columns), all);
+  EXPECT_EQ(source_->reader(few), other);
+  source_->reader({});
+  source_->reader(std::vector<int64_t>{columns.front()});
+  EXPECT_NE(source_->reader(columns), all);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back(
+        [&, rows = some_of(all_rows(golden_), 0.5, random)] { expect_equal(rows, columns, 1); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(XGolden, CountsBytes) {

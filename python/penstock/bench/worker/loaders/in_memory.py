@@ -1,7 +1,9 @@
 """Cells of an h5ad file that are in memory as a whole: what out-of-core loaders compete with.
 
-``rows`` takes the rows of each batch from a CSR matrix, by scipy. ``rows-malloc`` does so where
-malloc keeps freed memory: glibc otherwise maps each batch anew. ``AnnDataLoader`` is scvi-tools'.
+``rows`` takes the rows of each batch from a CSR matrix, by scipy. glibc's malloc keeps the memory of
+freed batches, because large arrays were freed when the file was read. ``rows-mapped`` does the same
+as in a process that has freed none: malloc maps memory for each batch. ``AnnDataLoader`` is
+scvi-tools'.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import numpy as np
 from ..opened import Batch, Opened
 from ..request import Work
 
-#: glibc's mallopt: what is freed stays with malloc, and batches are not mapped one by one.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+#: glibc's number for the size from which malloc maps memory, and the first value of that size.
+_M_MMAP_THRESHOLD, _FIRST_THRESHOLD = -3, 128 << 10
 
 
 def imports(variant: str, work: Work) -> None:
@@ -32,14 +34,14 @@ def open_loader(variant: str, work: Work) -> Opened:
     import anndata
     import scipy.sparse as sp
 
-    if variant == "rows-malloc":
-        _keep_freed_memory()
     adata: Any = anndata.read_h5ad(work.source)
     joinids = adata.obs["soma_joinid"].to_numpy().astype(np.int64)
     genes = work.chosen_genes()
     x = adata.X if genes is None else adata.X[:, genes]
     # Both index arrays of one type. If they differ, scipy converts the whole matrix for each batch.
     x = sp.csr_matrix((x.data, x.indices, x.indptr), shape=x.shape)
+    if variant == "rows-mapped":
+        _map_each_batch()
     return _scvi(x, joinids, work) if variant == "AnnDataLoader" else _rows(x, joinids, work)
 
 
@@ -85,8 +87,7 @@ def _scvi(x: Any, joinids: Any, work: Work) -> Opened:
     return Opened(epoch, len(loader))
 
 
-def _keep_freed_memory() -> None:
+def _map_each_batch() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    settings = ((_M_MMAP_THRESHOLD, 1 << 30), (_M_TRIM_THRESHOLD, 1 << 30), (_M_TOP_PAD, 1 << 28))
-    if mallopt is None or not all(mallopt(name, value) for name, value in settings):
-        raise RuntimeError("malloc cannot be told to keep memory: in-memory:malloc needs glibc")
+    if mallopt is None or not mallopt(_M_MMAP_THRESHOLD, _FIRST_THRESHOLD):
+        raise RuntimeError("malloc cannot be told to map memory: in-memory:mapped needs glibc")
