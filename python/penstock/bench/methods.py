@@ -55,8 +55,6 @@ _ALL = (
            what="scvi-tools' own, on AnnData in memory"),
     Method("in-memory", "in_memory", "rows", "h5ad", peer="anndata",
            what="rows of a CSR matrix in memory, by scipy"),
-    Method("in-memory:mapped", "in_memory", "rows-mapped", "h5ad", peer="anndata",
-           what="the same where malloc maps memory for each batch"),
 )  # fmt: skip
 #: Loaders that use sizes of tiledbsoma's buffers.
 READ_BY_TILEDBSOMA = frozenset({"tiledbsoma_ml", "census", "census_blocks", "read_chunks"})

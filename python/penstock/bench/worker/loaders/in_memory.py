@@ -1,14 +1,10 @@
 """Cells of an h5ad file that are in memory as a whole: what out-of-core loaders compete with.
 
-``rows`` takes the rows of each batch from a CSR matrix, by scipy. glibc's malloc keeps the memory of
-freed batches, because large arrays were freed when the file was read. ``rows-mapped`` does the same
-as in a process that has freed none: malloc maps memory for each batch. ``AnnDataLoader`` is
-scvi-tools'.
+``rows`` takes the rows of each batch from a CSR matrix, by scipy. ``AnnDataLoader`` is scvi-tools'.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +12,6 @@ import numpy as np
 
 from ..opened import Batch, Opened
 from ..request import Work
-
-#: glibc's number for the size from which malloc maps memory, and the first value of that size.
-_M_MMAP_THRESHOLD, _FIRST_THRESHOLD = -3, 128 << 10
 
 
 def imports(variant: str, work: Work) -> None:
@@ -40,8 +33,6 @@ def open_loader(variant: str, work: Work) -> Opened:
     x = adata.X if genes is None else adata.X[:, genes]
     # Both index arrays of one type. If they differ, scipy converts the whole matrix for each batch.
     x = sp.csr_matrix((x.data, x.indices, x.indptr), shape=x.shape)
-    if variant == "rows-mapped":
-        _map_each_batch()
     return _scvi(x, joinids, work) if variant == "AnnDataLoader" else _rows(x, joinids, work)
 
 
@@ -85,9 +76,3 @@ def _scvi(x: Any, joinids: Any, work: Work) -> Opened:
             yield batch["X"], batch["soma_joinid"].numpy().ravel()
 
     return Opened(epoch, len(loader))
-
-
-def _map_each_batch() -> None:
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None or not mallopt(_M_MMAP_THRESHOLD, _FIRST_THRESHOLD):
-        raise RuntimeError("malloc cannot be told to map memory: in-memory:mapped needs glibc")
