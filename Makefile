@@ -71,9 +71,9 @@ bench: install $(BENCH_DATA)
 	if $(BIN)/penstock bench peers | grep -E '^(annbatch|scDataset) ' | grep -q 'not installed'; then \
 	  TORCH="$${TORCH:-torch==2.13.0}" $(BIN)/penstock bench peers install annbatch scdataset || \
 	  echo "bench continues without the loaders that are not installed"; fi
-	$(BIN)/penstock bench compare $(BENCH_DATA) -m penstock,annbatch,scDataset,tiledbsoma_ml --memory-budget 256MiB,2GiB \
-	  --rounds 3 --max-seconds 60 --results benchmarks/results/epochs.parquet --report benchmarks/results \
-	  --title $(BENCH_TITLE)
+	$(BIN)/penstock bench compare $(BENCH_DATA) --memory-budget 256MiB,2GiB --num-epochs 2 --rounds 3 --max-seconds 60 \
+	  -m penstock,penstock:pack,annbatch,scDataset,tiledbsoma_ml,in-memory --results benchmarks/results/epochs.parquet \
+	  --report benchmarks/results --title $(BENCH_TITLE)
 
 bench-picture: install
 	$(BIN)/penstock bench plot benchmarks/results/measurements.parquet --output benchmarks/results/speed_vs_memory \
