@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.base.missing_package import require
 from penstock.base.text import plural
-from penstock.base.validation import checked_choice, checked_int, described
+from penstock.base.validation import checked_choice, checked_int, checked_names, described
 from penstock.errors import InvalidArgument
 
 from .dispersion import by_dispersion
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.dataset.dataset import Dataset
 
+_LEAST_JITTER = 1e-18
 FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
 
 
@@ -28,7 +30,7 @@ def highly_variable_genes(
     n: int = 2000,
     *,
     flavor: str = "seurat_v3",
-    batch_key: str | None = None,
+    batch_key: str | Sequence[str] | None = None,
     span: float = 0.3,
     n_bins: int = 20,
 ) -> pd.DataFrame:
@@ -50,8 +52,9 @@ def highly_variable_genes(
         with large values clipped (Stuart et al., Cell 177, 2019). It needs scikit-misc. "seurat"
         (Satija et al., Nature Biotechnology 33, 2015) and "cell_ranger" (Zheng et al., Nature
         Communications 8, 2017) compare each gene's dispersion with genes of similar mean.
-    batch_key : str, optional
-        Column of obs with the batch of each cell. Genes are ranked in each batch, then ranks are
+    batch_key : str or list of str, optional
+        Column of obs with the batch of each cell, or several columns: cells with the same values in
+        all of them are a batch. Genes are ranked in each batch, then ranks are
         combined. "seurat_v3" sorts by median rank, then by the number of batches that have the gene
         among their `n`. The other flavors sort by the number of batches first.
     span : float, default 0.3
@@ -75,18 +78,42 @@ def highly_variable_genes(
     MissingPackage
         pandas, or scikit-misc for "seurat_v3", is not installed; the extra [genes] has both.
     """
+    check_dataset(ds)
+    groups = None if batch_key is None else batch_groups(ds, batch_key)
+    if groups is not None:
+        sizes = np.bincount(groups.codes)
+        if sizes.min() < 2:
+            raise InvalidArgument(
+                f"each batch needs 2 cells or more, {groups.values[int(sizes.argmin())]!r} of "
+                f"{batch_key!r} has {sizes.min()}"
+            )
+    return variable_genes(ds, n, flavor, groups, span, n_bins)
+
+
+def variable_genes(
+    ds: Dataset,
+    n: int,
+    flavor: str,
+    groups: Groups | None,
+    span: float,
+    n_bins: int = 20,
+    most_jitter: float = 0.0,
+) -> pd.DataFrame:
+    """Return the genes of `highly_variable_genes`.
+
+    For the "seurat_v3" flavors, a batch of one cell says nothing of any gene. A loess fit that fails
+    is tried again with the means moved by up to `most_jitter`.
+    """
     require("pandas")
     import pandas as pd
 
-    check_dataset(ds)
     n = checked_int("n", n, least=1)
     checked_choice("flavor", flavor, FLAVORS)
-    groups = None if batch_key is None else _batches(ds, batch_key)
     if flavor in ("seurat", "cell_ranger"):
         n_bins = checked_int("n_bins", n_bins, least=1)
         columns = by_dispersion(ds, n, flavor, groups, n_bins)
     else:
-        columns = _by_standardised_variance(ds, n, flavor, groups, span)
+        columns = _by_standardised_variance(ds, n, flavor, groups, span, most_jitter)
     frame = pd.DataFrame(columns, index=pd.Index(ds.var_names))
     chain = ds.reader.selection.transforms
     joinids = ds.reader.selection.genes.to_numpy() if chain is None else chain.column_joinids()
@@ -94,25 +121,39 @@ def highly_variable_genes(
     return frame
 
 
-def _batches(ds: Dataset, column: str) -> Groups:
-    groups = group_codes(ds, column)
-    missing = int((groups.codes == len(groups.values)).sum())
-    if missing:
-        raise InvalidArgument(
-            f"the batch_key column {column!r} has no value for {plural(missing, 'cell')}; leave such "
-            "cells out with an obs_query"
-        )
-    sizes = np.bincount(groups.codes)
-    if sizes.min() < 2:
-        raise InvalidArgument(
-            f"each batch needs 2 cells or more, {groups.values[int(sizes.argmin())]!r} of "
-            f"{column!r} has {sizes.min()}"
-        )
-    return groups
+def batch_groups(ds: Dataset, batch_key: str | Sequence[str]) -> Groups:
+    """Return the batch of each cell by one column of obs or several.
+
+    Raises
+    ------
+    InvalidArgument
+        A cell has no value in a column.
+    """
+    columns = [batch_key] if isinstance(batch_key, str) else checked_names("batch_key", batch_key)
+    if not columns:
+        raise InvalidArgument("batch_key must name one column or more, got none")
+    each = [group_codes(ds, column) for column in columns]
+    for column, groups in zip(columns, each, strict=True):
+        missing = int((groups.codes == len(groups.values)).sum())
+        if missing:
+            raise InvalidArgument(
+                f"the batch_key column {column!r} has no value for {plural(missing, 'cell')}; leave "
+                "such cells out with an obs_query"
+            )
+    if len(each) == 1:
+        return each[0]
+    pairs, codes = np.unique(
+        np.stack([groups.codes for groups in each]), axis=1, return_inverse=True
+    )
+    names = [
+        ", ".join(str(groups.values[code]) for groups, code in zip(each, pair, strict=True))
+        for pair in pairs.T
+    ]
+    return Groups(np.array(names, object), codes.ravel().astype(np.uint32))
 
 
 def _by_standardised_variance(
-    ds: Dataset, n: int, flavor: str, groups: Groups | None, span: float
+    ds: Dataset, n: int, flavor: str, groups: Groups | None, span: float, most_jitter: float
 ) -> dict[str, Any]:
     loess = _import_loess()
     if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= 1:
@@ -127,7 +168,7 @@ def _by_standardised_variance(
         )
     deviations = np.stack(
         [
-            _expected_deviation(loess, mean, variance, span)
+            _expected_deviation(loess, mean, variance, span, most_jitter)
             for mean, variance in zip(moments.mean, moments.variance, strict=True)
         ]
     )
@@ -136,9 +177,12 @@ def _by_standardised_variance(
     clipped = gene_moments(ds, groups, upper)
     # Squared deviations from the mean before clipping.
     squares = clipped.squared_deviation + sizes * (clipped.mean - moments.mean) ** 2
-    normalised = squares / ((sizes - 1) * deviations**2)
+    alone = moments.sizes == 1
+    normalised = squares / (np.maximum(sizes - 1, 1) * deviations**2)
+    normalised[alone] = 0
 
     ranks = np.argsort(np.argsort(-normalised, axis=1), axis=1).astype(np.float32)
+    ranks[alone] = np.inf
     batches = (ranks < n).sum(axis=0)
     ranks[ranks >= n] = np.nan
     with warnings.catch_warnings():
@@ -160,20 +204,30 @@ def _by_standardised_variance(
     return columns
 
 
-def _expected_deviation(loess: Any, mean: Floats, variance: Floats, span: float) -> Floats:
+def _expected_deviation(
+    loess: Any, mean: Floats, variance: Floats, span: float, most_jitter: float
+) -> Floats:
     """Return the standard deviation expected from the mean of each gene; 1 if it does not vary."""
     varies = variance > 0
     fitted = np.zeros(len(mean))
-    try:
-        model = loess(np.log10(mean[varies]), np.log10(variance[varies]), span=span, degree=2)
-        model.fit()
-        fitted[varies] = model.outputs.fitted_values
-    except ValueError as error:
-        raise InvalidArgument(
-            f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} of them, with "
-            f"span={span}: {error}; choose a larger span, or batches with more cells"
-        ) from None
-    return np.sqrt(10**fitted)
+    if not varies.any():
+        return np.ones(len(mean))
+    x, y, jitter = np.log10(mean[varies]), np.log10(variance[varies]), 0.0
+    random = np.random.default_rng(0)
+    while True:
+        try:
+            model = loess(x + random.uniform(-jitter, jitter, len(x)), y, span=span, degree=2)
+            model.fit()
+            fitted[varies] = model.outputs.fitted_values
+            return np.sqrt(10**fitted)
+        except ValueError as error:
+            jitter = 10 * jitter or _LEAST_JITTER
+            if jitter < most_jitter:
+                continue
+            raise InvalidArgument(
+                f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} of them, with "
+                f"span={span}: {error}; choose a larger span, or batches with more cells"
+            ) from None
 
 
 def _of_all_cells(moments: Moments) -> tuple[Floats, Floats]:

@@ -338,6 +338,32 @@ def test_genes_of_a_made_atlas_as_scanpy(
     assert chosen.var_names.tolist() == got.index[got["highly_variable"]].tolist()
 
 
+def test_several_columns_are_one_batch_key(census_like: Oracle) -> None:
+    """Batches are the distinct values of both columns, whatever they are joined to."""
+    common = np.flatnonzero(np.asarray((census_like.X != 0).sum(axis=0)).ravel() > 100)
+    columns = ["sex", "is_primary_data"]
+    joined = census_like.obs[columns].astype(str).agg("+".join, axis=1)
+    large = joined.value_counts().index[:3]
+    rows = np.flatnonzero(joined.isin(large))
+    oracle = census_like._replace(
+        X=census_like.X[:, common], obs=census_like.obs.assign(joined=joined)
+    )
+    ds = ps.Dataset(
+        census_like.path,
+        obs_query=ps.AxisQuery(coords=(rows,)),
+        var_query=ps.AxisQuery(coords=(common,)),
+    )
+    expected = scanpy_genes(
+        oracle, rows, ds.var_names, flavor="seurat_v3", batch_key="joined", n_top_genes=200
+    )
+    compare(ps.highly_variable_genes(ds, 200, batch_key=columns), expected, 1e-9)
+    compare(ps.highly_variable_genes(ds, 200, batch_key=columns[::-1]), expected, 1e-9)
+    with pytest.raises(ps.InvalidArgument, match="one column or more, got none"):
+        ps.highly_variable_genes(ds, 200, batch_key=[])
+    with pytest.raises(ps.NotFound, match="nope"):
+        ps.highly_variable_genes(ds, 200, batch_key=["sex", "nope"])
+
+
 def test_what_highly_variable_genes_refuse(pbmc3k: Oracle, monkeypatch) -> None:
     ds = ps.Dataset(pbmc3k.path)
     for arguments, says in (

@@ -69,11 +69,17 @@ def test_signatures() -> None:
         "use_eager_fetch": True,
         "shuffle_chunk_count": 2000,
         "encoders": None,
+        "max_batches": None,
+        "uneven": "drop",
+        "shard": True,
     }
     assert list(signature) == [
         "experiment", "measurement_name", "X_name", "obs_query", "var_query", "obs_column_names",
         "batch_size", "shuffle", "seed", "return_sparse_X", "soma_chunk_size", "use_eager_fetch",
-        "shuffle_chunk_count", "encoders",
+        "shuffle_chunk_count", "encoders", "max_batches", "uneven", "shard",
+    ]  # fmt: skip
+    assert [name for name, p in signature.items() if p.kind == p.KEYWORD_ONLY] == [
+        "max_batches", "uneven", "shard",
     ]  # fmt: skip
     loader = inspect.signature(experiment_dataloader).parameters
     assert list(loader) == ["datapipe", "num_workers", "dataloader_kwargs"]
@@ -413,6 +419,53 @@ def test_stats(cells) -> None:
     total = Stats(1, 2, 3.0, 4)
     total += Stats(1, 1, 1.0, 1)
     assert total == Stats(2, 3, 4.0, 5)
+
+
+def test_stats_are_those_of_the_parts_too(cells) -> None:
+    pipe = make(cells, batch_size=5)
+    train, test = pipe.random_split(weights={"train": 0.8, "test": 0.2}, seed=1)
+    list(train)
+    assert pipe.stats().n_obs == train.stats().n_obs == train.shape[0]
+    list(test)
+    list(pipe)
+    assert pipe.stats().n_obs == 84
+    first, _ = train.random_split(weights={"a": 1, "b": 1})
+    list(first)
+    assert pipe.stats().n_obs == 84 + first.shape[0]
+    assert pickle.loads(pickle.dumps(pipe)).stats().n_obs == 0
+
+
+def test_max_batches(cells) -> None:
+    pipe = make(cells, batch_size=5, max_batches=3)
+    assert len(pipe) == 3
+    epochs = [joinids_of(pipe) for _ in range(3)]
+    assert [len(set(epoch)) for epoch in epochs] == [15, 15, 15]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert pipe.stats().n_obs == 45
+    part, _ = pipe.random_split(weights={"a": 0.5, "b": 0.5})
+    assert len(part) == 3
+    assert len(make(cells, batch_size=5, max_batches=30)) == 9
+    with pytest.raises(ps.InvalidArgument, match="DataLoader workers are several"):
+        list(experiment_dataloader(pipe, num_workers=1))
+    with pytest.raises(ps.InvalidArgument, match="max_batches must be 1 or more"):
+        make(cells, max_batches=0)
+
+
+def test_what_ranks_get(cells) -> None:
+    def of_ranks(**arguments) -> list[list[int]]:
+        found = []
+        for rank in range(4):
+            with as_process(rank, 4):
+                found.append(joinids_of(make(cells, batch_size=4, seed=1, **arguments)))
+        return found
+
+    assert [len(each) for each in of_ranks()] == [10] * 4
+    padded = of_ranks(uneven="pad")
+    assert [len(each) for each in padded] == [11] * 4
+    assert set().union(*padded) == set(range(42))
+    exact = of_ranks(uneven="exact")
+    assert sorted(sum(exact, [])) == list(range(42))
+    assert [sorted(each) for each in of_ranks(shard=False)] == [list(range(42))] * 4
 
 
 def test_a_copy_is_the_same(cells) -> None:

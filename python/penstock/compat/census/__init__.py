@@ -11,6 +11,7 @@ require("torch")
 
 from .encoders import BatchEncoder, Encoder, LabelEncoder  # noqa: E402
 from .pytorch import ExperimentDataPipe, Stats, experiment_dataloader  # noqa: E402
+from .slices import get_anndata  # noqa: E402
 
 __all__ = [
     "BatchEncoder",
@@ -19,4 +20,5 @@ __all__ = [
     "LabelEncoder",
     "Stats",
     "experiment_dataloader",
+    "get_anndata",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import torch.utils.data
@@ -109,6 +110,13 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         Without effect: data are always fetched while batches are used.
     encoders : list of Encoder, optional
         Encoders with distinct names, instead of `obs_column_names`.
+    max_batches : int, optional
+        Batches after which an epoch ends; all by default. Only without DataLoader workers.
+    uneven : {"drop", "pad", "exact"}, default "drop"
+        What happens to cells that do not divide among ranks, as for `penstock.Dataset`.
+    shard : bool, default True
+        Whether a rank has a part of the cells. With False each process has all of them: give False
+        if something else divides the batches, such as Accelerate's ``prepare``.
 
     Raises
     ------
@@ -135,6 +143,10 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         use_eager_fetch: bool = True,
         shuffle_chunk_count: int | None = 2000,
         encoders: list[Encoder] | None = None,
+        *,
+        max_batches: int | None = None,
+        uneven: str = "drop",
+        shard: bool = True,
     ) -> None:
         if obs_column_names and encoders:
             raise InvalidArgument(
@@ -153,6 +165,9 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         self.return_sparse_X = return_sparse_X
         self.soma_chunk_size = soma_chunk_size
         self.use_eager_fetch = use_eager_fetch
+        self.max_batches = (
+            None if max_batches is None else checked_int("max_batches", max_batches, least=1)
+        )
         block_cells = _block_cells(soma_chunk_size, shuffle_chunk_count) if shuffle else 0
         self._obs = ObsTensors(self._encoders)
         with missing_names():
@@ -169,12 +184,15 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
                 batch_size=batch_size,
                 shuffle=shuffle,
                 sparse=return_sparse_X,
+                uneven=uneven,
+                shard=shard,
             )
             dataset.obs.checked_columns(self.obs_column_names, "columns of encoders")
         self.exp_uri = dataset.experiment.uri
         self._blocks = BlockDataset(dataset, block_cells, seed)
         self._obs.fit(dataset.obs)
         self._past = Stats()
+        self._parts: list[ExperimentDataPipe] = []
 
     # Contents
 
@@ -190,7 +208,8 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 
     def __len__(self) -> int:
         """Number of batches in an epoch of this rank."""
-        return len(self._blocks)
+        batches = len(self._blocks)
+        return batches if self.max_batches is None else min(batches, self.max_batches)
 
     def __getitem__(self, index: int) -> ObsAndXDatum:
         raise Unsupported(f"batches cannot be read by number, got [{index}]: iterate over the pipe")
@@ -198,8 +217,13 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     # Iteration
 
     def __iter__(self) -> Iterator[ObsAndXDatum]:
-        self._past = self.stats()
-        return map(self._tensors, iter(self._blocks))
+        self._past = self._own_stats()
+        if self.max_batches is not None and torch.utils.data.get_worker_info() is not None:
+            raise InvalidArgument(
+                "max_batches counts the batches of one process, and DataLoader workers are several: "
+                "leave it out, and end the loop over the loader after so many batches"
+            )
+        return map(self._tensors, islice(iter(self._blocks), self.max_batches))
 
     def _tensors(self, batch: Any) -> ObsAndXDatum:
         matrix, obs = batch
@@ -208,8 +232,21 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         return (X[0], labels[0]) if self.batch_size == 1 else (X, labels)
 
     def stats(self) -> Stats:
-        """Return counts of all epochs; with DataLoader workers, of the last epoch only."""
+        """Return counts of all epochs, those of the parts of a `random_split` included.
+
+        With DataLoader workers, they are of the last epoch only.
+        """
+        counts = self._own_stats()
+        for part in self._parts:
+            counts += part.stats()
+        return counts
+
+    def _own_stats(self) -> Stats:
         return self._past.plus(self.penstock_dataset.stats)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A process that iterates over the pipe needs no part of it.
+        return {**self.__dict__, "_parts": []}
 
     # Parts
 
@@ -268,7 +305,8 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
 
     def _with_rows(self, rows: _core.RowSelection) -> ExperimentDataPipe:
         part = copy.copy(self)
-        vars(part).update(_blocks=self._blocks.with_rows(rows), _past=Stats())
+        vars(part).update(_blocks=self._blocks.with_rows(rows), _past=Stats(), _parts=[])
+        self._parts.append(part)
         return part
 
     def __getattr__(self, name: str) -> Any:
