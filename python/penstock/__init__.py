@@ -27,6 +27,7 @@ from .encoders import (
     BatchEncoder,
     Encoder,
     LabelEncoder,
+    MultiHotEncoder,
     NumericEncoder,
     OneHotEncoder,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "LoaderStats",
     "Log1p",
     "MissingPackage",
+    "MultiHotEncoder",
     "NoCellsWarning",
     "NoGenesWarning",
     "NormalizeTotal",

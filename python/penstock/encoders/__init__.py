@@ -3,6 +3,7 @@
 from .batch import BatchEncoder
 from .encoder import Encoder, checked_encoders
 from .label import LabelEncoder
+from .multi_hot import MultiHotEncoder
 from .numeric import NumericEncoder
 from .one_hot import OneHotEncoder
 
@@ -10,6 +11,7 @@ __all__ = [
     "BatchEncoder",
     "Encoder",
     "LabelEncoder",
+    "MultiHotEncoder",
     "NumericEncoder",
     "OneHotEncoder",
     "checked_encoders",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 JOINID = "soma_joinid"
+
+_NAMED_IN_ERRORS = 5
 
 #: Prefix of the engine's errors about a filter.
 _FILTER_PREFIX = "value_filter: "
@@ -143,6 +146,50 @@ class DataFrame:
         with _naming(argument, self.uri):
             rows = self._core.select(text, constants) if constants else self._core.select(text)
         return rows if self._selection is None else rows & self._selection
+
+    def contains(self, column: str, value: str, *, separator: str = " || ") -> str:
+        """Return the filter of the rows that have a value in a column, alone or among others.
+
+        Since release 2025-11-08 the Census writes several diseases of a cell as
+        ``"asthma || COVID-19"``, which ``disease == 'COVID-19'`` does not select.
+
+        Parameters
+        ----------
+        column : str
+            A column of text.
+        value : str
+            One of the values between the separators, whole.
+        separator : str, default " || "
+            What stands between the values of a row.
+
+        Returns
+        -------
+        str
+            ``"column in [...]"`` with each text that has the value. tiledbsoma takes it, too.
+
+        Raises
+        ------
+        NotFound
+            There is no such column.
+        InvalidArgument
+            The column is no text, or no row has the value; the message lists values.
+        """
+        self.checked_columns([checked_text("column", column)], "column")
+        checked_text("value", value)
+        checked_text("separator", separator)
+        texts = self.read([column])[column].distinct().tolist()
+        if not all(isinstance(text, str) for text in texts):
+            raise InvalidArgument(f"contains needs a column of text, {column!r} has {texts[0]!r}")
+        found = [text for text in texts if value in text.split(separator)]
+        if not found:
+            values = sorted({part for text in texts for part in text.split(separator)})
+            named = ", ".join(map(repr, values[:_NAMED_IN_ERRORS]))
+            more = f" and {len(values) - _NAMED_IN_ERRORS:,} more" * (
+                len(values) > _NAMED_IN_ERRORS
+            )
+            raise InvalidArgument(f"no row has {value!r} in {column!r}, but {named}{more}")
+        plain = column.isidentifier() and not iskeyword(column)
+        return f"{column if plain else f'attr({column!r})'} in {found}"
 
     def with_rows(
         self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None

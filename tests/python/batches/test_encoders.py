@@ -389,3 +389,48 @@ def test_a_dtype_that_is_none_is_refused(encoder, dtype) -> None:
 def test_a_number_that_no_float_holds_is_refused() -> None:
     with pytest.raises(ps.InvalidArgument, match="missing must be a float"):
         ps.NumericEncoder("n_genes", missing=10**400)
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["COVID-19", "asthma", "a || b"[:1], "ß", "x|y"]), max_size=3),
+        min_size=1,
+        max_size=40,
+    ),
+    st.sampled_from([" || ", ";"]),
+)
+def test_multi_hot_is_that_of_scikit_learn(rows, separator: str) -> None:
+    rows = [list(dict.fromkeys(row)) for row in rows]
+    texts = [separator.join(row) if row else None for row in rows]
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    codes = [len(distinct) if text is None else distinct.index(text) for text in texts]
+    encoder = ps.MultiHotEncoder("disease", separator=separator, dtype="int8")
+    got = encode(encoder, coded("disease", codes, distinct))
+    binarizer = sklearn.MultiLabelBinarizer()
+    expected = binarizer.fit_transform(rows)
+    assert got.dtype == np.int8
+    assert got.shape == expected.shape
+    assert (got == expected).all()
+    assert encoder.classes_.tolist() == binarizer.classes_.tolist()
+    back = encoder.inverse_transform(got)
+    assert [set() if text is None else set(text.split(separator)) for text in back] == [
+        set(row) for row in rows
+    ]
+    some = encode(encoder, coded("disease", codes, distinct), positions=[0, 0, len(rows) - 1])
+    assert (some == expected[[0, 0, -1]]).all()
+
+
+def test_multi_hot_with_classes_of_ones_own() -> None:
+    column = coded("disease", [0, 1, 2], ["a || b", "c"])
+    zeros = ps.MultiHotEncoder("disease", classes=["b", "a"], unseen="zeros")
+    assert encode(zeros, column).tolist() == [[1, 1], [0, 0], [0, 0]]
+    assert pickle.loads(pickle.dumps(zeros)).classes_.tolist() == ["b", "a"]
+    with pytest.raises(ps.InvalidArgument, match=r"'c' is no class of the encoder 'disease'"):
+        encode(ps.MultiHotEncoder("disease", classes=["b", "a"]), column)
+    numbers = ColumnValues("disease", np.array([1, 2, 1]))
+    with pytest.raises(ps.InvalidArgument, match="divides text, got 1 of 'disease'"):
+        encode(ps.MultiHotEncoder("disease"), numbers)
+    with pytest.raises(ps.InvalidArgument, match=r"encoded must have shape \(rows, 2\)"):
+        zeros.inverse_transform(np.zeros((3, 4)))
+    with pytest.raises(ps.InvalidArgument, match="unseen must be one of"):
+        ps.MultiHotEncoder("disease", unseen="other")

@@ -114,6 +114,7 @@ def calls(ds: ps.Dataset, folder: Any) -> dict[str, Callable[[Any], Any]]:
         "BatchEncoder": ps.BatchEncoder,
         "OneHotEncoder": ps.OneHotEncoder,
         "NumericEncoder": ps.NumericEncoder,
+        "MultiHotEncoder": ps.MultiHotEncoder,
         "Balance": ps.Balance,
         "Balance(temperature)": lambda x: ps.Balance("cell_type", temperature=x),
         "Balance(shares)": lambda x: ps.Balance("cell_type", shares=x),
