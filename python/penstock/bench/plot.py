@@ -19,8 +19,12 @@ from .schema import COLUMNS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .plot_lines import Curves
+
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "star", "hexagon",
            "pentagon", "triangle-down", "bowtie", "hourglass", "star-diamond")  # fmt: skip
+#: Columns too long to show.
+_LONG = ("statistics", "error", "command", "batch_quantiles", "memory_over_time")
 FORMATS = ("html", "json", "png", "svg")
 
 
@@ -143,7 +147,7 @@ def _hover(row: pd.Series) -> str:
     parts = []
     for name in [*COLUMNS, *(c for c in row.index if c not in COLUMNS)]:
         value = row.get(name)
-        if value is None or value != value or name in ("statistics", "error", "command"):
+        if value is None or value != value or name in _LONG:
             continue
         parts.append(f"{name}: {_value(name, value)[:120]}")
     return "<br>".join(parts)
@@ -156,10 +160,16 @@ def _value(name: str, value: Any) -> str:
     return f"{value:,.0f}" if COLUMNS.get(name) == "int64" else f"{value:,.4g}"
 
 
-def write(drawn: Any, frame: pd.DataFrame, base: Path, formats: Sequence[str]) -> list[Path]:
+def write(
+    drawn: Any,
+    frame: pd.DataFrame,
+    base: Path,
+    formats: Sequence[str],
+    curves: Curves | None = None,
+) -> list[Path]:
     """Write ``base.html``, ``.json``, ``.png``, ``.svg``; the page works offline.
 
-    Images are made by kaleido if it works, else by matplotlib.
+    Images are made by kaleido if it works, else by matplotlib: of `curves` if they are drawn.
 
     Raises
     ------
@@ -175,12 +185,12 @@ def write(drawn: Any, frame: pd.DataFrame, base: Path, formats: Sequence[str]) -
         elif form == "json":
             path.write_text(drawn.to_json() + "\n")
         else:
-            _write_picture(drawn, frame, path)
+            _write_picture(drawn, frame, path, curves)
         written.append(path)
     return written
 
 
-def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
+def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None) -> None:
     try:
         import kaleido  # noqa: F401
 
@@ -188,9 +198,13 @@ def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path) -> None:
     except Exception:
         # kaleido or its browser is not installed, which it reports in many ways.
         try:
-            from .static_plot import write_picture
+            from .static_plot import write_curves, write_picture
         except ImportError:
             raise MissingPackage(
                 missing_text("a picture", "matplotlib", "bench") + "; HTML and JSON do not need it"
             ) from None
-        write_picture(frame, path, str(drawn.layout.title.text))
+        title = str(drawn.layout.title.text)
+        if curves is None:
+            write_picture(frame, path, title)
+        else:
+            write_curves(curves, frame, path, title)

@@ -81,6 +81,11 @@ OUR_COLUMNS: dict[str, str] = {
     "first_batch_seconds": "double",
     "epoch_seconds": "double",
     "copy_seconds": "double",
+    "batch_p50": "double",
+    "batch_p99": "double",
+    "batch_max": "double",
+    "slowest_tenth_share": "double",
+    "batch_quantiles": "string",
     "cpu_seconds": "double",
     "system_seconds": "double",
     "bytes_read": "int64",
@@ -92,6 +97,7 @@ OUR_COLUMNS: dict[str, str] = {
     "imports_rss": "int64",
     "n_processes": "int64",
     "memory_samples": "int64",
+    "memory_over_time": "string",
     "shuffle_label": "string",
     "shuffle_share": "double",
     "shuffle_entropy": "double",
@@ -103,7 +109,7 @@ OUR_COLUMNS: dict[str, str] = {
     "versions": "string",
     "statistics": "string",
 }
-"""`versions` and `statistics` are JSON objects; docs/benchmarks.md says what each column is."""
+"""`versions` and `statistics` are JSON objects, `batch_quantiles` and `memory_over_time` JSON lists; docs/benchmarks.md says what each column is."""
 
 COLUMNS = {**ALB_COLUMNS, **OUR_COLUMNS}
 

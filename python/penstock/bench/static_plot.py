@@ -1,4 +1,4 @@
-"""Speed against memory as an image made by matplotlib."""
+"""Plots of measurements as images made by matplotlib."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 
 from .plot_columns import marker_sizes, names_drawn, speed_column
+from .plot_lines import Curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +70,34 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
     else:
         place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
     axes.legend(fontsize=8, frameon=False, **place)
+    _save(figure, path)
+
+
+def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) -> None:
+    """Write PNG or SVG, by the suffix: a line for each measurement, in a colour by method."""
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    by_name = pyplot.get_cmap("tab10")
+    colours: dict[str, Any] = {}
+    for name, x, y in curves.lines(frame):
+        label = None if name in colours else name
+        colour = colours.setdefault(name, by_name(len(colours) % 10))
+        axes.plot(x, y, color=colour, label=label, linewidth=1.2)
+    axes.set(xlabel=curves.x_title, ylabel=curves.y_title)
+    axes.set_ylim(bottom=0)
+    if curves.log_x:
+        axes.set_xscale("log")
+    axes.set_title(title, fontsize=11)
+    axes.grid(alpha=0.25, which="both")
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
+    from matplotlib import pyplot
+
     figure.savefig(
         path,
         dpi=130,

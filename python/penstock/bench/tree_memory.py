@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _INTERVAL_SECONDS = 0.02
 _SHARE = 0.05
+#: Most samples that are kept of an epoch; if there are more, every other one is dropped.
+_MOST_POINTS = 500
 
 
 @dataclass
@@ -90,12 +93,33 @@ def memory_now(pid: int) -> Peak:
     return total
 
 
+class _Samples:
+    """Memory over time: (seconds, USS, RSS) of samples, thinned evenly."""
+
+    def __init__(self, first: Sequence[tuple[float, int, int]] = ()) -> None:
+        self._begin = time.monotonic()
+        self._step = 1
+        self._seen = len(first)
+        self.points = [(0.0, uss, rss) for _, uss, rss in first]
+
+    def add(self, sample: Peak) -> None:
+        if sample.processes == 0:  # it has ended
+            return
+        if self._seen % self._step == 0:
+            self.points.append((time.monotonic() - self._begin, sample.uss, sample.rss))
+        self._seen += 1
+        if len(self.points) > _MOST_POINTS:
+            self.points = self.points[::2]
+            self._step *= 2
+
+
 class TreeMemory:
     """Sample in a thread until `stop`; `take` returns the peak since the last `take`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._peak = Peak()
+        self._samples = _Samples()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -107,6 +131,17 @@ class TreeMemory:
         with self._lock:
             self._peak.raise_to(now)
             taken, self._peak = self._peak, now
+            self._samples.add(now)
+        return taken
+
+    def take_samples(self) -> list[tuple[float, int, int]]:
+        """Return (seconds, USS, RSS) of samples since the last call, and restart the seconds.
+
+        The last sample is also the first of those that follow.
+        """
+        with self._lock:
+            taken = self._samples.points
+            self._samples = _Samples(taken[-1:])
         return taken
 
     def stop(self) -> None:
@@ -121,4 +156,5 @@ class TreeMemory:
             now = memory_now(self._pid)
             with self._lock:
                 self._peak.raise_to(now)
+                self._samples.add(now)
             pause = max(_INTERVAL_SECONDS, (time.thread_time() - begin) / _SHARE)

@@ -91,6 +91,7 @@ def run(
                 if on_imported is not None:
                     on_imported(told)
                 memory.take()
+                memory.take_samples()
                 _let_begin(worker)
 
             deadline = begin + timeout
@@ -213,6 +214,9 @@ def _note(
             "peak_tree_rss": peak.rss,
             "n_processes": peak.processes,
             "memory_samples": peak.samples,
+            "memory_over_time": json.dumps(
+                [(round(seconds, 3), uss, rss) for seconds, uss, rss in memory.take_samples()]
+            ),
         }
         outcome.epochs.append(answer)
         if on_epoch is not None:

@@ -70,6 +70,15 @@ def test_rows_have_alb_columns_and_true_figures(census_like: Oracle) -> None:
         assert row["max_mem"] == row["peak_uss"]
         assert row["imports_rss"] <= row["peak_rss"] < 1 << 30
         assert row["cpu_seconds"] > 0
+        assert 0 < row["batch_p50"] <= row["batch_p99"] <= row["batch_max"] < row["elapsed"]
+        assert 0.1 <= row["slowest_tenth_share"] < 1
+        quantiles = json.loads(row["batch_quantiles"])
+        assert len(quantiles) == 101
+        assert quantiles == sorted(quantiles)
+        samples = json.loads(row["memory_over_time"])
+        assert samples[0][0] <= samples[-1][0] < row["epoch_seconds"] + 60
+        assert len(samples) >= 2
+        assert 0 < max(uss for _, uss, _ in samples) <= row["peak_uss"]
         assert json.loads(row["versions"])["python"]
         assert json.loads(row["statistics"])["cells"] == 6_000
 

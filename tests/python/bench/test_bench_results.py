@@ -13,13 +13,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from penstock import InvalidArgument
-from penstock.bench import plot
+from penstock.bench import plot, plot_lines
 from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
+from penstock.bench.plot_lines import CURVES
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
 from penstock.bench.schema import ALB_COLUMNS, COLUMNS
+from penstock.bench.tree_memory import Peak, _Samples
 from penstock.bench.tune import choose, rates
+from penstock.bench.worker import batch_times
 
 # The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
 ALB = [
@@ -392,3 +395,52 @@ def test_the_smallest_setting_that_is_as_fast_is_chosen() -> None:
     assert choose(rows, mixed, 0.999)["memory_budget"] == "1GiB"
     with pytest.raises(InvalidArgument, match="nothing could be measured"):
         choose(rows[-1:], {}, 0.98)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10, 11, 100, 4_321])
+def test_seconds_of_batches(count: int) -> None:
+    seconds = np.random.default_rng(count).exponential(1e-3, count)
+    found = batch_times.summary(seconds.tolist())
+    assert found["batch_p50"] == pytest.approx(np.median(seconds))
+    assert found["batch_p99"] == pytest.approx(np.percentile(seconds, 99))
+    assert found["batch_max"] == seconds.max()
+    slowest = np.sort(seconds)[::-1][: max(1, count // 10)]
+    assert found["slowest_tenth_share"] == pytest.approx(slowest.sum() / seconds.sum())
+    np.testing.assert_allclose(
+        json.loads(found["batch_quantiles"]), np.percentile(seconds, np.arange(101)), 1e-2
+    )
+    assert set(batch_times.summary([]).values()) == {None}
+
+
+def test_samples_of_memory_are_thinned() -> None:
+    samples = _Samples()
+    for number in range(10_000):
+        samples.add(Peak(uss=number, rss=2 * number, processes=1))
+    samples.add(Peak())  # after the end of the process
+    assert 200 < len(samples.points) <= 500
+    sizes = [uss for _, uss, _ in samples.points]
+    assert len(set(np.diff(sizes).tolist())) == 1
+    assert sizes[0] == 0
+    assert sizes[-1] > 9_900
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "json", "html"])
+def test_curves_are_drawn(tmp_path: Path, form: str) -> None:
+    rows = rounds({"a": [1.0, 2.0], "b": [3.0]})
+    for number, row in enumerate(rows[:2]):
+        row |= {
+            "batch_quantiles": json.dumps([0.001 * (i + number) for i in range(101)]),
+            "memory_over_time": json.dumps([[0.0, 1 << 20, 2 << 20], [1.5, 3 << 20, 4 << 20]]),
+            "chunks_per_block": None,
+        }
+    frame = pd.DataFrame(rows)
+    for curves in CURVES.values():
+        lines = list(curves.lines(frame))
+        assert [name for name, _, _ in lines] == [row["contestant"] for row in rows[:2]]
+        drawn = plot_lines.figure(curves, frame, None)
+        (path,) = plot.write(drawn, frame, tmp_path / "p", [form], curves)
+        assert path.stat().st_size > 500
+    assert next(CURVES["memory"].lines(frame))[1:] == ([0.0, 1.5], [1.0, 3.0])
+    assert list(CURVES["batches"].lines(frame))[1][1][0] == 1.0  # milliseconds
+    with pytest.raises(InvalidArgument, match="no measurement has memory_over_time"):
+        list(CURVES["memory"].lines(frame.drop(columns="memory_over_time")))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from . import batch_times
 from .device_copy import DeviceCopy
 from .opened import Opened, nonzeros
 from .process_facts import bytes_read, cpu_seconds, peak_rss, reset_peak_rss, rss
@@ -109,7 +110,10 @@ class _Epoch:
         self._copy.seconds = 0.0
         limit = request.max_batches + (0 if request.first_batch_included else 1)
         end = self._begin
+        waited: list[float] = []  # for each batch but the first
         for x, joinids in opened.epoch(number):
+            if n_batches:
+                waited.append(clock() - end)
             x = self._copy(x)
             n_batches += 1
             size, columns = int(x.shape[0]), int(x.shape[1])
@@ -154,6 +158,7 @@ class _Epoch:
             "epoch_seconds": end - self._begin,
             "gc": gc_seconds,
             "copy_seconds": self._copy.seconds,
+            **batch_times.summary(waited),
             "whole_epoch": whole,
             "n_nonzeros": nnz if nnz_known and n_batches else None,
             "joinid_sum": joinid_sum if joinids_known and joinid_count == rows else None,

@@ -1,4 +1,4 @@
-"""``penstock bench plot``: speed against memory, from one file of measurements or several."""
+"""``penstock bench plot``: speed, waits and memory, from one file of measurements or several."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "plot",
-        help="plot of speed against memory",
+        help="plot of speed against memory, waits for batches, or memory over time",
         description="Draws measurements of several files, also of other machines and of arrayloader-benchmarks (alb), "
         "as an interactive page that opens offline, PNG, SVG and JSON.",
     )
     parser.add_argument("files", nargs="*", default=[shared_options.RESULTS], metavar="FILE",
                         help=f"files of measurements (default: {shared_options.RESULTS})")  # fmt: skip
-    parser.add_argument("-o", "--output", default="speed_vs_mem", metavar="PATH",
-                        help="path of the plots, without a file ending (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--what", choices=("speed", "batches", "memory"), default="speed",
+                        help="speed against memory, the distribution of waits for a batch, or memory over time "
+                        "(default: %(default)s)")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="PATH",
+                        help="path of the plots, without a file ending (default: speed_vs_mem, batches or memory)")  # fmt: skip
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
                         help="formats, separated by commas: html, json, png, svg (default: %(default)s)")  # fmt: skip
     parser.add_argument("-D", "--dataset-slice", metavar="SLICE",
@@ -50,14 +53,13 @@ def add_arguments(commands: Any) -> None:
         metavar="TIME",
         help="earliest start of the measurements to draw, a date or time (UTC)",
     )
-    parser.add_argument("-t", "--title", default="Speed against memory", metavar="TEXT",
-                        help="title of the plot (default: %(default)s)")  # fmt: skip
+    parser.add_argument("-t", "--title", metavar="TEXT", help="title of the plot")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> None:
     """Read, filter, draw."""
-    from penstock.bench import plot
+    from penstock.bench import plot, plot_lines
     from penstock.bench.dataset_slice import DatasetSlice
     from penstock.bench.results_file import read_all
 
@@ -65,9 +67,11 @@ def run(parsed: argparse.Namespace) -> None:
     for name in formats:
         if name not in plot.FORMATS:
             raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
-    if not Path(parsed.output).name:
-        raise InvalidArgument(f"-o must name a file, got {parsed.output!r}")
-    checked_local_path("-o", parsed.output, "file")
+    output = "speed_vs_mem" if parsed.what == "speed" else parsed.what
+    output = output if parsed.output is None else parsed.output
+    if not Path(output).name:
+        raise InvalidArgument(f"-o must name a file, got {output!r}")
+    checked_local_path("-o", output, "file")
     frame = read_all(parsed.files)
     chosen = plot.filtered(
         frame,
@@ -78,6 +82,10 @@ def run(parsed: argparse.Namespace) -> None:
         since=parsed.since,
         methods=[name.strip() for name in parsed.method.split(",")] if parsed.method else (),
     )
-    drawn = plot.figure(chosen, parsed.title)
-    for path in plot.write(drawn, chosen, Path(parsed.output), formats):
+    curves = plot_lines.CURVES.get(parsed.what)
+    if curves is None:
+        drawn = plot.figure(chosen, parsed.title or "Speed against memory")
+    else:
+        drawn = plot_lines.figure(curves, chosen, parsed.title)
+    for path in plot.write(drawn, chosen, Path(output), formats, curves):
         print(f"{path}: {plural(len(chosen), 'measurement')}")
