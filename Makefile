@@ -2,10 +2,10 @@
 # make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    the tests that .ci/run runs
 # make test-all  those and what takes hours: tests marked `long`, more random cases than `make test` has and other ones
-#              each day, all layers under TSan, other loaders, scalar paths, other versions of Python and of packages, a
+#              each day, all layers with threads under TSan, other loaders, scalar paths, other versions of Python and of packages, a
 #              minute of fuzzing a target
 # make check   formatting, lint, types, layers
-# make bench   speed and memory beside other loaders, a page in benchmarks/results (about 10 minutes)
+# make bench   speed and memory beside other loaders, a page in benchmarks/results (3 minutes)
 # make bench-picture   the pictures of that page again, from its measurements
 # make bench-tiledbsoma   cases of benchmarks/RESULTS.md beside tiledbsoma_ml (about 10 minutes); LARGE=EXPERIMENT
 # make fuzz    random search, FUZZ_SECONDS (an hour) a target, recorded; keeps the inputs that reach new code
@@ -77,7 +77,7 @@ bench: install $(BENCH_DATA)
 
 bench-picture: install
 	$(BIN)/penstock bench plot benchmarks/results/measurements.parquet --output benchmarks/results/speed_vs_memory \
-	  --format json,png,svg --title $(BENCH_TITLE)
+	  --format json,png,svg --epoch 2 --title $(BENCH_TITLE)", epoch 2"
 
 bench-tiledbsoma: install $(BENCH_DATA) $(or $(LARGE),benchmarks/.data/census-262k)
 	benchmarks/tiledbsoma.sh $(BIN)
@@ -185,6 +185,7 @@ test-peers: install
 
 # The peers' own tests over penstock.compat (docs/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
 test-peer-suites: install
+	@[ -n "$(PEER_TESTS_OF)" ] || echo "the peers' own suites are left out: PEER_TESTS_OF names no checkout"
 	for tests in $(PEER_TESTS_OF); do $(BIN)/python tools/peer_tests.py "$$tests"; done
 
 stubs: install

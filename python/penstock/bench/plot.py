@@ -35,12 +35,13 @@ def filtered(
     host: str | None = None,
     instance_type: str | None = None,
     max_batches: int | None = None,
+    epoch: int | None = None,
     since: str | None = None,
     methods: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return the measured rows that the filters keep.
 
-    `host` is a regular expression for the host's name, `since` a date or time in UTC. `methods` are
+    `epoch` counts the epochs of a process from 1. `host` is a regular expression for the host's name, `since` a date or time in UTC. `methods` are
     names or unique prefixes of methods that occur in the rows.
 
     Raises
@@ -73,6 +74,8 @@ def filtered(
         left = left[left["instance_type"] == instance_type]
     if max_batches is not None:
         left = left[left["max_batches"] == max_batches]
+    if epoch is not None:
+        left = left[left["epoch"] == epoch - 1]
     if since is not None:
         try:
             moment = pd.to_datetime(since, utc=True)

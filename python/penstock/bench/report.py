@@ -67,13 +67,15 @@ def write_report(
     append(parquet, rows)
     picture = ""
     if any(good(mine) for mine in contestants(rows).values()):
-        frame = plot.filtered(read_all([parquet]))
-        frame = frame[frame["epoch"] == frame["epoch"].max()]
-        drawn = plot.figure(frame, title)
+        epoch = 1 + max(int(row["epoch"]) for row in good(rows))
+        several = epoch > 1
+        frame = plot.filtered(read_all([parquet]), epoch=epoch)
+        drawn = plot.figure(frame, f"{title}, epoch {epoch}" if several else title)
         plot.write(drawn, frame, folder / "speed_vs_memory", ("json", "png", "svg"))
         picture = (
-            "![Cells a second against memory](speed_vs_memory.png)\n\nThe same to hover over: "
-            "`penstock bench plot measurements.parquet`.\n"
+            f"![Cells a second against memory{f', epoch {epoch}' * several}](speed_vs_memory.png)\n\n"
+            "The same to hover over: `penstock bench plot measurements.parquet"
+            f"{f' --epoch {epoch}' * several}`.\n"
         )
     lines = [
         MARK,

@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 
 _PACKAGES = (
-    "penstock", "tiledbsoma", "tiledbsoma-ml", "cellxgene-census", "annbatch", "scDataset",
+    "penstock", "tiledbsoma", "tiledbsoma-ml", "cellxgene-census", "annbatch", "scDataset", "scvi-tools",
     "tiledb", "anndata", "zarr", "zarrs", "h5py", "torch", "torchdata", "numpy", "scipy", "numba",
     "pandas", "pyarrow",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.text import plural
-from penstock.base.validation import checked_local_path
+from penstock.base.validation import checked_int, checked_local_path
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -43,6 +43,12 @@ def add_arguments(commands: Any) -> None:
         help="value of --max-batches of the measurements to draw",
     )
     parser.add_argument(
+        "--epoch",
+        type=int,
+        metavar="N",
+        help="epoch of each process to draw, from 1 (default: all)",
+    )
+    parser.add_argument(
         "-m",
         "--method",
         metavar="NAMES",
@@ -72,6 +78,8 @@ def run(parsed: argparse.Namespace) -> None:
     if not Path(output).name:
         raise InvalidArgument(f"-o must name a file, got {output!r}")
     checked_local_path("-o", output, "file")
+    if parsed.epoch is not None:
+        checked_int("--epoch", parsed.epoch, least=1)
     frame = read_all(parsed.files)
     chosen = plot.filtered(
         frame,
@@ -79,6 +87,7 @@ def run(parsed: argparse.Namespace) -> None:
         host=parsed.host,
         instance_type=parsed.instance_type,
         max_batches=parsed.max_batches,
+        epoch=parsed.epoch,
         since=parsed.since,
         methods=[name.strip() for name in parsed.method.split(",")] if parsed.method else (),
     )

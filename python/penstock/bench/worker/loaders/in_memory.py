@@ -30,7 +30,7 @@ def open_loader(variant: str, work: Work) -> Opened:
     adata: Any = anndata.read_h5ad(work.source)
     joinids = adata.obs["soma_joinid"].to_numpy().astype(np.int64)
     genes = work.chosen_genes()
-    x = adata.X if genes is None else adata.X[:, genes]
+    x = sp.csr_matrix(adata.X if genes is None else adata.X[:, genes])
     # Both index arrays of one type. If they differ, scipy converts the whole matrix for each batch.
     x = sp.csr_matrix((x.data, x.indices, x.indptr), shape=x.shape)
     return _scvi(x, joinids, work) if variant == "AnnDataLoader" else _rows(x, joinids, work)
