@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import tiledbsoma
 from penstock import synthetic
 from penstock.bench import sweep
@@ -171,3 +175,36 @@ def test_wrong_joinids_have_no_entropy(
     (row,) = pd.read_parquet("rows").to_dict("records")
     assert (row["status"], row["error"]) == ("wrong", error)
     assert pd.isna(row["shuffle_share"])
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda each: each.name)
+def test_values_are_those_of_tiledbsoma(
+    method: Method, sparse: bool, cells: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two epochs of the first genes. Loaders that are installed here, in this process."""
+    if method.variant == "device" or method.source == "annbatch":
+        pytest.skip("needs a GPU, or an environment of its own")
+    if method.peer is not None and not find_spec(method.peer):
+        pytest.skip(f"{method.peer} is not installed here")
+    monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path))
+    source = Sources(make_target(str(cells), n_vars=150), say=lambda _: None).path(method)
+    loader = import_module(f"penstock.bench.worker.loaders.{method.loader}")
+    work = Work(source, n_vars=150, batch_size=50, sparse=sparse, seed=3)
+    if method.blocks:
+        work = dataclasses.replace(work, chunk_size=50, chunks_per_block=4)
+    with tiledbsoma.open(str(cells)) as opened:
+        stored = opened.ms["RNA"].X["raw"].read().tables().concat()
+    X = sp.csr_matrix(
+        (stored["soma_data"], (stored["soma_dim_0"], stored["soma_dim_1"])), (1_200, 200)
+    )[:, :150].toarray()
+    loader.imports(method.variant, work)
+    opened = loader.open_loader(method.variant, work)
+    for epoch in range(2):
+        seen = []
+        for batch, joinids in opened.epoch(epoch):
+            found = batch.to_dense() if hasattr(batch, "to_dense") else batch
+            found = found.toarray() if sp.issparse(found) else np.asarray(found)
+            assert (found == X[joinids]).all()
+            seen += joinids.tolist()
+        assert sorted(seen) == list(range(1_200))
