@@ -197,6 +197,12 @@ def test_compare_tells_later_epochs_apart(census_like: Oracle, here: Path, capsy
     assert found["penstock:streamed", 1]["bytes_read"] > 0
     drawn = json.loads((here / "report" / "speed_vs_memory.json").read_text())
     assert sum(len(trace["x"]) for trace in drawn["data"]) == 2  # of the last epoch
+    assert drawn["layout"]["title"]["text"].endswith(", epoch 2")
+    assert "`penstock bench plot measurements.parquet --epoch 2`" in page
+    for option, points in ([], 4), (["--epoch", 2], 2), (["--epoch", 1], 2):
+        run("bench", "plot", "report/measurements.parquet", "-f", "json", "-o", "again", *option)
+        again = json.loads((here / "again.json").read_text())
+        assert sum(len(trace["x"]) for trace in again["data"]) == points
 
 
 def test_shuffle_against_scalar_entropy(census_like: Oracle, here: Path, capsys) -> None:
