@@ -1,5 +1,7 @@
 #include "format/soma/x/source.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -27,8 +29,10 @@ class XSource final : public MatrixSource {
     return content_ + std::to_string(info().stored_cells) + " cells, " +
            std::to_string(info().stored_bytes) + " bytes\n";
   }
-  /// The next epoch has the same reader, so that it does not measure the store again.
+  /// The next epoch has the same reader, so that it does not measure the store again. A forked
+  /// child makes its own: a lock of the parent's may be held for ever.
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
+    if (process_id_ != ::getpid()) return std::make_shared<const Reader>(array_, columns);
     if (auto same = recent(columns)) return same;
     auto made = std::make_shared<const Reader>(array_, columns);
     const MutexLock lock(mutex_);
@@ -48,6 +52,7 @@ class XSource final : public MatrixSource {
 
   const std::shared_ptr<const Array> array_;
   const std::string content_;
+  const int process_id_ = ::getpid();
   mutable Mutex mutex_;
   /// Two, since a cache reads all columns beside the chosen ones.
   mutable std::array<std::shared_ptr<const Reader>, 2> recent_ PENSTOCK_GUARDED_BY(mutex_);

@@ -1,5 +1,9 @@
 #include "format/soma/x/source.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <thread>
 
 #include "base/testing/test_seed.h"
@@ -112,11 +116,30 @@ TEST_P(XGolden, GivesTheSameReaderAgain) {
   source_->reader(std::vector<int64_t>{columns.front()});
   EXPECT_NE(source_->reader(columns), all);
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back(
         [&, rows = some_of(all_rows(golden_), 0.5, random)] { expect_equal(rows, columns, 1); });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(XGolden, AForkedChildHasReadersOfItsOwn) {
+  const auto columns = all_columns(golden_);
+  const auto reader = source_->reader(columns);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto own = source_->reader(columns);
+    std::_Exit(own != reader && own != source_->reader(columns) &&
+                       own->packed_bytes_per_cell() == reader->packed_bytes_per_cell()
+                   ? 0
+                   : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(source_->reader(columns), reader);
 }
 
 TEST_P(XGolden, CountsBytes) {
