@@ -33,6 +33,11 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
   bound_ = store_->bind(source_, columns_);
   if (bound_ == nullptr) return Use::kNone;
   plan_ = plan;
+  // A loader of fewer rows, or with more memory, kept them wide. Beside these the others do not
+  // fit.
+  if (plan.form == KeptForm::kPacked && (kept_bytes() > plan.room || kept_rows() == nullptr)) {
+    store_->drop_wide();
+  }
   store_->make_room(plan.room, plan.bytes, rows_);
   // Rows that took less than was expected leave room for more units.
   const uint64_t kept = store_->bytes();

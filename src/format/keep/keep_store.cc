@@ -115,6 +115,14 @@ void KeepStore::make_room(uint64_t room, uint64_t bytes, const RowSelection& row
   }
 }
 
+void KeepStore::drop_wide() {
+  if (!in_this_process()) return;
+  const MutexLock lock(mutex_);
+  for (auto& unit : units_) {
+    drop_if(unit.blocks, [](const KeptBlockPtr& block) { return block->form == KeptForm::kWide; });
+  }
+}
+
 template <typename Unwanted>
 void KeepStore::drop_if(std::vector<KeptBlockPtr>& blocks, Unwanted&& unwanted) {
   std::erase_if(blocks, [&](const KeptBlockPtr& block) {

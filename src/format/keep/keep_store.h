@@ -80,6 +80,8 @@ class KeepStore {
   /// Drops blocks that this selection does not use until `bytes` fit beside the others in `room`,
   /// and then others until no more than `room` is kept.
   void make_room(uint64_t room, uint64_t bytes, const RowSelection& rows) PENSTOCK_EXCLUDES(mutex_);
+  /// Drops rows that are not bit-packed.
+  void drop_wide() PENSTOCK_EXCLUDES(mutex_);
   /// Counts bytes as kept, unless there would be more than `limit`.
   bool reserve(uint64_t bytes, uint64_t limit) noexcept;
   void give_back(uint64_t bytes) noexcept { bytes_ -= bytes; }

@@ -263,7 +263,7 @@ void EpochStream::add_counts(LoaderStats& stats) const {
   stats.cached_bytes = units_ != nullptr ? units_->cached_bytes() : stats_at_end_.cached_bytes;
   stats.kept_units = units_ != nullptr ? units_->kept_units() : stats_at_end_.kept_units;
   if (setup_.keep != nullptr) {
-    stats.all_kept = all_kept_;
+    stats.all_kept = all_kept_ && stats.bytes_read == 0;
     stats.kept_bytes = setup_.keep->kept_bytes();
     stats.peak_buffered_bytes += stats.kept_bytes;
   }

@@ -306,6 +306,46 @@ TEST(KeptEpochs, SayAllKeptOnlyIfNothingIsRead) {
   EXPECT_GT(dropped, 2U);
 }
 
+// A loader of some rows keeps them wide, since they fit. All rows fit only bit-packed.
+TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
+  uint64_t wide = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    Case all = large_case(own, random);
+    all.options.memory_budget = budget_for_packed_rows(all) * 19 / 20;
+    all.options.kept = std::make_shared<KeptRows>();
+    LoaderStats stats;
+    Case part = all;
+    const auto rows = static_cast<int64_t>(all.matrix->options().rows);
+    part.options.rows = RowSelection::range(0, rows / 2 + static_cast<int64_t>(random() % 1000));
+    const bool more_memory = seed % 2 == 0;
+    if (more_memory) part.options.rows = std::nullopt;
+    if (more_memory) part.options.memory_budget = testing::kAmple;
+    read_epoch(part.matrix, part.options);
+    wide += all.options.kept->form() == KeptRows::Form::kWide ? 1 : 0;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+      SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
+      all.options.epoch = epoch;
+      all.options.order = ScatterShuffle{};
+      LoaderOptions alone = all.options;
+      alone.kept = nullptr;
+      EXPECT_EQ(read_epoch(all.matrix, all.options, &stats), read_epoch(all.matrix, alone));
+      EXPECT_LE(stats.peak_buffered_bytes, all.options.memory_budget);
+    }
+    EXPECT_GE(all.options.kept->rows(), static_cast<uint64_t>(rows) * 9 / 10);
+    LoaderOptions fresh = all.options;
+    fresh.kept = std::make_shared<KeptRows>();
+    LoaderStats of_fresh;
+    for (fresh.epoch = 0; fresh.epoch < 3; ++fresh.epoch) {
+      read_epoch(all.matrix, fresh, &of_fresh);
+    }
+    EXPECT_LE(stats.bytes_read, of_fresh.bytes_read + of_fresh.bytes_read / 8);
+    EXPECT_LE(stats.spilled_bytes, of_fresh.spilled_bytes);
+  }
+  EXPECT_GT(wide, 4U);
+}
+
 TEST(KeptEpochs, LoseNothingToAnError) {
   uint64_t fired = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

@@ -240,7 +240,7 @@ void RowStream::add_counts(LoaderStats& stats) const {
   stats.cached_bytes = cached_bytes_;
   stats.requests = read_count_;
   if (setup_.keep != nullptr) {
-    stats.all_kept = setup_.all_kept;
+    stats.all_kept = setup_.all_kept && bytes_read_ == 0;
     stats.kept_bytes = setup_.keep->kept_bytes();
     stats.peak_buffered_bytes += stats.kept_bytes;
   }

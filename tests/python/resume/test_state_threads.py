@@ -110,7 +110,8 @@ def test_many_epochs_begun_by_threads_and_states_saved(soma_small: Oracle) -> No
     assert not errors
     assert overlapped
     assert ds.epoch == 200
-    assert ds.state_dict()["epoch"] in (198, 199)
+    # Of the epoch whose planning ended last. A thread may be interrupted in it for any time.
+    assert 0 <= ds.state_dict()["epoch"] < 200
 
 
 def test_plain_workers_are_still_told_of(soma_small: Oracle) -> None:
