@@ -193,7 +193,9 @@ def write(
     return written
 
 
-def _write_picture(drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None) -> None:
+def _write_picture(
+    drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None = None
+) -> None:
     try:
         import kaleido  # noqa: F401
 

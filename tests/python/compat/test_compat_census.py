@@ -520,10 +520,10 @@ def test_the_tutorial(cells) -> None:
 
 def test_the_example_of_the_docs(census_like: Oracle) -> None:
     page = (ROOT / "docs" / "compat.md").read_text()
-    imports, example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    imports, example, genes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     tissue = census_like.obs["tissue_general"].iloc[0]
     example = example.replace('"census_data/homo_sapiens"', repr(str(census_like.path)))
-    example = example.replace("'tongue'", repr(tissue))
+    example = (example + genes).replace("'tongue'", repr(tissue))
     names: dict = {}
     exec(imports + example, names)
     cells = census_like.obs.query(f"tissue_general == {tissue!r} and is_primary_data == True")
@@ -533,3 +533,4 @@ def test_the_example_of_the_docs(census_like: Oracle) -> None:
     assert names["pipe"].obs_encoders["cell_type"].classes_.tolist() == sorted(
         cells["cell_type"].unique()
     )
+    assert len(names["genes"]) == census_like.X.shape[1]
