@@ -145,9 +145,7 @@ class EpochState:
             with self._lock:
                 epoch, serial = self.counter.begin()
                 self._known_next = epoch + 1
-            run = self._begin(epoch, planner, planner.settings.find_shard(), serial)
-            run.serial = serial
-            return run
+            return self._begin(epoch, planner, planner.settings.find_shard(), serial)
 
     @contextmanager
     def begin_for_workers(self, ticket: int, round_number: int) -> Iterator[int]:
@@ -223,16 +221,21 @@ class EpochState:
             self._rank_check,
             lambda word: self.counter.chosen_shuffle(serial, word),
         ).divided(shard)
-        self._run = begin_run(resumed, planner, shard)
-        self._run.left_before = None if before is None else before.batches
-        self._run.first = self._run.batches
+        run = begin_run(resumed, planner, shard)
+        run.serial = serial
+        run.left_before = None if before is None else before.batches
+        run.first = run.batches
         settings = planner.settings
-        self._run.is_watched = settings.compare_ranks and shard.world_size > 1
-        self._run.is_compared = self._run.is_watched and settings.is_compared
+        run.is_watched = settings.compare_ranks and shard.world_size > 1
+        run.is_compared = run.is_watched and settings.is_compared
         if selection.cache is not None and not in_worker():
             selection.cache.warn_if_too_small(selection.matrix)
-        self._run.selected = len(selection.rows), selection.rows.fingerprint()
-        return self._run
+        run.selected = len(selection.rows), selection.rows.fingerprint()
+        with self._lock:
+            # Another thread may have begun a later epoch, and have planned it sooner.
+            if not serial or self._run is None or self._run.serial < serial:
+                self._run = run
+        return run
 
     def restart(self, position: _core.ResumeState, planner: Planner) -> ProcessRun:
         """Start an epoch at a position, also at its end, for an iterator that already exists."""

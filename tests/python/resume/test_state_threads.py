@@ -110,8 +110,22 @@ def test_many_epochs_begun_by_threads_and_states_saved(soma_small: Oracle) -> No
     assert not errors
     assert overlapped
     assert ds.epoch == 200
-    # Of the epoch whose planning ended last. A thread may be interrupted in it for any time.
-    assert 0 <= ds.state_dict()["epoch"] < 200
+    assert ds.state_dict()["epoch"] == 199
+
+
+def test_an_epoch_that_is_planned_later_than_the_next_one_is_not_the_current(
+    soma_small: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = dataset(soma_small)
+    thread, proceed = begin_and_wait(monkeypatch, lambda: iter(ds))
+    monkeypatch.undo()
+    batches = iter(ds)  # epoch 1, while the other thread plans epoch 0
+    assert thread.is_alive()
+    next(batches)
+    proceed.set()
+    thread.join()
+    state = ds.state_dict()
+    assert (state["epoch"], state["segments"][-1]["batches"]) == (1, 1)
 
 
 def test_plain_workers_are_still_told_of(soma_small: Oracle) -> None:
