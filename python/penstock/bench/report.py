@@ -18,8 +18,9 @@ from .results_file import append, read_all
 
 _METHOD = """\
 Each measurement is a separate process; methods take turns, in reverse order every other round. `whole epoch` includes
-the opening of the loader, in a process's first epoch; `after the first batch` excludes opening and the first batch. Imports are not counted. Peak USS is sampled over
-the whole process tree; peak RSS is the kernel's peak of the process. The page cache is {cache}.
+opening in a process's first epoch; `after the first batch` excludes opening and the first batch. Imports are not
+counted. Peak USS is sampled over the whole process tree; peak RSS is the kernel's peak of the process. The page cache
+is {cache}.
 Figures are the median (minimum to maximum) of the rounds; ratios are within a round. A whole epoch counts only if each
 cell was yielded once; an epoch that was cut has no figure for the whole.
 """

@@ -71,6 +71,8 @@ class MultiHotEncoder(Encoder):
         super().__init__(checked_text("column", column), name)
         checked_choice("unseen", unseen, ("error", "zeros"))
         self.separator = checked_text("separator", separator)
+        if not separator:
+            raise InvalidArgument("separator must have a character or more")
         self.needs_fit = classes is None
         self._leaves_out_unseen = unseen == "zeros"
         self._classes = Classes([] if classes is None else classes)

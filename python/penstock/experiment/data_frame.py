@@ -176,7 +176,8 @@ class DataFrame:
         """
         self.checked_columns([checked_text("column", column)], "column")
         checked_text("value", value)
-        checked_text("separator", separator)
+        if not checked_text("separator", separator):
+            raise InvalidArgument("separator must have a character or more")
         texts = self.read([column])[column].distinct().tolist()
         if not all(isinstance(text, str) for text in texts):
             raise InvalidArgument(f"contains needs a column of text, {column!r} has {texts[0]!r}")

@@ -83,3 +83,7 @@ def test_what_contains_refuses(cells: tuple[Path, pd.DataFrame]) -> None:
     ):
         with pytest.raises(error, match=says):
             names.contains(*arguments)
+    with pytest.raises(ps.InvalidArgument, match="separator must have a character"):
+        names.contains("disease", "asthma", separator="")
+    with pytest.raises(ps.InvalidArgument, match="separator must have a character"):
+        ps.MultiHotEncoder("disease", separator="")

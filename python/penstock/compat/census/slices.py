@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_names
+from penstock.base.validation import checked_names, checked_text
 from penstock.compat.key_errors import missing_names
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
@@ -67,9 +67,9 @@ def get_anndata(
     Raises
     ------
     NotFound
-        There is no such organism, layer or column. Also a KeyError.
+        There is no such layer or column. Also a KeyError.
     InvalidArgument
-        A filter or a joinid is invalid. Also a ValueError.
+        There is no such organism, or a filter or a joinid is invalid. Also a ValueError.
     Unsupported
         Embeddings or pairs of cells or genes are asked for.
     MissingPackage
@@ -129,7 +129,7 @@ def dataset_of(
 def _experiment_of(census: Any, organism: str) -> Any:
     if isinstance(census, Experiment):
         return census
-    name = organism.strip().lower().replace(" ", "_")
+    name = checked_text("organism", organism).strip().lower().replace(" ", "_")
     experiments = census["census_data"]
     if name not in experiments:
         raise InvalidArgument(
