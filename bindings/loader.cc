@@ -61,9 +61,6 @@ void register_loader(nb::module_& module) {
           },
           nb::arg("chunk_rows"), nb::arg("chunks_per_block"));
 
-  nb::enum_<KeptRows::Form>(module, "KeptForm")
-      .value("wide", KeptRows::Form::kWide)
-      .value("packed", KeptRows::Form::kPacked);
   nb::class_<KeptRows> kept_rows(module, "KeptRows", "Rows that stay in memory between epochs.");
 
   nb::class_<LoaderOptions>(module, "LoaderOptions")
@@ -105,7 +102,7 @@ void register_loader(nb::module_& module) {
   kept_rows.def(nb::init<>())
       .def("rows", &KeptRows::rows)
       .def("bytes", &KeptRows::bytes)
-      .def("form", &KeptRows::form)
+      .def("packed_rows", &KeptRows::packed_rows)
       .def("clear", &KeptRows::clear, Release());
 
   module.def("keeps_all_rows", &keeps_all_rows, nb::arg("matrix"), nb::arg("options"), Release(),

@@ -19,19 +19,16 @@ class Matrix;
 /// finds it empty.
 class KeptRows {
  public:
-  /// How rows are kept: as batches are made from them (about 3 bytes a non-zero), or bit-packed
-  /// (about 1.2), which takes longer to read.
-  enum class Form : uint8_t { kWide, kPacked };
-
   KeptRows();
   ~KeptRows();
   KeptRows(const KeptRows&) = delete;
   KeptRows& operator=(const KeptRows&) = delete;
 
   uint64_t rows() const;
+  /// Those of rows() that are bit-packed: about 1.2 bytes a non-zero, and slower to read. The others
+  /// are as batches are made from them: about 3 bytes.
+  uint64_t packed_rows() const;
   uint64_t bytes() const;
-  /// Form of most rows.
-  Form form() const;
 
   /// Gives the memory back. A loader that is running keeps what it uses until it ends.
   void clear();

@@ -23,8 +23,8 @@ KeptRows::KeptRows() : impl_(std::make_unique<Impl>()) {}
 KeptRows::~KeptRows() = default;
 
 uint64_t KeptRows::rows() const { return impl_->store->row_count(); }
+uint64_t KeptRows::packed_rows() const { return impl_->store->row_count(format::KeptForm::kPacked); }
 uint64_t KeptRows::bytes() const { return impl_->store->bytes(); }
-KeptRows::Form KeptRows::form() const { return impl_->store->form(); }
 void KeptRows::clear() { impl_->store->clear(); }
 
 bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options) {

@@ -16,7 +16,7 @@ from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard, check_divided_once
 from penstock.plan.shuffle_cost import warn_of_cost
-from penstock.plan.stats import LoaderStats
+from penstock.plan.stats import LoaderStats, with_hint, with_kept_cells
 
 from .cells import Cells
 
@@ -146,8 +146,8 @@ class Reader:
         """See `Dataset.stats`."""
         counter = self.epochs.counter
         if self._worker_total.began_after(self.progress.serial, counter):
-            return self._worker_total.stats(counter, self.planner)
-        return self.progress.stats
+            return with_hint(self._worker_total.stats(counter, self.planner), self.planner)
+        return with_kept_cells(self.progress.stats, self.planner)
 
     def batches_of_rank(self) -> int:
         """Return the batches of an epoch for this rank; see `Dataset.__len__`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock import _core
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 from penstock.errors import PenstockError
 
@@ -46,7 +45,7 @@ def _kept_rows(reader: Reader) -> list[tuple[str, str]]:
     kept = reader.selection.kept
     if not reader.settings.keep or not kept.rows():
         return []
-    form = "" if kept.form() == _core.KeptForm.wide else ", bit-packed"
+    form = ", bit-packed" if kept.packed_rows() else ""
     return [("kept", f"{plural(kept.rows(), 'cell')} in {size(kept.bytes())}{form}")]
 
 

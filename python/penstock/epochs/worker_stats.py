@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from penstock.plan.planner import Planner
-from penstock.plan.stats import LoaderStats
+from penstock.plan.stats import COUNTS, LoaderStats
 
 from .epoch_numbers import COUNT_WORDS, EpochNumbers
 
-_NAMES = tuple(each.name for each in fields(LoaderStats))
 _EPOCH = COUNT_WORDS - 1
-assert len(_NAMES) <= _EPOCH
-_SECONDS = _NAMES.index("consumer_wait_seconds")  # stored as nanoseconds
-_LEAST = _NAMES.index("units_in_shuffle")  # the least of all workers; other counts are added
+assert len(COUNTS) <= _EPOCH
+_SECONDS = COUNTS.index("consumer_wait_seconds")  # stored as nanoseconds
+_LEAST = COUNTS.index("units_in_shuffle")  # the least of all workers; other counts are added
 
 _AMPLE = 2**50
 #: Interval during an epoch; at its end a worker adds the rest.
@@ -37,7 +36,7 @@ class WorkerCounts:
         self._counter = counter
         self._epoch = epoch
         self._serial = serial
-        self._added = [0] * len(_NAMES)
+        self._added = [0] * len(COUNTS)
         self._next_time = 0.0
 
     @property
@@ -76,7 +75,7 @@ class WorkerTotal:
     def stats(self, counter: EpochNumbers, planner: Planner) -> LoaderStats:
         """Return the counts so far; `bytes_needed` counts a tile once for all workers."""
         serial, counts = counter.counts()
-        values: dict[str, float] = dict(zip(_NAMES, counts, strict=False))
+        values: dict[str, float] = dict(zip(COUNTS, counts, strict=False))
         values["consumer_wait_seconds"] /= 1e9
         total = LoaderStats(**values)  # type: ignore[arg-type]
         if not total.bytes_needed:
@@ -92,6 +91,6 @@ class WorkerTotal:
 
 
 def _words(stats: LoaderStats) -> list[int]:
-    values = [getattr(stats, name) for name in _NAMES]
+    values = [getattr(stats, name) for name in COUNTS]
     values[_SECONDS] = round(values[_SECONDS] * 1e9)
     return values

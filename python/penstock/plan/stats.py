@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock import _core
+
+    from .planner import Planner
+
+_HINT_FOR_PROCESSES = (
+    "with several ranks or DataLoader workers no cells stay in memory; "
+    "a cache_dir keeps them on disk for later epochs"
+)
 
 
 @dataclass(frozen=True)
@@ -38,17 +45,21 @@ class LoaderStats:
         Bytes of memory that the plan uses for the epoch.
     planned_units, planned_bytes_read : int
         Fetch units that the plan visits, and the stored bytes that these visits read. A tile counts
-        once for each visit. A cache counts as empty. Both are 0 if cells are read one by one, as in
+        once for each visit. Memory and a cache count as empty. Both are 0 if cells are read one by one, as in
         a global shuffle of a pack or a full cache.
     cached_units, cached_bytes : int
         Units of `units` that `cache_dir` had, and bytes read from there.
     kept_units : int
         Units of `units` that were in memory from an earlier epoch.
+    kept_cells, kept_packed_cells : int
+        Cells that are in memory between epochs, and those of them that are bit-packed. `Dataset.stats`
+        has the numbers of now, also after an epoch.
     kept_bytes : int
-        Bytes of memory that hold cells between epochs. 0 with several ranks or DataLoader workers:
-        use `cache_dir` for them.
+        Bytes of memory that hold these cells.
     all_kept : bool
         Whether every cell was in memory when the epoch began, so that nothing is read.
+    hint : str
+        What would make later epochs faster, or nothing.
     """
 
     cells: int = 0
@@ -68,8 +79,11 @@ class LoaderStats:
     cached_units: int = 0
     cached_bytes: int = 0
     kept_units: int = 0
+    kept_cells: int = 0
+    kept_packed_cells: int = 0
     kept_bytes: int = 0
     all_kept: bool = False
+    hint: str = ""
 
     @property
     def read_amplification(self) -> float:
@@ -77,6 +91,32 @@ class LoaderStats:
         return self.bytes_read / self.bytes_needed if self.bytes_needed else 0.0
 
 
+#: The fields that are counts.
+COUNTS = tuple(field.name for field in fields(LoaderStats) if field.name != "hint")
+_OF_LOADER = tuple(name for name in COUNTS if name not in ("kept_cells", "kept_packed_cells"))
+
+
 def from_core(stats: _core.LoaderStats) -> LoaderStats:
     """Copy the engine's counts."""
-    return LoaderStats(**{name: getattr(stats, name) for name in LoaderStats.__dataclass_fields__})
+    return LoaderStats(**{name: getattr(stats, name) for name in _OF_LOADER})
+
+
+def with_kept_cells(stats: LoaderStats, planner: Planner) -> LoaderStats:
+    """Return counts with the cells that a dataset keeps now; where it keeps none, with a hint."""
+    if not planner.keeps_cells(planner.settings.find_shard()):
+        return with_hint(stats, planner)
+    kept = planner.selection.kept
+    return replace(
+        stats,
+        kept_cells=kept.rows(),
+        kept_packed_cells=kept.packed_rows(),
+        kept_bytes=kept.bytes(),
+    )
+
+
+def with_hint(stats: LoaderStats, planner: Planner) -> LoaderStats:
+    """Return the counts of a rank or of workers, with a hint if a cache would serve them."""
+    selection = planner.selection
+    if not planner.settings.keep or selection.cache or selection.matrix.addresses_rows:
+        return stats
+    return replace(stats, hint=_HINT_FOR_PROCESSES)

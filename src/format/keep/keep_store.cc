@@ -45,27 +45,16 @@ KeepStore::KeepStore() : process_id_(::getpid()) {}
 
 bool KeepStore::in_this_process() const noexcept { return process_id_ == ::getpid(); }
 
-uint64_t KeepStore::row_count() const {
+uint64_t KeepStore::row_count(std::optional<KeptForm> form) const {
   if (!in_this_process()) return 0;
   const MutexLock lock(mutex_);
   uint64_t rows = 0;
   for (const auto& unit : units_) {
-    for (const auto& block : unit.blocks) rows += block->joinids.size();
-  }
-  return rows;
-}
-
-KeptForm KeepStore::form() const {
-  if (!in_this_process()) return KeptForm::kWide;
-  const MutexLock lock(mutex_);
-  int64_t more_wide = 0;
-  for (const auto& unit : units_) {
     for (const auto& block : unit.blocks) {
-      const auto rows = static_cast<int64_t>(block->joinids.size());
-      more_wide += block->form == KeptForm::kWide ? rows : -rows;
+      if (!form.has_value() || *form == block->form) rows += block->joinids.size();
     }
   }
-  return more_wide < 0 ? KeptForm::kPacked : KeptForm::kWide;
+  return rows;
 }
 
 KeptColumns KeepStore::columns_of(const MatrixSource& source) const {

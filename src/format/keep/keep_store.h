@@ -1,7 +1,5 @@
 #pragma once
 
-#include <penstock/kept_rows.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +17,10 @@
 
 namespace penstock::format {
 
-using KeptForm = KeptRows::Form;
+enum class KeptForm : uint8_t {
+  kWide,   ///< packed rows, as batches are made from them
+  kPacked  ///< bit-packed records
+};
 
 /// A row in a block.
 struct KeptRow {
@@ -64,9 +65,9 @@ class KeepStore {
  public:
   KeepStore();
 
-  uint64_t row_count() const PENSTOCK_EXCLUDES(mutex_);
+  /// Of this form, or of both.
+  uint64_t row_count(std::optional<KeptForm> form = std::nullopt) const PENSTOCK_EXCLUDES(mutex_);
   uint64_t bytes() const noexcept { return in_this_process() ? bytes_.load() : 0; }
-  KeptForm form() const PENSTOCK_EXCLUDES(mutex_);
 
   /// The columns of the rows of `source` that are kept; null if there are none.
   KeptColumns columns_of(const MatrixSource& source) const PENSTOCK_EXCLUDES(mutex_);

@@ -109,7 +109,7 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
       options.kept = kept;
       LoaderStats stats;
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
-      EXPECT_EQ(kept->form(), KeptRows::Form::kPacked);
+      EXPECT_EQ(kept->packed_rows(), kept->rows());
       // A block takes whole pages, so the last ones may not fit.
       EXPECT_GE(kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) * 9 / 10);
       from_memory += stats.bytes_read == 0 ? 1 : 0;
@@ -141,7 +141,7 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), read_epoch(test.matrix, test.options));
       EXPECT_LE(kept->bytes(), options.kept_memory);
       EXPECT_GT(kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) / 5);
-      EXPECT_EQ(kept->form(), KeptRows::Form::kPacked);
+      EXPECT_EQ(kept->packed_rows(), kept->rows());
       if (epoch != 0) {
         EXPECT_GT(stats.kept_units, 0U);
       }
@@ -267,7 +267,7 @@ TEST(KeptEpochs, OfFewerGenesReadNothing) {
     EXPECT_EQ(stats.kept_units, stats.units);
     EXPECT_LE(stats.peak_buffered_bytes, few.options.memory_budget);
     EXPECT_EQ(stats.spilled_bytes, 0U);
-    packed += all.options.kept->form() == KeptRows::Form::kPacked ? 1 : 0;
+    packed += all.options.kept->packed_rows() != 0 ? 1 : 0;
     by_units += global ? 0 : 1;
   }
   EXPECT_GT(packed, 0U);
@@ -323,7 +323,7 @@ TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
     if (more_memory) part.options.rows = std::nullopt;
     if (more_memory) part.options.memory_budget = testing::kAmple;
     read_epoch(part.matrix, part.options);
-    wide += all.options.kept->form() == KeptRows::Form::kWide ? 1 : 0;
+    wide += all.options.kept->packed_rows() == 0 ? 1 : 0;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
       SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
       all.options.epoch = epoch;

@@ -111,6 +111,9 @@ def test_less_memory_keeps_cells_bit_packed(census_like: Oracle) -> None:
             epoch(ds, census_like.X)
             assert ds.stats.peak_buffered_bytes <= mebibytes << 20
         forms[mebibytes] = ("bit-packed" in repr(ds), ds.stats.all_kept)
+        if ds.stats.all_kept:
+            assert ds.stats.kept_cells == 6000
+        assert (ds.stats.kept_packed_cells > 0) == ("bit-packed" in repr(ds))
     assert (True, True) in forms.values()
     assert forms[2048] == (False, True)
 
@@ -215,7 +218,8 @@ def test_workers_keep_nothing(census_like: Oracle, num_workers: int) -> None:
     loader = ps.dataloader(ds, num_workers=num_workers)
     assert sorted(epoch(loader, census_like.X)) == list(range(6000))
     assert ds.stats.bytes_read > 0
-    assert ds.stats.kept_units == 0
+    assert ds.stats.kept_units == ds.stats.kept_cells == 0
+    assert "cache_dir" in ds.stats.hint
     epoch(ds, census_like.X)
     assert ds.stats.all_kept
     assert ds.stats.kept_bytes == kept
@@ -228,14 +232,28 @@ def test_ranks_keep_nothing(census_like: Oracle) -> None:
         assert ds.shuffle == "scatter"
         assert ds.stats.bytes_read > 0
         assert ds.stats.kept_bytes == 0
+    assert "cache_dir" in ds.stats.hint
+
+
+def test_ranks_with_a_cache_or_a_pack_need_no_hint(census_like: Oracle, tmp_path: Path) -> None:
+    packed = ps.pack(census_like.path, tmp_path / "pack")
+    ranks = {"rank": 0, "world_size": 2}
+    cached = dataset(census_like, cache_dir=tmp_path / "cache", **ranks)
+    from_pack = ps.Dataset(packed, sparse=True, **ranks)
+    for ds in (cached, from_pack, dataset(census_like, keep=False, **ranks), dataset(census_like)):
+        assert ds.stats.hint == ""
 
 
 def test_close_gives_the_memory_back(census_like: Oracle) -> None:
     ds = dataset(census_like)
     epoch(ds, census_like.X)
     assert "kept" in repr(ds)
+    assert ds.stats.kept_cells == 6000
+    assert ds.stats.kept_packed_cells == 0
     ds.close()
     assert "kept" not in repr(ds)
+    assert ds.stats.kept_cells == ds.stats.kept_bytes == 0
+    assert ds.stats.cells == 6000
     epoch(ds, census_like.X)
     assert ds.stats.bytes_read > 0
 
