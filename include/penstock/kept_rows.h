@@ -25,8 +25,8 @@ class KeptRows {
   KeptRows& operator=(const KeptRows&) = delete;
 
   uint64_t rows() const;
-  /// Those of rows() that are bit-packed: about 1.2 bytes a non-zero, and slower to read. The others
-  /// are as batches are made from them: about 3 bytes.
+  /// Those of rows() that are bit-packed: about 1.2 bytes a non-zero, and slower to read. The
+  /// others are as batches are made from them: about 3 bytes.
   uint64_t packed_rows() const;
   uint64_t bytes() const;
 

@@ -23,7 +23,9 @@ KeptRows::KeptRows() : impl_(std::make_unique<Impl>()) {}
 KeptRows::~KeptRows() = default;
 
 uint64_t KeptRows::rows() const { return impl_->store->row_count(); }
-uint64_t KeptRows::packed_rows() const { return impl_->store->row_count(format::KeptForm::kPacked); }
+uint64_t KeptRows::packed_rows() const {
+  return impl_->store->row_count(format::KeptForm::kPacked);
+}
 uint64_t KeptRows::bytes() const { return impl_->store->bytes(); }
 void KeptRows::clear() { impl_->store->clear(); }
 
