@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 
 // Handles of engine objects that own threads or locks, safe for processes that fork. A child has
 // neither the threads nor a consistent lock of an inherited object, so it leaks the object.

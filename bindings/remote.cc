@@ -9,7 +9,7 @@
 
 #include <atomic>
 
-#include "base/cancellation.h"
+#include "base/threads/cancellation.h"
 #include "gil.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"

@@ -14,7 +14,8 @@ if(PENSTOCK_SCALAR_ONLY)
   target_compile_definitions(penstock_warnings INTERFACE PENSTOCK_SCALAR_ONLY)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # What src/base/mutex.h annotates. Refused in every build with clang: ASan, fuzzing, clang-tidy.
+  # What src/base/threads/mutex.h annotates. Refused in every build with clang: ASan, fuzzing,
+  # clang-tidy.
   target_compile_options(penstock_warnings INTERFACE -Wthread-safety -Werror=thread-safety)
 endif()
 if(PENSTOCK_WERROR)

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/byte_reader.h"
+#include "base/memory/buffer.h"
 #include "codec/cell_run.h"
 #include "codec/chunk.h"
 #include "codec/filter_config.h"

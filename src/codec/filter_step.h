@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "base/buffer.h"
 #include "base/byte_reader.h"
+#include "base/memory/buffer.h"
 #include "codec/filter_config.h"
 
 // One filter in reverse over one chunk. Every filter of this folder has the interface

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "codec/filter_pipeline.h"
 #include "codec/filter_step.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "kernel/packed_row.h"
 
 // Reads rows one by one, in any order. A store that can address single rows offers this beside its

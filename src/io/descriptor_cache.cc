@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/file_error.h"
 
 namespace penstock::io {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/store.h"
 
 // Objects in memory, for tests and fuzz targets. Answers as a FileStore over the same tree does. An

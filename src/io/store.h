@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "io/range_coalescing.h"
 
 // A store of named byte objects: a directory tree, memory, an HTTP server, S3.

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 // The number types of stored values and batches, and the conversion between them: a value must fit
 // an integer type exactly, but is rounded to a floating type.

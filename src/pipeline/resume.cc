@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/cancellation.h"
-#include "base/hash64.h"
-#include "base/sha256.h"
+#include "base/hash/hash64.h"
+#include "base/hash/sha256.h"
+#include "base/threads/cancellation.h"
 #include "format/handle_access.h"
 #include "plan/resume/segment_plan.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "base/cancellation.h"
 #include "base/concat.h"
-#include "base/parallel.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/parallel.h"
 #include "kernel/transform/moments.h"
 #include "pipeline/batch/transformed_rows.h"
 #include "pipeline/column_moments.h"

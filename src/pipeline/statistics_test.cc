@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "base/testing/test_seed.h"
+#include "base/threads/cancellation.h"
 #include "pipeline/testing/exact_moments.h"
 #include "pipeline/testing/memory_experiment.h"
 

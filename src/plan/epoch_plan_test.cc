@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 #include "base/testing/test_seed.h"
 #include "plan/cut/first_visits.h"
 #include "plan/testing/plan_sequence.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 
 // Our own random numbers: counter-based (value i of a stream is a hash of key and i), integers
 // only, so a plan is the same on every machine and in any order of evaluation. The distributions of

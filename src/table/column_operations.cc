@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 namespace penstock::table {
 namespace {

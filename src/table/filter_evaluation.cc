@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/concat.h"
-#include "base/visit_comparison.h"
-#include "base/visit_type.h"
+#include "base/types/visit_comparison.h"
+#include "base/types/visit_type.h"
 #include "table/filter_plan.h"
 
 namespace penstock::table {

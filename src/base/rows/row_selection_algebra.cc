@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 #include "base/rows/row_selection_bitmap.h"
 
 // Set operations: one walk over the segments of both sides, in stretches of words where neither

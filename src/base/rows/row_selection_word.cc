@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/concat.h"
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/concat.h"
-#include "base/hex.h"
+#include "base/hash/hex.h"
 
 namespace penstock::codec {
 namespace {

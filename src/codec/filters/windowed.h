@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 // Shared by bit width reduction and positive delta. They work on windows of integers, each with its
 // own metadata. Data of unsupported types passes unchanged.

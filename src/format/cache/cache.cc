@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/cache/cache_folder.h"
 #include "format/cache/cached_source.h"
 #include "format/handle_access.h"

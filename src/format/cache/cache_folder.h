@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/cache/cache_room.h"
 
 // The folder of a cache and its size. Any number of processes may share one folder:

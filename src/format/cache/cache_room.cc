@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/checksum.h"
+#include "base/hash/checksum.h"
 #include "format/pack/pack_folder.h"
 #include "io/store.h"
 

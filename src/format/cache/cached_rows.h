@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/cache/cached_source.h"
 #include "format/pack/reader.h"
 #include "format/row_reader.h"

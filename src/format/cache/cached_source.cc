@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/cache/cached_decode.h"
 #include "format/cache/cached_rows.h"
 #include "format/pack/packed_layer.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "format/cache/shared_mode.h"
 #include "format/row_file/row_record.h"
 #include "io/file_store.h"

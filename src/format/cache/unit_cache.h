@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/cache/cache_folder.h"
 #include "format/row_file/encode_unit.h"
 #include "format/row_file/row_file.h"

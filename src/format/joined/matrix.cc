@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 #include "format/handle_access.h"
 #include "format/joined/source.h"
 #include "kernel/repack_row.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "format/matrix_source.h"
 #include "format/row_reader.h"
 

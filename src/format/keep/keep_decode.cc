@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/memory_page.h"
+#include "base/memory/memory_page.h"
 #include "format/row_file/row_record.h"
 
 namespace penstock::format {

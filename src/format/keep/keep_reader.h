@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/keep/keep_store.h"
 #include "format/matrix_source.h"
 #include "format/row_reader.h"

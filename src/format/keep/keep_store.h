@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "base/mapped_region.h"
-#include "base/mutex.h"
+#include "base/memory/mapped_region.h"
+#include "base/threads/mutex.h"
 #include "format/matrix_source.h"
 
 // Rows that stay in memory between epochs, by fetch unit: the inside of KeptRows. Any thread. A

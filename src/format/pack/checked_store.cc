@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.h"
-#include "base/checksum.h"
-#include "base/lazy.h"
+#include "base/hash/checksum.h"
+#include "base/memory/buffer.h"
+#include "base/threads/lazy.h"
 
 namespace penstock::format::pack {
 namespace {

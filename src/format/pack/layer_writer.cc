@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/hex.h"
-#include "base/parallel.h"
+#include "base/hash/hex.h"
+#include "base/threads/parallel.h"
 #include "io/file_store.h"
 #include "kernel/pack_row.h"
 

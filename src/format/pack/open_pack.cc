@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/concat.h"
-#include "base/hex.h"
-#include "base/lazy.h"
-#include "base/parallel.h"
+#include "base/hash/hex.h"
+#include "base/threads/lazy.h"
+#include "base/threads/parallel.h"
 #include "format/handle_access.h"
 #include "format/pack/packed_layer.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/concat.h"
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "format/row_file/row_file.h"
 
 namespace penstock::format::pack {

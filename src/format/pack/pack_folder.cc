@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/checksum.h"
 #include "base/concat.h"
+#include "base/hash/checksum.h"
 #include "base/utf8.h"
 #include "format/pack/pack_contents.h"
 #include "io/file_store.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "format/pack/reader.h"
 #include "format/pack/record_runs.h"
 #include "format/row_file/row_record.h"

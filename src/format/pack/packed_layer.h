@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
-#include "base/lazy.h"
+#include "base/memory/buffer.h"
+#include "base/threads/lazy.h"
 #include "format/matrix_source.h"
 #include "format/row_file/row_file.h"
 

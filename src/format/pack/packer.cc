@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "format/handle_access.h"
 #include "format/pack/layer_writer.h"
 #include "format/pack/open_pack.h"

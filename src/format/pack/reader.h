@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
-#include "base/lazy.h"
+#include "base/memory/buffer.h"
+#include "base/threads/lazy.h"
 #include "format/matrix_source.h"
 #include "format/pack/packed_layer.h"
 #include "format/pack/record_runs.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "format/pack/packed_layer.h"
 #include "format/row_file/record_unpacker.h"
 

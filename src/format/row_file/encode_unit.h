@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/matrix_source.h"
 #include "format/row_file/row_file.h"
 #include "format/row_file/row_record.h"

@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/checksum.h"
 #include "base/concat.h"
 #include "base/escape_code.h"
+#include "base/hash/checksum.h"
 #include "format/row_file/column_sums.h"
 #include "format/row_file/number_block.h"
 #include "format/row_file/record_head.h"

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/checksum.h"
 #include "base/escape_code.h"
+#include "base/hash/checksum.h"
 #include "format/row_file/number_block.h"
 #include "format/row_file/record_head.h"
 #include "format/row_file/row_record.h"

@@ -9,9 +9,9 @@
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
-#include "base/checksum.h"
 #include "base/concat.h"
-#include "base/sha256.h"
+#include "base/hash/checksum.h"
+#include "base/hash/sha256.h"
 #include "format/row_file/row_file_layout.h"
 #include "io/descriptor_cache.h"
 #include "io/file_store.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "io/descriptor_cache.h"
 #include "io/store.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/checksum.h"
+#include "base/hash/checksum.h"
 #include "base/testing/test_seed.h"
 #include "format/pack/testing/packed_rows.h"
 #include "format/row_file/row_file_layout.h"

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/checksum.h"
 #include "base/concat.h"
+#include "base/hash/checksum.h"
 #include "format/row_file/row_file.h"
 #include "format/row_file/row_file_layout.h"
 #include "io/store.h"

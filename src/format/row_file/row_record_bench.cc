@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "base/checksum.h"
+#include "base/hash/checksum.h"
 #include "format/row_file/row_record.h"
 #include "kernel/pack_row.h"
 

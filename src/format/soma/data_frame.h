@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/lazy.h"
+#include "base/threads/lazy.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "io/store.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/handle_access.h"
 #include "format/pack/open_pack.h"
 #include "format/soma/data_frame.h"

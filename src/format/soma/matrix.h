@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/lazy.h"
+#include "base/threads/lazy.h"
 #include "format/matrix_source.h"
 #include "format/tiledb/directory/timestamped_name.h"
 #include "format/tiledb/schema/array_schema.h"

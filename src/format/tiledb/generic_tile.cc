@@ -9,7 +9,7 @@
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/concat.h"
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 
 namespace penstock::format::tiledb {
 namespace {

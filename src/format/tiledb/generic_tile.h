@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "codec/filter_pipeline.h"
 #include "io/store.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "format/tiledb/condition/delete_condition.h"
 #include "format/tiledb/directory/array_directory.h"
 #include "format/tiledb/fragment/fragment_metadata.h"

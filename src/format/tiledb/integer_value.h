@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 // Stored coordinates of any integer, date or time type as int64. Unsigned 64-bit values keep their
 // bits.

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/mutex.h"
 #include "io/http/curl_easy.h"
 #include "io/remote/fork_safe_lock.h"
 

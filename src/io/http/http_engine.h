@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/http/http_message.h"
 #include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <random>
 
-#include "base/cancellation.h"
-#include "base/mutex.h"
 #include "base/testing/test_seed.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
-#include "base/cancellation.h"
-#include "base/mutex.h"
+#include "base/memory/buffer.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/mutex.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 

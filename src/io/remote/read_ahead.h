@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "io/range_coalescing.h"
 
 // Bytes that were read before they were requested. A large block is freed once all its bytes were

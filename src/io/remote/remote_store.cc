@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/remote/fork_safe_lock.h"
 
 namespace penstock::io {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"
 #include "io/remote/read_ahead.h"

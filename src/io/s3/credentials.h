@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/http/http_engine.h"
 #include "io/remote/fork_safe_lock.h"
 #include "io/s3/shared_config.h"

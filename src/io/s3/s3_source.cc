@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/http/range_transfer.h"
 #include "io/http/redirect.h"
 #include "io/remote/fork_safe_lock.h"

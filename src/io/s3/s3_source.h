@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/http/http_engine.h"
 #include "io/remote/fork_safe_lock.h"
 #include "io/remote/object_source.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/s3/xml_answer.h"
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"

@@ -9,8 +9,8 @@
 #include <ctime>
 #include <map>
 
-#include "base/hex.h"
-#include "base/sha256.h"
+#include "base/hash/hex.h"
+#include "base/hash/sha256.h"
 
 namespace penstock::io {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "io/http/http_message.h"
 #include "io/http/index_manifest.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "format/row_file/row_record.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/memory/packed_row_ref.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/memory_page.h"
+#include "base/memory/memory_page.h"
 
 namespace penstock::pipeline {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/mapped_region.h"
-#include "base/mutex.h"
+#include "base/memory/mapped_region.h"
+#include "base/threads/mutex.h"
 #include "pipeline/memory/memory_meter.h"
 
 // The memory of batches. Blocks are reused after the consumer drops its batch, so the kernel clears

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/matrix_source.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/memory/packed_row_ref.h"

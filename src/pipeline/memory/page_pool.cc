@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/memory_page.h"
+#include "base/memory/memory_page.h"
 
 namespace penstock::pipeline {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/mapped_region.h"
+#include "base/memory/mapped_region.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/memory/spill_file.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mapped_region.h"
+#include "base/memory/mapped_region.h"
 
 // Memory of last resort: an unlinked temporary file, mapped. Used if rows are larger than the
 // plan's estimate. Disk space is allocated before it is mapped, so a full disk is an error here,

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/cancellation.h"
 #include "base/concat.h"
+#include "base/threads/cancellation.h"
 
 namespace penstock::pipeline {
 

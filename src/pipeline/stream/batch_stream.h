@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/lazy.h"
-#include "base/mutex.h"
+#include "base/threads/lazy.h"
+#include "base/threads/mutex.h"
 #include "pipeline/memory/batch_pool.h"
 #include "pipeline/memory/memory_meter.h"
 #include "pipeline/stream/batch_ring.h"

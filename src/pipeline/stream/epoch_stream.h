@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "pipeline/batch/batch_assembler.h"
 #include "pipeline/batch/batch_rows.h"
 #include "pipeline/memory/bucket_store.h"

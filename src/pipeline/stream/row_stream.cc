@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 
 namespace penstock::pipeline {
 namespace {

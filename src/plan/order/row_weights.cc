@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/concat.h"
-#include "base/hash64.h"
+#include "base/hash/hash64.h"
 
 namespace penstock {
 namespace {

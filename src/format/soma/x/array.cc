@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/cancellation.h"
 #include "base/checked.h"
 #include "base/concat.h"
-#include "base/parallel.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/parallel.h"
 #include "format/soma/x/schema.h"
 
 namespace penstock::format::soma {

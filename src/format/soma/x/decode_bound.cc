@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/concat.h"
-#include "base/mutex.h"
-#include "base/parallel.h"
+#include "base/memory/buffer.h"
+#include "base/threads/mutex.h"
+#include "base/threads/parallel.h"
 
 namespace penstock::format::soma {
 namespace {

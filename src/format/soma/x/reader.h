@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/lazy.h"
+#include "base/threads/lazy.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/array.h"
 #include "format/soma/x/column_map.h"

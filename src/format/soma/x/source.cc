@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/soma/x/array.h"
 #include "format/soma/x/dense/dense_array.h"
 #include "format/soma/x/dense/dense_reader.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/decode/row_index.h"
 #include "format/soma/x/decode/tile_decode.h"

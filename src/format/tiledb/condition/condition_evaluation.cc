@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/visit_comparison.h"
-#include "base/visit_type.h"
+#include "base/types/visit_comparison.h"
+#include "base/types/visit_type.h"
 
 namespace penstock::format::tiledb {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "format/tiledb/directory/consolidated_commits.h"
 #include "format/tiledb/directory/timestamped_name.h"
 #include "format/tiledb/schema/array_schema.h"

@@ -8,7 +8,7 @@
 
 #include "base/byte_reader.h"
 #include "base/concat.h"
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 #include "format/tiledb/generic_tile.h"
 
 namespace penstock::format::tiledb {

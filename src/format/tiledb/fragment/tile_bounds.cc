@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 #include "format/tiledb/integer_value.h"
 
 namespace penstock::format::tiledb {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/byte_reader.h"
+#include "base/memory/buffer.h"
 #include "format/tiledb/schema/array_schema.h"
 
 // Minimum bounding rectangles of a sparse fragment's data tiles: the leaf level of its R-tree,

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/mutex.h"
-#include "base/parallel.h"
-#include "base/visit_type.h"
+#include "base/threads/mutex.h"
+#include "base/threads/parallel.h"
+#include "base/types/visit_type.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/reader/array_reader_cells.h"
 #include "format/tiledb/reader/array_reader_lazy.h"

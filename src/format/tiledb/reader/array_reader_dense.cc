@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "format/tiledb/reader/array_reader_cells.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/lazy.h"
-#include "base/mutex.h"
+#include "base/threads/lazy.h"
+#include "base/threads/mutex.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "format/tiledb/reader/array_reader_overlap.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 #include "format/tiledb/reader/array_reader_cells.h"
 #include "format/tiledb/reader/boxes.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 #include "format/tiledb/integer_value.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "format/tiledb/reader/array_reader_cells.h"

@@ -11,7 +11,7 @@
 #include <random>
 #include <sstream>
 
-#include "base/hex.h"
+#include "base/hash/hex.h"
 #include "base/testing/test_seed.h"
 #include "io/memory_store.h"
 #include "table/filter_expression.h"

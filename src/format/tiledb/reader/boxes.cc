@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 namespace penstock::format::tiledb {
 namespace {

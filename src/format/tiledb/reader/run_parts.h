@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 
 namespace penstock::format::tiledb {
 

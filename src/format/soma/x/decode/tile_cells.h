@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "codec/chunk.h"
 #include "codec/filter_pipeline.h"
 #include "format/tiledb/fragment/fragment_metadata.h"

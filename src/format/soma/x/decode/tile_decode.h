@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "base/vector_path.h"
 #include "format/soma/x/array.h"
 #include "format/soma/x/column_map.h"

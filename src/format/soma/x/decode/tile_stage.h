@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 
 // The decoded cells of a tile, kept until the unit's rows are packed: about 3 bytes a cell.
 //

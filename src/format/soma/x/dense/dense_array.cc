@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 #include "format/soma/x/schema.h"
 
 namespace penstock::format::soma {

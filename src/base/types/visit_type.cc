@@ -1,4 +1,4 @@
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 #include <penstock/error.h>
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "base/mutex.h"
+#include "base/threads/mutex.h"
 
 namespace penstock {
 

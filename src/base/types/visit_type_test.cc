@@ -1,8 +1,8 @@
-#include "base/visit_type.h"
+#include "base/types/visit_type.h"
 
 #include <gtest/gtest.h>
 
-#include "base/visit_comparison.h"
+#include "base/types/visit_comparison.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/checksum.h"
+#include "base/hash/checksum.h"
 
 #include <gtest/gtest.h>
 

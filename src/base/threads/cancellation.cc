@@ -1,4 +1,4 @@
-#include "base/cancellation.h"
+#include "base/threads/cancellation.h"
 
 #include <chrono>
 #include <utility>

@@ -8,8 +8,8 @@
 // A loader gives its fetching threads a flag for their lifetime (CancelScope). Code that waits long
 // checks cancel_requested() now and then. A thread without a scope belongs to the caller, who may
 // press Ctrl-C. There the wait hook asks the interpreter, if there is one, and may throw.
-// parallel_for (base/parallel.h) calls the hook between items, so opening and reading tables can be
-// interrupted.
+// parallel_for (base/threads/parallel.h) calls the hook between items, so opening and reading
+// tables can be interrupted.
 //
 // The hook may wait for the interpreter's lock. Do not call it while holding a lock that another
 // thread takes while it holds the interpreter's lock.

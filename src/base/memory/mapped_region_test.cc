@@ -1,4 +1,4 @@
-#include "base/mapped_region.h"
+#include "base/memory/mapped_region.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/memory_page.h"
+#include "base/memory/memory_page.h"
 #include "base/testing/test_seed.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "base/mapped_region.h"
+#include "base/memory/mapped_region.h"
 
 #include <penstock/error.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <ctime>
 
 #include "base/concat.h"
-#include "base/memory_page.h"
+#include "base/memory/memory_page.h"
 
 namespace penstock {
 namespace {

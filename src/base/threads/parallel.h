@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancellation.h"
-#include "base/mutex.h"
+#include "base/threads/cancellation.h"
+#include "base/threads/mutex.h"
 
 // Loops over independent items on threads that live for one call (about 20 us each), for opening
 // and for tables. The pipeline that streams cells has its own threads.
 //
 // Threads take one item at a time, so uneven items balance. After the first error no further item
 // starts; parallel_for rethrows the error when all threads have ended. Between items the calling
-// thread calls the wait hook (base/cancellation.h); its error counts as an item's.
+// thread calls the wait hook (base/threads/cancellation.h); its error counts as an item's.
 
 namespace penstock {
 
