@@ -9,7 +9,7 @@
 
 #include "base/testing/test_seed.h"
 #include "pipeline/memory/batch_pool.h"
-#include "pipeline/stream/selected_units.h"
+#include "pipeline/stream/units/selected_units.h"
 #include "pipeline/testing/memory_matrix.h"
 
 namespace penstock::pipeline {

@@ -13,7 +13,7 @@
 #include "base/concat.h"
 #include "format/handle_access.h"
 #include "pipeline/batch/transformed_rows.h"
-#include "pipeline/stream/selected_units.h"
+#include "pipeline/stream/units/selected_units.h"
 #include "plan/cut/rank_cut.h"
 
 namespace penstock::pipeline {

@@ -12,7 +12,7 @@
 #include "pipeline/memory/bucket_store.h"
 #include "pipeline/stream/batch_stream.h"
 #include "pipeline/stream/epoch_setup.h"
-#include "pipeline/stream/unit_scheduler.h"
+#include "pipeline/stream/units/unit_scheduler.h"
 #include "plan/epoch_plan.h"
 
 // One epoch that is read by units (docs/design/0003-pipeline.md).

@@ -9,7 +9,7 @@
 #include "pipeline/batch/batch_assembler.h"
 #include "pipeline/stream/batch_stream.h"
 #include "pipeline/stream/epoch_setup.h"
-#include "pipeline/stream/read_ahead.h"
+#include "pipeline/stream/units/read_ahead.h"
 #include "plan/order/global_order.h"
 
 // One epoch of a global order from a store whose rows can be read one by one

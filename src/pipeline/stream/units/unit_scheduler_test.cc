@@ -1,4 +1,4 @@
-#include "pipeline/stream/unit_scheduler.h"
+#include "pipeline/stream/units/unit_scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "pipeline/stream/selected_units.h"
+#include "pipeline/stream/units/selected_units.h"
 #include "pipeline/testing/memory_matrix.h"
 
 namespace penstock::pipeline {

@@ -1,4 +1,4 @@
-#include "pipeline/stream/selected_units.h"
+#include "pipeline/stream/units/selected_units.h"
 
 #include <gtest/gtest.h>
 #include <penstock/error.h>

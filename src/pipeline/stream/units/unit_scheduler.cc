@@ -1,4 +1,4 @@
-#include "pipeline/stream/unit_scheduler.h"
+#include "pipeline/stream/units/unit_scheduler.h"
 
 #include <penstock/error.h>
 

@@ -1,4 +1,4 @@
-#include "pipeline/stream/read_ahead.h"
+#include "pipeline/stream/units/read_ahead.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
