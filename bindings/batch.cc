@@ -1,9 +1,9 @@
 #include <nanobind/stl/optional.h>
 #include <penstock/loader.h>
 
-#include "loader_handle.h"
-#include "numpy_array.h"
 #include "register.h"
+#include "support/loader_handle.h"
+#include "support/numpy_array.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

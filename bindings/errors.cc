@@ -4,8 +4,8 @@
 #include <new>
 #include <string>
 
-#include "gil.h"
 #include "register.h"
+#include "support/gil.h"
 
 // Maps the C++ classes of <penstock/error.h> to the classes of the same name in penstock.errors.
 // These are written in Python, so they can have two bases and be pickled.

@@ -17,9 +17,9 @@
 
 #include "format/handle_access.h"
 #include "format/matrix_source.h"
-#include "gil.h"
 #include "register.h"
-#include "repr.h"
+#include "support/gil.h"
+#include "support/repr.h"
 #include "table.h"
 
 namespace penstock::python {

@@ -13,10 +13,10 @@
 #include <optional>
 #include <string>
 
-#include "gil.h"
-#include "loader_handle.h"
-#include "numpy_array.h"
 #include "register.h"
+#include "support/gil.h"
+#include "support/loader_handle.h"
+#include "support/numpy_array.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "gil.h"
 #include "register.h"
+#include "support/gil.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "format/tiledb/reader/array_reader.h"
-#include "gil.h"
 #include "register.h"
+#include "support/gil.h"
 #include "table.h"
 
 namespace penstock::python {

@@ -4,7 +4,7 @@
 
 // Registers the contents of the extension module, with one function for each concept. register.cpp
 // calls the functions in the order of their dependencies. Bodies have no algorithms: they convert,
-// release the GIL (gil.h) around long or blocking calls, and call the public API of
+// release the GIL (support/gil.h) around long or blocking calls, and call the public API of
 // include/penstock.
 
 namespace penstock::python {

@@ -10,11 +10,11 @@
 #include <atomic>
 
 #include "base/threads/cancellation.h"
-#include "gil.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
 #include "io/url_secrets.h"
 #include "register.h"
+#include "support/gil.h"
 
 // Bindings for stores: Ctrl-C during long waits and reads, and the parts of remote stores that
 // tests compare with botocore.

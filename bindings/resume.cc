@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "gil.h"
 #include "register.h"
+#include "support/gil.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

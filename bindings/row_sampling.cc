@@ -1,8 +1,8 @@
 #include <penstock/row_sampling.h>
 
-#include "gil.h"
-#include "numpy_array.h"
 #include "register.h"
+#include "support/gil.h"
+#include "support/numpy_array.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "gil.h"
-#include "numpy_array.h"
 #include "register.h"
-#include "repr.h"
+#include "support/gil.h"
+#include "support/numpy_array.h"
+#include "support/repr.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

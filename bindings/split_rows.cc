@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "gil.h"
 #include "plan/cut/row_deal.h"
 #include "register.h"
+#include "support/gil.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "gil.h"
-#include "numpy_array.h"
 #include "register.h"
+#include "support/gil.h"
+#include "support/numpy_array.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "gil.h"
-#include "numpy_array.h"
 #include "register.h"
-#include "repr.h"
-#include "string_codes.h"
+#include "support/gil.h"
+#include "support/numpy_array.h"
+#include "support/repr.h"
+#include "support/string_codes.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

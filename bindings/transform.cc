@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "numpy_array.h"
 #include "register.h"
+#include "support/numpy_array.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

@@ -1,4 +1,4 @@
-#include "loader_handle.h"
+#include "support/loader_handle.h"
 
 #include <nanobind/nanobind.h>
 #include <penstock/error.h>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "gil.h"
+#include "support/gil.h"
 
 namespace penstock::python {
 namespace {

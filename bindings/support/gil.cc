@@ -1,4 +1,4 @@
-#include "gil.h"
+#include "support/gil.h"
 
 #include <nanobind/nanobind.h>
 #include <penstock/error.h>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "loader_handle.h"
 #include "register.h"
+#include "support/loader_handle.h"
 
 namespace penstock::python {
 namespace nb = nanobind;

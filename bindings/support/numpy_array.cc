@@ -1,4 +1,4 @@
-#include "numpy_array.h"
+#include "support/numpy_array.h"
 
 #include <penstock/error.h>
 

@@ -1,4 +1,4 @@
-#include "string_codes.h"
+#include "support/string_codes.h"
 
 #include <penstock/error.h>
 
