@@ -22,9 +22,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from markdown_table import markdown_table, spread
+from penstock.base.text import markdown_table
 from penstock.bench import page_cache
 from penstock.bench.machine import described
+from spread import spread
 
 BATCH = 128
 SEED = 3

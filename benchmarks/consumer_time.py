@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import penstock as ps
-from markdown_table import markdown_table, spread
+from penstock.base.text import markdown_table
 from penstock.synthetic import make_experiment
+from spread import spread
 
 TARGET_US = 50
 CASES: dict[str, dict[str, Any]] = {

@@ -19,8 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from markdown_table import markdown_table, spread
+from penstock.base.text import markdown_table
 from penstock.bench import page_cache
+from spread import spread
 
 READ = """
 import json, sys, time

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any
 
-from markdown_table import markdown_table
+from penstock.base.text import markdown_table
 from penstock.bench.worker.process_facts import peak_rss
 
 FILTER = "is_primary_data == True and dataset_id not in ['dataset-0003', 'dataset-0700']"

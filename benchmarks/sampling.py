@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import penstock as ps
-from markdown_table import markdown_table, spread
+from penstock.base.text import markdown_table
+from spread import spread
 
 DATA = Path(__file__).resolve().parent / ".data"
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import penstock as ps
-from markdown_table import markdown_table, spread
+from penstock.base.text import markdown_table
+from spread import spread
 
 DATA = Path(__file__).resolve().parent / ".data"
 
@@ -82,7 +83,7 @@ def main() -> None:
         for name, both in seen.items():
             speeds = [each[which] for each in both]
             rows.append((name, spread(speeds), f"{statistics.median(speeds) / plain:.2f}"))
-        print(markdown_table(("transforms", clock, "of plain"), rows), end="\n\n")
+        print(markdown_table(("transforms", clock, "of plain"), rows))
     ds = ps.Dataset(path, memory_budget="1GiB")
     rows = []
     for name, run in (
