@@ -13,7 +13,7 @@ from penstock.errors import InvalidArgument
 
 from .dataset_slice import DatasetSlice
 from .methods import name_among
-from .plot_columns import marker_sizes, names_drawn, speed_column
+from .plot_columns import DEFAULT_STYLE, DEFAULT_TEXT, Style, names_drawn, speed_column, subtitles
 from .schema import COLUMNS
 
 if TYPE_CHECKING:
@@ -37,29 +37,35 @@ def filtered(
     max_batches: int | None = None,
     epoch: int | None = None,
     since: str | None = None,
+    s3: bool | None = None,
     methods: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return the measured rows that the filters keep.
 
-    `epoch` counts the epochs of a process from 1. `host` is a regular expression for the host's name, `since` a date or time in UTC. `methods` are
-    names or unique prefixes of methods that occur in the rows.
+    `epoch` counts the epochs of a process from 1. `host` is a regular expression for the host's
+    name, `since` a date or time in UTC. `methods` are names or unique prefixes of methods that
+    occur in the rows. `s3` keeps experiments that are read from S3, or those that are not.
 
     Raises
     ------
     InvalidArgument
-        A filter is invalid, or no row is left.
+        A filter is invalid, or keeps no row; the message says what there is.
     """
     import pandas as pd
 
     left = frame[(frame["status"] == "ok") & frame["cells_per_second"].notna()]
     left = left[left["max_mem"].notna()]
+    if left.empty:
+        raise InvalidArgument(f"none of {plural(len(frame), 'measurement')} can be drawn")
     if datasets is not None:
-        left = left[left["start_idx"].fillna(0) == datasets.start]
+        slices = _slices(left)
+        wanted = left["start_idx"].fillna(0) == datasets.start
         if datasets.end is not None:
-            left = left[left["end_idx"] == datasets.end]
-        left = left[
+            wanted &= left["end_idx"] == datasets.end
+        wanted &= (
             left["sorted_datasets"].astype("boolean").fillna(False) == datasets.sorted_datasets
-        ]
+        )
+        left = _kept(left, wanted, f"slice {datasets}", slices)
     if host is not None:
         try:
             pattern = re.compile(host)
@@ -68,14 +74,17 @@ def filtered(
                 f"--host must be a regular expression: {error}, got {host!r}"
             ) from None
         names = left[["host", "hostname"]].fillna("").astype(str)
-        matches = names.apply(lambda row: any(pattern.search(name) for name in row), axis=1)
-        left = left[matches.astype(bool)] if len(left) else left
+        wanted = names.apply(lambda row: any(pattern.search(name) for name in row), axis=1)
+        left = _kept(left, wanted.astype(bool), f"host {host!r}", left["hostname"])
     if instance_type is not None:
-        left = left[left["instance_type"] == instance_type]
+        types = left["instance_type"]
+        left = _kept(left, types == instance_type, f"instance type {instance_type!r}", types)
     if max_batches is not None:
-        left = left[left["max_batches"] == max_batches]
+        limits = left["max_batches"]
+        left = _kept(left, limits == max_batches, f"{max_batches} batches", limits.astype("Int64"))
     if epoch is not None:
-        left = left[left["epoch"] == epoch - 1]
+        epochs = left["epoch"]
+        left = _kept(left, epochs == epoch - 1, f"epoch {epoch}", (epochs + 1).astype("Int64"))
     if since is not None:
         try:
             moment = pd.to_datetime(since, utc=True)
@@ -83,16 +92,50 @@ def filtered(
             moment = pd.NaT
         if pd.isna(moment):
             raise InvalidArgument(f"--since must be a date or time, got {since!r}")
-        left = left[pd.to_datetime(left["start_dt"], utc=True) >= moment]
+        starts = pd.to_datetime(left["start_dt"], utc=True)
+        left = _kept(left, starts >= moment, f"the time since {since}", starts.dt.date)
+    if s3 is not None:
+        # As in alb, rows of a Census without a uri are neither.
+        place = left["uri"].map(
+            lambda uri: "S3" if str(uri).startswith("s3://") else "a local disk", na_action="ignore"
+        )
+        wanted = place == ("S3" if s3 else "a local disk")
+        left = _kept(left, wanted, "S3" if s3 else "a local disk", place.fillna("a Census"))
     if methods and "all" not in methods:
         known = [str(name) for name in frame["method"].dropna().unique()]
-        left = left[left["method"].isin([name_among(name, known) for name in methods])]
-    if left.empty:
-        raise InvalidArgument(f"none of {plural(len(frame), 'measurement')} is left to draw")
+        wanted = left["method"].isin([name_among(name, known) for name in methods])
+        left = _kept(left, wanted, f"method {', '.join(methods)}", left["method"])
     return left.reset_index(drop=True)
 
 
-def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
+def _kept(left: pd.DataFrame, wanted: pd.Series, what: str, there: pd.Series) -> pd.DataFrame:
+    """Return the wanted rows; if there are none, raise an error that lists what there is."""
+    kept = left[wanted.fillna(False)]
+    if kept.empty:
+        counts = there.dropna().astype(str).value_counts().head(10)
+        found = ", ".join(f"{value} ({number})" for value, number in counts.items())
+        raise InvalidArgument(
+            f"none of {plural(len(left), 'measurement')} is of {what}; there are: {found or 'none'}"
+        )
+    return kept
+
+
+def _slices(frame: pd.DataFrame) -> pd.Series:
+    """Return the slice of datasets of each row, in alb's notation."""
+
+    def of(row: pd.Series) -> str:
+        end, start = row["end_idx"], row["start_idx"]
+        if end != end or end is None:
+            return "all cells"
+        first = int(start) if start == start and start is not None else 0
+        return str(DatasetSlice(first, int(end), bool(row["sorted_datasets"] == True)))  # noqa: E712
+
+    return frame.apply(of, axis=1)
+
+
+def figure(
+    frame: pd.DataFrame, title: str = "Speed against memory", style: Style = DEFAULT_STYLE
+) -> Any:
     """Return a plotly figure: a trace per method, colour by chunks and size by cells of a block.
 
     If no row has chunks, each contestant of a comparison (a method at one setting) has its own
@@ -108,7 +151,7 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
     for number, (method, mine) in enumerate(frame.groupby(names_drawn(frame), sort=False)):
         marker: dict[str, Any] = {
             "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "size": marker_sizes(mine),
+            "size": style.marker_sizes(mine, frame),
             "line": {"width": 1, "color": "white"},
         }
         colours = mine["chunks_per_block"].astype(float)
@@ -125,12 +168,23 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
                 hovertemplate="%{y:,.0f} cells/s, %{x:.2f} GiB<br>%{text}<extra>%{fullData.name}</extra>",
             )
         )
+    for text, size in style.blocks_shown(frame):
+        drawn.add_trace(
+            go.Scatter(
+                x=[None], y=[None], mode="markers", name=text, legend="legend2",
+                marker={"color": "grey", "size": size},
+            )
+        )  # fmt: skip
+    kind = {"type": "linear", "rangemode": "tozero"} if style.linear else {"type": "log"}
+    below = "".join(f"<br><sup>{line}</sup>" for line in subtitles(frame))
     layout: dict[str, Any] = {
-        "title": title,
+        "title": title + below,
         "template": "plotly_white",
-        "xaxis": {"title": {"text": "peak memory, USS (GiB)"}, "type": "log"},
-        "yaxis": {"title": {"text": words}, "type": "log"},
-        "legend": {"title": {"text": "method"}, "orientation": "h", "y": -0.15},
+        "margin": {"t": 120},
+        "xaxis": {"title": {"text": "peak memory, USS (GiB)"}, **kind},
+        "yaxis": {"title": {"text": words}, **kind},
+        "legend": {"title": {"text": "method"}, "orientation": "h", "y": -0.12},
+        "legend2": {"title": {"text": "cells a block"}, "orientation": "h", "y": -0.2},
     }
     if has_chunks:
         powers = sorted({int(c).bit_length() - 1 for c in chunks.dropna()})
@@ -143,7 +197,23 @@ def figure(frame: pd.DataFrame, title: str = "Speed against memory") -> Any:
             },
         }
     drawn.update_layout(**layout)
+    _mark(drawn, style.default_rows(frame), speed, style)
     return drawn
+
+
+def _mark(drawn: Any, rows: pd.DataFrame, speed: str, style: Style) -> None:
+    """Add a note with an arrow to each of the rows."""
+    import numpy as np
+
+    if rows.empty:
+        return
+    points = np.stack([rows["max_mem"].astype(float) / 2**30, rows[speed].astype(float)], axis=1)
+    points = points if style.linear else np.log10(points)
+    for number, (x, y) in enumerate(points.tolist()):
+        drawn.add_annotation(
+            x=x, y=y, text="<br>".join(DEFAULT_TEXT) if number == 0 else "", ax=80, ay=-60,
+            showarrow=True, arrowwidth=1,
+        )  # fmt: skip
 
 
 def _hover(row: pd.Series) -> str:
@@ -169,6 +239,7 @@ def write(
     base: Path,
     formats: Sequence[str],
     curves: Curves | None = None,
+    style: Style = DEFAULT_STYLE,
 ) -> list[Path]:
     """Write ``base.html``, ``.json``, ``.png``, ``.svg``; the page works offline.
 
@@ -188,13 +259,13 @@ def write(
         elif form == "json":
             path.write_text(drawn.to_json() + "\n")
         else:
-            _write_picture(drawn, frame, path, curves)
+            _write_picture(drawn, frame, path, curves, style)
         written.append(path)
     return written
 
 
 def _write_picture(
-    drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None = None
+    drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None, style: Style
 ) -> None:
     try:
         import kaleido  # noqa: F401
@@ -208,8 +279,8 @@ def _write_picture(
             raise MissingPackage(
                 missing_text("a picture", "matplotlib", "bench") + "; HTML and JSON do not need it"
             ) from None
-        title = str(drawn.layout.title.text)
+        title = str(drawn.layout.title.text).partition("<br>")[0]
         if curves is None:
-            write_picture(frame, path, title)
+            write_picture(frame, path, title, style)
         else:
             write_curves(curves, frame, path, title)

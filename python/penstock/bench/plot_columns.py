@@ -1,11 +1,73 @@
-"""Values that both plots of speed against memory draw: axis, names and sizes of the markers."""
+"""Axes, names, sizes of markers and subtitles of both plots of speed against memory."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_LARGEST, _SMALLEST, _WITHOUT_BLOCK = 22.0, 5.0, 12.0  # points
+#: A legend has at most so many sizes of blocks.
+_SIZES_SHOWN = 6
+#: Blocks that the Census's loaders read by default, and alb's 2,048 chunks.
+_DEFAULT_CHUNK, _DEFAULT_CHUNKS = 64, (2000, 2048)
+
+
+@dataclass(frozen=True)
+class Style:
+    """Style of a plot of speed against memory.
+
+    Attributes
+    ----------
+    linear : bool
+        Linear axes from 0; else logarithmic ones.
+    marks_default : bool
+        Mark the measurements that have the Census loaders' default blocks.
+    anchor : tuple of (int, float), optional
+        Cells of a block, and the size of its marker in points. By default the largest block has 22.
+    """
+
+    linear: bool = False
+    marks_default: bool = True
+    anchor: tuple[int, float] | None = None
+
+    def marker_size(self, block: float, largest: float) -> float:
+        """Return the size of a marker in points: its area is proportional to the block."""
+        if block != block:
+            return _WITHOUT_BLOCK
+        cells, points = self.anchor or (largest, _LARGEST)
+        return max(points * math.sqrt(block / cells), _SMALLEST)
+
+    def marker_sizes(self, rows: pd.DataFrame, every: pd.DataFrame) -> list[float]:
+        """Return the sizes of the markers of some of `every` row."""
+        largest = float(every["block_size"].astype(float).max())
+        return [self.marker_size(block, largest) for block in rows["block_size"].astype(float)]
+
+    def blocks_shown(self, frame: pd.DataFrame) -> list[tuple[str, float]]:
+        """Return the entries (text, points) of a legend of block sizes; none if all are equal."""
+        blocks = sorted({int(block) for block in frame["block_size"].dropna()})
+        if len(blocks) < 2:
+            return []
+        step = max(1.0, (len(blocks) - 1) / (_SIZES_SHOWN - 1))
+        some = [blocks[round(i * step)] for i in range(min(len(blocks), _SIZES_SHOWN))]
+        return [(f"{block:,}", self.marker_size(block, blocks[-1])) for block in some]
+
+    def default_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows to mark as default: np.array, alb's own, if it is there."""
+        blocks = (frame["chunk_size"] == _DEFAULT_CHUNK) & frame["chunks_per_block"].isin(
+            _DEFAULT_CHUNKS
+        )
+        rows = frame[blocks.fillna(False)] if self.marks_default else frame[:0]
+        first = rows[rows["method"] == "np.array"]
+        return first if len(first) else rows
+
+
+DEFAULT_STYLE = Style()
+DEFAULT_TEXT = "Default", "≈2,000 chunks", f"{_DEFAULT_CHUNK} cells a chunk"
 
 
 def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
@@ -27,10 +89,37 @@ def names_drawn(frame: pd.DataFrame) -> pd.Series:
     return frame["contestant"].fillna(names).astype(str)
 
 
-def marker_sizes(rows: pd.DataFrame) -> list[float]:
-    """Return 12 points; for blocks, 9 for a thousand cells plus 2 per doubling."""
-    sizes = []
-    for block in rows["block_size"].astype(float):
-        power = 0.0 if block != block else max(int(block).bit_length() - 10, 0)
-        sizes.append(12.0 if block != block else min(9.0 + 2.0 * power, 31.0))
-    return sizes
+def subtitles(frame: pd.DataFrame) -> list[str]:
+    """Return two lines: machine and batches, then cells and where they were read from."""
+    kinds = _values(frame["instance_type"])
+    machine = f"EC2 ({kinds})" if kinds else _values(frame["cpu"])
+    cores = _values(frame["cores"], "{:,.0f}")
+    machine += f", {cores} cores" if cores and not kinds else ""
+    batch = _values(frame["batch_size"], "{:,.0f}")
+    first = [machine, f"batches of {batch} cells" if batch else ""]
+    cells, every = (_values(frame[name], "{:,.0f}") for name in ("n_rows", "total_rows"))
+    batches = _values(frame["max_batches"][frame["max_batches"] > 0], "{:,.0f}")
+    read = f"{cells} cells" + (f" of {every}" if every and every != cells else "")
+    if batches and every != cells:
+        read = f"{batches} batches ({read})"
+    second = [read, _places(frame)]
+    return [", ".join(filter(None, line)) for line in (first, second)]
+
+
+def _places(frame: pd.DataFrame) -> str:
+    """Return where cells were read from; alb's rows of the Census have no uri."""
+    uris = frame["uri"].fillna("").astype(str)
+    of_census = frame["census_version"].notna() | frame["census_uri"].notna()
+    remote = uris.str.startswith("s3://") | (uris.eq("") & of_census)
+    sliced = " and sliced on the fly" if of_census.any() else ""
+    places = [f"streamed{sliced} from S3"] * bool(remote.any())
+    places += ["read from a local disk"] * bool((~remote & uris.ne("")).any())
+    return " or ".join(places)
+
+
+def _values(column: Iterable[object], form: str = "{}") -> str:
+    """Return the different values as text: all of up to three, or "several"."""
+    found = list(
+        dict.fromkeys(form.format(each) for each in column if each == each and each is not None)
+    )
+    return ", ".join(found) if len(found) < 4 else "several"

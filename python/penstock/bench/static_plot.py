@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
+from matplotlib.text import OffsetFrom
 
-from .plot_columns import marker_sizes, names_drawn, speed_column
+from .plot_columns import DEFAULT_STYLE, DEFAULT_TEXT, Style, names_drawn, speed_column, subtitles
 from .plot_lines import Curves
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "D", "P", "X", "^", "*", "h", "p", "v", "<", ">", "d")
 
 
-def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
+def write_picture(
+    frame: pd.DataFrame, path: Path, title: str, style: Style = DEFAULT_STYLE
+) -> None:
     """Write PNG or SVG, by the suffix; symbol by contestant or method, size by cells in a block.
 
     Colour is by chunks in a block if known, as in the interactive page, else by name.
@@ -25,6 +28,7 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
     import numpy as np
     from matplotlib import pyplot
     from matplotlib.colors import Normalize
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
@@ -46,21 +50,30 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
         axes.scatter(
             frame["max_mem"].astype(float)[mine] / 2**30,
             frame[speed].astype(float)[mine],
-            s=[0.45 * size**2 for size in _sizes(frame[mine], marker)],
+            s=[0.45 * size**2 for size in _sizes(style.marker_sizes(frame[mine], frame), marker)],
             c=colours,
             marker=marker,
             edgecolor="white",
             linewidth=0.6,
+            zorder=3 - 0.01 * number,
         )
         colour = "dimgrey" if scale is not None else by_name(number % 10)
         axes.scatter([], [], s=64, color=colour, marker=marker, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="peak memory, USS (GiB)", ylabel=words)
+    axes.set(xlabel="peak memory, USS (GiB)", ylabel=words)
+    if style.linear:
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set(xscale="log", yscale="log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_minor_formatter(NullFormatter())
+        if not style.linear:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.set_title(title, fontsize=11)
+    figure.suptitle(title, fontsize=11, y=1.0)
+    axes.set_title("\n".join(subtitles(frame)), fontsize=8)
     axes.grid(alpha=0.25, which="both")
+    _mark(axes, style.default_rows(frame), speed)
     if scale is not None:
         bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, by_chunks), ax=axes, pad=0.02)
         bar.set_label("chunks a block")
@@ -69,8 +82,38 @@ def write_picture(frame: pd.DataFrame, path: Path, title: str) -> None:
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
     else:
         place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    blocks = [
+        Line2D([], [], ls="", marker="o", color="grey", mec="white", ms=0.67 * size, label=text)
+        for text, size in style.blocks_shown(frame)
+    ]
+    if blocks:
+        figure.legend(
+            handles=blocks, title="cells a block", fontsize=8, title_fontsize=8, frameon=False,
+            loc="upper center", bbox_to_anchor=(0.5, -0.18), bbox_transform=axes.transAxes,
+            ncols=len(blocks),
+        )  # fmt: skip
     axes.legend(fontsize=8, frameon=False, **place)
     _save(figure, path)
+
+
+def _mark(axes: Any, rows: pd.DataFrame, speed: str) -> None:
+    """Add a note with a line to each of the rows."""
+    if rows.empty:
+        return
+    memory, cells = rows["max_mem"].astype(float) / 2**30, rows[speed].astype(float)
+    note = axes.annotate(
+        "\n".join(DEFAULT_TEXT),
+        (memory.mean(), cells.mean()),
+        xytext=(70, 40),
+        textcoords="offset points",
+        fontsize=8,
+        ha="center",
+        zorder=4,
+    )
+    for point in zip(memory, cells, strict=True):
+        line = {"arrowstyle": "-", "linewidth": 0.7}
+        left = OffsetFrom(note, (0.0, 0.5))
+        axes.annotate("", point, xytext=(-2, 0), textcoords=left, arrowprops=line, zorder=4)
 
 
 def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) -> None:
@@ -107,6 +150,6 @@ def _save(figure: Any, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _sizes(rows: pd.DataFrame, marker: str) -> list[float]:
+def _sizes(sizes: list[float], marker: str) -> list[float]:
     """Return marker sizes; stars are enlarged, because they look small."""
-    return [size * (1.4 if marker == "*" else 1.0) for size in marker_sizes(rows)]
+    return [size * (1.4 if marker == "*" else 1.0) for size in sizes]

@@ -217,7 +217,7 @@ def soma_open(uri: str, region: str | None) -> Any:
         return tiledbsoma.open(uri, context=context)
     except tiledbsoma.DoesNotExistError:
         raise NotFound(f"tiledbsoma finds nothing that it can open at {uri}") from None
-    except tiledbsoma.SOMAError as error:
+    except Exception as error:  # a TileDBError of the network is no SOMAError
         raise IoError(f"tiledbsoma cannot open {uri}: {error}") from None
 
 

@@ -16,6 +16,7 @@ from penstock import InvalidArgument
 from penstock.bench import plot, plot_lines
 from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
+from penstock.bench.plot_columns import Style
 from penstock.bench.plot_lines import CURVES
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
@@ -174,8 +175,12 @@ def test_filters(frame: pd.DataFrame, filters: dict, left: int) -> None:
 @pytest.mark.parametrize(
     ("filters", "words"),
     [({"host": "("}, "regular expression"), ({"since": "yesterday-ish"}, "date or time"),
-     ({"max_batches": 3}, "none of 6 measurements"),
-     ({"datasets": DatasetSlice.parse("s:138")}, "none of")],
+     ({"max_batches": 3}, r"none of 5 measurements is of 3 batches; there are: 0 \(2\), 4096 \(2\), 100 \(1\)"),
+     ({"datasets": DatasetSlice.parse("s:138")},
+      r"is of slice s:138; there are: all cells \(2\), :138 \(2\), 2:7 \(1\)"),
+     ({"instance_type": "big"}, r"there are: g4dn.8xlarge \(2\), small \(1\)"),
+     ({"host": "nobody"}, "there are: one.example"), ({"epoch": 2}, r"of epoch 2; there are: 1 \("),
+     ({"since": "2030-01-01"}, "there are: 2026-01-02"), ({"s3": True}, r"of S3; there are: a Census \(5\)")],
 )  # fmt: skip
 def test_filters_that_leave_nothing(frame: pd.DataFrame, filters: dict, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
@@ -189,13 +194,19 @@ def test_figure_and_its_files(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert [path.name for path in written] == ["plot.html", "plot.json", "plot.png", "plot.svg"]
     content = json.loads(written[1].read_text())
     traces = {trace["name"]: trace for trace in content["data"]}
-    assert list(traces) == ["penstock", "annbatch", "np.array"]
+    assert list(traces) == ["penstock", "annbatch", "np.array", "512", "131,072"]
     assert traces["annbatch"]["x"] == [2.0]
     assert traces["penstock"]["y"] == [1000.0, 1000.0]
-    assert len({trace["marker"]["symbol"] for trace in content["data"]}) == 3
+    assert len({trace["marker"]["symbol"] for trace in content["data"][:3]}) == 3
     # Colour by chunks a block, larger blocks larger points, all settings on hovering.
     assert traces["np.array"]["marker"]["color"] == [6.0, 10.0]
     assert traces["np.array"]["marker"]["size"][0] > traces["annbatch"]["marker"]["size"][0]
+    # The legend of sizes has the markers' own: areas are proportional to blocks.
+    assert traces["131,072"]["marker"]["size"] == traces["np.array"]["marker"]["size"][0] == 22
+    assert (
+        traces["512"]["marker"]["size"] == traces["annbatch"]["marker"]["size"][0] == 5
+    )  # the least
+    assert traces["512"]["legend"] == "legend2"
     assert "chunks_per_block: 64" in traces["np.array"]["text"][0]
     assert content["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["8", "64", "1,024"]
     page = written[0].read_text()
@@ -203,6 +214,89 @@ def test_figure_and_its_files(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert not re.search(r'<script[^>]* src="http', page)
     assert written[2].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in written[3].read_text()[:2000]
+
+
+#: Seconds, bytes and cells a second of three of the 104 epochs of the figure that alb published (notebooks/data-loader/
+#: :138_4096 at 100b4fe), as its notebook and its figure's JSON have them; each of 4,194,304 cells.
+PUBLISHED = (
+    ("np.array", 131072, 1, 757.511674, 22549483520, 5536.949652874257),
+    ("scipy.csr", 131072, 1, 1987.997436, 31764549632, 2109.8135865023823),
+    ("np.array", 8192, 16, 809.887278, 27125817344, 5178.873794854819),
+)
+
+
+def test_figures_that_alb_published_to_the_digit(tmp_path: Path) -> None:
+    rows = [
+        alb_row(chunk_method=method, chunk_size=size, chunks_per_block=chunks, elapsed=seconds,
+                max_mem=memory, n_rows=4_194_304, total_rows=10_107_657, batch_size=1024,
+                instance_type="g4dn.4xlarge", census_version="2023-12-15")
+        for method, size, chunks, seconds, memory, _ in PUBLISHED
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_parquet(tmp_path / "epochs.parquet")
+    chosen = plot.filtered(read_all([tmp_path / "epochs.parquet"]), datasets=DatasetSlice(0, 138))
+    drawn = plot.figure(chosen, "T", Style(linear=True))
+    points = {x: y for trace in drawn.data for x, y in zip(trace.x, trace.y, strict=True)}
+    for *_, memory, speed in PUBLISHED:
+        assert points[memory / 2**30] == pytest.approx(speed, rel=1e-8)  # seconds to a microsecond
+    assert drawn.layout.title.text == (
+        "T<br><sup>EC2 (g4dn.4xlarge), batches of 1,024 cells</sup><br><sup>4,096 batches "
+        "(4,194,304 cells of 10,107,657), streamed and sliced on the fly from S3</sup>"
+    )
+    assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "linear"
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_the_default_is_marked(linear: bool, tmp_path: Path, monkeypatch) -> None:
+    """alb's, of np.array: 2,048 chunks of 64, and the Census's 2,000; not of other methods or sizes."""
+    from matplotlib.axes import Axes
+    from penstock.bench.static_plot import write_picture
+
+    noted: list[tuple] = []
+    real = Axes.annotate
+
+    def annotate(self, text, xy, **more):
+        noted.append((text, xy))
+        return real(self, text, xy, **more)
+
+    monkeypatch.setattr(Axes, "annotate", annotate)
+    some = [
+        (64, 2048, "np.array"),
+        (64, 2000, "np.array"),
+        (64, 1024, "np.array"),
+        (64, 2048, "scipy.csr"),
+    ]
+    rows = [
+        alb_row(chunk_size=size, chunks_per_block=chunks, block_size=size * chunks, chunk_method=method,
+                max_mem=(i + 1) << 30)
+        for i, (size, chunks, method) in enumerate(some)
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    frame = plot.filtered(read_all([tmp_path / "a.parquet"]))
+    marks = plot.figure(frame, style=Style(linear)).layout.annotations
+    assert [mark.x for mark in marks] == ([1, 2] if linear else [0, np.log10(2)])
+    assert [mark.text[:7] for mark in marks] == ["Default", ""]
+    write_picture(frame, tmp_path / "a.png", "Title", Style(linear))
+    assert [text[:7] for text, _ in noted] == ["Default", "", ""]
+    assert [xy[0] for _, xy in noted[1:]] == [1, 2]
+    assert not plot.figure(frame, style=Style(linear, marks_default=False)).layout.annotations
+    assert not plot.figure(frame[2:3]).layout.annotations
+
+
+def test_sizes_of_markers_from_an_anchor(frame: pd.DataFrame) -> None:
+    drawn = plot.figure(plot.filtered(frame), style=Style(anchor=(65536, 10.0)))
+    sizes = {trace.name: trace.marker.size for trace in drawn.data}
+    assert sizes["131,072"] == pytest.approx(10 * 2**0.5)
+    assert set(sizes["np.array"]) == {sizes["131,072"]}
+    assert set(sizes["penstock"]) == {12}  # no blocks
+
+
+def test_sources_on_s3_and_others(tmp_path: Path) -> None:
+    rows = [row(uri="s3://a/b"), row(uri="/data/c"), row(uri="/data/d"), alb_row()]
+    append(tmp_path / "a.parquet", rows[:3])
+    pd.DataFrame(rows[3:]).to_parquet(tmp_path / "b.parquet")
+    merged = read_all([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    assert plot.filtered(merged, s3=True)["uri"].tolist() == ["s3://a/b"]
+    assert plot.filtered(merged, s3=False)["uri"].tolist() == ["/data/c", "/data/d"]
 
 
 def rounds(speeds: dict[str, list[float]], **more) -> list[dict]:
