@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -169,11 +170,24 @@ def test_a_slice_of_a_collection(
     assert [row["start_idx"], row["end_idx"]] == [1, 3]
     whole = ["bench", "data-loader", "-u", str(soma), "-g", "0", "-v", "50", "-d", "whole"]
     assert main([*whole, "-c", COLLECTION]) == 0
-    assert main(whole) == 0
+    assert main([*whole, "--all"]) == 0
     (ours, every) = pd.read_parquet("whole").to_dict("records")
     assert ours["total_n_rows"] == int(sizes[ids[::-1][1:]].sum()) < every["total_n_rows"]
     assert (ours["collection_id"], every["collection_id"]) == (COLLECTION, None)
     assert every["total_n_rows"] == len(census_like.obs)
+    # Without options: alb's release, collection and number of genes, of which there are fewer here.
+    capsys.readouterr()
+    assert main(["bench", "data-loader", "--directory", address, "-n", "1", "-d", "alb"]) == 0
+    assert main(["bench", "data-loader", "-u", str(soma), "-v", "0", "-n", "1", "-d", "alb"]) == 0
+    assert capsys.readouterr().out.count(f"{len(ids) - 1} of {len(ids) - 1} datasets, slice :") == 2
+    first, second = pd.read_parquet("alb").to_dict("records")
+    for each in (first, second):
+        assert (each["total_rows"], each["collection_id"]) == (ours["total_rows"], COLLECTION)
+        assert (each["start_idx"], each["end_idx"]) == (0, len(ids) - 1)
+    assert (first["census_version"], second["census_uri"]) == ("2023-12-15", str(soma))
+    assert first["n_vars"] == 20_000
+    assert np.isnan(second["n_vars"])
+    assert first["n_cols"] == second["n_cols"] == census_like.X.shape[1] < 20_000
     for more in ([], ["-e", "1"]):
         assert main(["bench", "data-loader", "-u", str(soma), "-c", "nobody", *more]) == 1
         assert "no dataset belongs to collection nobody" in capsys.readouterr().err
@@ -199,7 +213,7 @@ def test_a_public_bucket_needs_no_keys(
     with bare_environment(tmp_path), s3_server() as endpoint:
         upload(endpoint, census_like.path, f"{release}/census_data/homo_sapiens", bucket)
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        measured = ["-v", "50", "--sparse", "-d", "rows.parquet"]
+        measured = ["--all", "-v", "50", "--sparse", "-d", "rows.parquet"]
         assert main(["bench", "data-loader", *census, *measured]) == 0
         (row,) = pd.read_parquet("rows.parquet").to_dict("records")
         assert (row["status"], row["total_n_rows"]) == ("ok", len(census_like.obs))

@@ -88,5 +88,5 @@ def test_the_command_line_says_which_device(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("penstock.bench.sweep.measurements", measurements)
     target = SimpleNamespace(uri="x", measurement="RNA", layer="raw", region=None)
     monkeypatch.setattr(shared_options, "target", lambda parsed: target)
-    assert main(["bench", "data-loader", "x", "-m", "penstock:device", "-C", "cuda:1"]) == 1
+    assert main(["bench", "data-loader", "x", "-m", "penstock:device", "--cuda", "cuda:1"]) == 1
     assert asked == [("cuda:1", "cuda:1")]

@@ -251,8 +251,6 @@ def test_what_cannot_be_downloaded_or_exported_is_said_before_it_begins(
     for arguments, message in [
         (("bench", "download", source, *to, "--layer", "none"), "no layer 'none'; choose from "),
         (("bench", "download", source, *to, "--measurement", "no"), "no measurement 'no'; choose from RNA"),
-        (("bench", "download", "--census", "stable", *to), "that is the whole Census: say which"),
-        (("bench", "download", "-u", "s3://none/of/it", *to), "that is the whole Census: say which"),
         (("synth", tmp_path / "made", *few, "--format", "soma,annbatch"), "cannot import annbatch"),
     ]:  # fmt: skip
         assert run(*arguments) == 1, arguments

@@ -61,9 +61,11 @@ def test_peers_are_listed_by_name(here: Path, monkeypatch: pytest.MonkeyPatch, c
 def test_the_address_may_come_after_the_bare_option_for_a_device(
     census_like: Oracle, here: Path
 ) -> None:
-    for arguments in (["-C", census_like.path], [census_like.path, "-C"]):
+    for arguments in (["--cuda", census_like.path], [census_like.path, "--cuda"]):
         run("bench", "data-loader", "-q", "-m", "penstock", "-n", 2, "-B", 64, *arguments)
-    assert run("bench", "data-loader", "-q", "-n", 2, "-B", 64, "-C", "cpu", census_like.path) == 0
+    assert (
+        run("bench", "data-loader", "-q", "-n", 2, "-B", 64, "--cuda", "cpu", census_like.path) == 0
+    )
     found = pd.read_parquet(here / "epochs.parquet")
     assert found["device"].tolist() == ["cuda", "cuda", "cpu"]
     assert set(found["uri"]) == {str(census_like.path)}
@@ -72,8 +74,8 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["data-loader", "-C", "gpu", "x"], "-C must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
-        (["data-loader", "x", "-C", "cuda:"], "-C must be a device"),
+        (["data-loader", "--cuda", "gpu", "x"], "--cuda must be a device such as cuda, cuda:1 or cpu, got 'gpu'"),
+        (["data-loader", "x", "--cuda", "cuda:"], "--cuda must be a device"),
         (["data-loader", "x", "-s", "-1"], "-s must be 0 or more, got -1"),
         (["data-loader", "x", "-e", "0"], "-e must be 1 or more, got 0"),
         (["data-loader", "x", "--pack", "p"],
@@ -93,7 +95,7 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
         (["compare", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
         (["data-loader", "x", "--seed", "-1"], "--seed must be 0 or more, got -1"),
         (["read-chunks", "x", "-r", "-1"], "-r must be 0 or more, got -1"),
-        (["read-chunks", "x", "-V", "0"], "-v must be 1 or more, got 0"),
+        (["read-chunks", "x", "-V", "0"], "-V must be 1 or more, got 0"),
         (["read-chunks", "x", "-S", "lots"], "-z (or -S) must be a number of bytes or text"),
         (["scale", "cells=1", "threads=1", "cells=2"],
          "the axis cells is given twice: give its values together, as cells=1,2"),

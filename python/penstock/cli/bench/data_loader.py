@@ -25,7 +25,7 @@ def add_arguments(commands: Any) -> None:
         "one row per epoch to a Parquet file. The options are those of data-loader in "
         "arrayloader-benchmarks (alb).",
     )
-    shared_options.add_target(parser)
+    shared_options.add_target(parser, as_alb=True)
     group = parser.add_argument_group("the sweep")
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
                        help="sizes of shuffle blocks: '64x2048' is 64 chunks of 2,048 cells; '131072 / 64' is 131,072 cells "
@@ -45,8 +45,11 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
                        help="batches between two garbage collections, which are timed separately; 0: none "
                        "(default: %(default)s)")  # fmt: skip
-    group.add_argument("-C", "--cuda", nargs="?", const="cuda", metavar="DEVICE",
-                       help="device that each batch is copied to, in the measured time; %(const)s if no name follows")  # fmt: skip
+    group.add_argument("--cuda", nargs="?", const="cuda", metavar="DEVICE",
+                       help="device that each batch is copied to, in the measured time; %(const)s if no name follows "
+                       "(default: none)")  # fmt: skip
+    group.add_argument("-C", "--no-cuda-conversion", action="store_true",
+                       help="copy no batch to a device, as without --cuda")  # fmt: skip
     shared_options.add_buffer_sizes(group)
     group.add_argument(
         "--sparse", action="store_true", help="make CSR batches (default: dense batches)"
@@ -75,6 +78,10 @@ def run(parsed: argparse.Namespace) -> None:
     methods = parse_methods(default if parsed.method is None else parsed.method)
     blocks = [block for text in parsed.block_spec for block in parse_block_specs(text)]
     _part_device_from_address(parsed)
+    if parsed.no_cuda_conversion and parsed.cuda is not None:
+        raise InvalidArgument(
+            f"-C copies no batch to a device: leave it or --cuda {parsed.cuda} out"
+        )
     checked_int("-B", parsed.batch_size, least=1)
     checked_int("-n", parsed.max_batches, least=0)
     checked_int("-E", parsed.num_epochs, least=1)
@@ -123,11 +130,11 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _part_device_from_address(parsed: argparse.Namespace) -> None:
-    """Correct ``-C URI``: argparse takes the URI for the device."""
+    """Correct ``--cuda URI``: argparse takes the URI for the device."""
     if parsed.cuda is None or _DEVICE.fullmatch(parsed.cuda):
         return
     if parsed.uri is not None:
         raise InvalidArgument(
-            f"-C must be a device such as cuda, cuda:1 or cpu, got {parsed.cuda!r}"
+            f"--cuda must be a device such as cuda, cuda:1 or cpu, got {parsed.cuda!r}"
         )
     parsed.uri, parsed.cuda = parsed.cuda, "cuda"

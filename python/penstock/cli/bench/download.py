@@ -21,15 +21,12 @@ def add_arguments(commands: Any) -> None:
         description="Copies the selected cells and genes into a local experiment in the Census's "
         "array settings, to measure loading without selecting while reading.",
     )
-    shared_options.add_target(parser)
+    shared_options.add_target(parser, as_alb=True)
     parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER",
                         help="folder that the copy is put into (default: %(default)s)")  # fmt: skip
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
                         help="name of the copy's folder in --out-root (default: census-benchmark_START:END, or download)")  # fmt: skip
     parser.add_argument("-f", "--force", action="store_true", help="replace an existing copy")
-    parser.add_argument(
-        "--all", action="store_true", help="copy all cells of a Census if no option selects cells"
-    )
     parser.set_defaults(run=run)
 
 
@@ -43,15 +40,6 @@ def run(parsed: argparse.Namespace) -> None:
     for option, place in (("-d", parsed.out_root), ("-n", parsed.out_dir_name)):
         if place is not None:
             checked_local_path(option, place)
-    selects = (parsed.start, parsed.end, parsed.filter, parsed.collection_id)
-    if (
-        (parsed.census or parsed.census_uri)
-        and not parsed.all
-        and not any(each is not None for each in selects)
-    ):
-        raise InvalidArgument(
-            "that is the whole Census: say which cells with -s and -e, --filter or -c, or --all"
-        )
     target = shared_options.target(parsed)
     name = parsed.out_dir_name
     if name is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,47 @@ from penstock.errors import InvalidArgument
 from . import shared_options
 
 
+class _HostOrHelp(argparse.Action):
+    """``-h REGEX`` is alb's, and ``-h`` alone shows the help."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        if values is None:
+            parser.print_help()
+            parser.exit()
+        namespace.host = values
+
+
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "plot",
+        add_help=False,
         help="plot of speed against memory, waits for batches, or memory over time",
         description="Draws measurements of several files, also of other machines and of arrayloader-benchmarks (alb), "
         "as an interactive page that opens offline, PNG, SVG and JSON.",
     )
+    parser.add_argument("--help", action="help", help="show this help message and exit")
     parser.add_argument("files", nargs="*", default=[shared_options.RESULTS], metavar="FILE",
                         help=f"files of measurements (default: {shared_options.RESULTS})")  # fmt: skip
     parser.add_argument("--what", choices=("speed", "batches", "memory"), default="speed",
                         help="speed against memory, the distribution of waits for a batch, or memory over time "
                         "(default: %(default)s)")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="PATH",
-                        help="path of the plots, without a file ending (default: speed_vs_mem, batches or memory)")  # fmt: skip
+                        help="path of the plots, without a file ending, or their folder with / at the end "
+                        "(default: speed_vs_mem, batches or memory)")  # fmt: skip
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
                         help="formats, separated by commas: html, json, png, svg (default: %(default)s)")  # fmt: skip
     parser.add_argument("-D", "--dataset-slice", metavar="SLICE",
                         help="slice of datasets to draw, as START:END: ':138', or 's2:7' where the datasets "
                         "were sorted by size")  # fmt: skip
-    parser.add_argument("--host", metavar="REGEX", help="regular expression for the hosts to draw")
+    parser.add_argument("-h", "--host", nargs="?", action=_HostOrHelp, metavar="REGEX",
+                        help="regular expression for the hosts to draw; alone: this help")  # fmt: skip
     parser.add_argument("-i", "--instance-type", metavar="NAME", help="kind of machine to draw")
     parser.add_argument(
         "-n",
@@ -55,11 +76,31 @@ def add_arguments(commands: Any) -> None:
         help="methods to draw, by name or unique prefix, separated by commas",
     )
     parser.add_argument(
+        "-s",
         "--since",
         metavar="TIME",
         help="earliest start of the measurements to draw, a date or time (UTC)",
     )
+    parser.add_argument(
+        "--s3",
+        action=argparse.BooleanOptionalAction,
+        help="draw experiments that are read from S3 alone, or all others alone",
+    )
     parser.add_argument("-t", "--title", metavar="TEXT", help="title of the plot")
+    parser.add_argument("--linear", action="store_true",
+                        help="linear axes from 0, as alb's (default: logarithmic axes)")  # fmt: skip
+    parser.add_argument("-a", "--marker-size-anchor", metavar="CELLS=POINTS",
+                        help="size of the marker of a block; areas are proportional to blocks, alb has 65536=10 "
+                        "(default: 22 for the largest)")  # fmt: skip
+    parser.add_argument("-A", "--no-default-marker-annotations", action="store_true",
+                        help="mark no measurement as the default of the Census's loaders")  # fmt: skip
+    shared_options.refuse(parser, ("-O", "--no-open"), "nothing is opened; leave it out")
+    shared_options.refuse(parser, ("-r", "--out-root"), "give the whole path as -o")
+    shared_options.refuse(
+        parser,
+        ("--annotation-text", "--ann-offset", "--ann-arrow-offset", "--ann-size"),
+        "the mark of the default has one form; -A leaves it out, -t is the title",
+    )
     parser.set_defaults(run=run)
 
 
@@ -67,17 +108,15 @@ def run(parsed: argparse.Namespace) -> None:
     """Read, filter, draw."""
     from penstock.bench import plot, plot_lines
     from penstock.bench.dataset_slice import DatasetSlice
+    from penstock.bench.plot_columns import Style
     from penstock.bench.results_file import read_all
 
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:
         if name not in plot.FORMATS:
             raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
-    output = "speed_vs_mem" if parsed.what == "speed" else parsed.what
-    output = output if parsed.output is None else parsed.output
-    if not Path(output).name:
-        raise InvalidArgument(f"-o must name a file, got {output!r}")
-    checked_local_path("-o", output, "file")
+    output = _output(parsed)
+    style = Style(parsed.linear, not parsed.no_default_marker_annotations, _anchor(parsed))
     if parsed.epoch is not None:
         checked_int("--epoch", parsed.epoch, least=1)
     frame = read_all(parsed.files)
@@ -89,12 +128,36 @@ def run(parsed: argparse.Namespace) -> None:
         max_batches=parsed.max_batches,
         epoch=parsed.epoch,
         since=parsed.since,
+        s3=parsed.s3,
         methods=[name.strip() for name in parsed.method.split(",")] if parsed.method else (),
     )
     curves = plot_lines.CURVES.get(parsed.what)
     if curves is None:
-        drawn = plot.figure(chosen, parsed.title or "Speed against memory")
+        drawn = plot.figure(chosen, parsed.title or "Speed against memory", style)
     else:
         drawn = plot_lines.figure(curves, chosen, parsed.title)
-    for path in plot.write(drawn, chosen, Path(output), formats, curves):
+    for path in plot.write(drawn, chosen, output, formats, curves, style):
         print(f"{path}: {plural(len(chosen), 'measurement')}")
+
+
+def _output(parsed: argparse.Namespace) -> Path:
+    """Return the path of the plots without an ending; that of a folder gets the default name."""
+    default = "speed_vs_mem" if parsed.what == "speed" else parsed.what
+    if parsed.output is None:
+        return Path(default)
+    path = Path(checked_local_path("-o", parsed.output, "file"))
+    if not path.name:
+        raise InvalidArgument(f"-o must name a file, got {parsed.output!r}")
+    return path / default if parsed.output.endswith("/") or path.is_dir() else path
+
+
+def _anchor(parsed: argparse.Namespace) -> tuple[int, float] | None:
+    """Return cells and points of ``-a``."""
+    if parsed.marker_size_anchor is None:
+        return None
+    match = re.fullmatch(r"([1-9]\d{0,15})=(\d{1,4}(?:\.\d{1,9})?)", parsed.marker_size_anchor)
+    if match is None or float(match[2]) == 0:
+        raise InvalidArgument(
+            f"-a must be given as CELLS=POINTS, such as 65536=10, got {parsed.marker_size_anchor!r}"
+        )
+    return int(match[1]), float(match[2])

@@ -30,9 +30,11 @@ def add_arguments(commands: Any) -> None:
                         help="shuffle the rows within each chunk (-s), or all rows (-ss)")  # fmt: skip
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
                         help="seed of the shuffle; -r as in arrayloader-benchmarks (default: %(default)s)")  # fmt: skip
-    parser.add_argument("-v", "-V", "--n-vars", type=int, metavar="N",
-                        help="number of genes to read, the first ones (default: all); -V as in "
-                        "arrayloader-benchmarks")  # fmt: skip
+    parser.add_argument("-V", "--n-vars", type=int, metavar="N",
+                        help="number of genes to read, the first ones (default: all)")  # fmt: skip
+    shared_options.refuse(
+        parser, ("-v",), "no line is printed for each chunk; -V is the number of genes, as in alb"
+    )
     shared_options.add_buffer_sizes(parser)
     parser.add_argument("-S", dest="soma_buffer_size", default=argparse.SUPPRESS, metavar="SIZE",
                         help="the same as -z, as in arrayloader-benchmarks")  # fmt: skip
@@ -61,7 +63,7 @@ def run(parsed: argparse.Namespace) -> None:
     checked_int("-c", parsed.chunk_size, least=1)
     checked_int("-r", parsed.rng_seed, least=0)
     if parsed.n_vars is not None:
-        checked_int("-v", parsed.n_vars, least=1)
+        checked_int("-V", parsed.n_vars, least=1)
     if parsed.shuffle > 2:
         raise InvalidArgument(
             "-s shuffles the rows of each chunk, -ss all rows: give -s at most twice, "

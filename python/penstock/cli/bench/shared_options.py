@@ -23,17 +23,48 @@ if TYPE_CHECKING:
     from penstock.bench.target import Target
 
 RESULTS = "epochs.parquet"
+#: What alb loads if nothing else is said: this release, and so many of its genes.
+ALB_CENSUS, ALB_GENES = "2023-12-15", 20_000
 _BUFFER_SIZE = "1GiB"  # as in alb
 _SOURCES = ("--pack", "--annbatch", "--h5ad")  # each is for some methods only, as its help says
 
 
-def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> None:
-    """Add the URI and the options that select cells and genes, with ``alb``'s letters."""
+class _Refusal(argparse.Action):
+    """An option of ``alb`` that has no counterpart here: an error that says what there is."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        parser.error(f"{option}: {self.const}")
+
+
+def refuse(parser: argparse.ArgumentParser, options: Sequence[str], instead: str) -> None:
+    """Add options of ``alb`` that are an error, which says what to use `instead`."""
+    parser.add_argument(
+        *options, action=_Refusal, nargs="?", const=instead, dest=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
+    )  # fmt: skip
+
+
+def add_target(
+    parser: argparse.ArgumentParser, uri_required: bool = False, as_alb: bool = False
+) -> None:
+    """Add the URI and the options that select cells and genes, with ``alb``'s letters.
+
+    With `as_alb`, the defaults for a Census are ``alb``'s, and so is the Census.
+    """
+    parser.set_defaults(as_alb=as_alb)
+    release = f" (default without URI and -u: {ALB_CENSUS})" if as_alb else ""
+    genes = f"; for a Census {ALB_GENES:,}, 0: all" if as_alb else ""
     parser.add_argument("uri", metavar="URI", nargs=None if uri_required else "?",
                         help="path or URI of a TileDB-SOMA experiment")  # fmt: skip
     group = parser.add_argument_group("what is loaded")
     group.add_argument("-V", "--census", metavar="RELEASE",
-                       help="release of the Census to load, in place of URI")  # fmt: skip
+                       help=f"release of the Census to load, in place of URI{release}")  # fmt: skip
     group.add_argument("--organism", metavar="NAME",
                        help="organism of the Census (default: homo_sapiens)")  # fmt: skip
     group.add_argument(
@@ -53,7 +84,10 @@ def add_target(parser: argparse.ArgumentParser, uri_required: bool = False) -> N
     group.add_argument("-S", "--sorted-datasets", action="store_true",
                        help="number the datasets for -s and -e by size, smallest first")  # fmt: skip
     group.add_argument("-v", "--n-vars", metavar="N", type=int,
-                       help="number of genes to load, the first ones (default: all)")  # fmt: skip
+                       help=f"number of genes to load, the first ones (default: all{genes})")  # fmt: skip
+    if as_alb:
+        group.add_argument("--all", action="store_true",
+                           help="all cells of a Census; without, the datasets of -c, as in alb, unless --filter is given")  # fmt: skip
     group.add_argument("--filter", metavar="TEXT",
                        help="filter of obs that selects cells (default: all cells)")  # fmt: skip
     add_layer(group)
@@ -75,7 +109,9 @@ def target(parsed: argparse.Namespace) -> Target:
     from penstock.bench.dataset_slice import DatasetSlice
     from penstock.bench.target import make_target
 
-    datasets = None
+    census, n_vars, datasets = parsed.census, parsed.n_vars, None
+    if parsed.as_alb and parsed.uri is None and parsed.census_uri is None:
+        census = census or ALB_CENSUS
     for option, number, least in (("-s", parsed.start, 0), ("-e", parsed.end, 1)):
         if number is not None:
             checked_int(option, number, least=least)
@@ -83,11 +119,15 @@ def target(parsed: argparse.Namespace) -> Target:
         datasets = DatasetSlice(parsed.start or 0, parsed.end, parsed.sorted_datasets)
     elif parsed.sorted_datasets:
         raise InvalidArgument("-S sorts the datasets that -s and -e slice; give one of them")
-    if parsed.n_vars is not None:
-        checked_int("-v", parsed.n_vars, least=1)
+    if n_vars is not None:
+        checked_int("-v", n_vars, least=0 if parsed.as_alb else 1)
+    if parsed.as_alb and (census or parsed.census_uri):
+        n_vars = ALB_GENES if n_vars is None else n_vars
+        if datasets is None and not parsed.all and parsed.filter is None:
+            datasets = DatasetSlice(0, None, parsed.sorted_datasets)
     return make_target(
         parsed.uri,
-        census=parsed.census,
+        census=census,
         organism=parsed.organism,
         directory=parsed.directory,
         census_uri=parsed.census_uri,
@@ -96,7 +136,7 @@ def target(parsed: argparse.Namespace) -> Target:
         measurement=parsed.measurement,
         layer=parsed.layer,
         obs_filter=parsed.filter,
-        n_vars=parsed.n_vars,
+        n_vars=n_vars or None,
         region=parsed.region,
         say=say(parsed),
     )
