@@ -85,7 +85,8 @@ def unread(command: str, arguments: list[str]) -> set[str]:
     watched = Watched(read, **vars(parsed))
     read.clear()
     parsed.run(watched)
-    having = {action.dest for action in commands()[command]._actions if action.dest != "help"}
+    having = {action.dest for action in commands()[command]._actions}
+    having -= {"help", argparse.SUPPRESS}  # the latter: an error as soon as it is parsed
     assert having <= set(vars(parsed))
     return having - read
 

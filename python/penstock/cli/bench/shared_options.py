@@ -121,10 +121,11 @@ def target(parsed: argparse.Namespace) -> Target:
         raise InvalidArgument("-S sorts the datasets that -s and -e slice; give one of them")
     if n_vars is not None:
         checked_int("-v", n_vars, least=0 if parsed.as_alb else 1)
-    if parsed.as_alb and (census or parsed.census_uri):
-        n_vars = ALB_GENES if n_vars is None else n_vars
-        if datasets is None and not parsed.all and parsed.filter is None:
-            datasets = DatasetSlice(0, None, parsed.sorted_datasets)
+    if parsed.as_alb:
+        chosen = parsed.all or parsed.filter is not None or datasets is not None
+        if census or parsed.census_uri:
+            n_vars = ALB_GENES if n_vars is None else n_vars
+            datasets = datasets if chosen else DatasetSlice(0, None, parsed.sorted_datasets)
     return make_target(
         parsed.uri,
         census=census,
