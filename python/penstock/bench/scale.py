@@ -1,4 +1,4 @@
-"""Growth of cost and memory with cells, genes, density, fragments, threads and processes."""
+"""Growth of cost and memory with cells, genes, density, fragments, threads, processes and ranks."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from .target import local_path, make_target
 from .worker.reach import is_remote
 from .worker.request import Request, Work
 
-AXES = ("cells", "genes", "density", "fragments", "threads", "processes")
-_RUNNING = ("threads", "processes")
+AXES = ("cells", "genes", "density", "fragments", "threads", "processes", "ranks")
+_RUNNING = ("threads", "processes", "ranks")
 _NETWORKS = (1, 10, 25)  # Gbit/s
 _MOST = 10**9
 
 
 @dataclass(frozen=True)
 class Point:
-    """An experiment, and processes with threads that all load the whole experiment at once.
+    """An experiment, and processes with threads that load it at once.
 
-    `density` is the mean number of non-zero genes in a cell.
+    Each of the `processes` loads the whole experiment, and `ranks` divide its cells. `density` is
+    the mean number of non-zero genes in a cell.
     """
 
     cells: int = 32_768
@@ -47,6 +48,12 @@ class Point:
     fragments: int = 2
     threads: int = 2
     processes: int = 1
+    ranks: int = 1
+
+    @property
+    def at_once(self) -> int:
+        """Number of processes that run at once."""
+        return self.processes * self.ranks
 
     def along(self, axis: str, value: float) -> Point:
         """Return the point with another value on one axis."""
@@ -239,11 +246,12 @@ def measurement(
 
 def in_processes(
     each: Measurement, n: int, results: str | Path | None, command: str,
-    say: Callable[[str], object],
+    say: Callable[[str], object], divided: bool = False,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Measure with n processes at the same time, each on all cells; return n rows.
+    """Measure with n processes at the same time; return n rows.
 
-    Loading starts when all processes have imported the loader or failed.
+    Each loads all cells, or its share as one of n ranks if they are `divided`. Loading starts when
+    all processes have imported the loader or failed.
     """
     barrier = threading.Barrier(n)
 
@@ -253,6 +261,8 @@ def in_processes(
 
     def one(i: int) -> list[dict[str, Any]]:
         mine = with_labels(each, process=str(i), processes=str(n))
+        if divided:
+            mine = _of_rank(mine, i, n)
         try:
             return sweep.run([mine], results, command, say, gate=gate)
         finally:
@@ -263,37 +273,74 @@ def in_processes(
         return [row for each in runs for row in each.result()]
 
 
-def cost(axis: str, point: Point, path: Path, rows: Sequence[Mapping[str, Any]]) -> Cost | Failed:
+def _of_rank(each: Measurement, rank: int, world_size: int) -> Measurement:
+    """Return the measurement of a rank, whose number of cells is not known before."""
+    work = replace(each.request.work, rank=rank, world_size=world_size)
+    return replace(
+        with_labels(each, ranks=str(world_size)),
+        request=replace(each.request, work=work),
+        expected_rows=None,
+        expected_joinid_sum=None,
+        expected_nonzeros=None,
+    )
+
+
+def cost(
+    axis: str, point: Point, measured: Measurement, rows: Sequence[Mapping[str, Any]]
+) -> Cost | Failed:
     """Return the cost from a point's rows; processes that ran together share a round."""
     good = [row for row in rows if row["status"] == "ok"]
-    if not good:
-        return Failed(axis, point, f"{rows[-1]['status']}: {rows[-1]['error']}")
-    cells = good[0]["total_n_rows"]
-    together: dict[Any, list[float]] = {}
+    if not good or (point.ranks > 1 and len(good) < len(rows)):
+        bad = next(row for row in reversed(rows) if row["status"] != "ok")
+        return Failed(axis, point, f"{bad['status']}: {bad['error']}")
+    rounds: dict[Any, list[Mapping[str, Any]]] = {}
     for row in good:
-        together.setdefault(row["round"], []).append(float(row["epoch_seconds"]))
-    seconds = median(max(each) / len(each) for each in together.values())
-    nonzeros = good[0]["n_nonzeros"] / cells
+        rounds.setdefault(row["round"], []).append(row)
+    wrong = [_wrong_ranks(measured, each) for each in rounds.values()] if point.ranks > 1 else []
+    if any(wrong):
+        return Failed(axis, point, f"wrong: {next(filter(None, wrong))}")
+    cells = sum(row["total_n_rows"] for row in good)
+    seconds = median(
+        max(row["epoch_seconds"] for row in each) / sum(row["total_n_rows"] for row in each)
+        for each in rounds.values()
+    )
+    nonzeros = sum(row["n_nonzeros"] for row in good) / cells
+    path = Path(measured.request.work.source)
     decode, left_out = None, None
     try:
         decode = decode_bound.measure(
-            path / "ms" / "RNA" / "X" / "raw", cells, point.threads * point.processes
+            path / "ms" / "RNA" / "X" / "raw",
+            measured.expected_rows or 1,
+            point.threads * point.at_once,
         )
     except PenstockError as error:
         left_out = str(error)
     return Cost(
         axis,
         point,
-        1e6 * seconds / cells,
+        1e6 * seconds,
         median(row["first_batch_seconds"] for row in good),
         nonzeros,
-        max(row["max_mem"] for row in good) * point.processes,
-        good[0]["bytes_read"] / cells,
+        max(row["max_mem"] for row in good) * point.at_once,
+        sum(row["bytes_read"] for row in good) / cells,
         None if decode is None else decode.cells_per_second,
-        memory_bound(nonzeros, point.threads * point.processes),
-        median(min(each) / max(each) for each in together.values()),
+        memory_bound(nonzeros, point.threads * point.at_once),
+        median(
+            min(row["epoch_seconds"] for row in each) / max(row["epoch_seconds"] for row in each)
+            for each in rounds.values()
+        ),
         left_out,
     )
+
+
+def _wrong_ranks(measured: Measurement, rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why ranks together cannot have yielded each cell once, or None."""
+    cells = sum(row["total_n_rows"] for row in rows)
+    if cells != measured.expected_rows:
+        return f"the ranks got {cells:,} cells, not {measured.expected_rows:,}"
+    if sum(row["joinid_sum"] for row in rows) != measured.expected_joinid_sum:
+        return "the ranks did not get each cell once"
+    return None
 
 
 def memory_bound(nonzeros_per_cell: float, threads: int) -> float:
@@ -366,7 +413,7 @@ def _cells(each: Cost | Failed) -> list[str]:
         f"{1e3 * each.microseconds_per_cell / each.nonzeros_per_cell:.2f}",
         f"{each.first_batch_seconds:.2f}",
         f"{each.peak_uss / 2**20:,.0f}",
-        f"{each.fairness:.0%}" if each.point.processes > 1 else "",
+        f"{each.fairness:.0%}" if each.point.at_once > 1 else "",
         f"{name}, {bound:,.0f} cells/s"
         if each.rate >= _BOUNDS * bound
         else f"nothing of these; {name} would be at {bound:,.0f} cells/s",

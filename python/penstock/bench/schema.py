@@ -74,6 +74,7 @@ OUR_COLUMNS: dict[str, str] = {
     "n_batches": "int64",
     "total_n_rows": "int64",
     "n_nonzeros": "int64",
+    "joinid_sum": "int64",
     "cells_per_second": "double",
     "epoch_cells_per_second": "double",
     "import_seconds": "double",

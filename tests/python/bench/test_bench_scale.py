@@ -97,6 +97,42 @@ def test_a_point_that_fails_is_a_line(
     assert "no point could be measured; of the first: could not be" in capsys.readouterr().err
 
 
+def test_ranks_divide_the_cells(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--cells", "1001", "--genes", "400", "--density", "40", "-R", "2", "-B", "64", "-q"]
+    assert main(["bench", "scale", "ranks=1,2,3", *small]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ranks")]
+    assert [line.split("|")[2].strip() for line in lines] == ["1", "2", "3"]
+    assert ["%" in line.split("|")[7] for line in lines] == [
+        False,
+        True,
+        True,
+    ]  # slowest over fastest
+    rows = pd.read_parquet("epochs.parquet").fillna({"ranks": "1"})
+    for (ranks, _), each in rows.groupby(["ranks", "round"]):
+        assert len(each) == int(ranks)
+        assert each["status"].eq("ok").all()
+        assert each["total_n_rows"].sum() == 1001
+        assert each["total_n_rows"].max() - each["total_n_rows"].min() <= 1
+        assert each["joinid_sum"].sum() == 1001 * 1000 // 2
+        assert each["n_batches"].nunique() == 1
+
+
+def test_ranks_that_do_not_give_each_cell_once_are_no_cost() -> None:
+    request = Request("penstock", "scatter", Work("nowhere"))
+    measured = Measurement(METHODS["penstock"], request, expected_rows=6, expected_joinid_sum=15)
+    point = scale.Point(ranks=2)
+    row = {"status": "ok", "error": None, "round": 0, "epoch_seconds": 1.0, "n_nonzeros": 9,
+           "total_n_rows": 3, "joinid_sum": 7}  # fmt: skip
+    for other, words in [
+        ({"joinid_sum": 9}, "wrong: the ranks did not get each cell once"),
+        ({"total_n_rows": 6}, "wrong: the ranks got 9 cells, not 6"),
+        ({"status": "timeout", "error": "too long"}, "timeout: too long"),
+    ]:
+        found = scale.cost("ranks", point, measured, [row, row | other])
+        assert isinstance(found, scale.Failed)
+        assert found.error == words
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -31,6 +31,8 @@ class Work:
     soma_buffer_size: int | None = None
     region: str | None = None  # of S3
     endpoint: str | None = None  # of an S3 server without signatures
+    rank: int = 0
+    world_size: int = 1
 
     @property
     def block_size(self) -> int | None:

@@ -17,6 +17,7 @@ _DEFAULTS = (
     "fragments=1,16",
     "threads=1,2",
     "processes=1,2",
+    "ranks=1,2",
 )
 
 
@@ -24,14 +25,14 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "scale",
-        help="cost per cell and memory as cells, genes, density, fragments, threads, processes grow",
+        help="cost per cell and memory as cells, genes, density, fragments, threads, processes, ranks grow",
         description="Makes Census-like experiments along each axis, measures Penstock on them and "
         "shows what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
         f"Axes by default: {' '.join(_DEFAULTS)}. On the axis 'processes', so many processes load the "
-        "same cells at the same time.",
+        "same cells at the same time; on the axis 'ranks' they divide the cells.",
     )
     parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…",
-                        help="axis and its values: cells, genes, density, fragments, threads or processes")  # fmt: skip
+                        help="axis and its values: cells, genes, density, fragments, threads, processes or ranks")  # fmt: skip
     group = parser.add_argument_group("values of the other axes while one axis varies")
     group.add_argument(
         "--cells",
@@ -62,7 +63,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--on",
         metavar="URI",
-        help="experiment to measure instead of generated ones, along the axes threads and processes",
+        help="experiment to measure instead of generated ones, along the axes threads, processes and ranks",
     )
     parser.add_argument(
         "--forget", action="store_true", help="remove the generated experiments afterwards"
@@ -73,8 +74,6 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Make the experiments, measure, and print a table."""
-    from pathlib import Path
-
     from penstock.bench import scale
     from penstock.bench.measurement import with_labels
 
@@ -111,9 +110,10 @@ def run(parsed: argparse.Namespace) -> None:
         for number in range(parsed.rounds):
             labelled = with_labels(measurement, round=number, **labels)
             rows += scale.in_processes(
-                labelled, point.processes, parsed.results, shared_options.command_line(), say
-            )
-        found.append(scale.cost(axis, point, Path(measurement.request.work.source), rows))
+                labelled, point.at_once, parsed.results, shared_options.command_line(), say,
+                divided=point.ranks > 1,
+            )  # fmt: skip
+        found.append(scale.cost(axis, point, measurement, rows))
     print()
     print(scale.table(found), end="")
     if parsed.forget:

@@ -43,6 +43,8 @@ def open_loader(variant: str, work: Work) -> Opened:
         settings["memory_budget"] = work.memory_budget
     if work.threads is not None:
         settings["threads"] = work.threads
+    if work.world_size > 1:
+        settings |= {"rank": work.rank, "world_size": work.world_size, "uneven": "exact"}
     if work.genes_path is not None:
         settings["var_query"] = penstock.AxisQuery(coords=(np.load(work.genes_path),))
     elif work.n_vars is not None:
