@@ -51,6 +51,8 @@ _ALL = (
     Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
            what="on AnnData in h5ad"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
+    Method("MappedCollection", "mapped_collection", "", "h5ad", peer="lamindb",
+           what="LaminDB's, on AnnData in h5ad, with DataLoader workers"),
     Method("AnnDataLoader", "in_memory", "AnnDataLoader", "h5ad", peer="scvi",
            what="scvi-tools' own, on AnnData in memory"),
     Method("in-memory", "in_memory", "rows", "h5ad", peer="anndata",

@@ -42,6 +42,7 @@ _ALL = (
     Peer("scdataset", ("scDataset>=0.3", "anndata", "h5py")),
     Peer("anndata", ("anndata", "h5py")),
     Peer("scvi", ("scvi-tools",)),
+    Peer("lamindb", ("lamindb>=2", "anndata", "h5py")),
 )  # fmt: skip
 PEERS = {peer.module: peer for peer in _ALL}
 _MADE_OF = "penstock-made-of.json"  # in a complete environment: its requirements
