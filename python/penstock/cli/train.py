@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ from penstock.base.validation import checked_int, checked_local_path, parse_memo
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
+#: Orders of the cells, by the name of `--shuffle`.
+_SHUFFLES: dict[str, Any] = {
+    "true": True, "scatter": "scatter", "chunks": "chunks", "global": "global", "none": False,
+}  # fmt: skip
 #: Name for the cells that the package ships.
 BUNDLED = "pbmc3k"
 
@@ -41,6 +47,13 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--var-query", metavar="TEXT", help="filter of var that selects genes (default: all genes)"
     )
+    parser.add_argument(
+        "--cells", metavar="N", type=int, help="train on the first N cells alone (default: all)"
+    )
+    parser.add_argument(
+        "--n-top-genes", metavar="N", type=int,
+        help="train on the N most variable genes, by batch if --batch-key is given (default: all genes)",
+    )  # fmt: skip
     parser.add_argument(
         "--measurement", metavar="NAME", help=f"measurement (default: {DEFAULT_MEASUREMENT})"
     )
@@ -85,6 +98,14 @@ def add_arguments(commands: Any) -> None:
         help="cells in a batch of one process (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
+        "--shuffle", choices=list(_SHUFFLES), default="true",
+        help="order of the cells of an epoch; none: as stored (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dense", action="store_true",
+        help="make dense batches in the loader, not on the device of the training",
+    )  # fmt: skip
+    parser.add_argument(
         "--devices", metavar="N", default="auto",
         help="number of processes, one per GPU or on CPUs; auto: one, -1: all GPUs or all cores (default: %(default)s)",
     )  # fmt: skip
@@ -111,6 +132,10 @@ def add_arguments(commands: Any) -> None:
         "--plot", metavar="COLUMN", help="obs column that colours a plot of the latent space"
     )
     parser.add_argument(
+        "--trace", action="store_true",
+        help="write the loss of each step, seconds and memory, and a plot of them",
+    )  # fmt: skip
+    parser.add_argument(
         "--output",
         metavar="FOLDER",
         default="penstock_scvi",
@@ -135,6 +160,7 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.scvi.model_classes import model_class
     from penstock.scvi.model_fields import ModelFields
     from penstock.scvi.model_outputs import checked_out
+    from penstock.scvi.trace_plot import draw_traces
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1, most=100_000)
@@ -153,22 +179,29 @@ def run(parsed: argparse.Namespace) -> None:
     fields.check_samples_per_label(parsed.n_samples_per_label)
     # Nothing is written before this line.
     folder.mkdir(parents=True, exist_ok=True)
-    cells = Dataset(
-        _source(parsed.uri, folder),
-        measurement=parsed.measurement,
-        layer=parsed.layer,
-        obs_query=parsed.obs_query,
-        var_query=parsed.var_query,
-        memory_budget=parsed.memory,
-    )
+    settings: dict[str, Any] = {
+        "measurement": parsed.measurement,
+        "layer": parsed.layer,
+        "obs_query": _cells_query(parsed),
+        "var_query": parsed.var_query,
+        "memory_budget": parsed.memory,
+        "shuffle": _SHUFFLES[parsed.shuffle],
+    }
+    source = _source(parsed.uri, folder)
+    cells = Dataset(source, **settings)
+    if parsed.n_top_genes is not None:
+        cells = Dataset(source, **settings | {"var_query": _most_variable(cells, parsed)})
     latent = checked_out(folder / "latent.npy")  # checked before the training
     if parsed.plot:
-        _check_plot(cells, parsed.plot)
+        cells.obs.read([parsed.plot])
+    if parsed.plot or parsed.trace:
+        import matplotlib  # noqa: F401
     data = pscvi.DataModule(
         cells,
         parsed.model,
         n_samples_per_label=parsed.n_samples_per_label,
         batch_size=parsed.batch_size,
+        sparse=False if parsed.dense else None,
         **keys,
     )
     print(
@@ -179,6 +212,8 @@ def run(parsed: argparse.Namespace) -> None:
     )
     torch.manual_seed(seed)
     model = data.create_model(n_latent=n_latent)
+    trace = folder / "trace.csv"
+    began = time.perf_counter()
     pscvi.train(
         model,
         data,
@@ -189,7 +224,10 @@ def run(parsed: argparse.Namespace) -> None:
         checkpoint=folder / "run",
         resume=parsed.resume,
         seed=seed,
+        callbacks=(pscvi.Trace(trace),) if parsed.trace else (),
     )
+    seconds = time.perf_counter() - began
+    print(f"trained in {seconds:,.1f} s, the start of processes included", flush=True)
     model.save(str(folder / "model"), overwrite=True)
     rows = pscvi.latent(
         model,
@@ -199,6 +237,11 @@ def run(parsed: argparse.Namespace) -> None:
         accelerator=parsed.accelerator,
     )
     _tell_validation(model.history, folder)
+    if parsed.trace:
+        draw_traces(
+            {"": pscvi.read_trace(trace)}, folder / "trace.png", f"{parsed.model}, {parsed.uri}"
+        )
+        (folder / "trace.json").write_text(json.dumps({"train_seconds": seconds}) + "\n")
     if parsed.plot:
         labels = cells.obs.read([parsed.plot])[parsed.plot].to_numpy()
         draw(np.asarray(rows.values), labels, parsed.plot, folder / "latent.png")
@@ -211,16 +254,30 @@ def _check_numbers(parsed: argparse.Namespace) -> None:
     """Check the numbers that are not used before the cells are opened."""
     checked_int("--batch-size", parsed.batch_size, least=1, most=2**31 - 1)
     parse_memory_size("--memory", parsed.memory)
+    for name in ("cells", "n_top_genes"):
+        if getattr(parsed, name) is not None:
+            checked_int(f"--{name.replace('_', '-')}", getattr(parsed, name), least=1)
     if parsed.epochs is not None:
         checked_int("--epochs", parsed.epochs, least=1)
     if parsed.patience is not None:
         checked_int("--patience", parsed.patience, least=0)
 
 
-def _check_plot(cells: Any, column: str) -> None:
-    """Check, before the training, that the column and matplotlib exist."""
-    cells.obs.read([column])
-    import matplotlib  # noqa: F401
+def _cells_query(parsed: argparse.Namespace) -> Any:
+    """Return the query of ``--obs-query`` among the first ``--cells``."""
+    from penstock import AxisQuery
+
+    if parsed.cells is None:
+        return parsed.obs_query
+    return AxisQuery(value_filter=parsed.obs_query, coords=(slice(0, parsed.cells - 1),))
+
+
+def _most_variable(cells: Any, parsed: argparse.Namespace) -> Any:
+    """Return the query of the most variable genes."""
+    import penstock as ps
+
+    table = ps.highly_variable_genes(cells, parsed.n_top_genes, batch_key=parsed.batch_key)
+    return ps.AxisQuery(coords=(table["soma_joinid"][table["highly_variable"]].to_numpy(),))
 
 
 def _tell_validation(history: Any, folder: Path) -> None:
@@ -243,6 +300,8 @@ _SAYS = {
     "latent.npy": "latent variables of each cell, in stored order",
     "latent.joinids.npy": "soma_joinid of each",
     "latent.png": "the latent space",
+    "trace.csv": "loss, seconds and memory by step",
+    "trace.png": "a plot of it",
     "elbo_validation.csv": "negative ELBO of validation, by epoch",
 }
 

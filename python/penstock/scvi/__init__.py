@@ -8,15 +8,18 @@ from .data_module import DataModule  # noqa: E402
 from .inference import elbo, latent, normalized, predict  # noqa: E402
 from .launch import RankFailed  # noqa: E402
 from .model_outputs import Rows  # noqa: E402
+from .trace import Trace, read_trace  # noqa: E402
 from .train import train  # noqa: E402
 
 __all__ = [
     "DataModule",
     "RankFailed",
     "Rows",
+    "Trace",
     "elbo",
     "latent",
     "normalized",
     "predict",
+    "read_trace",
     "train",
 ]

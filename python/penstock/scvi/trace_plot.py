@@ -1,0 +1,43 @@
+"""A plot of traces: loss by step, and memory over time. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def draw_traces(traces: Mapping[str, pd.DataFrame], path: Path, title: str = "") -> None:
+    """Draw the loss of each step and the memory over time, a line for each trace.
+
+    Memory of a CUDA device has a panel of its own, if a trace has any.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    on_device = any(trace["device_bytes"].any() for trace in traces.values())
+    panels = [
+        ("step", "loss", "step", "loss of a step, per cell", 1.0),
+        ("seconds", "rss", "seconds", "memory of the process (GiB)", 2.0**30),
+    ]
+    if on_device:
+        panels.append(("seconds", "device_bytes", "seconds", "memory on the device (GiB)", 2.0**30))
+    figure, places = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 4), dpi=120)
+    for plot, (x, y, across, up, unit) in zip(places, panels, strict=True):
+        for name, trace in traces.items():
+            plot.plot(trace[x], trace[y] / unit, label=name, linewidth=0.8, alpha=0.85)
+        plot.set(xlabel=across, ylabel=up)
+        plot.grid(alpha=0.3)
+        if y != "loss":
+            plot.set_ylim(0, 1.1 * max(1e-3, *(trace[y].max() / unit for trace in traces.values())))
+    if len(traces) > 1:
+        places[0].legend(fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=11)
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
