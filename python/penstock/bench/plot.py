@@ -265,7 +265,11 @@ def write(
 
 
 def _write_picture(
-    drawn: Any, frame: pd.DataFrame, path: Path, curves: Curves | None, style: Style
+    drawn: Any,
+    frame: pd.DataFrame,
+    path: Path,
+    curves: Curves | None = None,
+    style: Style = DEFAULT_STYLE,
 ) -> None:
     try:
         import kaleido  # noqa: F401

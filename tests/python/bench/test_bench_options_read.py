@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Oracle
-from penstock.bench import peers, worker_process
+from penstock.bench import peers, training, worker_process
 from penstock.bench.worker.request import Request
 from penstock.bench.worker_process import Outcome
 from penstock.cli import build_parser
@@ -30,6 +30,7 @@ USES = {
     "remote": [URI, "-m", "penstock"],
     "scale": ["threads=1", "--on", URI],
     "tune": [URI, "--label", "cell_type", "--budgets", "256MiB", "--threads", "1"],
+    "train": [URI],
     "peers": ["install", "anndata"],
 }
 
@@ -97,6 +98,10 @@ def here(census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(worker_process, "run", measured_at_once)
+    trained = {"status": "ok", "cells": None, "devices": 1, "layout": "sparse", "shuffle": "true",
+               "round": 0, "seconds": 1.0, "peak_rss": 1, "loss": 1.0}  # fmt: skip
+    monkeypatch.setattr(training, "measure", lambda *given: [trained])
+    monkeypatch.setattr(training, "draw", lambda *given: [])
     monkeypatch.setattr(peers, "install", lambda peer, say, again: True)
     monkeypatch.setattr(peers, "_can_import", lambda python, modules: True)
     Path("soma/census_data").mkdir(parents=True)

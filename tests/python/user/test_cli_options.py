@@ -104,7 +104,7 @@ def test_demo_names_its_options(
         ("compare", "--seed", str(2**64), f"--seed must be {2**63 - 1} or less"),
         ("data-loader", "--seed", "-1", "--seed must be 0 or more, got -1"),
         ("read-chunks", "-r", "-1", "-r must be 0 or more, got -1"),
-        ("read-chunks", "-v", "0", "-v must be 1 or more, got 0"),
+        ("read-chunks", "-V", "0", "-V must be 1 or more, got 0"),
         ("compare", "--filter", "x", "--filter: expected a condition such as"),
     ],
 )

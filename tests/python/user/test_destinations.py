@@ -54,6 +54,7 @@ COMMANDS = [
     "bench remote CELLS -d URL",
     "bench scale threads=1 --on CELLS -d URL",
     "bench tune CELLS -d URL",
+    "bench train CELLS --output URL",
 ]
 
 #: Commands that write no file whose place the user chooses.

@@ -16,6 +16,7 @@ from . import (
     scale,
     shuffle,
     slicing,
+    train,
     tune,
 )
 
@@ -30,5 +31,5 @@ def add_arguments(commands: Any) -> None:
     )
     below = parser.add_subparsers(dest="bench_command", metavar="COMMAND", required=True)
     for command in (data_loader, read_chunks, download, plot, compare, shuffle, slicing, remote, scale,
-                    tune, peers):  # fmt: skip
+                    train, tune, peers):  # fmt: skip
         command.add_arguments(below)

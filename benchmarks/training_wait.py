@@ -1,11 +1,10 @@
-"""Whether training waits for its loader, and what training scVI takes from end to end.
+"""Time that training waits for its loader: an epoch beside batches that are in memory already.
 
-python benchmarks/training.py wait        # an epoch beside batches that are in memory already
-python benchmarks/training.py layouts     # dense and sparse output, time and memory (figure 4)
-python benchmarks/training.py processes   # time over processes x cells
+python benchmarks/training_wait.py
 
-Data: `make benchmarks/.data/census-65k` (65,536 cells), with 8,000 genes. Each measurement is a process of its
-own. What is compared takes turns, `--rounds` times, and medians are over the rounds.
+`penstock bench train` measures training from end to end. Data: `make benchmarks/.data/census-65k` (65,536
+cells), with 8,000 genes. Each measurement is a process of its own. What is compared takes turns,
+`--rounds` times, and medians are over the rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from detected_genes import most_detected_genes
-from penstock.bench.worker.process_facts import peak_rss
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -185,34 +183,6 @@ def measure_wait(name: str, consumer: str, path: Path, cells: int, batch_size: i
     return {"seconds": seconds[1:]}
 
 
-def measure_layout(sparse: bool, path: Path, cells: int, epochs: int) -> dict:
-    """Training from end to end; the peak is that of the process, imports included."""
-    import torch
-
-    data = penstock_module(path, cells, 128, sparse)
-    torch.manual_seed(0)
-    model = data.create_model()
-    begun = time.perf_counter()
-    model.train(datamodule=data, max_epochs=epochs, accelerator="cpu", enable_progress_bar=False)
-    seconds = time.perf_counter() - begun
-    return {"seconds": [seconds], "peak_mib": peak_rss() / 2**20}
-
-
-def measure_processes(processes: int, path: Path, cells: int, epochs: int) -> dict:
-    """A whole call, processes' start included; the same global batch for all."""
-    import penstock.scvi as pscvi
-    import torch
-
-    data = penstock_module(path, cells, 128 // processes)
-    torch.manual_seed(0)
-    model = data.create_model()
-    begun = time.perf_counter()
-    pscvi.train(
-        model, data, devices=processes, accelerator="cpu", max_epochs=epochs, seed=0, progress=False
-    )
-    return {"seconds": [time.perf_counter() - begun]}
-
-
 def in_its_own_process(call: str, *arguments: Any) -> dict:
     command = [sys.executable, __file__, "one", json.dumps([call, *arguments])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -244,13 +214,10 @@ class Case:
         if errors:
             return {**self.facts, "error": errors[0]}
         seconds = [second for each in self.got for second in each["seconds"]]
-        made = {
+        return {
             **self.facts, "seconds": seconds, "median": float(np.median(seconds)),
             "best": min(seconds),
         }  # fmt: skip
-        if "peak_mib" in self.got[0]:
-            made["peak_mib"] = float(np.median([each["peak_mib"] for each in self.got]))
-        return made
 
 
 def wait_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
@@ -265,77 +232,37 @@ def wait_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
             for name in parsed.loaders
         ]
         for consumer, cells, size in (
-            ("scvi", parsed.cells[0], 128),
+            ("scvi", parsed.cells, 128),
             ("sleep", parsed.sleep_cells, 1024),
         )
     ]
 
 
-def layout_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
-    """For each number of cells, dense and sparse."""
-    return [
-        [
-            Case(
-                f"{'sparse' if sparse else 'dense'}, {cells}",
-                ("measure_layout", sparse, path, cells, parsed.epochs),
-                {"cells": cells, "sparse": sparse, "epochs": parsed.epochs},
-            )
-            for sparse in (False, True)
-        ]
-        for cells in parsed.cells
-    ]
-
-
-def process_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
-    """For each number of cells, the numbers of processes."""
-    return [
-        [
-            Case(
-                f"{processes}, {cells}",
-                ("measure_processes", processes, path, cells, parsed.epochs),
-                {"processes": processes, "cells": cells, "epochs": parsed.epochs},
-            )
-            for processes in parsed.processes
-        ]
-        for cells in parsed.cells
-    ]
-
-
-CASES = {"wait": wait_cases, "layouts": layout_cases, "processes": process_cases}
-CELLS = {"wait": [8_192], "layouts": [2_048, 8_192, 32_768], "processes": [2_048, 8_192, 32_768]}
-
-
-def add_ratios(part: str, results: dict[str, Any], cases: list[list[Case]]) -> None:
-    """Add the ratios to batches in memory, or to one process."""
-    base = {"wait": "in memory", "processes": 1}.get(part)
-    name = "loader" if part == "wait" else "processes"
+def add_ratios(results: dict[str, Any], cases: list[list[Case]]) -> None:
+    """Add the ratios to batches in memory."""
     for group in cases:
         found = [results[case.key] for case in group if "median" in results[case.key]]
-        (least, *_) = [each for each in found if base and each[name] == base] or [None]
+        least = next((each for each in found if each["loader"] == "in memory"), None)
         for each in found if least else ():
             each["ratio"] = each["median"] / least["median"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=[*CASES, "one"])
-    parser.add_argument("rest", nargs="*")
+    parser.add_argument("one", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--data", default=str(HERE / ".data" / "census-65k"))
-    parser.add_argument("--cells", type=int, nargs="+")
+    parser.add_argument("--cells", type=int, default=8_192)
     parser.add_argument("--sleep-cells", type=int, default=65_536)
-    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--loaders", nargs="+", default=list(LOADERS), choices=list(LOADERS))
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder")
     parsed = parser.parse_args()
-    if parsed.part == "one":
-        one(parsed.rest[0])
+    if parsed.one:
+        one(parsed.one[1])
         return
     from penstock.bench.machine import described
 
-    parsed.cells = parsed.cells or CELLS[parsed.part]
-    cases = CASES[parsed.part](parsed, str(Path(parsed.data).absolute()))
+    cases = wait_cases(parsed, str(Path(parsed.data).absolute()))
     for number in range(parsed.rounds):
         for group in cases:
             for case in group:
@@ -343,11 +270,9 @@ def main() -> None:
                 print(f"round {number + 1},", case.key, case.got[-1], flush=True)
     results: dict[str, Any] = {"machine": described()}
     results.update({case.key: case.result() for group in cases for case in group})
-    add_ratios(parsed.part, results, cases)
+    add_ratios(results, cases)
     parsed.results.mkdir(exist_ok=True)
-    (parsed.results / f"training_{parsed.part}.json").write_text(
-        json.dumps(results, indent=1) + "\n"
-    )
+    (parsed.results / "training_wait.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,123 @@
+"""``penstock bench train``: combinations in turns, rows, table and plots."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import Oracle
+from penstock.bench import training
+from penstock.cli import main
+
+pytest.importorskip("scvi")
+
+HEAD = "step,epoch,seconds,loss,rss,device_bytes\n"
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Commands that were run, in place of which a trace is written."""
+    found: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        found.append(command)
+        value = dict(itertools.pairwise(command))
+        cells, devices = int(value["--cells"]), int(value["--devices"])
+        if devices == 4:
+            return SimpleNamespace(returncode=1, stderr="INFO\npenstock: no memory\n")
+        if devices == 3:
+            raise subprocess.TimeoutExpired(command, 5)
+        folder = Path(value["--output"])
+        dense = "--dense" in command
+        seconds = cells / 100 / devices + dense + 10 * len(found)
+        rss = (2 if dense else 1) << 30
+        (folder / "trace.csv").write_text(f"{HEAD}1,0,0.5,9.0,{rss},0\n2,0,0.9,5.0,{rss // 2},0\n")
+        (folder / "trace.json").write_text(json.dumps({"train_seconds": seconds}))
+        return SimpleNamespace(returncode=0, stderr="")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training.subprocess, "run", run)
+    return found
+
+
+def test_combinations_take_turns(calls: list, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "train", "cells", "--cells", "200,100", "--layout", "dense,sparse", "-R", "2",
+               "--devices", "2", "-B", "64", "--batch-key", "a", "--batch-key", "b", "--epochs", "3",
+               "--n-top-genes", "50", "--accelerator", "cpu", "--memory", "1GiB", "--output", "out"]  # fmt: skip
+    assert main(command) == 0
+    assert len(calls) == 8
+    order = [(call[call.index("--cells") + 1], "--dense" in call) for call in calls]
+    assert order == order[:4] + order[3::-1]  # the second round comes backwards
+    text = " ".join(calls[0])
+    for part in ("train scvi cells --model SCVI --epochs 3 --accelerator cpu --memory 1GiB", "--trace",
+                 "--batch-key a --batch-key b", "--n-top-genes 50", "--devices 2", "--batch-size 32"):  # fmt: skip
+        assert part in text
+    rows = pd.read_parquet("out/training.parquet")
+    assert len(rows) == 8
+    assert rows["status"].eq("ok").all()
+    for dense, each in rows.groupby(rows["layout"] == "dense"):
+        assert each["peak_rss"].eq((2 if dense else 1) << 30).all()
+    assert rows["loss"].eq(7.0).all()
+    shown = capsys.readouterr().out
+    # 12 and 82 s dense, 21 and 71 s sparse: the ratio is the median of those of the rounds.
+    (line,) = [line for line in shown.splitlines() if line.startswith("| 200 | sparse")]
+    assert line == "| 200 | sparse | 46.0 (21.0 to 71.0) | 1.31 | 1,024 | 7.0 |"
+    for name in ("training.png", "traces.png"):
+        assert f"out/{name}" in shown
+        assert Path("out", name).read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in Path("out/traces").iterdir()) == sorted(
+        f"{cells}-2-{layout}-true-{number}.csv"
+        for cells in (100, 200) for layout in ("dense", "sparse") for number in (0, 1)
+    )  # fmt: skip
+
+
+def test_what_fails_is_a_line(calls: list, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["bench", "train", "x", "--cells", "100", "--devices", "1,3,4", "--output", "out"])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert "| 100 | 3 processes | not done after 7200 s |" in shown
+    assert "| 100 | 4 processes | no memory |" in shown
+    assert pd.read_parquet("out/training.parquet")["status"].tolist() == ["ok", "timeout", "failed"]
+    assert main(["bench", "train", "x", "--cells", "100", "--devices", "4", "--output", "out"]) == 1
+    assert "nothing could be measured; of the first: no memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cells", "a"], "--cells must be numbers separated by commas, got 'a'"),
+        (["--cells", "0"], "--cells must be 1 or more"),
+        (["--layout", "csr"], "--layout must be of sparse, dense, got 'csr'"),
+        (["--shuffle", "some"], "--shuffle must be of true, scatter"),
+        (["--devices", "1,8", "-B", "4"], "-B must be a cell or more for each process, got 4"),
+        (["--epochs", "0"], "--epochs must be"),
+        (["-R", "0"], "-R must be"),
+        (["--n-top-genes", "0"], "--n-top-genes must be"),
+        (["--output", "s3://a/b"], "--output must be a folder on this machine"),
+        (["--model", "NOMODEL"], "NOMODEL"),
+    ],
+)
+def test_mistakes_are_found_first(
+    arguments: list[str], words: str, calls: list, tmp_path: Path, capsys
+) -> None:
+    assert main(["bench", "train", "x", *arguments]) == 1
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_real_training(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--cells", "200", "--epochs", "1", "--accelerator", "cpu", "--shuffle", "none"]
+    assert main(["bench", "train", str(cells.path), *arguments, "--output", str(tmp_path)]) == 0
+    (row,) = pd.read_parquet(tmp_path / "training.parquet").to_dict("records")
+    assert (row["status"], row["steps"], row["cells"]) == ("ok", 2, 200)
+    assert row["seconds"] > 0
+    assert row["peak_rss"] > 50 << 20
+    assert "| 200 | scVI |" in capsys.readouterr().out
