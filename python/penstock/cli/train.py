@@ -38,7 +38,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--model", default="SCVI",
-        help="model class: SCVI, LinearSCVI or SCANVI (default: %(default)s)",
+        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, … (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--obs-query", metavar="TEXT",
@@ -121,8 +121,8 @@ def add_arguments(commands: Any) -> None:
         "--patience",
         metavar="EPOCHS",
         type=int,
-        help="epochs without a better validation ELBO after which training stops "
-        "(default: no early stop)",
+        help="epochs without a better validation ELBO (PEAKVI: reconstruction loss) after which "
+        "training stops (default: no early stop; PEAKVI: 50)",
     )
     parser.add_argument(
         "--seed", metavar="N", type=int, default=0,
@@ -220,7 +220,7 @@ def run(parsed: argparse.Namespace) -> None:
         devices=devices,
         accelerator=parsed.accelerator,
         max_epochs=parsed.epochs,
-        early_stopping=False if parsed.patience is None else {"patience": parsed.patience},
+        early_stopping=None if parsed.patience is None else {"patience": parsed.patience},
         checkpoint=folder / "run",
         resume=parsed.resume,
         seed=seed,

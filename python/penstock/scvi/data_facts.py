@@ -102,6 +102,13 @@ class DataFacts:
         row = np.array([self.dataset.reader.selection.rows.at(place)], np.int64)
         return int(self.dataset.obs.own_joinids(row)[0])
 
+    def cells_of_each(self, name: str) -> npt.NDArray[np.int64]:
+        """Return the number of cells of each category of ``labels`` or ``sample``."""
+        number = len(self.registration.categories(name))
+        if name not in self._keys.categories:  # all are of one category
+            return np.array([self.n_obs], np.int64)
+        return np.bincount(all_codes(self.dataset, name), minlength=number)
+
     def _places(self, part: Dataset | None) -> npt.NDArray[np.int64]:
         if part is None:
             return np.empty(0, np.int64)

@@ -21,13 +21,13 @@ from . import models, saved_model
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
 from .datasets import checked_cells, encoded, part_sizes
-from .model_classes import model_class
+from .model_classes import model_class, training_default
 from .model_fields import ModelFields
 from .registration import Registration
 
 
 class DataModule(DataFacts, DataLoaders, LightningDataModule):
-    """Cells of a store for `SCVI`, `LinearSCVI` or `SCANVI` of scvi-tools.
+    """Cells of a store for a model of scvi-tools.
 
     Replaces an AnnData and ``setup_anndata``. The registry is the one that scvi-tools would write
     for an AnnData of all the cells: models are saved, loaded and mapped as if trained from one.
@@ -39,20 +39,27 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         The cells and genes; X must hold counts. A Dataset keeps its settings (batch size, memory
         budget, seed, weights). For a path or an experiment, give them in `dataset`.
     model : str or class, default "SCVI"
-        "SCVI", "LinearSCVI", "SCANVI", or the class of the model.
+        "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI", or the
+        class of the model.
     batch_key : str, sequence of str or Encoder, optional
         The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
         whose output is the batch.
     labels_key : str, sequence of str or Encoder, optional
         The label, in the same forms; SCANVI needs one.
+    fine_labels_key : str, sequence of str or Encoder, optional
+        A finer label, in the same forms, for CondSCVI.
+    sample_key : str, sequence of str or Encoder, optional
+        The sample, in the same forms, for MRVI.
     unlabeled_category : str, optional
-        Label of unlabelled cells, for SCANVI. It need not occur.
+        Label of unlabelled cells for SCANVI, or fine label of such cells for CondSCVI ("unlabeled"
+        by default). It need not occur.
     size_factor_key : str or Encoder, optional
         Size factor of a cell; by default its total count.
     categorical_covariate_keys, continuous_covariate_keys : sequence, optional
         Further covariates, each a key as above.
-    train_size : float, default 0.9
-        Fraction of cells for training, rounded up.
+    train_size : float, optional
+        Fraction of cells for training, rounded up; by default 0.9, or 1 for CondSCVI, as in
+        scvi-tools.
     validation_size : float, optional
         Fraction of cells for validation, rounded down; by default all the others. Cells in neither
         part are test cells.
@@ -99,11 +106,13 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         *,
         batch_key: Any = None,
         labels_key: Any = None,
+        fine_labels_key: Any = None,
+        sample_key: Any = None,
         unlabeled_category: str | None = None,
         size_factor_key: Any = None,
         categorical_covariate_keys: Iterable[Any] | None = None,
         continuous_covariate_keys: Iterable[Any] | None = None,
-        train_size: float = 0.9,
+        train_size: float | None = None,
         validation_size: float | None = None,
         stratify: str | Sequence[str] | None = None,
         group: str | Sequence[str] | None = None,
@@ -120,6 +129,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
             self.model_class,
             batch_key=batch_key,
             labels_key=labels_key,
+            fine_labels_key=fine_labels_key,
+            sample_key=sample_key,
             unlabeled_category=unlabeled_category,
             size_factor_key=size_factor_key,
             categorical_covariate_keys=categorical_covariate_keys,
@@ -141,7 +152,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         extend_categories: bool = False,
         encoders: Iterable[Encoder] = (),
         var_names: str | None = None,
-        train_size: float = 0.9,
+        train_size: float | None = None,
         validation_size: float | None = None,
         stratify: str | Sequence[str] | None = None,
         group: str | Sequence[str] | None = None,
@@ -213,12 +224,14 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
 
     def _split(
         self,
-        train_size: float,
+        train_size: float | None,
         validation_size: float | None,
         stratify: Any,
         group: Any,
         seed: int,
     ) -> None:
+        if train_size is None:
+            train_size = training_default(self.model_class, "train_size", 0.9)
         sizes = part_sizes(self.dataset.n_obs, train_size, validation_size)
         wanted = [size for size in sizes if size]
         parts: list[Dataset | None] = [self.dataset]
@@ -252,7 +265,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
 
         Returns
         -------
-        SCVI, LinearSCVI or SCANVI
+        model of scvi-tools
             The model that scvi-tools would make from an AnnData, but without one.
         """
         if from_scvi is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -62,13 +63,13 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
             max_epochs=run.max_epochs,
             accelerator=run.accelerator,
             datamodule=data,
-            plan_kwargs=dict(run.plan),
             callbacks=callbacks,
-            check_val_every_n_epoch=run.check_val_every_n_epoch,
+            early_stopping=False,  # `EarlyStop` does it, on several processes too
             enable_progress_bar=run.progress and rank == 0,
+            **_validations(run),
             **_world(run, world_size),
             **_resumed(run),
-            **run.trainer,
+            **_plan_and_trainer(model, run),
         )
     if run.load_best and checkpoints is not None:
         if checkpoints.best_epoch is None:
@@ -133,6 +134,24 @@ def _world(run: Run, world_size: int) -> dict[str, Any]:
         # scvi-tools' default under DDP writes a file into the working folder.
         made["logger"] = SimpleLogger()
     return made
+
+
+def _validations(run: Run) -> dict[str, Any]:
+    """Return how often to validate; MRVI's default is not scvi-tools' own."""
+    every = run.check_val_every_n_epoch
+    return {} if every is None else {"check_val_every_n_epoch": every}
+
+
+def _plan_and_trainer(model: Any, run: Run) -> dict[str, Any]:
+    """Return the arguments of the plan and of the Trainer.
+
+    Some models have arguments of the plan, such as ``lr``, as arguments of `train` whose defaults
+    would replace those in ``plan_kwargs``.
+    """
+    own = inspect.signature(model.train).parameters
+    direct = {name: value for name, value in run.plan.items() if name in own}
+    plan = {name: value for name, value in run.plan.items() if name not in own}
+    return {"plan_kwargs": plan, **direct, **run.trainer}
 
 
 def _resumed(run: Run) -> dict[str, Any]:

@@ -9,12 +9,25 @@ from typing import Any
 import numpy as np
 
 from penstock.base.validation import described
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, Unsupported
 
 from . import model_outputs
 from .inference_rows import InferenceOptions, rows_of
+from .loaders import FINE_LABELS
+from .model_classes import name_of
 from .model_outputs import Rows
-from .row_writers import Elbo, Labels, Latent, Normalized, batch_codes, gene_places
+from .registration import Registration
+from .row_writers import (
+    Accessibility,
+    Elbo,
+    FineLabels,
+    Labels,
+    Latent,
+    Normalized,
+    RowFunction,
+    batch_codes,
+    gene_places,
+)
 
 
 def latent(
@@ -28,11 +41,11 @@ def latent(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Return the mean of the latent variables of each cell.
+    """Return the mean of the latent variables of each cell; for MRVI, of ``u``.
 
     Parameters
     ----------
-    model : SCVI, LinearSCVI or SCANVI
+    model : model of scvi-tools
         The trained model.
     data : DataModule, Dataset, or what a `Dataset` takes
         The cells. All but a DataModule are aligned to the model with `DataModule.from_model`.
@@ -62,7 +75,7 @@ def latent(
         rows; or, within a run of several ranks, `devices` is not one process or a rank other than
         0 writes a file.
     """
-    n_latent = int(model.module.n_latent)
+    n_latent = int(getattr(model.module, "n_latent_u", None) or model.module.n_latent)
     names = [f"Z_{i}" for i in range(n_latent)]
     if return_dist:
         names = [f"{name}_{what}" for what in ("mean", "var") for name in names]
@@ -70,6 +83,13 @@ def latent(
     return rows_of(
         model, data, Latent(return_dist), options, (len(names),), columns=np.array(names)
     )
+
+
+#: What `normalized` lacks for a model, and scvi-tools' call that has it.
+_OWN_DECODERS = {
+    "MRVI": "the cells of a MRVI in a sample, as get_normalized_expression does",
+    "POISSONVI": "a POISSONVI without its region factors, as get_normalized_accessibility does",
+}
 
 
 def normalized(
@@ -88,6 +108,9 @@ def normalized(
 ) -> Rows:
     """Return the decoded expression of each cell, like scvi-tools' ``get_normalized_expression``.
 
+    For PEAKVI these are the probabilities that regions are accessible, decoded from the latent
+    means, like ``get_normalized_accessibility``.
+
     Parameters
     ----------
     model, data, batch_size, devices, accelerator, out, dataset
@@ -97,7 +120,7 @@ def normalized(
     transform_batch : batch or sequence of batches, optional
         Batch to decode all cells in; for several batches, the mean is returned.
     library_size : float or "latent", default 1
-        Sum of a cell's expression; "latent" uses the model's library size.
+        Sum of a cell's expression; "latent" uses the model's library size. It must be 1 for PEAKVI.
     seed : int, default 0
         Seed of the sampled latent variables; results also depend on batches and processes.
 
@@ -110,11 +133,26 @@ def normalized(
     ------
     InvalidArgument
         A gene or batch is unknown, or the library size is invalid.
+    Unsupported
+        The model is a MRVI or a POISSONVI, which scvi-tools decodes in ways of their own.
     """
     _check_library_size(library_size)
+    if name_of(type(model)) in _OWN_DECODERS:
+        what = _OWN_DECODERS[name_of(type(model))]
+        raise Unsupported(
+            f"normalized does not decode {what}: save the model, and load it with adata="
+        )
     names = np.asarray(model.get_var_names()).astype(str)
     places = gene_places(names, genes)
-    infer = Normalized(places, batch_codes(model, transform_batch), library_size)
+    batches = batch_codes(model, transform_batch)
+    infer: RowFunction = Normalized(places, batches, library_size)
+    if name_of(type(model)) == "PEAKVI":
+        if library_size != 1:
+            raise InvalidArgument(
+                f"library_size must be 1 for PEAKVI, whose values are probabilities, "
+                f"got {described(library_size)}"
+            )
+        infer = Accessibility(places, batches)
     chosen = names if places is None else names[places]
     options = InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
     return rows_of(model, data, infer, options, (len(chosen),), columns=chosen)
@@ -143,6 +181,11 @@ def elbo(
 
     ``values`` is float32, (cells,); its mean is scvi-tools' ``get_elbo``. For the arguments, see
     `normalized`.
+
+    Raises
+    ------
+    Unsupported
+        The model is a MRVI with labels, for which scvi-tools has no ELBO of a cell.
     """
     return rows_of(
         model, data, Elbo(), InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
@@ -160,7 +203,7 @@ def predict(
     out: Any = None,
     dataset: dict[str, Any] | None = None,
 ) -> Rows:
-    """Return the label of each cell that a SCANVI predicts.
+    """Return the label of each cell that a SCANVI predicts, or the fine label of a CondSCVI.
 
     Returns
     -------
@@ -173,12 +216,18 @@ def predict(
     InvalidArgument
         The model has no classifier.
     """
-    if not hasattr(model.module, "classifier"):
-        raise InvalidArgument(f"predict takes a SCANVI, got {type(model).__name__}")
-    labels = np.asarray(model._label_mapping)[: model.n_labels]
+    if getattr(model.module, "classifier", None) is None:
+        raise InvalidArgument(
+            "predict takes a SCANVI, or a CondSCVI with fine labels, got "
+            f"{type(model).__name__} without a classifier"
+        )
+    if getattr(model, "n_fine_labels", None) is None:
+        infer, labels = Labels(soft), np.asarray(model._label_mapping)[: model.n_labels]
+    else:
+        infer, labels = FineLabels(soft), Registration(None, model.registry).categories(FINE_LABELS)
     shape, dtype = ((len(labels),), "float32") if soft else ((), "int32")
     options = InferenceOptions(batch_size, devices, accelerator, out, dataset)
-    rows = rows_of(model, data, Labels(soft), options, shape, dtype, labels)
+    rows = rows_of(model, data, infer, options, shape, dtype, labels)
     if soft or model_outputs.checked_out(out) is not None:
         return rows
     return rows._replace(values=labels[rows.values])

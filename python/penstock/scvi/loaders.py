@@ -16,6 +16,9 @@ from penstock.pytorch.dataloader import dataloader
 from penstock.pytorch.epoch_dataloader import EpochSampler
 
 X, BATCH, LABELS, SIZE_FACTOR = "X", "batch", "labels", "size_factor"
+FINE_LABELS, SAMPLE = "fine_labels", "sample"
+#: Fields of one category of a cell.
+CATEGORIES = (BATCH, LABELS, FINE_LABELS, SAMPLE)
 CATEGORICAL, CONTINUOUS = "extra_categorical_covs", "extra_continuous_covs"
 JOINID = "soma_joinid"
 
@@ -48,8 +51,9 @@ class TensorNames:
                     if isinstance(matrix, torch.Tensor):
                         zeros = zeros.to(matrix.device)
                 made[name] = zeros
-        if SIZE_FACTOR in obs:
-            made[SIZE_FACTOR] = _column(obs[SIZE_FACTOR])
+        for name in (FINE_LABELS, SAMPLE, SIZE_FACTOR):
+            if name in obs:
+                made[name] = _column(obs[name])
         if self.categorical:
             made[CATEGORICAL] = torch.cat([_column(obs[name]) for name in self.categorical], 1)
         if self.continuous:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,46 @@ from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
 
 from .fields import JOIN_NAMES, Constant, Field
-from .loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, SIZE_FACTOR, TensorNames
+from .loaders import (
+    BATCH,
+    CATEGORICAL,
+    CONTINUOUS,
+    FINE_LABELS,
+    LABELS,
+    SAMPLE,
+    SIZE_FACTOR,
+    TensorNames,
+)
+from .model_classes import is_semi_supervised, name_of
 from .registration import Registration, register, template
 
 if TYPE_CHECKING:
     from .saved_model import SavedModel
 
+#: Arguments of `setup_anndata` that name one category of a cell, and scvi-tools' names of them.
+_CATEGORIES = {
+    "batch_key": BATCH,
+    "labels_key": LABELS,
+    "fine_labels_key": FINE_LABELS,
+    "sample_key": SAMPLE,
+}
+
 
 @dataclass(frozen=True)
 class ModelFields:
-    """The field for each key of a model; keys that are not given are None or empty."""
+    """The field for each key of a model; keys that are not given are None or empty.
 
-    batch: Field | None
-    labels: Field | None
+    Attributes
+    ----------
+    categories : dict of str to Field
+        Fields of one category, by scvi-tools' name: ``batch``, ``labels``, ….
+    is_semi_supervised : bool
+        Whether a training step takes a batch of all cells and a batch of labelled cells.
+    """
+
+    categories: Mapping[str, Field]
     unlabeled_category: Any
+    is_semi_supervised: bool
     size_factor: Field | None
     categorical: tuple[Field, ...]
     continuous: tuple[Field, ...]
@@ -43,21 +69,21 @@ class ModelFields:
         InvalidArgument
             The model does not accept a key, or a required key is missing.
         """
-        name = model_class.__name__
+        name = name_of(model_class)
         takes = inspect.signature(model_class.setup_anndata).parameters
         for argument, key in keys.items():
             if key is not None and argument not in takes:
                 raise InvalidArgument(f"{name} takes no {argument}, got {described(key)}")
-        if "unlabeled_category" in takes:
-            for argument in ("labels_key", "unlabeled_category"):
-                if keys[argument] is None:
-                    raise InvalidArgument(f"{name} needs {argument}=")
+        for argument, taken in takes.items():
+            if argument in keys and keys[argument] is None and taken.default is taken.empty:
+                raise InvalidArgument(f"{name} needs {argument}=")
 
         def one(argument: str) -> Field | None:
-            return None if keys[argument] is None else Field.of(argument, keys[argument])
+            given = keys.get(argument)
+            return None if given is None else Field.of(argument, given)
 
         def many(argument: str) -> tuple[Field, ...]:
-            given = keys[argument]
+            given = keys.get(argument)
             if given is None:
                 return ()
             if isinstance(given, (str, Encoder)) or not isinstance(given, Iterable):
@@ -70,9 +96,9 @@ class ModelFields:
             return fields
 
         made = cls(
-            batch=one("batch_key"),
-            labels=one("labels_key"),
-            unlabeled_category=keys["unlabeled_category"],
+            categories=_given(one),
+            unlabeled_category=keys.get("unlabeled_category"),
+            is_semi_supervised=is_semi_supervised(model_class),
             size_factor=one("size_factor_key"),
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
@@ -87,11 +113,13 @@ class ModelFields:
         """Return the fields that a saved model was trained with, found in other cells' obs."""
         setup = saved.setup_arguments
         columns = cells.obs.columns
+        told = is_semi_supervised(saved.model_class)
+        may_lack = "labels_key" if told else "fine_labels_key"
 
         def one(argument: str) -> Field | None:
             name = setup.get(argument)
             # scvi-tools replaces missing labels by the unlabelled category.
-            if argument == "labels_key" and "unlabeled_category" in setup:
+            if argument == may_lack:
                 there = set(str(name).split(JOIN_NAMES)) <= set(columns)
                 if name not in columns and name not in encoders and not there:
                     return None
@@ -101,9 +129,9 @@ class ModelFields:
             return tuple(Field.saved(name, columns, encoders) for name in setup.get(argument) or ())
 
         return cls(
-            batch=one("batch_key"),
-            labels=one("labels_key"),
+            categories=_given(one),
             unlabeled_category=setup.get("unlabeled_category"),
+            is_semi_supervised=told,
             size_factor=one("size_factor_key"),
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
@@ -113,20 +141,14 @@ class ModelFields:
     def with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
         """Return a copy with the arguments of `setup_anndata` that the model accepts."""
         setup = {
-            "batch_key": _name(self.batch),
-            "labels_key": _name(self.labels),
+            **{key: _name(self.categories.get(name)) for key, name in _CATEGORIES.items()},
             "unlabeled_category": self.unlabeled_category,
             "size_factor_key": _name(self.size_factor),
             "categorical_covariate_keys": [each.name for each in self.categorical] or None,
             "continuous_covariate_keys": [each.name for each in self.continuous] or None,
         }
-        known = {name: value for name, value in setup.items() if name in takes}
+        known = {name: each for name, each in setup.items() if name in takes and each is not None}
         return ModelFields(**{**self.__dict__, "setup_arguments": known})
-
-    @property
-    def is_semi_supervised(self) -> bool:
-        """Whether the model distinguishes labelled and unlabelled cells."""
-        return self.unlabeled_category is not None
 
     def check_samples_per_label(self, number: int | None) -> None:
         """Refuse a number of labelled cells that is less than 1, or for a model without labels."""
@@ -137,7 +159,7 @@ class ModelFields:
         checked_int("n_samples_per_label", number, least=1)
 
     def _categories(self, cells: Dataset) -> dict[str, npt.NDArray[Any]]:
-        fields = [each for each in (self.batch, self.labels, *self.categorical) if each]
+        fields = (*self.categories.values(), *self.categorical)
         return {field.name: field.categories(cells) for field in fields}
 
     def _numbers(self, cells: Dataset) -> list[str]:
@@ -174,19 +196,21 @@ class ModelFields:
             saved.setup_arguments,
             source_registry=saved.registry,
             extend_categories=extend,
-            **({"allow_missing_labels": True} if self.is_semi_supervised else {}),
+            **({} if self.unlabeled_category is None else {"allow_missing_labels": True}),
         )
 
     def encoders(self, registration: Registration) -> tuple[list[Encoder], TensorNames]:
         """Return encoders with the codes of a registry, and the tensors that they make."""
-        made: list[Encoder] = []
-        if self.batch is not None:
-            made.append(self.batch.category_encoder(BATCH, registration.batches))
-        if self.labels is not None:
-            made.append(self.labels.category_encoder(LABELS, registration.labels))
-        elif self.is_semi_supervised:
-            code = registration.labels.tolist().index(self.unlabeled_category)
-            made.append(Constant(LABELS, code))
+        made: list[Encoder] = [
+            field.category_encoder(name, registration.categories(name))
+            for name, field in self.categories.items()
+        ]
+        for name in registration.with_unlabeled:
+            if name not in self.categories:
+                codes = registration.categories(name).tolist()
+                made.append(Constant(name, codes.index(self.unlabeled_category)))
+        if SAMPLE in registration.fields and SAMPLE not in self.categories:
+            made.append(Constant(SAMPLE, 0))
         if self.size_factor is not None:
             made.append(self.size_factor.number_encoder(SIZE_FACTOR))
         categorical, continuous = [], []
@@ -198,6 +222,12 @@ class ModelFields:
             continuous.append(f"{CONTINUOUS}.{field.name}")
             made.append(field.number_encoder(continuous[-1]))
         return made, TensorNames(tuple(categorical), tuple(continuous))
+
+
+def _given(one: Callable[[str], Field | None]) -> dict[str, Field]:
+    """Return the fields of one category, by scvi-tools' name."""
+    found = {name: one(key) for key, name in _CATEGORIES.items()}
+    return {name: field for name, field in found.items() if field is not None}
 
 
 def _name(field: Field | None) -> str | None:

@@ -10,9 +10,11 @@ import numpy as np
 
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, Unsupported
 
 from .data_facts import DataFacts
+from .loaders import FINE_LABELS, LABELS, SAMPLE
+from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
 
 
@@ -22,12 +24,13 @@ def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         # The warning is about the rows of the template, which are not cells.
         warnings.filterwarnings("ignore", message=".*empty cells.*")
+        warnings.filterwarnings("ignore", message="You are using the Torch Version of MrVI")
         model = cls(data.template, **arguments)
     return let_go(model, data)
 
 
 def let_go(model: Any, data: DataFacts) -> Any:
-    """Remove the template from a model, and set the library priors of the cells."""
+    """Remove the template from a model, and set what scvi-tools computes from all cells."""
     registration = data.registration
     model._adata = None
     model._adata_manager = None
@@ -36,6 +39,10 @@ def let_go(model: Any, data: DataFacts) -> Any:
     model.summary_stats = registration.summary_stats
     if hasattr(model.module, "library_log_means"):
         set_library_priors(model, data)
+    if model.init_params_["non_kwargs"].get("weight_obs"):
+        set_label_weights(model, data)
+    if hasattr(model, "n_obs_per_sample"):
+        set_sample_sizes(model, data)
     return model
 
 
@@ -50,6 +57,28 @@ def set_library_priors(model: Any, data: DataFacts) -> None:
     module = model.module
     for buffer, values in ((module.library_log_means, means), (module.library_log_vars, variances)):
         buffer.copy_(torch.from_numpy(values.reshape(1, -1)).to(buffer))
+
+
+def set_label_weights(model: Any, data: DataFacts) -> None:
+    """Set the weights of a CondSCVI's labels: the inverse of their shares of the cells.
+
+    Shares below 5 % count as 5 %, and all are then divided by their sum, as in scvi-tools.
+    """
+    import torch
+
+    weights = model.module.ct_weight
+    cells = data.cells_of_each(LABELS)
+    shares = np.maximum(cells / cells.sum(), 0.05)
+    weights.copy_(torch.from_numpy(shares.sum() / shares).to(weights))
+
+
+def set_sample_sizes(model: Any, data: DataFacts) -> None:
+    """Set the number of cells of each sample of a MRVI, and remove facts of the template's rows."""
+    import torch
+
+    sizes = torch.from_numpy(data.cells_of_each(SAMPLE)).to(model.n_obs_per_sample)
+    model.n_obs_per_sample = model.module.n_obs_per_sample = sizes
+    del model.sample_info
 
 
 def library_priors(
@@ -122,6 +151,8 @@ def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
 
 def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> Any:
     """Return the model of a query; see `DataModule.load_query_model`."""
+    if not hasattr(data.model_class, "load_query_data"):
+        raise Unsupported(f"scvi-tools maps no query onto a {data.model_class.__name__}")
     reference = reference if hasattr(reference, "module") else str(reference)
     model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
     return let_go(model, data)
@@ -145,7 +176,7 @@ _FROM_MODEL = ": use DataModule.from_model(model, …)"
 def check_same_data(model: Any, data: DataFacts) -> None:
     """Refuse a model whose genes, batches, covariates or size factors differ from the data.
 
-    Labels must be equal, too, if the model has a dispersion per label.
+    Labels must be equal, too, if outputs for a cell depend on its label.
 
     Raises
     ------
@@ -183,7 +214,8 @@ def check_same_data(model: Any, data: DataFacts) -> None:
         raise InvalidArgument(
             f"the {has} has the size factor {name!r} but the {lacks} has none{_FROM_MODEL}"
         )
-    if getattr(model.module, "dispersion", None) == "gene-label":
+    _check_categories(SAMPLE, "samples", theirs, ours)
+    if reads_labels(model):
         _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
 
 
@@ -198,23 +230,33 @@ def _check_labels(are_same: bool, theirs: Registration, ours: Registration) -> N
     raise InvalidArgument(f"the model has the labels {had}, but the data has {has}{_FROM_MODEL}")
 
 
+def _check_categories(name: str, called: str, theirs: Registration, ours: Registration) -> None:
+    had, has = (each.categories(name).tolist() for each in (theirs, ours))
+    if had != has:
+        raise InvalidArgument(
+            f"the model has the {called} {had[:5]}, {len(had)} in all, but the data has {has[:5]}, "
+            f"{len(has)} in all{_FROM_MODEL}"
+        )
+
+
 def check_same_training(model: Any, data: DataFacts) -> None:
-    """Check the same data, the kind of the data module, and the labels of a SCANVI.
+    """Check the same data, the kind of the data module, and the labels that are predicted.
 
     Raises
     ------
     InvalidArgument
         The message says what is different.
     """
-    is_told = hasattr(model.module, "classifier")
+    is_told = is_semi_supervised(type(model))
     if is_told != data.is_semi_supervised:
         raise InvalidArgument(
             f"the model is a {type(model).__name__} and the data module one of "
             f"{data.model_class.__name__}: give DataModule model={type(model).__name__!r}"
         )
     check_same_data(model, data)
+    theirs, ours = Registration(None, model.registry), data.registration
+    _check_categories(FINE_LABELS, "fine labels", theirs, ours)
     if not is_told:
         return
-    theirs, ours = Registration(None, model.registry), data.registration
     are_same = (theirs.labels.tolist(), theirs.unlabeled) == (ours.labels.tolist(), ours.unlabeled)
     _check_labels(are_same, theirs, ours)

@@ -15,6 +15,9 @@ Array = npt.NDArray[Any]
 #: scvi-tools warns about categories with fewer cells; rows of the template are not cells.
 _ROWS_OF_A_CATEGORY = 3
 
+#: scvi-tools looks at so many rows to see whether POISSONVI's counts are of fragments.
+_LEAST_ROWS = 100
+
 
 @dataclass(frozen=True)
 class Registration:
@@ -45,15 +48,24 @@ class Registration:
 
         return AnnDataManager._get_summary_stats_from_registry(self.registry)
 
+    def categories(self, name: str) -> Array:
+        """Categories by code of ``batch``, ``labels``, …; none if the model has no such field."""
+        return np.asarray(self.fields.get(name, {}).get("categorical_mapping", ()))
+
     @property
     def batches(self) -> Array:
         """Batches by code."""
-        return np.asarray(self.fields["batch"]["categorical_mapping"])
+        return self.categories("batch")
 
     @property
     def labels(self) -> Array:
         """Labels by code."""
-        return np.asarray(self.fields["labels"]["categorical_mapping"])
+        return self.categories("labels")
+
+    @property
+    def with_unlabeled(self) -> list[str]:
+        """Names of the fields that have a category for unlabelled cells."""
+        return [name for name, state in self.fields.items() if "unlabeled_category" in state]
 
     @property
     def covariates(self) -> dict[str, Array]:
@@ -76,7 +88,7 @@ class Registration:
     @property
     def unlabeled(self) -> Any:
         """Label of unlabelled cells, or None."""
-        return self.registry["setup_args"].get("unlabeled_category")
+        return self.fields["labels"].get("unlabeled_category")
 
 
 def template(
@@ -95,7 +107,7 @@ def template(
     import pandas as pd
     import scipy.sparse as sp
 
-    rows = _ROWS_OF_A_CATEGORY * max([1, *map(len, categories.values())])
+    rows = max([_LEAST_ROWS, *(_ROWS_OF_A_CATEGORY * len(each) for each in categories.values())])
     obs: dict[str, Any] = {}
     for name, values in categories.items():
         column = pd.Series(np.resize(values, rows), dtype=values.dtype)

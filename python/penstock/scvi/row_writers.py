@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,10 @@ import numpy.typing as npt
 import torch
 
 from penstock.base.validation import described
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, Unsupported
 
-from .loaders import BATCH, CATEGORICAL, CONTINUOUS, X
+from .loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, X
+from .model_classes import name_of
 
 #: (model, tensors of a batch) -> (cells,) or (cells, columns).
 RowFunction = Callable[[Any, dict[str, torch.Tensor]], torch.Tensor]
@@ -29,7 +31,7 @@ class Latent:
         """Rows of a batch."""
         module = model.module
         outputs_ = module.inference(**module._get_inference_input(tensors))
-        qz = outputs_["qz"]
+        qz = outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]  # MRVI has both
         mean = qz.loc
         if self.return_dist:
             return torch.cat([mean, qz.scale.square()], dim=1)
@@ -68,13 +70,45 @@ class Normalized:
         return total if isinstance(self.library_size, str) else total * self.library_size
 
 
+@dataclass(frozen=True)
+class Accessibility:
+    """Probability that some regions are accessible, as the mean over some batches (PEAKVI)."""
+
+    places: npt.NDArray[np.int64] | None
+    batches: Sequence[int | None]
+
+    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Rows of a batch."""
+        rows = []
+        for batch in self.batches:
+            _, made = model.module.forward(
+                tensors=tensors,
+                get_generative_input_kwargs={"transform_batch": batch},
+                generative_kwargs={"use_z_mean": True},
+                compute_loss=False,
+            )
+            values = made["px"]
+            if self.places is not None:
+                values = values[:, torch.as_tensor(self.places, device=values.device)]
+            rows.append(values)
+        return torch.stack(rows).mean(dim=0)
+
+
 class Elbo:
     """Evidence lower bound."""
 
     def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """Rows of a batch."""
-        _, _, losses = model.module(tensors, get_inference_input_kwargs={"full_forward_pass": True})
-        return -(_summed(losses.reconstruction_loss) + _summed(losses.kl_local))
+        takes = inspect.signature(model.module._get_inference_input).parameters
+        whole = {"full_forward_pass": True} if "full_forward_pass" in takes else {}
+        _, _, losses = model.module(tensors, get_inference_input_kwargs=whole)
+        made = -(_summed(losses.reconstruction_loss) + _summed(losses.kl_local))
+        if made.ndim != 1:
+            raise Unsupported(
+                f"scvi-tools has no ELBO of a cell for a {name_of(type(model))} with labels: its "
+                "divergence is of pairs of cells; make the model without labels_key"
+            )
+        return made
 
 
 @dataclass(frozen=True)
@@ -85,18 +119,31 @@ class Labels:
 
     def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """Rows of a batch."""
-        scores = model.module.classify(
+        scores = self.scores(model, tensors)
+        if not self.soft:
+            return scores.argmax(dim=1).to(torch.int32)
+        if model.module.classifier.logits:
+            scores = torch.nn.functional.softmax(scores, dim=-1)
+        return scores
+
+    def scores(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Scores of labels, (cells, labels)."""
+        return model.module.classify(  # type: ignore[no-any-return]
             tensors[X],
             batch_index=tensors[BATCH],
             cat_covs=tensors.get(CATEGORICAL),
             cont_covs=tensors.get(CONTINUOUS),
             use_posterior_mean=True,
         )
-        if not self.soft:
-            return scores.argmax(dim=1).to(torch.int32)  # type: ignore[no-any-return]
-        if model.module.classifier.logits:
-            scores = torch.nn.functional.softmax(scores, dim=-1)
-        return scores  # type: ignore[no-any-return]
+
+
+class FineLabels(Labels):
+    """Codes of fine labels, or probabilities of them, from the latent means (CondSCVI)."""
+
+    def scores(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Scores of fine labels, (cells, fine labels)."""
+        means = Latent(False)(model, tensors)
+        return model.module.classify(means, label_index=tensors[LABELS])  # type: ignore[no-any-return]
 
 
 def _summed(values: Any) -> torch.Tensor:

@@ -14,10 +14,8 @@ from penstock.errors import InvalidArgument
 
 from .data_module import DataModule
 from .fit import Run, last_checkpoint
+from .model_classes import early_stopping_defaults, training_default
 from .resume_checks import check_resume
-
-#: Defaults of scvi-tools' own early stopping.
-_EARLY_STOPPING = {"monitor": "elbo_validation", "patience": 45, "min_delta": 0.0, "mode": "min"}
 
 #: Refused arguments of scvi-tools' `train` and Trainer, with their replacements.
 _OTHERWISE = {
@@ -53,16 +51,18 @@ def checked_run(
     **given: Any,
 ) -> Run:
     """Return the settings of a run; raise `InvalidArgument` if they are inconsistent."""
+    has_val = data.val is not None
+    if early_stopping is None:
+        early_stopping = has_val and training_default(type(model), "early_stopping", False)
     stopping: dict[str, Any] | None = None
     if early_stopping:
-        stopping = {**_EARLY_STOPPING}
+        stopping = {**early_stopping_defaults(type(model))}
         if isinstance(early_stopping, Mapping):
-            stopping.update(_checked_stopping(early_stopping))
+            stopping.update(_checked_stopping(early_stopping, tuple(stopping)))
     folder = None
     if given["checkpoint"] is not None:
         folder = Path(checked_local_path("checkpoint", given["checkpoint"])).absolute()
     plateau = bool(given["plan"].get("reduce_lr_on_plateau"))
-    has_val = data.val is not None
     if (stopping or plateau) and not has_val:
         what = "early_stopping" if stopping else "reduce_lr_on_plateau"
         raise InvalidArgument(f"{what} needs validation cells, but the data module has none")
@@ -122,8 +122,8 @@ def _every(steps: int | None) -> int | None:
     return None if steps is None else checked_int("checkpoint_every_n_steps", steps, least=1)
 
 
-def _checked_stopping(given: Mapping[str, Any]) -> dict[str, Any]:
-    known = (*_EARLY_STOPPING, "warmup_epochs")
+def _checked_stopping(given: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    known = (*known, "warmup_epochs")
     for name in given:
         if name not in known:
             raise InvalidArgument(f"early_stopping takes {', '.join(known)}, got {name!r}")
@@ -140,6 +140,9 @@ def _epochs(model: Any, data: DataModule, max_epochs: int | None) -> int:
         return checked_int("max_epochs", max_epochs, least=1)
     from scvi.model._utils import get_max_epochs_heuristic
 
+    epochs = training_default(type(model), "max_epochs", None)
+    if epochs is not None:
+        return int(epochs)
     epochs = int(get_max_epochs_heuristic(data.n_obs))
     if getattr(model, "was_pretrained", False):
         epochs = min(10, max(2, round(epochs / 3.0)))

@@ -15,6 +15,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, NotFound
 from penstock.transforms.steps import SelectGenes
 
+from .loaders import CATEGORIES
 from .model_classes import model_class
 
 _NAMED = 5
@@ -37,9 +38,11 @@ class SavedModel:
         """Return the categories of each key, by name."""
         fields = self.registry["field_registries"]
         known: dict[str, set[Any]] = {}
-        for key in ("batch", "labels"):
-            state = fields[key]["state_registry"]
-            known[state["original_key"]] = set(np.asarray(state["categorical_mapping"]).tolist())
+        for key in CATEGORIES:
+            state = fields.get(key, {}).get("state_registry")
+            if state:
+                names = np.asarray(state["categorical_mapping"]).tolist()
+                known[state["original_key"]] = set(names)
         mappings = (fields.get("extra_categorical_covs") or {}).get("state_registry", {})
         for name, values in mappings.get("mappings", {}).items():
             known[name] = set(np.asarray(values).tolist())

@@ -26,7 +26,7 @@ def train(
     devices: int | str = "auto",
     accelerator: str = "auto",
     max_epochs: int | None = None,
-    early_stopping: bool | Mapping[str, Any] = False,
+    early_stopping: bool | Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_monitor: str = "elbo_validation",
     checkpoint_every_n_steps: int | None = None,
@@ -56,11 +56,13 @@ def train(
         Device to train on; "auto" uses a GPU if there is one.
     max_epochs : int, optional
         By default as in scvi-tools: 400, and fewer from 20,000 cells on (a third of that, 2 to 10,
-        for a SCANVI made from a SCVI).
-    early_stopping : bool or mapping
-        Whether to stop when the validation ELBO over all ranks no longer improves. A mapping sets
-        ``monitor``, ``patience`` (epochs, 45), ``min_delta``, ``mode`` (by default as for
-        `checkpoint_monitor`) and ``warmup_epochs``.
+        for a SCANVI made from a SCVI); 500 for PEAKVI and POISSONVI, 300 for CondSCVI.
+    early_stopping : bool or mapping, optional
+        Whether to stop when the validation ELBO over all ranks no longer improves; PEAKVI and
+        POISSONVI watch the reconstruction loss. By default as in scvi-tools: only these two stop
+        early, if there are validation cells. A mapping sets ``monitor``, ``patience`` (epochs, 45;
+        50 for these two), ``min_delta``, ``mode`` (by default as for `checkpoint_monitor`) and
+        ``warmup_epochs``.
     checkpoint : path, optional
         Folder for the best model (``best/``, as scvi-tools saves it) and the checkpoint to resume
         from (``last.ckpt``). Rank 0 writes them at the end of each epoch. A run that does not
@@ -85,7 +87,7 @@ def train(
         Whether rank 0 shows a progress bar.
     plan_kwargs : mapping, optional
         Arguments of scvi-tools' training plan: ``lr``, ``n_epochs_kl_warmup``,
-        ``reduce_lr_on_plateau``, ….
+        ``reduce_lr_on_plateau``, …. Defaults are those of the model's own ``train``.
     callbacks : sequence
         Further callbacks of Lightning; their classes may be defined in a notebook.
     **trainer
