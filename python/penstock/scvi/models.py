@@ -16,6 +16,7 @@ from .data_facts import DataFacts
 from .loaders import FINE_LABELS, LABELS, SAMPLE
 from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
+from .without_anndata import guard
 
 
 def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
@@ -43,6 +44,7 @@ def let_go(model: Any, data: DataFacts) -> Any:
         set_label_weights(model, data)
     if hasattr(model, "n_obs_per_sample"):
         set_sample_sizes(model, data)
+    guard(model)
     return model
 
 

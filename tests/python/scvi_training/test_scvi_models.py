@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -439,3 +440,30 @@ def test_cells_without_fine_labels(cells: Oracle, tmp_path: Path) -> None:
     assert set(fine.ravel().tolist()) == {codes.index("unlabeled")}
     found = pscvi.latent(model, data).values
     np.testing.assert_array_equal(found, pscvi.latent(model, cells.path).values)
+
+
+@pytest.mark.parametrize("name", ["PEAKVI", "CondSCVI fine", "MRVI", "SCVI"])
+def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
+    """They name what to call instead, and take an AnnData that is given."""
+    case = CASES.get(name, Case("SCVI", {"batch_key": "donor"}, {}))
+    data, model = case.create(cells)
+    with pytest.raises(ps.Unsupported, match="no AnnData"):
+        pickle.loads(pickle.dumps(model)).get_elbo()
+    with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)"):
+        model.train()
+    with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)"):
+        model.train(max_epochs=1)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    calls = {
+        "PEAKVI": ["get_normalized_accessibility", "get_library_size_factors"],
+        "CondSCVI": ["predict", "get_vamp_prior", "get_normalized_expression"],
+        "MRVI": ["get_normalized_expression"],
+        "SCVI": ["get_normalized_expression", "posterior_predictive_sample"],
+    }[case.model]
+    for call in (*calls, "get_latent_representation", "get_elbo"):
+        with pytest.raises(ps.Unsupported, match=r"no AnnData: call penstock.scvi.latent"):
+            getattr(model, call)()
+    adata = with_subkinds(cells)
+    expected = pscvi.latent(model, data).values
+    found = model.get_latent_representation(adata)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
