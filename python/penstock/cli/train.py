@@ -38,7 +38,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--model", default="SCVI",
-        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, … (default: %(default)s)",
+        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI or MRVI (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--obs-query", metavar="TEXT",
@@ -66,6 +66,10 @@ def add_arguments(commands: Any) -> None:
         help="obs column of the batch; if given several times, the columns are joined",
     )  # fmt: skip
     parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the cell labels")
+    parser.add_argument(
+        "--fine-labels-key", metavar="COLUMN", help="obs column of finer labels (CondSCVI)"
+    )
+    parser.add_argument("--sample-key", metavar="COLUMN", help="obs column of the sample (MRVI)")
     parser.add_argument(
         "--unlabeled", metavar="LABEL", help="value of --labels-key that means no label (SCANVI)"
     )
@@ -169,6 +173,8 @@ def run(parsed: argparse.Namespace) -> None:
     keys = {
         "batch_key": parsed.batch_key,
         "labels_key": parsed.labels_key,
+        "fine_labels_key": parsed.fine_labels_key,
+        "sample_key": parsed.sample_key,
         "unlabeled_category": parsed.unlabeled,
         "size_factor_key": None,
         "categorical_covariate_keys": parsed.categorical,

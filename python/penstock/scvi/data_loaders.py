@@ -64,6 +64,10 @@ class DataLoaders:
         """Return all cells in stored order, once over all ranks, with joinids and dense X."""
         return ModelLoader(self._placed(self._stored(batch_size), dense=True), self._names)
 
+    def inference_dataloader(self, batch_size: int | None = None) -> ModelLoader:
+        """Return `predict_dataloader`, under the name that scvi-tools' own data modules have."""
+        return self.predict_dataloader(batch_size)
+
     def stored_batches(self, batch_size: int, alone: bool = False) -> ModelLoader:
         """Return `predict_dataloader` with sparse X; `alone` ignores ranks and yields all cells."""
         cells = self._stored(batch_size).with_settings(sparse=True)

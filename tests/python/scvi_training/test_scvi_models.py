@@ -442,6 +442,15 @@ def test_cells_without_fine_labels(cells: Oracle, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, pscvi.latent(model, cells.path).values)
 
 
+def test_the_loader_by_the_name_of_scvi_tools_modules(cells: Oracle) -> None:
+    data = pscvi.DataModule(cells.path, batch_size=50)
+    named, ours = data.inference_dataloader(), data.predict_dataloader()
+    assert len(named) == len(ours) == 7
+    for found, expected in zip(named, ours, strict=True):
+        assert torch.equal(found["X"], expected["X"])
+    assert len(data.inference_dataloader(331)) == 1
+
+
 @pytest.mark.parametrize("name", ["PEAKVI", "CondSCVI fine", "MRVI", "SCVI"])
 def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
     """They name what to call instead, and take an AnnData that is given."""
