@@ -31,7 +31,7 @@ class Latent:
         """Rows of a batch."""
         module = model.module
         outputs_ = module.inference(**module._get_inference_input(tensors))
-        qz = outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]  # MRVI has both
+        qz = outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]  # MRVI's u
         mean = qz.loc
         if self.return_dist:
             return torch.cat([mean, qz.scale.square()], dim=1)

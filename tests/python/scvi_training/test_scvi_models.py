@@ -84,7 +84,10 @@ CASES = {
         "PEAKVI", {"batch_key": "donor", **COVARIATES}, {"encode_covariates": True}
     ),
     "CondSCVI": Case("CondSCVI", {"labels_key": "kind", "batch_key": "donor"}, {}),
-    "CondSCVI weights": Case("CondSCVI", {"labels_key": "kind"}, {"weight_obs": True}),
+    # Many labels, of which some have less than 5 % of the cells.
+    "CondSCVI weights": Case(
+        "CondSCVI", {"labels_key": ["kind", "site", "sex"]}, {"weight_obs": True}
+    ),
     "CondSCVI fine": Case(
         "CondSCVI",
         {"labels_key": "kind", "fine_labels_key": ["kind", "site"], "batch_key": "donor"},
@@ -114,6 +117,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 def with_subkinds(cells: Oracle) -> anndata.AnnData:
     made = as_anndata(cells)
     made.obs["kind+site"] = made.obs["kind"] + "//" + made.obs["site"]
+    made.obs["kind+site+sex"] = made.obs["kind+site"] + "//" + made.obs["sex"]
     return made
 
 
