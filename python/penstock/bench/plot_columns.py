@@ -97,7 +97,9 @@ def subtitles(frame: pd.DataFrame) -> list[str]:
     machine += f", {cores} cores" if cores and not kinds else ""
     batch = _values(frame["batch_size"], "{:,.0f}")
     first = [machine, f"batches of {batch} cells" if batch else ""]
-    cells, every = (_values(frame[name], "{:,.0f}") for name in ("n_rows", "total_rows"))
+    # Those after the first batch, if alb measured; all that came, if we did.
+    counted = frame["total_n_rows"].astype(float).fillna(frame["n_rows"].astype(float))
+    cells, every = (_values(column, "{:,.0f}") for column in (counted, frame["total_rows"]))
     batches = _values(frame["max_batches"][frame["max_batches"] > 0], "{:,.0f}")
     read = f"{cells} cells" + (f" of {every}" if every and every != cells else "")
     if batches and every != cells:

@@ -120,6 +120,7 @@ class TreeMemory:
         self._pid = pid
         self._peak = Peak()
         self._samples = _Samples()
+        self._samples.add(memory_now(pid))
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -127,7 +127,7 @@ def test_downloads_are_slices(census_like: Oracle, here: Path) -> None:
 
 @pytest.mark.parametrize("shuffle", [[], ["-s"], ["-ss"]])
 def test_read_chunks(shuffle: list[str], census_like: Oracle, here: Path, capsys) -> None:
-    run("bench", "read-chunks", census_like.path, "-c", 2_500, "-v", 100, "-r", 42, *shuffle)
+    run("bench", "read-chunks", census_like.path, "-c", 2_500, "-V", 100, "-r", 42, *shuffle)
     lines = capsys.readouterr().out.splitlines()
     nnz = census_like.X[:, :100].nnz
     suffix = {0: "", 1: "+chunk", 2: "+global"}[len(shuffle[0]) - 1 if shuffle else 0]
@@ -197,7 +197,9 @@ def test_compare_tells_later_epochs_apart(census_like: Oracle, here: Path, capsy
     assert found["penstock:streamed", 1]["bytes_read"] > 0
     drawn = json.loads((here / "report" / "speed_vs_memory.json").read_text())
     assert sum(len(trace["x"]) for trace in drawn["data"]) == 2  # of the last epoch
-    assert drawn["layout"]["title"]["text"].endswith(", epoch 2")
+    title, cells = drawn["layout"]["title"]["text"].split("<br>")[::2]
+    assert title.endswith(", epoch 2")
+    assert cells == "<sup>6,000 cells, read from a local disk</sup>"
     assert "`penstock bench plot measurements.parquet --epoch 2`" in page
     for option, points in ([], 4), (["--epoch", 2], 2), (["--epoch", 1], 2):
         run("bench", "plot", "report/measurements.parquet", "-f", "json", "-o", "again", *option)
@@ -287,7 +289,6 @@ def test_synth_makes_every_format(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["bench", "data-loader"], "give the address of an experiment, --census or --census-uri"),
         (["bench", "data-loader", "x", "-b", "7/2"], "7 cells do not divide into 2 chunks"),
         (["bench", "data-loader", "x", "-m", "nobody"], "'nobody' is no method"),
         (["bench", "data-loader", "x", "-B", "0"], "-B must be 1 or more"),
@@ -321,14 +322,14 @@ def test_synth_makes_every_format(here: Path) -> None:
             ["bench", "remote", "x", "--bandwidth", "inf"],
             "--bandwidth must be 0 (no bound) or from 0.1",
         ),
-        (["bench", "scale", "cells=5", "--on", "x"], "one of threads, processes, got cells"),
+        (["bench", "scale", "cells=5", "--on", "x"], "one of threads, processes, ranks, got cells"),
         (["bench", "data-loader", "x", "-S"], "-S sorts the datasets that -s and -e slice"),
         (["bench", "data-loader", "x", "-s", "3", "-e", "2"], "must not be empty"),
         (["bench", "data-loader", "nothing-here"], "nothing-here"),
         (["bench", "compare", "x", "--memory-budget", "lots"], "--memory-budget"),
         (["bench", "compare", "x", "--genes", "none.npy"], "no such file of genes"),
         (["bench", "plot", "none.parquet"], "no such file of measurements: none.parquet"),
-        (["bench", "plot", "-o", ""], "-o must name a file"),
+        (["bench", "plot", "-o", ""], "-o must be a path"),
         (["bench", "plot", "-f", "gif"], "-f must be of html, json, png, svg"),
         (["bench", "scale", "height=3"], "an axis must be given as"),
         (["bench", "peers", "install", "nobody"], "'nobody' is no peer"),
