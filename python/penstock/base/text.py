@@ -35,7 +35,7 @@ def plural(number: int, noun: str) -> str:
     """Return number and noun: 1 fragment, 1,234 fragments, 2 batches."""
     if number == 1:
         return f"1 {noun}"
-    return f"{count(number)} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
+    return f"{count(number)} {noun}{'es' if noun.endswith(('tch', 's')) else 's'}"
 
 
 def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:

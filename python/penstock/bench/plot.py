@@ -13,7 +13,15 @@ from penstock.errors import InvalidArgument
 
 from .dataset_slice import DatasetSlice
 from .methods import name_among
-from .plot_columns import DEFAULT_STYLE, DEFAULT_TEXT, Style, names_drawn, speed_column, subtitles
+from .plot_columns import (
+    DEFAULT_STYLE,
+    DEFAULT_TEXT,
+    Style,
+    chunk_ticks,
+    names_drawn,
+    speed_column,
+    subtitles,
+)
 from .schema import COLUMNS
 
 if TYPE_CHECKING:
@@ -97,7 +105,14 @@ def filtered(
     if s3 is not None:
         # As in alb, rows of a Census without a uri are neither.
         place = left["uri"].map(
-            lambda uri: "S3" if str(uri).startswith("s3://") else "a local disk", na_action="ignore"
+            lambda uri: (
+                "S3"
+                if str(uri).startswith("s3://")
+                else "a network"
+                if "://" in str(uri)
+                else "a local disk"
+            ),
+            na_action="ignore",
         )
         wanted = place == ("S3" if s3 else "a local disk")
         left = _kept(left, wanted, "S3" if s3 else "a local disk", place.fillna("a Census"))
@@ -187,13 +202,13 @@ def figure(
         "legend2": {"title": {"text": "cells a block"}, "orientation": "h", "y": -0.2},
     }
     if has_chunks:
-        powers = sorted({int(c).bit_length() - 1 for c in chunks.dropna()})
+        ticks = chunk_ticks(frame)
         layout["coloraxis"] = {
             "colorscale": "Viridis",
             "colorbar": {
                 "title": {"text": "chunks a block"},
-                "tickvals": powers,
-                "ticktext": [f"{2**power:,}" for power in powers],
+                "tickvals": [np.log2(each) for each in ticks],
+                "ticktext": [f"{each:,}" for each in ticks],
             },
         }
     drawn.update_layout(**layout)

@@ -15,6 +15,8 @@ _LARGEST, _SMALLEST, _WITHOUT_BLOCK = 22.0, 5.0, 12.0  # points
 _SIZES_SHOWN = 6
 #: Blocks that the Census's loaders read by default, and alb's 2,048 chunks.
 _DEFAULT_CHUNK, _DEFAULT_CHUNKS = 64, (2000, 2048)
+_DEFAULT_METHODS = "np.array", "cellxgene_census"
+_MOST_MARKED = 8
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,24 @@ class Style:
         return [(f"{block:,}", self.marker_size(block, blocks[-1])) for block in some]
 
     def default_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows to mark as default: np.array, alb's own, if it is there."""
+        """Return the few rows to mark as default: those of the Census's loader, or alb's np.array."""
         blocks = (frame["chunk_size"] == _DEFAULT_CHUNK) & frame["chunks_per_block"].isin(
             _DEFAULT_CHUNKS
         )
         rows = frame[blocks.fillna(False)] if self.marks_default else frame[:0]
-        first = rows[rows["method"] == "np.array"]
-        return first if len(first) else rows
+        rows = rows[rows["method"].isin(_DEFAULT_METHODS)]
+        first = rows[rows["method"] == rows["method"].iloc[0]] if len(rows) else rows
+        return first if len(first) <= _MOST_MARKED else first[:0]
 
 
 DEFAULT_STYLE = Style()
 DEFAULT_TEXT = "Default", "≈2,000 chunks", f"{_DEFAULT_CHUNK} cells a chunk"
+
+
+def chunk_ticks(frame: pd.DataFrame) -> list[int]:
+    """Return the numbers of chunks to name at a bar of colours: 14 at most."""
+    chunks = sorted({int(each) for each in frame["chunks_per_block"].dropna()})
+    return chunks[:: -(-len(chunks) // 14)] if chunks else []
 
 
 def speed_column(frame: pd.DataFrame) -> tuple[str, str]:
@@ -90,33 +99,36 @@ def names_drawn(frame: pd.DataFrame) -> pd.Series:
 
 
 def subtitles(frame: pd.DataFrame) -> list[str]:
-    """Return two lines: machine and batches, then cells and where they were read from."""
-    kinds = _values(frame["instance_type"])
-    machine = f"EC2 ({kinds})" if kinds else _values(frame["cpu"])
-    cores = _values(frame["cores"], "{:,.0f}")
-    machine += f", {cores} cores" if cores and not kinds else ""
+    """Return two lines: machines and batches, then cells and where they were read from."""
+    on_ec2 = frame["instance_type"].notna()
+    kinds, cpus = _values(frame["instance_type"]), _values(frame["cpu"][~on_ec2])
+    cores = _values(frame["cores"][~on_ec2], "{:,.0f}")
+    own = f"{cpus}, {cores} cores" if cpus and cores else cpus
+    machine = " and ".join(filter(None, [f"EC2 ({kinds})" if kinds else "", own]))
     batch = _values(frame["batch_size"], "{:,.0f}")
     first = [machine, f"batches of {batch} cells" if batch else ""]
     # Those after the first batch, if alb measured; all that came, if we did.
     counted = frame["total_n_rows"].astype(float).fillna(frame["n_rows"].astype(float))
     cells, every = (_values(column, "{:,.0f}") for column in (counted, frame["total_rows"]))
-    batches = _values(frame["max_batches"][frame["max_batches"] > 0], "{:,.0f}")
     read = f"{cells} cells" + (f" of {every}" if every and every != cells else "")
-    if batches and every != cells:
-        read = f"{batches} batches ({read})"
+    limits = frame["max_batches"].astype(float).fillna(0).unique()
+    if len(limits) == 1 and limits[0] > 0:
+        read = f"{limits[0]:,.0f} batches ({read})"
     second = [read, _places(frame)]
     return [", ".join(filter(None, line)) for line in (first, second)]
 
 
 def _places(frame: pd.DataFrame) -> str:
-    """Return where cells were read from; alb's rows of the Census have no uri."""
+    """Return where cells were read from; alb's rows of the whole Census have no uri."""
     uris = frame["uri"].fillna("").astype(str)
-    of_census = frame["census_version"].notna() | frame["census_uri"].notna()
-    remote = uris.str.startswith("s3://") | (uris.eq("") & of_census)
-    sliced = " and sliced on the fly" if of_census.any() else ""
-    places = [f"streamed{sliced} from S3"] * bool(remote.any())
-    places += ["read from a local disk"] * bool((~remote & uris.ne("")).any())
-    return " or ".join(places)
+    of_census = frame["census_uri"].notna() | (uris.eq("") & frame["census_version"].notna())
+    places = {
+        "streamed and sliced on the fly from S3": of_census & ~uris.str.startswith("/"),
+        "read from S3": ~of_census & uris.str.startswith("s3://"),
+        "read over a network": ~of_census & uris.str.match("(?!s3:)[a-z]+://"),
+        "read from a local disk": uris.ne("") & ~uris.str.contains("://"),
+    }
+    return " or ".join(words for words, rows in places.items() if rows.any())
 
 
 def _values(column: Iterable[object], form: str = "{}") -> str:

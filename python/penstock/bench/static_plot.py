@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 from matplotlib.text import OffsetFrom
 
-from .plot_columns import DEFAULT_STYLE, DEFAULT_TEXT, Style, names_drawn, speed_column, subtitles
+from .plot_columns import (
+    DEFAULT_STYLE,
+    DEFAULT_TEXT,
+    Style,
+    chunk_ticks,
+    names_drawn,
+    speed_column,
+    subtitles,
+)
 from .plot_lines import Curves
 
 if TYPE_CHECKING:
@@ -77,8 +85,8 @@ def write_picture(
     if scale is not None:
         bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, by_chunks), ax=axes, pad=0.02)
         bar.set_label("chunks a block")
-        powers = sorted({int(value) for value in known})
-        bar.set_ticks(powers, labels=[f"{2**power:,}" for power in powers])
+        ticks = chunk_ticks(frame)
+        bar.set_ticks([np.log2(each) for each in ticks], labels=[f"{each:,}" for each in ticks])
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
     else:
         place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}

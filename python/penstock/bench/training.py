@@ -67,7 +67,7 @@ class Cases:
             parts.append(
                 "stored order" if case["shuffle"] == "none" else f"shuffle {case['shuffle']}"
             )
-        return ", ".join(parts) or "scVI"
+        return ", ".join(parts) or "training"
 
 
 def measure(
@@ -163,7 +163,7 @@ def table(cases: Cases, rows: Sequence[Mapping[str, Any]]) -> str:
         "",
         "seconds of training",
         "times the first",
-        "peak memory MiB",
+        "memory of rank 0, MiB",
         "loss at the end",
     )
     lines = []
@@ -228,7 +228,10 @@ def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, 
     import matplotlib.pyplot as plt
 
     figure, places = plt.subplots(1, 2, figsize=(10.4, 4), dpi=120)
-    panels = (("seconds", 1.0, "seconds of training"), ("peak_rss", 2.0**30, "peak memory (GiB)"))
+    panels = (
+        ("seconds", 1.0, "seconds of training"),
+        ("peak_rss", 2.0**30, "memory of rank 0 after a step (GiB)"),
+    )
     for plot, (column, unit, words) in zip(places, panels, strict=True):
         for name in dict.fromkeys(cases.line(asdict(case)) for case in cases):
             mine = [row for row in rows if cases.line(row) == name and row["cells"] is not None]
@@ -239,7 +242,7 @@ def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, 
             plot.plot(cells, values, "o-", label=name, linewidth=1)
         plot.set(xlabel="cells", ylabel=words)
         plot.set_xlim(left=0)
-        plot.set_ylim(bottom=0)
+        plot.set_ylim(0, 1.1 * max([1e-3, *(row[column] / unit for row in rows)]))
         plot.grid(alpha=0.3)
     places[0].legend(fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11)

@@ -48,7 +48,10 @@ def add_arguments(commands: Any) -> None:
         "--var-query", metavar="TEXT", help="filter of var that selects genes (default: all genes)"
     )
     parser.add_argument(
-        "--cells", metavar="N", type=int, help="train on the first N cells alone (default: all)"
+        "--cells",
+        metavar="N",
+        type=int,
+        help="train on the first N of the selected cells (default: all)",
     )
     parser.add_argument(
         "--n-top-genes", metavar="N", type=int,
@@ -188,13 +191,16 @@ def run(parsed: argparse.Namespace) -> None:
     settings: dict[str, Any] = {
         "measurement": parsed.measurement,
         "layer": parsed.layer,
-        "obs_query": _cells_query(parsed),
+        "obs_query": parsed.obs_query,
         "var_query": parsed.var_query,
         "memory_budget": parsed.memory,
         "shuffle": _SHUFFLES[parsed.shuffle],
     }
     source = _source(parsed.uri, folder)
     cells = Dataset(source, **settings)
+    if parsed.cells is not None:
+        settings["obs_query"] = _first_cells(cells, parsed.cells)
+        cells = Dataset(source, **settings)
     if parsed.n_top_genes is not None:
         cells = Dataset(source, **settings | {"var_query": _most_variable(cells, parsed)})
     latent = checked_out(folder / "latent.npy")  # checked before the training
@@ -219,6 +225,9 @@ def run(parsed: argparse.Namespace) -> None:
     torch.manual_seed(seed)
     model = data.create_model(n_latent=n_latent)
     trace = folder / "trace.csv"
+    if not parsed.resume:  # of an earlier run
+        for name in ("trace.csv", "trace.png", "trace.json"):
+            (folder / name).unlink(missing_ok=True)
     began = time.perf_counter()
     pscvi.train(
         model,
@@ -269,13 +278,15 @@ def _check_numbers(parsed: argparse.Namespace) -> None:
         checked_int("--patience", parsed.patience, least=0)
 
 
-def _cells_query(parsed: argparse.Namespace) -> Any:
-    """Return the query of ``--obs-query`` among the first ``--cells``."""
+def _first_cells(cells: Any, number: int) -> Any:
+    """Return the query of the first cells of a selection."""
     from penstock import AxisQuery
 
-    if parsed.cells is None:
-        return parsed.obs_query
-    return AxisQuery(value_filter=parsed.obs_query, coords=(slice(0, parsed.cells - 1),))
+    if number > cells.n_obs:
+        raise InvalidArgument(
+            f"--cells must be at most {cells.n_obs:,}, the selected cells, got {number:,}"
+        )
+    return AxisQuery(coords=(cells.reader.selection.rows.to_numpy()[:number],))
 
 
 def _most_variable(cells: Any, parsed: argparse.Namespace) -> Any:

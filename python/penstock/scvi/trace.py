@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from penstock.base.validation import checked_local_path
-from penstock.errors import CorruptData
+from penstock.errors import CorruptData, NotFound
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,20 +33,29 @@ class Trace(Callback):
     path : path
         The file. A new run replaces it.
 
+    Raises
+    ------
+    NotFound
+        The file's folder does not exist.
+
     Notes
     -----
-    Columns: ``step``, from 1; ``epoch``, from 0; ``seconds`` since training started, of all runs
-    together; ``loss``, the loss per cell that the step minimised; ``rss``, bytes of memory of the
-    process; ``device_bytes``, bytes that torch has allocated on a CUDA device, else 0.
+    A row is a batch. Columns: ``step``, the optimizer's steps so far; ``epoch``, from 0;
+    ``seconds`` since training started, of all runs together; ``loss``, as the model defines it: per
+    cell for SCVI, for some models a sum over the batch; ``rss``, bytes of memory of the process
+    after the step; ``device_bytes``, bytes that torch has then allocated on a CUDA device, else 0.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(checked_local_path("path", path, "file"))
+        self.path = Path(checked_local_path("path", path, "file")).absolute()
+        if not self.path.parent.is_dir():
+            raise NotFound(f"there is no folder {self.path.parent} for the trace")
         self._rows: list[list[Any]] = []
         self._began = 0.0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin the file, or keep its rows up to the step that the run resumes from."""
+        self._rows = []
         if not trainer.is_global_zero:
             return
         kept = []
@@ -73,7 +82,11 @@ class Trace(Callback):
             self._write()
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Write what is left, also after an exception."""
+        """Write what is left."""
+        self._write()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Write what is left of a training that fails."""
         self._write()
 
     def _write(self) -> None:
@@ -104,18 +117,33 @@ def read_trace(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _rows(path: Path) -> list[list[str]]:
     """Return the rows of a file; a last row that was cut by a kill is left out."""
     with path.open(newline="", errors="replace") as file:
-        found = list(csv.reader(file))
+        try:
+            found = list(csv.reader(file))
+        except csv.Error as error:
+            raise CorruptData(f"{path} is no trace of training: {error}") from None
     if not found or tuple(found[0]) != COLUMNS:
         raise CorruptData(f"{path} is no trace of training: its first line must name {COLUMNS}")
-    rows = [row for row in found[1:] if len(row) == len(COLUMNS)]
+    rows = found[1:]
+    if rows and not _is_row(rows[-1]):
+        rows.pop()
     for number, row in enumerate(rows, 1):
-        try:
-            [float(value) for value in row]
-        except ValueError:
-            if number < len(rows):
-                raise CorruptData(f"{path}: row {number} is not of numbers") from None
-            rows.pop()
+        if not _is_row(row):
+            raise CorruptData(f"{path}: row {number} is not of {len(COLUMNS)} numbers")
     return rows
+
+
+def _is_row(row: list[str]) -> bool:
+    """Whether these are whole numbers where they must be, and numbers."""
+    if len(row) != len(COLUMNS) or not all(len(value) < 25 for value in row):
+        return False
+    step, epoch, seconds, loss, *memory = row
+    try:
+        float(loss)
+        return 0 <= float(seconds) < 1e10 and all(
+            each.isdecimal() for each in (step, epoch, *memory)
+        )
+    except ValueError:
+        return False
 
 
 def _rss() -> int:

@@ -22,7 +22,7 @@ def draw_traces(traces: Mapping[str, pd.DataFrame], path: Path, title: str = "")
 
     on_device = any(trace["device_bytes"].any() for trace in traces.values())
     panels = [
-        ("step", "loss", "step", "loss of a step, per cell", 1.0),
+        ("step", "loss", "step", "loss of a step", 1.0),
         ("seconds", "rss", "seconds", "memory of the process (GiB)", 2.0**30),
     ]
     if on_device:

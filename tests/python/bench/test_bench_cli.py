@@ -330,6 +330,15 @@ def test_synth_makes_every_format(here: Path) -> None:
         (["bench", "compare", "x", "--genes", "none.npy"], "no such file of genes"),
         (["bench", "plot", "none.parquet"], "no such file of measurements: none.parquet"),
         (["bench", "plot", "-o", ""], "-o must be a path"),
+        (
+            ["bench", "plot", "--what", "memory", "--linear"],
+            "--linear, -a and -A are for --what speed",
+        ),
+        (["bench", "data-loader", "x", "--all"], "--all loads all cells of a Census: leave it"),
+        (
+            ["bench", "data-loader", "-u", "x", "--all", "-s", "2"],
+            "--all loads all cells of a Census",
+        ),
         (["bench", "plot", "-f", "gif"], "-f must be of html, json, png, svg"),
         (["bench", "scale", "height=3"], "an axis must be given as"),
         (["bench", "peers", "install", "nobody"], "'nobody' is no peer"),

@@ -16,7 +16,7 @@ from penstock import InvalidArgument
 from penstock.bench import plot, plot_lines
 from penstock.bench.comparison import Spread, best_of, markdown, ratios
 from penstock.bench.dataset_slice import DatasetSlice
-from penstock.bench.plot_columns import Style
+from penstock.bench.plot_columns import Style, subtitles
 from penstock.bench.plot_lines import CURVES
 from penstock.bench.results_file import append, read, read_all
 from penstock.bench.scale import slope
@@ -24,6 +24,7 @@ from penstock.bench.schema import ALB_COLUMNS, COLUMNS
 from penstock.bench.tree_memory import Peak, _Samples
 from penstock.bench.tune import choose, rates
 from penstock.bench.worker import batch_times
+from penstock.cli import main
 
 # The columns of alb's file as its repository has it (TileDB-Inc/arrayloader-benchmarks, 100b4fe).
 ALB = [
@@ -245,6 +246,16 @@ def test_figures_that_alb_published_to_the_digit(tmp_path: Path) -> None:
     assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "linear"
 
 
+def test_a_marker_larger_than_the_picture_is_refused(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    append(Path("epochs.parquet"), [row(block_size=131072, chunks_per_block=8, chunk_size=16384)])
+    assert main(["bench", "plot", "-a", "1=9999", "-f", "json"]) == 1
+    assert "-a makes the marker of 131,072 cells" in capsys.readouterr().err
+    for output in (".", "./", "new/"):
+        assert main(["bench", "plot", "-f", "json", "-o", output]) == 0
+        assert (Path(output) / "speed_vs_mem.json").exists()
+
+
 @pytest.mark.parametrize("linear", [True, False])
 def test_the_default_is_marked(linear: bool, tmp_path: Path, monkeypatch) -> None:
     """alb's, of np.array: 2,048 chunks of 64, and the Census's 2,000; not of other methods or sizes."""
@@ -280,6 +291,35 @@ def test_the_default_is_marked(linear: bool, tmp_path: Path, monkeypatch) -> Non
     assert [xy[0] for _, xy in noted[1:]] == [1, 2]
     assert not plot.figure(frame, style=Style(linear, marks_default=False)).layout.annotations
     assert not plot.figure(frame[2:3]).layout.annotations
+
+
+def test_the_default_is_of_the_loaders_that_have_it(tmp_path: Path) -> None:
+    rows = [row(method=method, chunk_size=64, chunks_per_block=2000, block_size=128_000)
+            for method in ("annbatch", "tiledbsoma_ml", "cellxgene_census")]  # fmt: skip
+    append(tmp_path / "a.parquet", rows)
+    frame = read_all([tmp_path / "a.parquet"])
+    assert Style().default_rows(frame)["method"].tolist() == ["cellxgene_census"]
+    append(tmp_path / "a.parquet", [rows[2]] * 8)  # more than can be told apart
+    assert Style().default_rows(read_all([tmp_path / "a.parquet"])).empty
+
+
+def test_the_subtitle_says_where_and_how_much(tmp_path: Path) -> None:
+    def told(*rows: dict) -> list[str]:
+        (tmp_path / "a.parquet").unlink(missing_ok=True)
+        append(tmp_path / "a.parquet", list(rows))
+        return subtitles(read_all([tmp_path / "a.parquet"]))
+
+    here = {"cpu": "EPYC", "cores": 2, "batch_size": 64, "total_n_rows": 500, "total_rows": 500}
+    assert told(row(uri="/data/x", **here)) == [
+        "EPYC, 2 cores, batches of 64 cells", "500 cells, read from a local disk"
+    ]  # fmt: skip
+    assert told(row(uri="s3://a/b", census_version="2023-12-15"))[1].endswith("read from S3")
+    assert told(row(uri="https://a/b"))[1].endswith("read over a network")
+    census = {"census_uri": "s3://census", "uri": "s3://census/homo_sapiens"}
+    assert told(row(**census))[1].endswith("streamed and sliced on the fly from S3")
+    both = told(row(uri="/x", **here), row(uri="/x", instance_type="g4dn.8xlarge", max_batches=10))
+    assert both[0] == "EC2 (g4dn.8xlarge) and EPYC, 2 cores, batches of 64 cells"
+    assert "batches (" not in both[1]
 
 
 def test_sizes_of_markers_from_an_anchor(frame: pd.DataFrame) -> None:

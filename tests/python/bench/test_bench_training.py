@@ -79,7 +79,21 @@ def test_combinations_take_turns(calls: list, capsys: pytest.CaptureFixture[str]
 
 def test_what_fails_is_a_line(calls: list, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["bench", "train", "x", "--cells", "100", "--devices", "1,3,4", "--output", "out"])
+        main(
+            [
+                "bench",
+                "train",
+                "x",
+                "--cells",
+                "100",
+                "--devices",
+                "1,3,4",
+                "-B",
+                "96",
+                "--output",
+                "out",
+            ]
+        )
         == 0
     )
     shown = capsys.readouterr().out
@@ -97,7 +111,7 @@ def test_what_fails_is_a_line(calls: list, capsys: pytest.CaptureFixture[str]) -
         (["--cells", "0"], "--cells must be 1 or more"),
         (["--layout", "csr"], "--layout must be of sparse, dense, got 'csr'"),
         (["--shuffle", "some"], "--shuffle must be of true, scatter"),
-        (["--devices", "1,8", "-B", "4"], "-B must be a cell or more for each process, got 4"),
+        (["--devices", "1,8", "-B", "12"], "-B must be a multiple of the processes, 8, got 12"),
         (["--epochs", "0"], "--epochs must be"),
         (["-R", "0"], "-R must be"),
         (["--n-top-genes", "0"], "--n-top-genes must be"),
@@ -120,4 +134,4 @@ def test_a_real_training(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFi
     assert (row["status"], row["steps"], row["cells"]) == ("ok", 2, 200)
     assert row["seconds"] > 0
     assert row["peak_rss"] > 50 << 20
-    assert "| 200 | scVI |" in capsys.readouterr().out
+    assert "| 200 | training |" in capsys.readouterr().out

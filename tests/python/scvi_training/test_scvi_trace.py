@@ -14,6 +14,7 @@ from penstock.cli import main
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
+from lightning.pytorch.callbacks import Callback  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -66,6 +67,28 @@ def test_a_resumed_run_continues_its_trace(cells: Oracle, tmp_path: Path) -> Non
     assert len(pscvi.read_trace(path)) == 7
 
 
+class Fails(Callback):
+    """Fails at a step."""
+
+    def on_train_batch_start(self, trainer, pl_module, batch, step) -> None:
+        if trainer.global_step == 4:
+            raise KeyError("stop")
+
+
+def test_a_training_that_fails_leaves_its_trace(cells: Oracle, tmp_path: Path) -> None:
+    """The same callback then begins with the next training."""
+    data = pscvi.DataModule(cells.path, batch_size=40, train_size=260 / 331)
+    trace = pscvi.Trace(tmp_path / "trace.csv")
+    settings = {"accelerator": "cpu", "max_epochs": 1, "seed": 1, "progress": False}
+    with pytest.raises(KeyError, match="stop"):
+        pscvi.train({"n_latent": 4}, data, callbacks=[trace, Fails()], **settings)
+    assert pscvi.read_trace(trace.path)["step"].tolist() == [1, 2, 3, 4]
+    pscvi.train({"n_latent": 4}, data, callbacks=[trace], **settings)
+    assert pscvi.read_trace(trace.path)["step"].tolist() == list(range(1, 8))
+    with pytest.raises(ps.NotFound, match="there is no folder"):
+        pscvi.Trace(tmp_path / "none" / "trace.csv")
+
+
 @pytest.mark.parametrize("text", ["", "step,loss\n1,2\n", "\0\xff"])
 def test_what_is_no_trace(text: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
@@ -78,7 +101,20 @@ def test_a_damaged_row(cells: Oracle, tmp_path: Path) -> None:
     head = "step,epoch,seconds,loss,rss,device_bytes\n"
     path = tmp_path / "trace.csv"
     path.write_text(f"{head}1,0,0.5,x,1,0\n2,0,0.6,1.5,1,0\n")
-    with pytest.raises(ps.CorruptData, match="row 1 is not of numbers"):
+    with pytest.raises(ps.CorruptData, match="row 1 is not of 6 numbers"):
+        pscvi.read_trace(path)
+    for row in (
+        "nan,0,0.5,1,1,0",
+        "1.5,0,0.5,1,1,0",
+        "1,0,nan,1,1,0",
+        "1,0,0.5,1",
+        f"{'9' * 30},0,0,1,1,0",
+    ):
+        path.write_text(f"{head}{row}\n2,0,0.6,1.5,1,0\n")
+        with pytest.raises(ps.CorruptData, match="row 1 is not of 6 numbers"):
+            pscvi.read_trace(path)
+    path.write_text(f"{head}{'9' * 200_000},0\n")
+    with pytest.raises(ps.CorruptData, match="is no trace of training"):
         pscvi.read_trace(path)
     path.write_text(f"{head}1,0,0.5,nan,1,0\n2,0,0.6,1.5")
     assert pscvi.read_trace(path)["step"].tolist() == [1]
@@ -114,6 +150,10 @@ def test_the_command(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFixtur
     np.testing.assert_array_equal(losses["none", False], expected)
     np.testing.assert_allclose(losses["true", True], losses["true", False], rtol=1e-5)
     assert not np.allclose(losses["true", False], expected, rtol=1e-4)
+    assert main([*command, "--obs-query", "soma_joinid >= 100", "--cells", "231"]) == 0
+    assert "231 cells of" in capsys.readouterr().out.replace("200 cells of", "")
+    assert main([*command, "--cells", "332"]) == 1
+    assert "--cells must be at most 331, the selected cells, got 332" in capsys.readouterr().err
 
 
 def test_the_command_chooses_the_most_variable_genes(cells: Oracle, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from penstock.errors import InvalidArgument
 
 from . import shared_options
 
+_LARGEST_MARKER = 200  # points
+
 
 class _HostOrHelp(argparse.Action):
     """``-h REGEX`` is alb's, and ``-h`` alone shows the help."""
@@ -115,6 +117,10 @@ def run(parsed: argparse.Namespace) -> None:
     for name in formats:
         if name not in plot.FORMATS:
             raise InvalidArgument(f"-f must be of {', '.join(plot.FORMATS)}, got {name!r}")
+    if parsed.what != "speed" and (
+        parsed.linear or parsed.marker_size_anchor or parsed.no_default_marker_annotations
+    ):
+        raise InvalidArgument(f"--linear, -a and -A are for --what speed, not {parsed.what}")
     output = _output(parsed)
     style = Style(parsed.linear, not parsed.no_default_marker_annotations, _anchor(parsed))
     if parsed.epoch is not None:
@@ -131,6 +137,7 @@ def run(parsed: argparse.Namespace) -> None:
         s3=parsed.s3,
         methods=[name.strip() for name in parsed.method.split(",")] if parsed.method else (),
     )
+    _check_sizes(style, chosen)
     curves = plot_lines.CURVES.get(parsed.what)
     if curves is None:
         drawn = plot.figure(chosen, parsed.title or "Speed against memory", style)
@@ -146,9 +153,11 @@ def _output(parsed: argparse.Namespace) -> Path:
     if parsed.output is None:
         return Path(default)
     path = Path(checked_local_path("-o", parsed.output, "file"))
+    if parsed.output.endswith("/") or path.is_dir():
+        return path / default
     if not path.name:
         raise InvalidArgument(f"-o must name a file, got {parsed.output!r}")
-    return path / default if parsed.output.endswith("/") or path.is_dir() else path
+    return path
 
 
 def _anchor(parsed: argparse.Namespace) -> tuple[int, float] | None:
@@ -161,3 +170,13 @@ def _anchor(parsed: argparse.Namespace) -> tuple[int, float] | None:
             f"-a must be given as CELLS=POINTS, such as 65536=10, got {parsed.marker_size_anchor!r}"
         )
     return int(match[1]), float(match[2])
+
+
+def _check_sizes(style: Any, frame: Any) -> None:
+    """Refuse markers that are larger than a picture."""
+    largest = frame["block_size"].astype(float).max()
+    size = style.marker_size(largest, largest)
+    if size > _LARGEST_MARKER:
+        raise InvalidArgument(
+            f"-a makes the marker of {largest:,.0f} cells {size:,.0f} points, at most {_LARGEST_MARKER}"
+        )

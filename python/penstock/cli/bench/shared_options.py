@@ -115,17 +115,23 @@ def target(parsed: argparse.Namespace) -> Target:
     for option, number, least in (("-s", parsed.start, 0), ("-e", parsed.end, 1)):
         if number is not None:
             checked_int(option, number, least=least)
-    if parsed.start is not None or parsed.end is not None:
+    given = parsed.start is not None or parsed.end is not None
+    of_census = parsed.as_alb and bool(census or parsed.census_uri)
+    whole = parsed.as_alb and parsed.all
+    if whole and (
+        given or parsed.sorted_datasets or parsed.collection_id or parsed.uri is not None
+    ):
+        raise InvalidArgument(
+            "--all loads all cells of a Census: leave it, or URI, -c, -s, -e and -S, out"
+        )
+    if given or (of_census and not whole and (parsed.filter is None or parsed.sorted_datasets)):
         datasets = DatasetSlice(parsed.start or 0, parsed.end, parsed.sorted_datasets)
     elif parsed.sorted_datasets:
         raise InvalidArgument("-S sorts the datasets that -s and -e slice; give one of them")
     if n_vars is not None:
         checked_int("-v", n_vars, least=0 if parsed.as_alb else 1)
-    if parsed.as_alb:
-        chosen = parsed.all or parsed.filter is not None or datasets is not None
-        if census or parsed.census_uri:
-            n_vars = ALB_GENES if n_vars is None else n_vars
-            datasets = datasets if chosen else DatasetSlice(0, None, parsed.sorted_datasets)
+    if of_census and n_vars is None:
+        n_vars = ALB_GENES
     return make_target(
         parsed.uri,
         census=census,

@@ -13,6 +13,11 @@ from penstock.errors import InvalidArgument
 from . import shared_options
 
 _LAYOUTS = ("sparse", "dense")
+_PASSED_ON = {
+    "--unlabeled": "label that means no label", "--fine-labels-key": "obs column of finer labels",
+    "--sample-key": "obs column of the sample", "--measurement": "measurement", "--layer": "layer of X",
+    "--obs-query": "filter of obs", "--var-query": "filter of var",
+}  # fmt: skip
 _SHUFFLES = ("true", "scatter", "chunks", "global", "none")
 
 
@@ -42,6 +47,8 @@ def add_arguments(commands: Any) -> None:
     )
     group.add_argument("--batch-key", metavar="COLUMN", action="append",
                        help="obs column of the batch; if given several times, the columns are joined")  # fmt: skip
+    for name, what in _PASSED_ON.items():
+        group.add_argument(name, metavar="TEXT", help=f"{what}, as of penstock train")
     group.add_argument("--labels-key", metavar="COLUMN", help="obs column of the cell labels")
     group.add_argument("--n-top-genes", metavar="N", type=int,
                        help="train on the N most variable genes (default: all genes)")  # fmt: skip
@@ -75,8 +82,11 @@ def run(parsed: argparse.Namespace) -> None:
         shuffles=_names("--shuffle", parsed.shuffle, _SHUFFLES),
     )
     batch_size = checked_int("-B", parsed.batch_size, least=1)
-    if batch_size < max(cases.devices):
-        raise InvalidArgument(f"-B must be a cell or more for each process, got {batch_size}")
+    for number in cases.devices:
+        if batch_size % number:
+            raise InvalidArgument(
+                f"-B must be a multiple of the processes, {number}, got {batch_size}"
+            )
     rounds = checked_int("-R", parsed.rounds, least=1)
     import matplotlib  # noqa: F401
 
@@ -89,8 +99,10 @@ def run(parsed: argparse.Namespace) -> None:
     ]  # fmt: skip
     for column in parsed.batch_key or ():
         command += ["--batch-key", column]
-    if parsed.labels_key is not None:
-        command += ["--labels-key", parsed.labels_key]
+    for name in ("--labels-key", *_PASSED_ON):
+        value = getattr(parsed, name[2:].replace("-", "_"))
+        if value is not None:
+            command += [name, value]
     if parsed.n_top_genes is not None:
         command += ["--n-top-genes", str(checked_int("--n-top-genes", parsed.n_top_genes, least=1))]
     folder.mkdir(parents=True, exist_ok=True)
