@@ -29,6 +29,7 @@ pytestmark = [
     # scvi-tools' warnings about its own code and small data.
     pytest.mark.filterwarnings("ignore::UserWarning:scvi"),
     pytest.mark.filterwarnings("ignore:You are using the Torch Version of MrVI"),
+    pytest.mark.filterwarnings("ignore:MRVI model is being loaded with PyTorch"),
 ]
 
 QUIET = {"accelerator": "cpu", "enable_progress_bar": False}
@@ -302,10 +303,16 @@ def test_early_stopping_of_peakvi(cells: Oracle) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lr"), [("PEAKVI", 3e-3), ("CondSCVI fine", 1e-3), ("MRVI without labels", 1e-3)]
+    ("name", "lr", "rtol"),
+    [
+        ("PEAKVI", 3e-3, 0.01),
+        ("CondSCVI fine", 1e-3, 0.01),
+        # With scvi-tools 1.5.1 another seed alone changes its validation by 2.7 % (99.2 for 96.6).
+        ("MRVI without labels", 1e-3, 0.03),
+    ],
 )
-def test_two_ranks(name: str, lr: float, cells: Oracle, tmp_path: Path) -> None:
-    """Loss curves as on one process: the noise is another."""
+def test_two_ranks(name: str, lr: float, rtol: float, cells: Oracle, tmp_path: Path) -> None:
+    """Loss curves as on one process: the noise is another. Both fall."""
     case = CASES[name]
     curves = []
     for devices, batch_size in ((1, 40), (2, 20)):
@@ -322,8 +329,9 @@ def test_two_ranks(name: str, lr: float, cells: Oracle, tmp_path: Path) -> None:
     for metric in ("elbo_validation", "elbo_train", "reconstruction_loss_validation"):
         found, expected = (each.history[metric].astype(float).to_numpy() for each in (both, alone))
         assert len(found) == 3
-        np.testing.assert_allclose(found, expected, rtol=0.01, err_msg=metric)
+        np.testing.assert_allclose(found, expected, rtol=rtol, err_msg=metric)
         assert expected[-1] < 0.99 * expected[0], "a curve that falls by as much"
+        assert found[-1] < found[0]
     saved = case.cls.load(str(tmp_path / "2" / "best"), with_subkinds(cells), accelerator="cpu")
     assert both.best_["epoch"] == 2, "the last one"
     found = pscvi.latent(both, cells.path).values
