@@ -38,7 +38,7 @@ class Case:
     def arguments(self, batch_size: int) -> list[str]:
         """Return the arguments of ``penstock train``; processes share the batch."""
         found = ["--devices", str(self.devices), "--shuffle", self.shuffle]
-        found += ["--batch-size", str(max(1, batch_size // self.devices))]
+        found += ["--batch-size", str(batch_size // self.devices)]
         found += ["--cells", str(self.cells)] if self.cells is not None else []
         return found + (["--dense"] if self.layout == "dense" else [])
 

@@ -199,7 +199,7 @@ def run(parsed: argparse.Namespace) -> None:
     source = _source(parsed.uri, folder)
     cells = Dataset(source, **settings)
     if parsed.cells is not None:
-        settings["obs_query"] = _first_cells(cells, parsed.cells)
+        settings["obs_query"] = _first_cells(cells, parsed)
         cells = Dataset(source, **settings)
     if parsed.n_top_genes is not None:
         cells = Dataset(source, **settings | {"var_query": _most_variable(cells, parsed)})
@@ -278,15 +278,17 @@ def _check_numbers(parsed: argparse.Namespace) -> None:
         checked_int("--patience", parsed.patience, least=0)
 
 
-def _first_cells(cells: Any, number: int) -> Any:
-    """Return the query of the first cells of a selection."""
+def _first_cells(cells: Any, parsed: argparse.Namespace) -> Any:
+    """Return the query of the first cells that ``--obs-query`` selects."""
     from penstock import AxisQuery
 
+    number = parsed.cells
     if number > cells.n_obs:
         raise InvalidArgument(
             f"--cells must be at most {cells.n_obs:,}, the selected cells, got {number:,}"
         )
-    return AxisQuery(coords=(cells.reader.selection.rows.to_numpy()[:number],))
+    last = int(cells.reader.selection.rows.at(number - 1))
+    return AxisQuery(value_filter=parsed.obs_query, coords=(slice(0, last),))
 
 
 def _most_variable(cells: Any, parsed: argparse.Namespace) -> Any:

@@ -90,10 +90,10 @@ def run(parsed: argparse.Namespace) -> None:
     rounds = checked_int("-R", parsed.rounds, least=1)
     import matplotlib  # noqa: F401
 
-    from penstock.scvi.model_classes import model_class
+    from penstock.scvi.model_classes import model_class, name_of
 
     command = [
-        parsed.uri, "--model", model_class(parsed.model).__name__, "--epochs",
+        parsed.uri, "--model", name_of(model_class(parsed.model)), "--epochs",
         str(checked_int("--epochs", parsed.epochs, least=1)), "--accelerator", parsed.accelerator,
         "--memory", parsed.memory,
     ]  # fmt: skip
