@@ -182,6 +182,11 @@ def write_small_tiles(
     return path
 
 
+def cache_in(folder: Path) -> dict[str, Any]:
+    """Arguments of a cache there. Without cache_bytes, the last 4 GiB of a disk stay free."""
+    return {"cache_dir": folder, "cache_bytes": "1GiB"}
+
+
 def collect(dataset, dense=np.asarray) -> tuple[np.ndarray, np.ndarray]:
     """(joinids in the order they came, X stacked) of one epoch whose obs has soma_joinid."""
     joinids, rows = [], []

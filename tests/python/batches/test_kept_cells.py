@@ -14,7 +14,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 import torch
-from conftest import SCRIPTS, Oracle
+from conftest import SCRIPTS, Oracle, cache_in
 
 
 def epoch(ds: Iterable, X: sp.csr_matrix) -> np.ndarray:
@@ -176,7 +176,7 @@ def test_fewer_genes_are_chosen_from_what_is_kept(census_like: Oracle, shuffle: 
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_splits_are_kept_side_by_side(census_like: Oracle, tmp_path: Path, cached: bool) -> None:
-    ds = dataset(census_like, cache_dir=tmp_path / "cache" if cached else None)
+    ds = dataset(census_like, **(cache_in(tmp_path / "cache") if cached else {}))
     train, test = ds.random_split(0.8, 0.2)
     for _ in range(3):
         epoch(train, census_like.X)
@@ -238,7 +238,7 @@ def test_ranks_keep_nothing(census_like: Oracle) -> None:
 def test_ranks_with_a_cache_or_a_pack_need_no_hint(census_like: Oracle, tmp_path: Path) -> None:
     packed = ps.pack(census_like.path, tmp_path / "pack")
     ranks = {"rank": 0, "world_size": 2}
-    cached = dataset(census_like, cache_dir=tmp_path / "cache", **ranks)
+    cached = dataset(census_like, **cache_in(tmp_path / "cache"), **ranks)
     from_pack = ps.Dataset(packed, sparse=True, **ranks)
     for ds in (cached, from_pack, dataset(census_like, keep=False, **ranks), dataset(census_like)):
         assert ds.stats.hint == ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import penstock as ps
 import pytest
-from conftest import Oracle, collect, write_small_tiles
+from conftest import Oracle, cache_in, collect, write_small_tiles
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.plan.shard import Shard
@@ -122,7 +122,7 @@ def test_no_gene_selected_is_a_warning(soma_small: Oracle) -> None:
 def test_a_full_cache_needs_no_memory_for_units_to_tell_the_length(
     census_like: Oracle, tmp_path: Path, arguments: Any
 ) -> None:
-    given = {"cache_dir": tmp_path / "cache", "sparse": True, "compare_ranks": False}
+    given = {**cache_in(tmp_path / "cache"), "sparse": True, "compare_ranks": False}
     for _ in ps.Dataset(census_like.path, **given):
         pass
     ds = ps.Dataset(census_like.path, memory_budget="20MiB", **given, **arguments)
@@ -142,7 +142,7 @@ def test_a_full_cache_needs_no_memory_for_units_to_tell_the_length(
 def test_counts_of_workers_where_memory_is_too_little_for_units(
     census_like: Oracle, tmp_path: Path
 ) -> None:
-    given = {"cache_dir": tmp_path / "cache", "sparse": True}
+    given = {**cache_in(tmp_path / "cache"), "sparse": True}
     for _ in ps.Dataset(census_like.path, **given):
         pass
     ds = ps.Dataset(census_like.path, memory_budget="20MiB", **given)

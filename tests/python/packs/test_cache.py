@@ -21,7 +21,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import Oracle, collect, read_with_tiledbsoma, write_small_tiles
+from conftest import Oracle, cache_in, collect, read_with_tiledbsoma, write_small_tiles
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
@@ -45,7 +45,8 @@ def epoch(ds: Iterable, X: sp.csr_matrix) -> np.ndarray:
 
 def dataset(source, cache: Path, **settings) -> ps.Dataset:
     """One that reads its cells from the cache in each epoch."""
-    return ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, keep=False, **settings)
+    given = {**cache_in(cache), "sparse": True, "batch_size": 200, "keep": False}
+    return ps.Dataset(source, **{**given, **settings})
 
 
 def test_read_once(census_like: Oracle, tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ READ = """
 import sys
 import penstock as ps
 ds = ps.Dataset(
-    sys.argv[1], cache_dir=sys.argv[2], cache_bytes=int(sys.argv[5]) or None, sparse=True,
+    sys.argv[1], cache_dir=sys.argv[2], cache_bytes=int(sys.argv[5]), sparse=True,
     seed=int(sys.argv[3]),
 )
 print("ready", flush=True)
@@ -180,7 +181,7 @@ print(total, ds.stats.bytes_read)
 """
 
 
-def reader(source: Path, cache: Path, seed: int, epochs: int = 1, limit: int = 0, **kwargs):
+def reader(source: Path, cache: Path, seed: int, epochs: int = 1, limit: int = 2**30, **kwargs):
     return subprocess.Popen(
         [sys.executable, "-c", READ, *map(str, (source, cache, seed, epochs, limit))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
@@ -191,7 +192,8 @@ READ_SLOWLY = """
 import sys, time
 import penstock as ps
 ds = ps.Dataset(
-    sys.argv[1], cache_dir=sys.argv[2], sparse=True, batch_size=50, threads=1, memory_budget="600KB"
+    sys.argv[1], cache_dir=sys.argv[2], cache_bytes="1GiB", sparse=True, batch_size=50, threads=1,
+    memory_budget="600KB",
 )
 print("ready", flush=True)
 for _ in ds:
@@ -252,7 +254,9 @@ def meet(name):
     while not all((here / f"{name}-{other}").exists() for other in range(2)):
         time.sleep(0.001)
 
-ds = ps.Dataset(source, cache_dir=cache, sparse=True, batch_size=200, seed=int(number))
+ds = ps.Dataset(
+    source, cache_dir=cache, cache_bytes="1GiB", sparse=True, batch_size=200, seed=int(number)
+)
 meet("ready")
 for epoch in range(2):
     parts, joinids = [], []
@@ -318,7 +322,7 @@ def test_within_its_limit(census_like: Oracle, tmp_path: Path) -> None:
 
 def test_workers_stay_within_the_limit(tiled: Path, tmp_path: Path) -> None:
     _, X = collect(ps.Dataset(tiled, sparse=True, shuffle=False))
-    collect(ps.Dataset(tiled, sparse=True, cache_dir=tmp_path / "whole"))
+    collect(dataset(tiled, tmp_path / "whole"))
     whole = sum(path.stat().st_size for path in kept(tmp_path / "whole"))
     cache = tmp_path / "cache"
     for share in (8, 3):
@@ -339,7 +343,7 @@ def test_workers_stay_within_the_limit(tiled: Path, tmp_path: Path) -> None:
 
 
 def test_processes_stay_within_the_limit_though_killed(tiled: Path, tmp_path: Path) -> None:
-    collect(ps.Dataset(tiled, sparse=True, cache_dir=tmp_path / "whole"))
+    collect(dataset(tiled, tmp_path / "whole"))
     limit = sum(path.stat().st_size for path in kept(tmp_path / "whole")) // 3
     total = sum(float(X.sum()) for X, _ in ps.Dataset(tiled, sparse=True))
     cache = tmp_path / "cache"
@@ -454,7 +458,7 @@ def test_a_limit_below_what_is_kept_at_once(tiled: Path, tmp_path: Path) -> None
         collect(some)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for limit in (max(stored), None):
+        for limit in (max(stored), "1GiB"):
             collect(ps.Dataset(tiled, cache_dir=tmp_path / "cache", cache_bytes=limit))
 
 

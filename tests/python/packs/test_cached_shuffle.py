@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import penstock as ps
 import pytest
-from conftest import SCRIPTS, Oracle, collect, joinids_of, write_small_tiles
+from conftest import SCRIPTS, Oracle, cache_in, collect, joinids_of, write_small_tiles
 from penstock.epochs import rank_check
 from penstock.epochs.epoch_numbers import EpochNumbers
 from penstock.epochs.rank_check import RankCheck
@@ -33,7 +33,9 @@ def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dataset(path: Path, cache: Path | None, **arguments: Any) -> ps.Dataset:
     given = {"sparse": True, "batch_size": 50, "seed": 5, "memory_budget": "64MiB", "keep": False}
-    return ps.Dataset(path, cache_dir=cache, **{**given, **arguments})
+    if cache is not None:
+        given |= cache_in(cache)
+    return ps.Dataset(path, **{**given, **arguments})
 
 
 def order_of(path: Path, shuffle: str, epoch: int, **arguments: Any) -> list[int]:

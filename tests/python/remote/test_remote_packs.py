@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import penstock as ps
 import pytest
-from conftest import collect, write_small_tiles
+from conftest import cache_in, collect, write_small_tiles
 from penstock.experiment.web_index import write_index
 from penstock.plan.shuffle_cost import ReadAgainWarning, RequestPerCellWarning
 
@@ -148,7 +148,7 @@ def test_signed(s3: Any, source: Path, packed: Path, tmp_path: Path, name: str) 
         assert remote.obs.to_pandas().equals(ps.open(path).obs.to_pandas())
         for shuffle in (False, "scatter", "global"):
             assert batches(remote, shuffle=shuffle) == batches(path, shuffle=shuffle)
-        ds = dataset(remote, cache_dir=tmp_path / "cache")
+        ds = dataset(remote, **cache_in(tmp_path / "cache"))
         assert batches(None, dataset=ds) == batches(path, shuffle="scatter")
         before = len(s3.requests)
         ds.set_epoch(1)
@@ -162,7 +162,7 @@ def test_signed(s3: Any, source: Path, packed: Path, tmp_path: Path, name: str) 
             ({**signed, "access_key_id": "AKIANOBODY"}, "check the access key id"),
         ):
             with pytest.raises(ps.IoError, match=match):
-                batches(opened(s3, name, **options), cache_dir=tmp_path / "cache")
+                batches(opened(s3, name, **options), **cache_in(tmp_path / "cache"))
         to_pack = tmp_path / "again.pack"
         assert batches(ps.pack(remote, to_pack), shuffle=False) == batches(path, shuffle=False)
 
@@ -193,9 +193,9 @@ def test_what_is_read_once_or_from_the_disk_is_not_told_of(
         warnings.simplefilter("error", ReadAgainWarning)
         warnings.simplefilter("error", RequestPerCellWarning)
         batches(opened(s3), shuffle="scatter")
-        batches(opened(s3), shuffle="global", cache_dir=tmp_path)  # all units at a time
+        batches(opened(s3), shuffle="global", **cache_in(tmp_path))  # all units at a time
         batches(packed, **CELL_BY_CELL)
-        kept = dataset(opened(s3), cache_dir=tmp_path, **CELL_BY_CELL)
+        kept = dataset(opened(s3), **cache_in(tmp_path), **CELL_BY_CELL)
         batches(None, dataset=kept)
         assert kept.stats.requests == kept.stats.units == 0
 
@@ -241,7 +241,7 @@ def test_a_damaged_record_names_cell_and_object(packed: Path, tmp_path: Path) ->
 def test_the_second_epoch_asks_the_network_nothing(
     s3: Any, source: Path, tmp_path: Path, name: str, shuffle: bool | str
 ) -> None:
-    remote = dataset(opened(s3, name), cache_dir=tmp_path, keep=False, shuffle=shuffle)
+    remote = dataset(opened(s3, name), **cache_in(tmp_path), keep=False, shuffle=shuffle)
     first, _ = collect(remote)
     assert remote.stats.requests > 0
     before = len(s3.requests)
@@ -254,7 +254,7 @@ def test_the_second_epoch_asks_the_network_nothing(
     train, _ = remote.random_split(0.5, 0.5)
     collect(train)
     assert len(s3.requests) == before
-    some = dataset(remote.experiment, cache_dir=tmp_path, var_query="soma_joinid < 100")
+    some = dataset(remote.experiment, **cache_in(tmp_path), var_query="soma_joinid < 100")
     before = len(s3.requests)  # var was read, too
     joinids, X = collect(some)
     assert len(s3.requests) == before
@@ -263,7 +263,7 @@ def test_the_second_epoch_asks_the_network_nothing(
 
 
 def test_workers_that_read_a_full_cache_ask_little(s3: Any, packed: Path, tmp_path: Path) -> None:
-    ds = dataset(opened(s3), cache_dir=tmp_path, format="torch", sparse=False)
+    ds = dataset(opened(s3), **cache_in(tmp_path), format="torch", sparse=False)
     collect(ds)
     loader = ps.dataloader(ds, num_workers=2)
     cells = [joinid for _, obs in loader for joinid in obs["soma_joinid"].tolist()]

@@ -23,7 +23,7 @@ RANK = int(os.environ["RANK"])
 
 
 def dataset(cache: str, **arguments) -> ps.Dataset:
-    given = {"batch_size": 20, "sparse": True, "memory_budget": "8MiB"}
+    given = {"batch_size": 20, "sparse": True, "memory_budget": "8MiB", "cache_bytes": "1GiB"}
     return ps.Dataset(PATH, cache_dir=FOLDER / cache, **{**given, **arguments})
 
 

@@ -22,7 +22,8 @@ READ = """
 import sys
 import penstock as ps
 cells = 0
-for X, _ in ps.Dataset(sys.argv[1], cache_dir=sys.argv[2] or None, shuffle=False):
+cache = {"cache_dir": sys.argv[2], "cache_bytes": "1GiB"} if sys.argv[2] else {}
+for X, _ in ps.Dataset(sys.argv[1], shuffle=False, **cache):
     cells += X.shape[0]
 print(cells)
 """
