@@ -8,15 +8,11 @@
 #include <numeric>
 #include <string>
 
+#include "kernel/index_type.h"
 #include "kernel/value_type.h"
 
 namespace penstock::kernel {
 namespace {
-
-template <typename Body>
-decltype(auto) with_index_type(uint8_t index_bytes, Body&& body) {
-  return index_bytes == 2 ? body(uint16_t{}) : body(uint32_t{});
-}
 
 /// Order of the entries by new number. Entries of a duplicated column keep their order.
 template <typename Index>
@@ -134,6 +130,13 @@ DataType common_value_type(DataType a, DataType b) {
   const size_t signed_bytes = size_of(is_signed_integer(a) ? a : b);
   if (signed_bytes > unsigned_bytes) return signed_of(signed_bytes);
   return unsigned_bytes == 8 ? DataType::kFloat64 : signed_of(unsigned_bytes * 2);
+}
+
+double most_growth(const PackedRowLayout& from, const PackedRowLayout& to) {
+  const double coded = (to.index_bytes + 1.0) / (from.index_bytes + 1.0);
+  const double wide =
+      static_cast<double>(to.index_bytes + to.value_bytes) / (from.index_bytes + from.value_bytes);
+  return std::max({coded, wide, 1.0});
 }
 
 void renumber_row(const PackedRowLayout& layout, const ColumnNumbers& columns, std::byte* record) {

@@ -35,6 +35,9 @@ struct RepackScratch {
 /// integers of more than 16 bits.
 DataType common_value_type(DataType a, DataType b);
 
+/// The most that a record of layout `from` grows in layout `to`. The share of codes is unknown.
+double most_growth(const PackedRowLayout& from, const PackedRowLayout& to);
+
 /// Replaces the indices of a record in place. `columns` must ascend.
 void renumber_row(const PackedRowLayout& layout, const ColumnNumbers& columns, std::byte* record);
 

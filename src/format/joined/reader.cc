@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "format/check_columns.h"
 #include "format/joined/row_reader.h"
 #include "kernel/pack_row.h"
 
@@ -43,16 +44,7 @@ JoinedReader::JoinedReader(std::shared_ptr<const JoinedMatrix> matrix,
                            std::span<const int64_t> columns)
     : matrix_(std::move(matrix)),
       layout_(kernel::make_row_layout(columns.size(), matrix_->info.value_type)) {
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i] < 0 || columns[i] >= matrix_->info.column_domain_end) {
-      throw InvalidArgument(
-          concat("column ", columns[i], " is outside 0 … ", matrix_->info.column_domain_end - 1));
-    }
-    if (i != 0 && columns[i] <= columns[i - 1]) {
-      throw InvalidArgument(
-          concat("columns must ascend strictly: ", columns[i - 1], " is followed by ", columns[i]));
-    }
-  }
+  check_columns(columns, matrix_->info.column_domain_end);
   for (const JoinedPart& part : matrix_->parts) {
     parts_.push_back(choose(part, columns));
     parts_.back().same_layout = same(parts_.back().reader->row_layout(), layout_);
@@ -90,12 +82,7 @@ double JoinedReader::packed_bytes_per_cell_of_part(size_t index) const {
   const Part& part = parts_[index];
   const double bytes = part.reader->packed_bytes_per_cell();
   if (part.same_layout) return bytes;
-  // A wider index or value makes its part of an entry larger; the share of codes is unknown.
-  const kernel::PackedRowLayout& own = part.reader->row_layout();
-  const double coded = (layout_.index_bytes + 1.0) / (own.index_bytes + 1.0);
-  const double wide = static_cast<double>(layout_.index_bytes + layout_.value_bytes) /
-                      (own.index_bytes + own.value_bytes);
-  return bytes * std::max({coded, wide, 1.0});
+  return bytes * kernel::most_growth(part.reader->row_layout(), layout_);
 }
 
 double JoinedReader::packed_bytes_per_cell() const {

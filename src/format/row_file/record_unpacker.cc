@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/concat.h"
+#include "format/check_columns.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::pack {
@@ -13,18 +13,11 @@ namespace {
 
 std::vector<uint32_t> stored_among(std::span<const int64_t> columns, uint64_t stored_columns,
                                    int64_t column_domain_end) {
+  check_columns(columns, column_domain_end);
   std::vector<uint32_t> stored;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i] < 0 || columns[i] >= column_domain_end) {
-      throw InvalidArgument(
-          concat("column ", columns[i], " is outside 0 … ", column_domain_end - 1));
-    }
-    if (i != 0 && columns[i] <= columns[i - 1]) {
-      throw InvalidArgument(
-          concat("columns must ascend strictly: ", columns[i - 1], " is followed by ", columns[i]));
-    }
-    if (static_cast<uint64_t>(columns[i]) < stored_columns) {
-      stored.push_back(static_cast<uint32_t>(columns[i]));
+  for (const int64_t column : columns) {
+    if (static_cast<uint64_t>(column) < stored_columns) {
+      stored.push_back(static_cast<uint32_t>(column));
     }
   }
   return stored;

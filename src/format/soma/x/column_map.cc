@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/concat.h"
+#include "format/check_columns.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -19,15 +20,7 @@ XColumnMap::XColumnMap(std::span<const int64_t> columns, int64_t domain_end)
   if (columns_.size() >= kNotChosen) {
     throw InvalidArgument(concat("too many columns: ", columns_.size()));
   }
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i] < 0 || columns_[i] >= domain_end) {
-      throw InvalidArgument(concat("column ", columns_[i], " is outside 0 … ", domain_end - 1));
-    }
-    if (i != 0 && columns_[i] <= columns_[i - 1]) {
-      throw InvalidArgument(concat("columns must ascend strictly: ", columns_[i - 1],
-                                   " is followed by ", columns_[i]));
-    }
-  }
+  check_columns(columns_, domain_end);
   if (columns_.empty()) return;
   first_ = columns_.front();
   last_ = columns_.back();
