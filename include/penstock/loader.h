@@ -51,6 +51,15 @@ struct ChunkShuffle {
 using RowOrder =
     std::variant<ScatterShuffle, StoredOrder, GlobalShuffle, ChunkShuffle, RowSampling>;
 
+/// Columns of the matrix that make an array of their own in each batch, such as one measurement of
+/// `beside`. Begins where the part before ends.
+struct BatchPart {
+  int64_t column_end = 0;  ///< exclusive, of the matrix's columns
+  BatchLayout layout = BatchLayout::kCsr;
+  DataType dtype = DataType::kFloat32;
+  std::shared_ptr<const TransformPlan> transforms;  ///< of the part's columns; null: none
+};
+
 struct LoaderOptions {
   std::optional<RowSelection> rows;  ///< joinids; absent: every row of the domain
   /// All joinids that the matrix has, to estimate memory if the ids have gaps; absent: those of the
@@ -81,6 +90,10 @@ struct LoaderOptions {
   bool narrow_values = false;
   /// Applied to each cell's values while batches are made; null: none.
   std::shared_ptr<const TransformPlan> transforms;
+  /// Not empty: a batch has one array for each part instead of one of all columns (Batch::part).
+  /// `layout`, `dtype` and `transforms` above are then not used. The last part ends where the
+  /// matrix ends.
+  std::vector<BatchPart> parts;
   bool drop_last = false;
   /// A last batch with fewer rows is merged into the batch before, which then exceeds batch_size.
   /// If there is no batch before, its rows are dropped. With kExact every batch must have at least
@@ -116,6 +129,15 @@ class Batch {
   /// Number of tokens of each row, without padding; empty for a batch without tokens.
   std::span<const int32_t> lengths() const noexcept { return lengths_; }
 
+  /// Number of LoaderOptions::parts. A batch with parts has rows, columns and nnz of all of them,
+  /// but no arrays of its own except joinids and positions.
+  size_t part_count() const noexcept { return parts_.size(); }
+  /// A part's arrays; its columns and csr().indices count from the part's first column.
+  const std::shared_ptr<const Batch>& part(size_t index) const { return parts_.at(index); }
+  /// Of a part: whether the matrix has no entry of the row in the part's columns, one number a row.
+  /// Empty for a batch that is no part.
+  std::span<const uint8_t> missing() const noexcept { return missing_; }
+
   ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -132,6 +154,8 @@ class Batch {
   std::optional<uint32_t> repeated_row_;
   std::span<const int32_t> indptr_, indices_, lengths_;
   const std::byte* values_ = nullptr;
+  std::span<const uint8_t> missing_;
+  std::vector<std::shared_ptr<const Batch>> parts_;
   std::shared_ptr<void> storage_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <penstock/beside.h>         // IWYU pragma: export
 #include <penstock/cache.h>          // IWYU pragma: export
 #include <penstock/data_type.h>      // IWYU pragma: export
 #include <penstock/error.h>          // IWYU pragma: export

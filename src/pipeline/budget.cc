@@ -48,12 +48,21 @@ struct Sizes {
 
 /// Returns the pool block of a batch of rows with `nnz` non-zeros each.
 uint64_t batch_block(const BudgetRequest& request, uint64_t rows, double nnz) {
-  uint64_t bytes = rows * 2 * sizeof(int64_t) + 512;
-  if (request.layout == BatchLayout::kDense) {
-    bytes += rows * request.columns * request.value_bytes;
-  } else {
-    bytes += rows * sizeof(int32_t) + static_cast<uint64_t>(static_cast<double>(rows) * nnz) *
-                                          (sizeof(int32_t) + request.value_bytes);
+  uint64_t bytes = 0;
+  size_t entry_bytes = 0;
+  for (const BatchArray& array : request.arrays) {
+    bytes += rows * 2 * sizeof(int64_t) + 512;
+    if (array.layout == BatchLayout::kDense) {
+      bytes += rows * array.columns * array.value_bytes;
+    } else {
+      bytes += rows * sizeof(int32_t);
+      entry_bytes = std::max(entry_bytes, sizeof(int32_t) + array.value_bytes);
+    }
+  }
+  bytes += static_cast<uint64_t>(static_cast<double>(rows) * nnz) * entry_bytes;
+  // Rows that are cut into those of several arrays, while a batch is made.
+  if (request.arrays.size() > 1) {
+    bytes += static_cast<uint64_t>(static_cast<double>(rows) * nnz) * request.packed_entry_bytes;
   }
   return BatchPool::block_bytes(bytes);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "format/keep/keep_store.h"
 #include "format/matrix_source.h"
@@ -45,15 +46,20 @@ struct BudgetSplit {
   format::KeptForm keep_form = format::KeptForm::kWide;
 };
 
+/// One array of a batch, after its transforms.
+struct BatchArray {
+  BatchLayout layout = BatchLayout::kCsr;
+  size_t value_bytes = 4;
+  uint32_t columns = 0;
+};
+
 struct BudgetRequest {
   uint64_t memory_budget = 0;
-  uint32_t sharers = 1;  ///< workers that divide it equally
-  BatchLayout layout = BatchLayout::kCsr;
-  size_t value_bytes = 4;  ///< of the batches' dtype
-  uint32_t columns = 0;
-  size_t packed_entry_bytes = 3;  ///< packed bytes of a non-zero: index and code
-  bool keep = false;              ///< rows stay after the epoch if all of the selection fit
-  uint64_t kept_memory = 0;       ///< beside memory_budget, for rows that stay
+  uint32_t sharers = 1;                   ///< workers that divide it equally
+  std::vector<BatchArray> arrays = {{}};  ///< of a batch
+  size_t packed_entry_bytes = 3;          ///< packed bytes of a non-zero: index and code
+  bool keep = false;                      ///< rows stay after the epoch if all of the selection fit
+  uint64_t kept_memory = 0;               ///< beside memory_budget, for rows that stay
 };
 
 /// Expected memory of the selected rows, bit-packed.

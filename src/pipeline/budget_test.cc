@@ -33,7 +33,7 @@ struct Fixture {
     for (int64_t i = 0; i < options.columns; ++i) columns.push_back(i);
     reader = matrix->reader(columns);
     units = selected_units(*matrix, *reader, RowSelection::range(0, options.rows), nullptr);
-    request.columns = static_cast<uint32_t>(options.columns);
+    request.arrays[0].columns = static_cast<uint32_t>(options.columns);
   }
   BudgetSplit split(uint64_t budget) {
     request.memory_budget = budget;
@@ -105,7 +105,7 @@ TEST(Budget, RefusalNamesTheLeastThatWorks) {
           Fixture fixture(unit_bytes);
           fixture.epoch.batch_size = batch_size;
           fixture.epoch.shuffle = shuffle;
-          fixture.request.layout = layout;
+          fixture.request.arrays[0].layout = layout;
           std::string text;
           const uint64_t least = least_named(fixture, 1000, &text);
           EXPECT_NO_THROW(fixture.split(least)) << text;
@@ -156,9 +156,9 @@ TEST(Budget, TheLeastIsTheSameForEveryOrderAndRank) {
 
 /// Returns the block that the pool takes for the ids, positions and values of a dense batch.
 uint64_t dense_batch(const Fixture& fixture) {
-  return BatchPool::block_bytes(
-      fixture.epoch.batch_size *
-      (2 * sizeof(int64_t) + fixture.request.columns * fixture.request.value_bytes));
+  return BatchPool::block_bytes(fixture.epoch.batch_size *
+                                (2 * sizeof(int64_t) + fixture.request.arrays[0].columns *
+                                                           fixture.request.arrays[0].value_bytes));
 }
 
 // A plan that forgets one batch, or counts one too many, is off by more than all small change.
@@ -166,7 +166,7 @@ TEST(Budget, EveryBatchHasItsMemory) {
   constexpr uint64_t kUnit = 20000, kSmallChange = 60000;
   Fixture fixture(kUnit);
   fixture.epoch.batch_size = 1000;
-  fixture.request.layout = BatchLayout::kDense;
+  fixture.request.arrays[0].layout = BatchLayout::kDense;
   const uint64_t batch = dense_batch(fixture);
   ASSERT_GT(batch, 5 * kSmallChange);
   std::string text;
@@ -190,7 +190,7 @@ TEST(Budget, EveryBatchHasItsMemoryWhereRowsAreReadOneByOne) {
   const auto matrix = std::make_shared<testing::MemoryMatrix>(options);
   Fixture fixture;
   fixture.epoch.batch_size = 1000;
-  fixture.request.layout = BatchLayout::kDense;
+  fixture.request.arrays[0].layout = BatchLayout::kDense;
   const auto reader = matrix->reader(std::vector<int64_t>{1, 2, 3});
   const auto rows = reader->row_reader(RowSelection::range(0, options.rows));
   const auto split_of = [&](uint64_t budget) {

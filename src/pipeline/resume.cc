@@ -110,6 +110,18 @@ TransformStep::Numbers numbers_of(const TransformStep::Numbers& numbers, const R
   return chosen;
 }
 
+std::shared_ptr<const TransformPlan> transforms_of(
+    const std::shared_ptr<const TransformPlan>& transforms, const RowSelection& rows,
+    const RowSelection& part) {
+  if (transforms == nullptr) return nullptr;
+  auto plan = std::make_shared<TransformPlan>(*transforms);
+  for (TransformStep& step : plan->steps) {
+    step.row_totals = numbers_of(step.row_totals, rows, part);
+  }
+  if (plan->tokens) plan->tokens->row_totals = numbers_of(plan->tokens->row_totals, rows, part);
+  return plan;
+}
+
 RowWeights weights_of(const RowWeights& weights, const RowSelection& rows,
                       const RowSelection& part) {
   if (!weights) return weights;
@@ -127,14 +139,9 @@ LoaderOptions for_rows(LoaderOptions options, const RowSelection& rows, RowSelec
   if (auto* drawn = std::get_if<RowSampling>(&options.order); drawn != nullptr) {
     drawn->weights = drawn->samples == 0 ? RowWeights() : weights_of(drawn->weights, rows, part);
   }
-  if (options.transforms != nullptr) {
-    auto plan = std::make_shared<TransformPlan>(*options.transforms);
-    for (TransformStep& step : plan->steps) {
-      step.row_totals = numbers_of(step.row_totals, rows, part);
-    }
-    if (plan->tokens) plan->tokens->row_totals = numbers_of(plan->tokens->row_totals, rows, part);
-    options.transforms = std::move(plan);
-  }
+  options.transforms = transforms_of(options.transforms, rows, part);
+  for (BatchPart& each : options.parts)
+    each.transforms = transforms_of(each.transforms, rows, part);
   options.rows = std::move(part);
   return options;
 }
@@ -150,6 +157,10 @@ SelectionFingerprint SelectionFingerprint::of(const Matrix& matrix, const Loader
   found.layer =
       digest64("[" + json_text(matrix.measurement()) + ", " + json_text(matrix.layer()) + "]");
   found.transforms = transforms_hash(options.transforms.get());
+  for (const BatchPart& part : options.parts) {
+    found.transforms = hash_combine(found.transforms, static_cast<uint64_t>(part.column_end));
+    found.transforms = hash_combine(found.transforms, transforms_hash(part.transforms.get()));
+  }
   found.joined = HandleAccess::joined(matrix);
   return found;
 }

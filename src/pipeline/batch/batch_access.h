@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace penstock {
 
@@ -36,6 +37,12 @@ struct BatchAccess {
   }
   static void set_lengths(Batch& batch, std::span<const int32_t> lengths) {
     batch.lengths_ = lengths;
+  }
+  static void set_missing(Batch& batch, std::span<const uint8_t> missing) {
+    batch.missing_ = missing;
+  }
+  static void set_parts(Batch& batch, std::vector<std::shared_ptr<const Batch>> parts) {
+    batch.parts_ = std::move(parts);
   }
   static void set_storage(Batch& batch, std::shared_ptr<void> storage) {
     batch.storage_ = std::move(storage);

@@ -70,9 +70,17 @@ std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const PackedRowR
                                                       std::optional<uint32_t> repeated_row) const {
   uint64_t nnz = 0;
   for (const PackedRowRef& row : rows) nnz += row.nnz;
-  Parts parts(layout_, shape_, rows.size(), nnz);
   auto block = pool_->take(batch_bytes(rows.size(), nnz));
-  parts.base = block.data;
+  return assemble_at(block.data, std::move(block.owner), rows, repeated_row);
+}
+
+std::shared_ptr<Batch> BatchAssembler::assemble_at(std::byte* base, std::shared_ptr<void> owner,
+                                                   std::span<const PackedRowRef> rows,
+                                                   std::optional<uint32_t> repeated_row) const {
+  uint64_t nnz = 0;
+  for (const PackedRowRef& row : rows) nnz += row.nnz;
+  Parts parts(layout_, shape_, rows.size(), nnz);
+  parts.base = base;
 
   auto* const joinids = parts.at<int64_t>(parts.joinids);
   auto* const positions = parts.at<int64_t>(parts.positions);
@@ -81,7 +89,7 @@ std::shared_ptr<const Batch> BatchAssembler::assemble(std::span<const PackedRowR
     positions[i] = rows[i].position;
   }
   auto batch = BatchAccess::make();
-  BatchAccess::set_storage(*batch, std::move(block.owner));
+  BatchAccess::set_storage(*batch, std::move(owner));
   BatchAccess::set_rows(*batch, {joinids, rows.size()}, {positions, rows.size()});
   BatchAccess::set_repeated_row(*batch, repeated_row);
   std::byte* const values = parts.at<std::byte>(parts.values);

@@ -33,6 +33,10 @@ class BatchAssembler {
   /// Throws InvalidArgument that names value, cell and gene if a value does not fit the dtype.
   std::shared_ptr<const Batch> assemble(std::span<const PackedRowRef> rows,
                                         std::optional<uint32_t> repeated_row = {}) const;
+  /// The same in memory of batch_bytes() at `base`, 64-byte aligned, which `owner` holds.
+  std::shared_ptr<Batch> assemble_at(std::byte* base, std::shared_ptr<void> owner,
+                                     std::span<const PackedRowRef> rows,
+                                     std::optional<uint32_t> repeated_row) const;
 
  private:
   struct Parts;

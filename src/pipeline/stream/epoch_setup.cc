@@ -12,6 +12,7 @@
 
 #include "base/concat.h"
 #include "format/handle_access.h"
+#include "pipeline/batch/batch_parts.h"
 #include "pipeline/batch/transformed_rows.h"
 #include "pipeline/stream/units/selected_units.h"
 #include "plan/cut/rank_cut.h"
@@ -41,10 +42,6 @@ void check(const LoaderOptions& options) {
         concat("chunks must have 1 row or more, and blocks 1 chunk or more: chunk_rows ",
                chunks->chunk_rows, ", chunks_per_block ", chunks->chunks_per_block));
   }
-  if (!is_integer(options.dtype) && !is_floating(options.dtype)) {
-    throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
-                          std::string(name_of(options.dtype)));
-  }
 }
 
 std::vector<int64_t> every_column(int64_t end) {
@@ -56,16 +53,20 @@ std::vector<int64_t> every_column(int64_t end) {
   return columns;
 }
 
-void check_totals(const LoaderOptions& options, uint64_t rows) {
-  if (options.transforms == nullptr) return;
+void check(const BatchPart& part, uint64_t rows) {
+  if (!is_integer(part.dtype) && !is_floating(part.dtype)) {
+    throw InvalidArgument("dtype must be float32, float64 or an integer type: " +
+                          std::string(name_of(part.dtype)));
+  }
+  if (part.transforms == nullptr) return;
   const auto check_one = [&](const TransformStep::Numbers& totals) {
     if (totals == nullptr || totals->size() == rows) return;
     throw InvalidArgument(concat(
         "transforms: row_totals must have one number for each selected row: ", totals->size(),
         " for ", rows));
   };
-  for (const TransformStep& step : options.transforms->steps) check_one(step.row_totals);
-  if (options.transforms->tokens) check_one(options.transforms->tokens->row_totals);
+  for (const TransformStep& step : part.transforms->steps) check_one(step.row_totals);
+  if (part.transforms->tokens) check_one(part.transforms->tokens->row_totals);
 }
 
 plan::EpochOptions epoch_options(const LoaderOptions& options) {
@@ -135,14 +136,17 @@ StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const Loade
   setup.first_batch = options.first_batch;
   const auto* drawn = std::get_if<RowSampling>(&options.order);
   check_exact_batches(drawn != nullptr ? drawn->samples : setup.rows.size(), setup.epoch);
-  check_totals(options, setup.rows.size());
+  const auto parts = chosen_parts(options, setup.column_ids.get(), setup.columns);
+  for (const ChosenPart& each : parts) check(each.part, setup.rows.size());
 
   setup.request.memory_budget = options.memory_budget;
   setup.request.sharers = options.num_workers;
-  setup.request.layout = options.layout;
-  const BatchShape shape = batch_shape(options.transforms.get(), setup.columns, options.dtype);
-  setup.request.value_bytes = size_of(shape.dtype);
-  setup.request.columns = shape.columns;
+  setup.request.arrays.clear();
+  for (const ChosenPart& each : parts) {
+    const BatchPart& part = each.part;
+    const BatchShape shape = batch_shape(part.transforms.get(), each.columns(), part.dtype);
+    setup.request.arrays.push_back({part.layout, size_of(shape.dtype), shape.columns});
+  }
   setup.request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
   setup.request.keep = setup.keep != nullptr && options.kept_memory == 0;
   if (setup.keep != nullptr) setup.request.kept_memory = options.kept_memory;

@@ -50,8 +50,7 @@ EpochStream::EpochStream(EpochSetup setup, const LoaderOptions& options)
       setup_(std::move(setup)),
       threads_(thread_count(options.threads)),
       plan_(setup_.units, setup_.epoch, setup_.budget.spread, setup_.sampler.get()),
-      assembler_(setup_.reader->row_layout(), options.layout, options.dtype, setup_.columns,
-                 setup_.column_ids, batches_, options.narrow_values, options.transforms),
+      maker_(setup_.reader->row_layout(), options, setup_.columns, setup_.column_ids, batches_),
       decoder_(setup_.reader->row_layout(), setup_.columns),
       first_unmade_(setup_.first_batch),
       released_batch_(setup_.first_batch),
@@ -142,7 +141,7 @@ bool EpochStream::claim_batch(BatchJob& job) {
   if (units_->visits_done() < next_job_visits_) return false;
   if (next_job_bytes_ == 0) {
     const uint64_t nnz = store_->nnz(next_job_.begin, next_job_.end);
-    next_job_bytes_ = assembler_.batch_bytes(next_job_.end - next_job_.begin, nnz);
+    next_job_bytes_ = maker_.batch_bytes(next_job_.end - next_job_.begin, nnz);
   }
   // A consumer that keeps its batches may hold the whole share. It still gets one more at a time.
   const bool force = ring_.idle() && consumer_waits_;
@@ -163,7 +162,7 @@ void EpochStream::make_batch(const BatchJob& job, BatchRows& rows) {
     std::optional<uint32_t> repeated;
     const uint64_t slot = plan_.repeated_slot().value_or(UINT64_MAX);
     if (job.begin <= slot && slot < job.end) repeated = static_cast<uint32_t>(slot - job.begin);
-    batch = assembler_.assemble(rows.refs(), repeated);
+    batch = maker_.make(rows.refs(), repeated);
   }
   if (ring_.finish(job.index, std::move(batch))) ready_.notify_one();
   const size_t at = job.index - first_unmade_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/threads/mutex.h"
-#include "pipeline/batch/batch_assembler.h"
+#include "pipeline/batch/batch_maker.h"
 #include "pipeline/batch/batch_rows.h"
 #include "pipeline/memory/bucket_store.h"
 #include "pipeline/stream/batch_stream.h"
@@ -68,7 +68,7 @@ class EpochStream final : public BatchStream {
   const EpochSetup setup_;
   const unsigned threads_;
   const plan::EpochPlan plan_;
-  const BatchAssembler assembler_;
+  const BatchMaker maker_;
   const format::pack::RowDecoder decoder_;  ///< of rows that are kept bit-packed
   std::unique_ptr<BucketStore> store_ PENSTOCK_GUARDED_BY(mutex_);
 

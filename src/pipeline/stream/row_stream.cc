@@ -92,8 +92,7 @@ RowStream::RowStream(format::RowReaderPtr reader, const StreamSetup& setup,
       setup_(setup),
       budget_(budget),
       order_(setup_.rows.size(), setup_.epoch),
-      assembler_(reader_->row_layout(), options.layout, options.dtype, setup_.columns,
-                 setup_.column_ids, batches_, options.narrow_values, options.transforms),
+      maker_(reader_->row_layout(), options, setup_.columns, setup_.column_ids, batches_),
       first_row_(first_of_range(setup_.rows)),
       next_room_(setup_.first_batch),
       ahead_(setup_.first_batch, order_.batch_count(), setup_.epoch.batch_size) {
@@ -128,7 +127,7 @@ void RowStream::make_batch(uint64_t batch, Worker& worker) {
     read_rows(batch, ahead, worker);
     uint64_t nnz = 0;
     for (const PackedRowRef& row : worker.rows) nnz += row.nnz;
-    bytes = assembler_.batch_bytes(worker.rows.size(), nnz);
+    bytes = maker_.batch_bytes(worker.rows.size(), nnz);
   }
   ahead_.after_read(worker.from_disk);
   bytes_read_ += worker.buffer.bytes_read;
@@ -142,7 +141,7 @@ void RowStream::make_batch(uint64_t batch, Worker& worker) {
     const uint64_t begin = order_.batch_begin(batch), end = order_.batch_begin(batch + 1);
     const uint64_t slot = order_.repeated_slot().value_or(UINT64_MAX);
     if (begin <= slot && slot < end) repeated = static_cast<uint32_t>(slot - begin);
-    made = assembler_.assemble(worker.rows, repeated);
+    made = maker_.make(worker.rows, repeated);
   }
   if (ring_.finish(batch, std::move(made))) ready_.notify_one();
 }

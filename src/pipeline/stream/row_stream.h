@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "format/row_reader.h"
-#include "pipeline/batch/batch_assembler.h"
+#include "pipeline/batch/batch_maker.h"
 #include "pipeline/stream/batch_stream.h"
 #include "pipeline/stream/epoch_setup.h"
 #include "pipeline/stream/units/read_ahead.h"
@@ -70,7 +70,7 @@ class RowStream final : public BatchStream {
   const StreamSetup setup_;
   const RowBudgetSplit budget_;
   const plan::GlobalOrder order_;
-  const BatchAssembler assembler_;
+  const BatchMaker maker_;
   std::optional<int64_t> first_row_;  ///< set for a range: joinids follow from positions
   uint64_t next_room_ PENSTOCK_GUARDED_BY(mutex_);  ///< the batch that is granted memory next
   ReadAhead ahead_ PENSTOCK_GUARDED_BY(mutex_);
