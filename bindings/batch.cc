@@ -1,5 +1,8 @@
 #include <nanobind/stl/optional.h>
+#include <penstock/error.h>
 #include <penstock/loader.h>
+
+#include <string>
 
 #include "register.h"
 #include "support/loader_handle.h"
@@ -36,6 +39,19 @@ nb::object lengths(const BatchHandle& self) {
   return numpy_array(lengths.data(), {lengths.size()}, DataType::kInt32, keep_alive(self.batch));
 }
 
+nb::object missing(const BatchHandle& self) {
+  const auto missing = self.batch->missing();
+  return numpy_array(missing.data(), {missing.size()}, DataType::kUInt8, keep_alive(self.batch));
+}
+
+BatchHandle part(const BatchHandle& self, size_t index) {
+  if (index >= self.batch->part_count()) {
+    throw InvalidArgument("a batch has " + std::to_string(self.batch->part_count()) +
+                          " parts, got part " + std::to_string(index));
+  }
+  return BatchHandle(self.batch->part(index));
+}
+
 nb::object positions(const BatchHandle& self) {
   const auto positions = self.batch->positions();
   return numpy_array(positions.data(), {positions.size()}, DataType::kInt64,
@@ -58,6 +74,9 @@ void register_batch(nb::module_& module) {
       .def("dense", &dense, nb::sig("def dense(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("joinids", &joinids, nb::sig("def joinids(self) -> numpy.typing.NDArray[typing.Any]"))
       .def("lengths", &lengths, nb::sig("def lengths(self) -> numpy.typing.NDArray[typing.Any]"))
+      .def("part", &part, nb::arg("index"), "The arrays of a measurement.")
+      .def("missing", &missing, nb::sig("def missing(self) -> numpy.typing.NDArray[typing.Any]"),
+           "Of a part: 1 for rows without an entry.")
       .def("positions", &positions,
            nb::sig("def positions(self) -> numpy.typing.NDArray[typing.Any]"));
 }

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <penstock/beside.h>
 #include <penstock/error.h>
 #include <penstock/experiment.h>
 #include <penstock/join.h>
@@ -125,6 +126,8 @@ void register_experiment(nb::module_& module) {
           },
           nb::arg("matrix"), nb::arg("row_offset"), nb::arg("row_end"), nb::arg("columns"),
           nb::arg("joined_columns"));
+  module.def("beside", &beside, nb::arg("matrices"), Release(),
+             "Matrices with the same rows as one: columns of the first, then of the second.");
   module.def("join_matrices", &join_matrices, nb::arg("parts"), nb::arg("column_count"));
 
   nb::class_<Experiment>(module, "Experiment")

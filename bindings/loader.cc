@@ -63,6 +63,17 @@ void register_loader(nb::module_& module) {
 
   nb::class_<KeptRows> kept_rows(module, "KeptRows", "Rows that stay in memory between epochs.");
 
+  nb::class_<BatchPart>(module, "BatchPart", "Columns that make an array of their own in a batch.")
+      .def(
+          "__init__",
+          [](BatchPart* self, int64_t column_end, BatchLayout layout, const std::string& dtype,
+             const std::optional<TransformPlan>& transforms) {
+            new (self) BatchPart{
+                column_end, layout, batch_type(dtype),
+                transforms ? std::make_shared<const TransformPlan>(*transforms) : nullptr};
+          },
+          nb::arg("column_end"), nb::arg("layout"), nb::arg("dtype"), nb::arg("transforms").none());
+
   nb::class_<LoaderOptions>(module, "LoaderOptions")
       .def(nb::init<>())
       .def_rw("rows", &LoaderOptions::rows, nb::arg("value").none())
@@ -91,6 +102,7 @@ void register_loader(nb::module_& module) {
             self.transforms = plan ? std::make_shared<const TransformPlan>(*plan) : nullptr;
           },
           nb::arg("value").none())
+      .def_rw("parts", &LoaderOptions::parts)
       .def_rw("drop_last", &LoaderOptions::drop_last)
       .def_rw("min_batch", &LoaderOptions::min_batch)
       .def_rw("uneven", &LoaderOptions::uneven)

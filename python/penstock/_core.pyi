@@ -196,6 +196,11 @@ class JoinPart:
         joined_columns: Sequence[int],
     ) -> None: ...
 
+def beside(matrices: Sequence[Matrix]) -> Matrix:
+    """
+    Matrices with the same rows as one: columns of the first, then of the second.
+    """
+
 def join_matrices(parts: Sequence[JoinPart], column_count: int) -> Matrix: ...
 
 class Experiment:
@@ -235,6 +240,12 @@ class Batch:
     def dense(self) -> numpy.typing.NDArray[Any]: ...
     def joinids(self) -> numpy.typing.NDArray[Any]: ...
     def lengths(self) -> numpy.typing.NDArray[Any]: ...
+    def part(self, index: int) -> Batch:
+        """The arrays of a measurement."""
+
+    def missing(self) -> numpy.typing.NDArray[Any]:
+        """Of a part: 1 for rows without an entry."""
+
     def positions(self) -> numpy.typing.NDArray[Any]: ...
 
 class TransformPlan:
@@ -331,6 +342,13 @@ class KeptRows:
     def packed_rows(self) -> int: ...
     def clear(self) -> None: ...
 
+class BatchPart:
+    """Columns that make an array of their own in a batch."""
+
+    def __init__(
+        self, column_end: int, layout: BatchLayout, dtype: str, transforms: TransformPlan | None
+    ) -> None: ...
+
 class LoaderOptions:
     def __init__(self) -> None: ...
     @property
@@ -397,6 +415,10 @@ class LoaderOptions:
     def transforms(self) -> TransformPlan | None: ...
     @transforms.setter
     def transforms(self, value: TransformPlan | None) -> None: ...
+    @property
+    def parts(self) -> list[BatchPart]: ...
+    @parts.setter
+    def parts(self, arg: Sequence[BatchPart], /) -> None: ...
     @property
     def drop_last(self) -> bool: ...
     @drop_last.setter

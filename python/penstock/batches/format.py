@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from penstock.base.validation import checked_choice, checked_text
 from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import DataFrame
-from penstock.experiment.experiment import Experiment
+from penstock.plan.planner import Planner
 from penstock.plan.settings import HALF_DTYPES, LoaderSettings
 
 FORMATS = ("numpy", "torch")
@@ -35,12 +35,11 @@ class BatchFormat:
     @classmethod
     def checked(
         cls,
-        experiment: Experiment,
         encoders: Sequence[Encoder],
-        settings: LoaderSettings,
+        planner: Planner,
         **given: Any,
     ) -> BatchFormat:
-        """Check `ARGUMENTS` against the columns of obs and the other settings.
+        """Check `ARGUMENTS` against the columns of obs and the planner's settings.
 
         Raises
         ------
@@ -49,6 +48,7 @@ class BatchFormat:
         NotFound
             A column does not exist.
         """
+        experiment = planner.selection.experiment
         obs = experiment.obs
         obs_format = checked_choice("obs_format", given["obs_format"], OBS_FORMATS)
         columns = given["obs_columns"]
@@ -57,20 +57,23 @@ class BatchFormat:
         else:
             given["obs_columns"] = columns = obs.checked_columns(columns, "obs_columns")
         made = cls(
-            checked_choice("format", _format(given["format"], settings), FORMATS),
+            checked_choice("format", _format(given["format"], planner), FORMATS),
             obs_format,
             columns,
             _checked_name(given["pad_column"]),
             given,
         )
-        made._check_names(obs, encoders)
+        made._check_names(obs, encoders, planner.missing_columns)
         if made.obs_format == "torch":
             _check_tensor_columns(obs, made.obs_columns)
         if made.format != "torch":
-            _check_no_torch(settings)
+            for settings in planner.array_settings:
+                _check_no_torch(settings)
         return made
 
-    def _check_names(self, obs: DataFrame, encoders: Sequence[Encoder]) -> None:
+    def _check_names(
+        self, obs: DataFrame, encoders: Sequence[Encoder], missing: Iterable[str]
+    ) -> None:
         names = list(self.obs_columns)
         for encoder in encoders:
             obs.checked_columns(encoder.columns)
@@ -80,17 +83,23 @@ class BatchFormat:
                     "column out of obs_columns"
                 )
             names.append(encoder.name)
+        for name in missing:
+            if name in (*names, self.pad_column):
+                raise InvalidArgument(
+                    f"obs has {name!r} twice: it says which cells lack a measurement; give the "
+                    "encoder or pad_column another name, or leave the column out of obs_columns"
+                )
         if self.pad_column in names:
             raise InvalidArgument(
                 f"obs has {self.pad_column!r} twice; give pad_column another name"
             )
 
 
-def _format(chosen: Any, settings: LoaderSettings) -> Any:
+def _format(chosen: Any, planner: Planner) -> Any:
     """Return the chosen format, or the default for the settings."""
     if chosen is not None:
         return chosen
-    return "torch" if settings.is_placed else "numpy"
+    return "torch" if planner.is_placed else "numpy"
 
 
 def _checked_name(pad_column: Any) -> str | None:

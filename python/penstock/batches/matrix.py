@@ -11,7 +11,7 @@ from penstock import _core
 from penstock.base.missing_package import require
 
 if TYPE_CHECKING:
-    from penstock.transforms.chain import Chain
+    from penstock.plan.x_array import XArrays
 
 
 class Tokens(NamedTuple):
@@ -29,10 +29,14 @@ class Tokens(NamedTuple):
     lengths: Any
 
 
-def transformed(
-    format: str, sparse: str | None, chain: Chain | None
-) -> Callable[[_core.Batch], Any]:
+def transformed(format: str, arrays: XArrays) -> Callable[[_core.Batch], Any]:
     """Return a function that makes X of a batch, then applies the callables of the transforms."""
+    if isinstance(arrays, dict):
+        made = {name: transformed(format, array) for name, array in arrays.items()}
+        return lambda batch: {
+            name: each(batch.part(i)) for i, (name, each) in enumerate(made.items())
+        }
+    sparse, chain = arrays.sparse, arrays.chain
     if chain is None:
         return converter(format, sparse)
     convert = converter(format, sparse) if chain.max_tokens is None else _tokens(format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class ObsBatches:
         Name of a bool column that is True for cells repeated by ``uneven="pad"``.
     fit : bool
         Whether to fit the encoders on these rows.
+    missing : mapping
+        Bool columns that are True for cells without a value in a part of X, and that part.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class ObsBatches:
         obs_format: str,
         pad_column: str | None = None,
         fit: bool = True,
+        missing: Mapping[str, int] | None = None,
     ) -> None:
         self._columns = list(columns)
         self._pad_column = pad_column
+        self._missing = dict(missing or {})
         self._own_joinids = obs.own_joinids
         self._format = obs_format
         needed = list(columns) + [column for encoder in encoders for column in encoder.columns]
@@ -106,6 +110,8 @@ class ObsBatches:
             obs[name] = rows.take(positions)
         if self._pad_column is not None:
             obs[self._pad_column] = _is_padding(batch)
+        for name, part in self._missing.items():
+            obs[name] = batch.part(part).missing().view(np.bool_)
         if self._format == "pandas":
             return _frame(obs)
         if self._format == "torch":

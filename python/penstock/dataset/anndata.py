@@ -14,6 +14,7 @@ from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID
+from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
 from penstock.plan.shard import Shard
@@ -30,6 +31,8 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
     """Read all cells into memory; see `Dataset.to_anndata`."""
     most = parse_memory_size("max_size", max_size)
     selection = cells.planner.selection
+    if isinstance(selection, SeveralMeasurements):
+        selection.refuse("AnnData objects")
     chain = selection.transforms
     if chain is not None and chain.makes_rows:
         raise InvalidArgument(

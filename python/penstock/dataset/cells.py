@@ -63,6 +63,7 @@ class Cells:
                 self.format.obs_format,
                 self.format.pad_column,
                 fit=not self._are_fitted,
+                missing=self.planner.missing_columns,
             )
             self._are_fitted = True
         return self._obs
@@ -112,16 +113,16 @@ class Cells:
         count : callable, optional
             Called for each batch that is yielded.
         """
-        settings, chain = self.planner.settings, self.planner.selection.transforms
+        settings, arrays = self.planner.settings, self.planner.arrays
         take_obs = self.obs_batches().take
-        if settings.is_placed:
+        if self.planner.is_placed:
             check_main_process(settings.device)
             require("torch")
             from penstock.batches.device.copier import DeviceCopier
             from penstock.epochs.device_iterator import DeviceIterator
 
-            return DeviceIterator(loader, DeviceCopier(settings), take_obs, progress, count, chain)
-        take_x = transformed(self.format.format, settings.sparse, chain)
+            return DeviceIterator(loader, DeviceCopier(settings), take_obs, progress, arrays, count)
+        take_x = transformed(self.format.format, arrays)
         return EpochIterator(loader, take_x, take_obs, progress, count)
 
     def __getstate__(self) -> dict[str, Any]:  # also for copies in this process

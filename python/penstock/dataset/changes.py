@@ -35,9 +35,8 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
             keeps_balance="balance" not in changes,
         )
     form = BatchFormat.checked(
-        planner.selection.experiment,
         cells.encoders,
-        planner.settings,
+        planner,
         **{name: changes.get(name, given) for name, given in cells.format.given.items()},
     )
     cells.fit()

@@ -26,6 +26,7 @@ from penstock.experiment.local_cache import LocalCache
 from penstock.plan.epoch_size import warn_of_nothing_selected
 from penstock.plan.planner import Planner
 from penstock.plan.sampling import Balance
+from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
@@ -36,6 +37,7 @@ from penstock.transforms import Transform
 from .anndata import to_anndata
 from .cells import Cells
 from .changes import changed
+from .measurements import resolve_measurements
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
 from .source import places_of, resolve_source
@@ -65,6 +67,11 @@ class Dataset:
         `penstock.join` says how their genes are matched.
     measurement : str, default "RNA"
         Name of the measurement.
+    measurements : sequence of str, or dict of str to dict, optional
+        Several measurements of the same cells, instead of one. X is then a dict of arrays by name,
+        and obs has a bool column ``missing_<name>`` for each, True for cells without a value in it.
+        A dict gives a measurement its own ``layer``, ``var_query``, ``var_names``, ``transforms``,
+        ``sparse`` and ``dtype``; without, it has those below. docs/measurements.md has more.
     layer : str, default "raw"
         Name of the X layer.
     obs_query, var_query : str or AxisQuery, optional
@@ -204,6 +211,7 @@ class Dataset:
         *,
         # What is read
         measurement: str | None = None,
+        measurements: Mapping[str, Mapping[str, Any]] | Sequence[str] | None = None,
         layer: str = "raw",
         obs_query: str | AxisQuery | Any | None = None,
         var_query: str | AxisQuery | Any | None = None,
@@ -266,14 +274,26 @@ class Dataset:
             chunks_per_block=chunks_per_block,
         )
         checked = checked_encoders(encoders)
-        selection = resolve_source(
-            source, measurement, layer, obs_query, var_query, settings.threads, storage_options
-        ).with_var_names(var_names)
-        warn_of_nothing_selected(selection, obs_query, var_query)
         cache = LocalCache.checked(cache_dir, cache_bytes)
+        selection: Selection
+        if measurements is None:
+            selection = resolve_source(
+                source, measurement, layer, obs_query, var_query, settings.threads, storage_options
+            ).with_var_names(var_names)
+            warn_of_nothing_selected(selection, obs_query, var_query)
+            if cache is not None:
+                selection = replace(selection, cache=cache)
+        else:
+            if measurement is not None:
+                raise InvalidArgument("measurement and measurements exclude each other; give one")
+            common = {"layer": layer, "var_query": var_query, "var_names": var_names}
+            selection = resolve_measurements(
+                source, measurements, {**common, "transforms": transforms}, obs_query,
+                settings.threads, storage_options, cache,
+            )  # fmt: skip
+            transforms = ()
         if cache is not None:
             cache.check_outside(places_of(selection))
-            selection = replace(selection, cache=cache)
         planner = Planner(selection, settings).with_sampling(
             {
                 "weights": weights,
@@ -283,16 +303,16 @@ class Dataset:
             }
         )
         form = BatchFormat.checked(
-            selection.experiment,
             checked,
-            planner.settings,
+            planner,
             format=format,
             obs_format=obs_format,
             obs_columns=obs_columns,
             pad_column=pad_column,
         )
         # A missing package is told here, and its import does not delay the first batch.
-        converter(form.format, planner.settings.sparse)
+        for each in planner.array_settings:
+            converter(form.format, each.sparse)
         #: Makes the batches; for the modules of this package.
         self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 from penstock.errors import PenstockError
+from penstock.plan.measurements import SeveralMeasurements
+from penstock.plan.selection import Selection
+from penstock.plan.x_array import XArray
 
 from .reader import Reader
 
@@ -18,23 +21,17 @@ def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
     order = "in joinid order"
     if settings.shuffle:
         order = f"{reader.shuffle} shuffle, seed {settings.seed}"
-    library = {
-        ("numpy", None): "numpy.ndarray",
-        ("numpy", "csr"): "scipy.sparse.csr_matrix",
-        ("numpy", "coo"): "scipy.sparse.coo_matrix",
-        ("torch", None): "torch.Tensor",
-        ("torch", "csr"): "torch.Tensor (sparse CSR)",
-        ("torch", "coo"): "torch.Tensor (sparse COO)",
-    }[form.format, settings.sparse]
-    place = "" if settings.device is None else f" on {settings.device}"
-    obs = [*form.obs_columns, *(repr(encoder) for encoder in reader.cells.encoders)]
+    obs = [
+        *form.obs_columns,
+        *reader.planner.missing_columns,
+        *(repr(encoder) for encoder in reader.cells.encoders),
+    ]
     return [
         ("source", selection.experiment.uri),
-        ("layer", f"ms/{selection.measurement}/X/{selection.layer}"),
+        *_layer_rows(reader),
         ("batches", _batches(reader)),
         ("order", f"{order}, next epoch {reader.epochs.next}"),
-        ("X", f"{settings.dtype} {library}{place}"),
-        *_transform_rows(reader),
+        *_x_rows(reader),
         ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
         *_kept_rows(reader),
@@ -57,11 +54,42 @@ def _batches(reader: Reader) -> str:
     return f"{number} of {plural(reader.settings.batch_size, 'cell')}"
 
 
-def _transform_rows(reader: Reader) -> list[tuple[str, str]]:
-    chain = reader.selection.transforms
-    steps = () if chain is None else chain.steps
-    names = [getattr(step, "__name__", type(step).__name__) for step in steps]
-    return [("transforms", ", ".join(names))] if names else []
+def _selections(reader: Reader) -> list[Selection]:
+    selection = reader.selection
+    if isinstance(selection, SeveralMeasurements):
+        return [part.selection for part in selection.parts.values()]
+    return [selection]
+
+
+def _layer_rows(reader: Reader) -> list[tuple[str, str]]:
+    return [("layer", f"ms/{each.measurement}/X/{each.layer}") for each in _selections(reader)]
+
+
+def _x_rows(reader: Reader) -> list[tuple[str, str]]:
+    """Return type and transforms of X, or of X of each measurement."""
+    arrays = reader.planner.arrays
+    rows = []
+    for name, array in arrays.items() if isinstance(arrays, dict) else [(None, arrays)]:
+        of = "" if name is None else f" {name}"
+        rows.append((f"X{of}", _x_text(reader, array)))
+        steps = () if array.chain is None else array.chain.steps
+        names = [getattr(step, "__name__", type(step).__name__) for step in steps]
+        if names:
+            rows.append((f"transforms{of}", ", ".join(names)))
+    return rows
+
+
+def _x_text(reader: Reader, array: XArray) -> str:
+    library = {
+        ("numpy", None): "numpy.ndarray",
+        ("numpy", "csr"): "scipy.sparse.csr_matrix",
+        ("numpy", "coo"): "scipy.sparse.coo_matrix",
+        ("torch", None): "torch.Tensor",
+        ("torch", "csr"): "torch.Tensor (sparse CSR)",
+        ("torch", "coo"): "torch.Tensor (sparse COO)",
+    }[reader.format.format, array.sparse]
+    device = reader.settings.device
+    return f"{array.dtype} {library}" + ("" if device is None else f" on {device}")
 
 
 def dataset_text(reader: Reader) -> str:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import _core
 from penstock.batches.device.arrays import arrays_of
 from penstock.batches.device.copier import DeviceCopier, SentBatch
+from penstock.plan.x_array import XArrays
 
 from .iterator import EpochIterator, EpochProgress
 
-if TYPE_CHECKING:
-    from penstock.transforms.chain import Chain
+
+def _callables_of(arrays: XArrays) -> Callable[[Any], Any]:
+    """Return a function that applies the callables of the transforms to X."""
+    if isinstance(arrays, dict):
+        made = {name: _callables_of(array) for name, array in arrays.items()}
+        return lambda X: {name: call(X[name]) for name, call in made.items()}
+    callables = () if arrays.chain is None else arrays.chain.callables
+
+    def call_all(X: Any) -> Any:
+        for call in callables:
+            X = call(X)
+        return X
+
+    return call_all
 
 
 class DeviceIterator(EpochIterator):
@@ -28,13 +41,13 @@ class DeviceIterator(EpochIterator):
         copier: DeviceCopier,
         take_obs: Callable[[_core.Batch], Any],
         progress: EpochProgress,
+        arrays: XArrays,
         count: Callable[[], None] | None = None,
-        chain: Chain | None = None,
     ) -> None:
-        super().__init__(loader, arrays_of(chain), take_obs, progress)
+        super().__init__(loader, arrays_of(arrays), take_obs, progress)
         self._copier = copier
         self._count_handed_over = count
-        self._callables = () if chain is None else chain.callables
+        self._call = _callables_of(arrays)
         self._ahead: SentBatch | None = None
         self._error: Exception | None = None
 
@@ -49,8 +62,7 @@ class DeviceIterator(EpochIterator):
         if self._copier.lane.runs_beside and self._progress.is_ready:
             self._send_ahead()
         X, obs = self._copier.receive(sent)
-        for call in self._callables:
-            X = call(X)
+        X = self._call(X)
         if self._count_handed_over is not None:
             self._count_handed_over()
         return X, obs

@@ -15,6 +15,7 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing
 from penstock.experiment.data_frame import JOINID
 from penstock.experiment.joined import JoinedExperiment
+from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.shard import Shard
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:
 def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
     check_dataset(ds)
     selection, settings = ds.reader.selection, ds.reader.settings
+    if isinstance(selection, SeveralMeasurements):
+        selection.refuse("statistics")
     chain = selection.transforms
     if chain is not None and (chain.max_tokens is not None or chain.is_centred or chain.callables):
         raise InvalidArgument(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from penstock import _core
 from penstock.base.digest import digest64
 
+from .measurements import SeveralMeasurements
+
 if TYPE_CHECKING:
     from .selection import Selection
 
@@ -17,8 +19,19 @@ def fingerprint_of(selection: Selection) -> _core.SelectionFingerprint:
 
     They do not depend on where the cells are stored, nor on encoders and columns of obs.
     """
+    if not isinstance(selection, SeveralMeasurements):
+        return _core.SelectionFingerprint(*_numbers(selection))
+    cells, *others = zip(
+        *(_numbers(part.selection) for part in selection.parts.values()), strict=True
+    )
+    digests = [digest64(json.dumps(each).encode()) for each in others]
+    return _core.SelectionFingerprint(cells[0], *digests)
+
+
+def _numbers(selection: Selection) -> tuple[int, int, int, int, int]:
+    """Return the fingerprints of cells, genes, layer, transforms and joined experiments."""
     transforms = selection.transforms
-    return _core.SelectionFingerprint(
+    return (
         selection.rows.fingerprint(),
         selection.genes.fingerprint(),
         digest64(json.dumps([selection.measurement, selection.layer]).encode()),

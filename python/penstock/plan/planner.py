@@ -11,10 +11,12 @@ from penstock import _core
 from penstock.errors import InvalidArgument
 
 from .epoch_size import check_some_batch, warn_of_no_genes
+from .measurements import SeveralMeasurements
 from .sampling import Sampling
 from .selection import Selection
-from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings
+from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings, engine_dtype
 from .shard import Shard, in_worker
+from .x_array import XArray, XArrays
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,11 @@ class Planner:
             The steps keep no genes.
         """
         chosen = self.selection.with_transforms(steps)
-        if chosen.transforms is not None:
-            chosen.transforms.check_batches(self.settings.sparse, self.settings.engine_dtype)
+        if isinstance(chosen, SeveralMeasurements):
+            for part in chosen.parts.values():
+                _check_batches(part.selection, part.settings(self.settings))
+            return Planner(chosen, self.settings)
+        _check_batches(chosen, self.settings)
         if self.selection.n_columns and not chosen.n_columns:
             warn_of_no_genes(f"the transforms keep none of {len(chosen.genes):,}")
         return Planner(chosen, self.settings)
@@ -164,10 +169,32 @@ class Planner:
         return planner.divided(shard)
 
     @property
-    def makes_csr(self) -> bool:
-        """Whether the engine's batches are CSR; they are not if transforms make X dense."""
-        chain = self.selection.transforms
-        return self.settings.engine_makes_csr and not (chain is not None and chain.makes_rows)
+    def array_settings(self) -> list[LoaderSettings]:
+        """Settings of each array of X: the `sparse` and `dtype` of a measurement are its own."""
+        if not isinstance(self.selection, SeveralMeasurements):
+            return [self.settings]
+        return [part.settings(self.settings) for part in self.selection.parts.values()]
+
+    @property
+    def arrays(self) -> XArrays:
+        """Layout, dtype and transforms of X, or of X of each measurement by name."""
+        selection, settings = self.selection, self.array_settings
+        if not isinstance(selection, SeveralMeasurements):
+            return XArray(settings[0].sparse, settings[0].dtype, selection.transforms)
+        return {
+            name: XArray(own.sparse, own.dtype, part.chain)
+            for (name, part), own in zip(selection.parts.items(), settings, strict=True)
+        }
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether torch makes X from the engine's arrays; see `LoaderSettings.is_placed`."""
+        return any(settings.is_placed for settings in self.array_settings)
+
+    def _makes_csr(self, array: XArray) -> bool:
+        """Whether the engine's array is CSR; it is not if transforms make X dense."""
+        sparse = array.sparse is not None or self.is_placed
+        return sparse and not (array.chain is not None and array.chain.makes_rows)
 
     @property
     def epoch_cells(self) -> int:
@@ -244,17 +271,42 @@ class Planner:
             options.kept = self.selection.kept
             options.kept_memory = settings.kept_memory
         options.threads = settings.threads or max(1, _usable_cores() // shard.num_workers)
-        csr = self.makes_csr
-        options.layout = _core.BatchLayout.csr if csr else _core.BatchLayout.dense
-        options.dtype = settings.engine_dtype
-        options.narrow_values = csr and settings.is_placed
+        options.narrow_values = self.is_placed
         options.drop_last = settings.drop_last
         options.min_batch = settings.min_batch
         options.uneven = getattr(_core.UnevenRows, settings.uneven)
         options.rank, options.world_size = shard.rank, shard.world_size
         options.worker, options.num_workers = shard.worker, shard.num_workers
-        options.transforms = self._transform_plan()
+        arrays, selection = self.arrays, self.selection
+        if isinstance(arrays, XArray):
+            options.layout = self._layout(arrays)
+            options.dtype = engine_dtype(arrays.dtype)
+            options.transforms = self._transform_plan("transforms", selection)
+        elif isinstance(selection, SeveralMeasurements):
+            options.parts = self._parts(selection, arrays)
         return options
+
+    def _parts(
+        self, selection: SeveralMeasurements, arrays: dict[str, XArray]
+    ) -> list[_core.BatchPart]:
+        """Return the engine's options for the array of each measurement."""
+        parts, end = [], 0
+        for name, part in selection.parts.items():
+            end += part.selection.matrix.shape[1]
+            plan = self._transform_plan(("transforms", name), part.selection)
+            array = arrays[name]
+            parts.append(_core.BatchPart(end, self._layout(array), engine_dtype(array.dtype), plan))
+        return parts
+
+    def _layout(self, array: XArray) -> _core.BatchLayout:
+        return _core.BatchLayout.csr if self._makes_csr(array) else _core.BatchLayout.dense
+
+    @property
+    def missing_columns(self) -> dict[str, int]:
+        """Column of obs that says which cells lack a measurement, and its part of a batch."""
+        if not isinstance(self.selection, SeveralMeasurements):
+            return {}
+        return {f"missing_{name}": i for i, name in enumerate(self.selection.parts)}
 
     def _order(
         self,
@@ -280,18 +332,19 @@ class Planner:
         weights: _core.RowWeights | None = self._made[key]
         return weights
 
-    def _transform_plan(self) -> _core.TransformPlan | None:
-        chain = self.selection.transforms
+    def _transform_plan(self, key: Any, selection: Selection) -> _core.TransformPlan | None:
+        chain = selection.transforms
         if chain is None:
             return None
-        if "transforms" not in self._made:
-            made = chain.engine_plan(self.selection.obs, self.selection.rows)
-            self._made["transforms"] = made
-        plan: _core.TransformPlan | None = self._made["transforms"]
+        if key not in self._made:
+            self._made[key] = chain.engine_plan(selection.obs, selection.rows)
+        plan: _core.TransformPlan | None = self._made[key]
         return plan
 
     def _columns(self) -> list[int] | None:
         """Return the joinids of the genes to read; None for all."""
+        if isinstance(self.selection, SeveralMeasurements):
+            return self.selection.columns()
         chain = self.selection.transforms
         genes = self.selection.genes if chain is None else chain.genes
         stored = self.selection.matrix.shape[1]
@@ -302,6 +355,11 @@ class Planner:
 
     def __reduce__(self) -> Any:
         return Planner, (self.selection, self.settings)
+
+
+def _check_batches(selection: Selection, settings: LoaderSettings) -> None:
+    if selection.transforms is not None:
+        selection.transforms.check_batches(settings.sparse, settings.engine_dtype)
 
 
 def _usable_cores() -> int:

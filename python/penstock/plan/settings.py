@@ -78,7 +78,7 @@ class LoaderSettings:
         if world_size is not None:
             world_size = checked_int("world_size", world_size, least=1, most=MOST_RANKS)
             rank = checked_int("rank", rank, least=0, most=world_size - 1)
-        dtype = _dtype_name(arguments["dtype"])
+        dtype = checked_dtype(arguments["dtype"])
         device = None if arguments["device"] is None else checked_device(arguments["device"])
         if device is not None and dtype in _NOT_OF_DEVICES:
             raise InvalidArgument(
@@ -92,7 +92,7 @@ class LoaderSettings:
             threads=None
             if threads is None
             else checked_int("threads", threads, least=1, most=1024),
-            sparse=_sparse_layout(arguments["sparse"]),
+            sparse=checked_sparse(arguments["sparse"]),
             dtype=dtype,
             device=device,
             drop_last=checked_bool("drop_last", arguments["drop_last"]),
@@ -115,14 +115,9 @@ class LoaderSettings:
         return self.device is not None or self.dtype in HALF_DTYPES
 
     @property
-    def engine_makes_csr(self) -> bool:
-        """Whether the engine's batches are CSR, whatever the layout of X."""
-        return self.sparse is not None or self.is_placed
-
-    @property
     def engine_dtype(self) -> str:
         """Dtype of the engine's values: float32 for half dtypes."""
-        return "float32" if self.dtype in HALF_DTYPES else self.dtype
+        return engine_dtype(self.dtype)
 
     @property
     def is_compared(self) -> bool:
@@ -150,7 +145,12 @@ class LoaderSettings:
         return replace(self, rank=shard.rank, world_size=shard.world_size)
 
 
-def _sparse_layout(sparse: Any) -> str | None:
+def engine_dtype(dtype: str) -> str:
+    """Return the dtype of the engine's values: float32 for half dtypes."""
+    return "float32" if dtype in HALF_DTYPES else dtype
+
+
+def checked_sparse(sparse: Any) -> str | None:
     """Return the layout of sparse X: "csr" for True, None for False, else the argument."""
     if isinstance(sparse, str) and sparse in SPARSE_LAYOUTS:
         return sparse
@@ -201,7 +201,8 @@ def _min_batch(min_batch: Any, batch_size: Any) -> int:
     return least
 
 
-def _dtype_name(dtype: Any) -> str:
+def checked_dtype(dtype: Any) -> str:
+    """Return the name of a dtype of X; raise `InvalidArgument` for others."""
     try:
         name = str(dtype).removeprefix("torch.")
     except Exception:  # raised by a user's class, or by an int of thousands of digits

@@ -69,9 +69,7 @@ def checked_cells(
 def encoded(cells: Dataset, encoders: Sequence[Encoder]) -> Dataset:
     """Return the cells with these fitted encoders in place of their own."""
     kept = cells.reader.cells
-    form = BatchFormat.checked(
-        cells.experiment, encoders, kept.planner.settings, **kept.format.given
-    )
+    form = BatchFormat.checked(encoders, kept.planner, **kept.format.given)
     return cells.with_reader(Reader(kept.with_encoders(list(encoders), form)))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import tiledbsoma
@@ -15,6 +16,7 @@ import torch
 from conftest import ROOT, Oracle
 from penstock.experiment.web_index import write_index
 from remote_servers import fault_proxy
+from several_measurements import random_layer, write_measurements
 
 DOCS = ROOT / "docs"
 # The example of compat.md is that of test_compat_census.py, which checks its results.
@@ -40,6 +42,10 @@ def test_examples_run(page: str, census_like: Oracle, tmp_path: Path) -> None:
     path = census_like.path
     if page == "training.md":
         pytest.importorskip("scvi")
+    if page == "measurements.md":
+        rng = np.random.default_rng(0)
+        layers = {"RNA": random_layer(rng, 300, 50), "protein": random_layer(rng, 300, 9)}
+        path = write_measurements(tmp_path / "several", layers)
     if page == "inference.md":  # it writes
         path = tmp_path / "experiment"
         shutil.copytree(census_like.path, path)

@@ -15,6 +15,7 @@ from penstock.batches.matrix import Tokens
 from .matrix import place_matrix, widened
 
 if TYPE_CHECKING:
+    from penstock.plan.x_array import XArray, XArrays
     from penstock.transforms.chain import Chain
 
 Array = npt.NDArray[Any]
@@ -110,8 +111,53 @@ class TokenArrays(NamedTuple):
 TravellingArrays = CsrArrays | DenseArrays | TokenArrays
 
 
-def arrays_of(chain: Chain | None) -> Callable[[_core.Batch], TravellingArrays]:
-    """Return a function that gets the arrays to copy from a batch, for these transforms."""
+class Target(NamedTuple):
+    """Layout and dtype of an array of X on the device."""
+
+    layout: str | None
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, array: XArray) -> Target:
+        """Return those of an array."""
+        return cls(array.sparse, getattr(torch, array.dtype))
+
+
+class SentX(NamedTuple):
+    """Arrays of X to copy, one or by measurement, and what becomes of each."""
+
+    parts: dict[str | None, tuple[TravellingArrays, Target]]
+
+    def travelling(self) -> list[tuple[Array, np.dtype[Any]]]:
+        """Return the arrays to copy, and their dtypes."""
+        return [each for arrays, _ in self.parts.values() for each in arrays.travelling()]
+
+    def place(self, arrived: list[torch.Tensor]) -> Placed:
+        """Make X from the copied tensors: an array, or a dict of arrays."""
+        placed, tensors, begin = {}, [], 0
+        for name, (arrays, target) in self.parts.items():
+            end = begin + len(arrays.travelling())
+            placed[name], own = arrays.place(arrived[begin:end], *target)
+            tensors += own
+            begin = end
+        return placed.get(None, placed), tensors
+
+
+def arrays_of(arrays: XArrays) -> Callable[[_core.Batch], SentX]:
+    """Return a function that gets the arrays to copy from a batch."""
+    if isinstance(arrays, dict):
+        takers = {name: (_taker(each.chain), Target.of(each)) for name, each in arrays.items()}
+        return lambda batch: SentX(
+            {
+                name: (take(batch.part(i)), target)
+                for i, (name, (take, target)) in enumerate(takers.items())
+            }
+        )
+    take, target = _taker(arrays.chain), Target.of(arrays)
+    return lambda batch: SentX({None: (take(batch), target)})
+
+
+def _taker(chain: Chain | None) -> Callable[[_core.Batch], TravellingArrays]:
     if chain is not None and chain.max_tokens is not None:
         return TokenArrays.of
     return DenseArrays.of if chain is not None and chain.is_centred else CsrArrays.of

@@ -11,7 +11,7 @@ import torch
 from penstock.errors import InvalidArgument
 from penstock.plan.settings import LoaderSettings
 
-from .arrays import TravellingArrays
+from .arrays import SentX
 from .staging import Staging, unpacked
 from .stream import DeviceStream, stream_of
 
@@ -23,7 +23,7 @@ _FLOAT16_MOST = 65504.0
 class SentBatch(NamedTuple):
     """A batch whose copy is queued."""
 
-    X: Any  # a tensor, or Tokens
+    X: Any  # a tensor, Tokens, or a dict of such
     obs: Any
     tensors: list[torch.Tensor]  # the tensors that own the memory
     mark: Any  # end of the queued work
@@ -38,21 +38,19 @@ class DeviceCopier:
     Parameters
     ----------
     settings : LoaderSettings
-        Settings; `device`, `sparse` and `dtype` are used.
+        Settings; `device` is used.
     lane : DeviceStream, optional
         Stream for copies. By default a new stream of the device.
     """
 
     def __init__(self, settings: LoaderSettings, lane: DeviceStream | None = None) -> None:
         self._device = torch.device(settings.device or "cpu")
-        self._layout = settings.sparse
-        self._dtype: torch.dtype = getattr(torch, settings.dtype)
         self.lane = stream_of(self._device) if lane is None else lane
         self._staging = [Staging(self.lane.pins_memory) for _ in range(2)]
         self._copied: list[Any] = [None, None]
         self._turn = 0
 
-    def send(self, X: TravellingArrays, obs: Any) -> SentBatch:
+    def send(self, X: SentX, obs: Any) -> SentBatch:
         """Queue the copy of X, and of the tensors of `obs` if it is a dict.
 
         Raises
@@ -60,8 +58,9 @@ class DeviceCopier:
         InvalidArgument
             A value does not fit float16.
         """
-        if self._dtype == torch.float16:
-            _check_float16(X.values)
+        for arrays, target in X.parts.values():
+            if target.dtype == torch.float16:
+                _check_float16(arrays.values)
         moved = _tensors_of(obs)
         travelling = [*X.travelling(), *((each, each.dtype) for each in moved.values())]
         turn, self._turn = self._turn, 1 - self._turn
@@ -74,7 +73,7 @@ class DeviceCopier:
             self._copied[turn] = self.lane.mark()
             arrived = [unpacked(there, place) for place in places]
             count = len(arrived) - len(moved)
-            matrix, tensors = X.place(arrived[:count], self._layout, self._dtype)
+            matrix, tensors = X.place(arrived[:count])
             # Cloned, since a label that the user keeps would keep the memory of the whole batch.
             placed = {
                 name: values.clone() for name, values in zip(moved, arrived[count:], strict=True)

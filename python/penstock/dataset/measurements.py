@@ -1,0 +1,103 @@
+"""The argument `measurements` of a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.base.validation import checked_text, described
+from penstock.errors import InvalidArgument
+from penstock.experiment.joined import JoinedExperiment
+from penstock.experiment.local_cache import LocalCache
+from penstock.experiment.open_source import open_source
+from penstock.plan.epoch_size import warn_of_nothing_selected
+from penstock.plan.measurements import Measurement, SeveralMeasurements
+from penstock.plan.settings import checked_dtype, checked_sparse
+
+from .source import resolve_source
+
+_SETTINGS = {"sparse": checked_sparse, "dtype": checked_dtype}
+_ARGUMENTS = ("layer", "var_query", "var_names", "transforms", *_SETTINGS)
+
+
+def resolve_measurements(
+    source: Any,
+    measurements: Any,
+    common: Mapping[str, Any],
+    obs_query: Any,
+    threads: int | None,
+    storage_options: Mapping[str, Any] | None,
+    cache: LocalCache | None,
+) -> SeveralMeasurements:
+    """Open a source and select the cells, and the genes of each measurement.
+
+    Parameters
+    ----------
+    measurements : sequence of str, or dict of str to dict
+        Names of measurements, with their own arguments.
+    common : mapping
+        Arguments that hold for each measurement that does not have its own: layer, var_query,
+        var_names and transforms.
+
+    Raises
+    ------
+    InvalidArgument, NotFound, Unsupported
+        See `penstock.Dataset`.
+    """
+    if not isinstance(source, (list, tuple, dict)):
+        source = open_source(source, threads, storage_options)
+        storage_options = None
+    if isinstance(source, JoinedExperiment):
+        raise InvalidArgument(
+            "a joined experiment has one measurement: give Dataset the list or dict of experiments, "
+            "which joins each of its measurements"
+        )
+    if isinstance(common["transforms"], Iterator):
+        common = {**common, "transforms": tuple(common["transforms"])}
+    parts = {}
+    for name, own in _checked(measurements).items():
+        arguments = {**common, **own}
+        selection = resolve_source(
+            source,
+            name,
+            arguments["layer"],
+            obs_query,
+            arguments["var_query"],
+            threads,
+            storage_options,
+        ).with_var_names(arguments["var_names"])
+        warn_of_nothing_selected(selection, obs_query, arguments["var_query"])
+        settings = {key: check(own[key]) for key, check in _SETTINGS.items() if key in own}
+        if cache is not None:
+            selection = replace(selection, cache=cache)
+        parts[name] = Measurement(selection.with_transforms(arguments["transforms"]), settings)
+    return SeveralMeasurements.of(parts)
+
+
+def _checked(measurements: Any) -> dict[str, Mapping[str, Any]]:
+    if isinstance(measurements, str) or not isinstance(measurements, Iterable):
+        raise InvalidArgument(
+            "measurements must be a list of names, or a dict of name to arguments, got "
+            f"{described(measurements)}"
+        )
+    if not isinstance(measurements, Mapping):
+        names = [checked_text("measurements", each) for each in measurements]
+        measurements = {name: {} for name in names}
+        if len(measurements) < len(names):
+            raise InvalidArgument(f"measurements has a name twice: {', '.join(names)}")
+    if not measurements:
+        raise InvalidArgument("measurements must have one name or more, got none")
+    for name, own in measurements.items():
+        checked_text("measurements", name)
+        if not isinstance(own, Mapping):
+            raise InvalidArgument(
+                f"measurements[{name!r}] must be a dict of arguments, got {described(own)}"
+            )
+        for key in own:
+            if key not in _ARGUMENTS:
+                raise InvalidArgument(
+                    f"measurements[{name!r}] takes {', '.join(_ARGUMENTS)}, got {described(key)}; "
+                    "other arguments are those of the Dataset"
+                )
+    return dict(measurements)
