@@ -17,6 +17,7 @@ from conftest import Oracle
 from hypothesis import example, given
 from hypothesis import strategies as st
 from penstock.genes.dispersion import _all_batches
+from scanpy_before import adding_up_as_before
 
 
 def of_axis(X: np.ndarray, axis: int) -> pd.DataFrame:
@@ -234,25 +235,6 @@ def compare(got: pd.DataFrame, expected: pd.DataFrame, tolerance: float) -> None
     np.testing.assert_array_equal(got["highly_variable"], expected["highly_variable"])
 
 
-HVG = sys.modules["scanpy.preprocessing._highly_variable_genes"]
-
-
-def added_up_as_before(data: anndata.AnnData, by: str, func: list[str]) -> anndata.AnnData:
-    """What scanpy 1.12 calls `aggregate` for, by the function that it has for one batch, as in 1.11.
-
-    `aggregate` rounds otherwise, and the ranks of genes with equal normalised variances depend on the
-    last bits (docs/genes.md). Everything else is scanpy's own.
-    """
-    assert func == ["mean", "var"]
-    groups = data.obs[by].cat.categories
-    parts = [
-        HVG.stats.mean_var(data.X[(data.obs[by] == each).to_numpy()], axis=0, correction=1)
-        for each in groups
-    ]
-    layers = {name: np.stack([part[i] for part in parts]) for i, name in enumerate(func)}
-    return anndata.AnnData(obs=pd.DataFrame({by: groups}), layers=layers)
-
-
 def scanpy_genes(oracle: Oracle, rows: np.ndarray, names: np.ndarray, **arguments) -> pd.DataFrame:
     # Squares of counts are not exact in single precision.
     dtype = np.float64 if arguments["flavor"].startswith("seurat_v3") else np.float32
@@ -266,13 +248,11 @@ def scanpy_genes(oracle: Oracle, rows: np.ndarray, names: np.ndarray, **argument
     if arguments["flavor"] in ("seurat", "cell_ranger"):
         sc.pp.normalize_total(data, target_sum=1e4)
         sc.pp.log1p(data)
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         own = sc.pp.highly_variable_genes(data, inplace=False, **arguments)
-        if not hasattr(HVG, "aggregate"):
-            return own
-        patched.setattr(HVG, "aggregate", added_up_as_before)
-        found = sc.pp.highly_variable_genes(data, inplace=False, **arguments)
+        with adding_up_as_before():
+            found = sc.pp.highly_variable_genes(data, inplace=False, **arguments)
     # Its loess fit cuts between means of genes that differ in their last bits: 0.3 % in a normalised variance.
     for name, tolerance in (("means", 1e-9), ("variances", 1e-9), ("variances_norm", 5e-3)):
         if name in own:
