@@ -38,7 +38,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--model", default="SCVI",
-        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI or MRVI (default: %(default)s)",
+        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI, MRVI or TOTALVI (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--obs-query", metavar="TEXT",
@@ -60,6 +60,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--measurement", metavar="NAME", help=f"measurement (default: {DEFAULT_MEASUREMENT})"
     )
+    parser.add_argument("--protein", metavar="NAME", help="measurement of the proteins (TOTALVI)")
     parser.add_argument(
         "--layer", metavar="NAME", default="raw",
         help="layer of X with counts (default: %(default)s)",
@@ -184,6 +185,7 @@ def run(parsed: argparse.Namespace) -> None:
         "continuous_covariate_keys": parsed.continuous,
     }
     checked_devices(parsed.accelerator, devices)
+    modalities = _modalities(parsed)
     fields = ModelFields.of(model_class(parsed.model), **keys)
     fields.check_samples_per_label(parsed.n_samples_per_label)
     # Nothing is written before this line.
@@ -202,7 +204,14 @@ def run(parsed: argparse.Namespace) -> None:
         settings["obs_query"] = _first_cells(cells, parsed)
         cells = Dataset(source, **settings)
     if parsed.n_top_genes is not None:
-        cells = Dataset(source, **settings | {"var_query": _most_variable(cells, parsed)})
+        settings["var_query"] = _most_variable(cells, parsed)
+        cells = Dataset(source, **settings)
+    if modalities is not None:
+        genes = {"var_query": settings.pop("var_query")}
+        settings["measurement"] = None
+        cells = Dataset(
+            source, measurements={modalities["rna_layer"]: genes, parsed.protein: {}}, **settings
+        )
     latent = checked_out(folder / "latent.npy")  # checked before the training
     if parsed.plot:
         cells.obs.read([parsed.plot])
@@ -211,6 +220,7 @@ def run(parsed: argparse.Namespace) -> None:
     data = pscvi.DataModule(
         cells,
         parsed.model,
+        modalities=modalities,
         n_samples_per_label=parsed.n_samples_per_label,
         batch_size=parsed.batch_size,
         sparse=False if parsed.dense else None,
@@ -263,6 +273,20 @@ def run(parsed: argparse.Namespace) -> None:
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
             print(f"  {path}  {_SAYS[path.name]}")
+
+
+def _modalities(parsed: argparse.Namespace) -> dict[str, str] | None:
+    """Return the measurements of a TOTALVI, None for another model."""
+    if (parsed.model == "TOTALVI") != (parsed.protein is not None):
+        raise InvalidArgument(
+            "--model TOTALVI and --protein, the measurement of its proteins, need each other"
+        )
+    if parsed.protein is None:
+        return None
+    return {
+        "rna_layer": parsed.measurement or DEFAULT_MEASUREMENT,
+        "protein_layer": parsed.protein,
+    }
 
 
 def _check_numbers(parsed: argparse.Namespace) -> None:

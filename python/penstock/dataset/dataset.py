@@ -347,10 +347,9 @@ class Dataset:
         return self.reader.selection.var_names
 
     @property
-    def transforms(self) -> tuple[Transform | Callable[[Any], Any], ...]:
-        """Transforms of X, as given."""
-        chain = self.reader.selection.transforms
-        return () if chain is None else chain.steps
+    def transforms(self) -> Any:
+        """Transforms of X, as given: a tuple, or with `measurements` a dict of tuples by name."""
+        return self.reader.selection.steps
 
     @property
     def experiment(self) -> Experiment:

@@ -90,6 +90,11 @@ class SeveralMeasurements(Selection):
         return {name: part.selection.var for name, part in self.parts.items()}
 
     @property
+    def steps(self) -> Any:
+        """Transforms of each measurement, as given, by name."""
+        return {name: part.selection.steps for name, part in self.parts.items()}
+
+    @property
     def n_columns(self) -> int:
         """Number of columns of X of all measurements."""
         return sum(part.selection.n_columns for part in self.parts.values())

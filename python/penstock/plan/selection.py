@@ -65,6 +65,11 @@ class Selection:
         return var.with_rows(chosen, None if (np.diff(there) > 0).all() else there)
 
     @property
+    def steps(self) -> Any:
+        """Transforms of X, as given."""
+        return () if self.transforms is None else self.transforms.steps
+
+    @property
     def n_columns(self) -> int:
         """Number of columns of X."""
         return len(self.genes) if self.transforms is None else self.transforms.columns

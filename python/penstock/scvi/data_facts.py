@@ -11,6 +11,7 @@ from penstock.dataset.dataset import Dataset
 
 from .datasets import all_codes
 from .loaders import LABELS
+from .modalities import Modalities
 from .model_fields import ModelFields
 from .registration import Registration
 
@@ -41,6 +42,11 @@ class DataFacts:
         return self.registration.template
 
     @property
+    def modalities(self) -> Modalities | None:
+        """Measurements of a model that reads several, else None."""
+        return self._keys.modalities
+
+    @property
     def n_obs(self) -> int:
         """Number of cells."""
         return self.dataset.n_obs
@@ -48,7 +54,8 @@ class DataFacts:
     @property
     def n_vars(self) -> int:
         """Number of genes."""
-        return self.dataset.n_vars
+        modalities = self._keys.modalities
+        return self.dataset.n_vars if modalities is None else len(modalities.genes(self.dataset))
 
     @property
     def n_batch(self) -> int:

@@ -20,7 +20,8 @@ from penstock.encoders import Encoder
 from . import models, saved_model
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
-from .datasets import checked_cells, encoded, part_sizes
+from .datasets import all_codes, checked_cells, encoded, part_sizes
+from .modalities import Modalities
 from .model_classes import model_class, training_default
 from .model_fields import ModelFields
 from .registration import Registration
@@ -39,8 +40,12 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         The cells and genes; X must hold counts. A Dataset keeps its settings (batch size, memory
         budget, seed, weights). For a path or an experiment, give them in `dataset`.
     model : str or class, default "SCVI"
-        "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI", or the
-        class of the model.
+        "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI",
+        "TOTALVI", or the class of the model.
+    modalities : dict of str to str, optional
+        Measurements of a TOTALVI, by scvi-tools' names of their layers:
+        ``{"rna_layer": "RNA", "protein_layer": "protein"}``. The proteins of all cells are read once
+        when the data module is made, to see which batches lack some.
     batch_key : str, sequence of str or Encoder, optional
         The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
         whose output is the batch.
@@ -50,6 +55,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         A finer label, in the same forms, for CondSCVI.
     sample_key : str, sequence of str or Encoder, optional
         The sample, in the same forms, for MRVI.
+    panel_key : str, sequence of str or Encoder, optional
+        The panel of antibodies, in the same forms, for TOTALVI.
     unlabeled_category : str, optional
         Label of unlabelled cells for SCANVI, or fine label of such cells for CondSCVI ("unlabeled"
         by default). It need not occur.
@@ -104,10 +111,12 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         data: Any,
         model: Any = "SCVI",
         *,
+        modalities: Mapping[str, str] | None = None,
         batch_key: Any = None,
         labels_key: Any = None,
         fine_labels_key: Any = None,
         sample_key: Any = None,
+        panel_key: Any = None,
         unlabeled_category: str | None = None,
         size_factor_key: Any = None,
         categorical_covariate_keys: Iterable[Any] | None = None,
@@ -125,18 +134,21 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     ) -> None:
         super().__init__()
         self.model_class = model_class(model)
+        measured = Modalities.of(self.model_class, modalities)
         keys = ModelFields.of(
             self.model_class,
+            measured,
             batch_key=batch_key,
             labels_key=labels_key,
             fine_labels_key=fine_labels_key,
             sample_key=sample_key,
+            panel_key=panel_key,
             unlabeled_category=unlabeled_category,
             size_factor_key=size_factor_key,
             categorical_covariate_keys=categorical_covariate_keys,
             continuous_covariate_keys=continuous_covariate_keys,
         )
-        cells = checked_cells(data, dataset, batch_size)
+        cells = checked_cells(data, dataset, batch_size, measured)
         self._prepare(cells, keys, keys.register(self.model_class, cells), sparse, num_workers)
         self._sample_labels(n_samples_per_label)
         self._split(train_size, validation_size, stratify, group, split_seed)
@@ -193,7 +205,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         made = cls.__new__(cls)
         LightningDataModule.__init__(made)
         made.model_class = saved.model_class
-        cells = checked_cells(data, dataset, batch_size)
+        measured = Modalities.saved(saved.model_class, saved.setup_arguments)
+        cells = checked_cells(data, dataset, batch_size, measured)
         cells, made.missing_genes = saved_model.with_genes_of(cells, saved.var_names, var_names)
         keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
         registration = keys.transfer(saved, cells, extend_categories)
@@ -217,6 +230,13 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self._num_workers = checked_int("num_workers", num_workers, least=0)
         #: All cells; their obs are the codes of the registry.
         self.dataset = encoded(cells, encoders)
+        measured = keys.modalities
+        if measured is not None:
+            field = measured.batch_field(registration)
+            codes = np.zeros(cells.n_obs, np.int64)
+            if field in keys.categories:
+                codes = all_codes(self.dataset, field)
+            measured.fill(self.model_class, registration, self.dataset, codes)
 
     def _sample_labels(self, n_samples_per_label: int | None) -> None:
         self._keys.check_samples_per_label(n_samples_per_label)

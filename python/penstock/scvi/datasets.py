@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,22 @@ from penstock.dataset.reader import Reader
 from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
 from penstock.plan.epoch_size import warn_of_empty_parts
+from penstock.plan.measurements import SeveralMeasurements
+
+if TYPE_CHECKING:
+    from .modalities import Modalities
 
 #: Names of the parts, in the order of `part_sizes`.
 _PARTS = ("the training part", "the validation part", "the test part")
 
 
 def checked_cells(
-    data: Any, arguments: Mapping[str, Any] | None, batch_size: int | None
+    data: Any,
+    arguments: Mapping[str, Any] | None,
+    batch_size: int | None,
+    modalities: Modalities | None = None,
 ) -> Dataset:
-    """Return a Dataset of counts.
+    """Return a Dataset of counts, of the measurements of `modalities` if there are some.
 
     Raises
     ------
@@ -40,12 +47,20 @@ def checked_cells(
             )
         cells = data
     else:
+        if modalities is not None:
+            given = modalities.dataset_arguments(given)
         cells = Dataset(data, **given)
     if not cells.n_obs:
         query = given.get("obs_query")
         by = "the Dataset" if query is None else f"obs_query={query!r}"
         raise InvalidArgument(f"no cell is selected by {by}")
-    if cells.transforms:
+    if modalities is not None:
+        cells = modalities.checked(cells)
+    elif isinstance(cells.reader.selection, SeveralMeasurements):
+        raise InvalidArgument(
+            "the model reads one measurement, but the Dataset has several: make it with measurement="
+        )
+    elif cells.transforms:
         names = ", ".join(type(each).__name__ for each in cells.transforms)
         raise InvalidArgument(
             f"the model takes counts, but X has transforms ({names}): remove them; to choose genes, "

@@ -18,6 +18,7 @@ from penstock.plan.shard import find_rank
 
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
 from .epoch_callbacks import EarlyStop, EndsWhenAsked, NoiseSeeds
+from .model_classes import takes_data_module
 
 #: A step does not use all parameters, for example those of the encoder of library sizes. Plain DDP
 #: fails on unused parameters.
@@ -58,18 +59,23 @@ def fit(model: Any, data: Any, run: Run) -> dict[str, Any]:
     rank, world_size = find_rank()
     torch.manual_seed(run.seed)
     callbacks, checkpoints = _callbacks(run)
-    with _without_false_warning(world_size), _summed_metrics(model, world_size):
-        model.train(
+    with (
+        _without_false_warning(world_size),
+        _summed_metrics(model, world_size),
+        _cells(model, data) as given,
+    ):
+        type(model).train(
+            model,
             max_epochs=run.max_epochs,
             accelerator=run.accelerator,
-            datamodule=data,
+            **given,
             callbacks=callbacks,
             early_stopping=False,  # `EarlyStop` does it, on several processes too
             enable_progress_bar=run.progress and rank == 0,
             **_validations(run),
             **_world(run, world_size),
             **_resumed(run),
-            **_plan_and_trainer(model, run),
+            **_plan_and_trainer(model, data, run),
         )
     if run.load_best and checkpoints is not None:
         if checkpoints.best_epoch is None:
@@ -142,7 +148,24 @@ def _validations(run: Run) -> dict[str, Any]:
     return {} if every is None else {"check_val_every_n_epoch": every}
 
 
-def _plan_and_trainer(model: Any, run: Run) -> dict[str, Any]:
+@contextlib.contextmanager
+def _cells(model: Any, data: Any) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of `train` that give it the data module.
+
+    A model whose `train` has no ``datamodule`` makes a splitter of its AnnData instead, and gets the
+    data module in its place.
+    """
+    if takes_data_module(type(model)):
+        yield {"datamodule": data}
+        return
+    model._data_splitter_cls = lambda *_, **__: data
+    try:
+        yield {}
+    finally:
+        del model._data_splitter_cls
+
+
+def _plan_and_trainer(model: Any, data: Any, run: Run) -> dict[str, Any]:
     """Return the arguments of the plan and of the Trainer.
 
     Some models have arguments of the plan, such as ``lr``, as arguments of `train` whose defaults
@@ -151,6 +174,11 @@ def _plan_and_trainer(model: Any, run: Run) -> dict[str, Any]:
     own = inspect.signature(model.train).parameters
     direct = {name: value for name, value in run.plan.items() if name in own}
     plan = {name: value for name, value in run.plan.items() if name not in own}
+    if "n_steps_kl_warmup" in own and not takes_data_module(type(model)):
+        # scvi-tools' default is computed from the AnnData.
+        direct.setdefault("n_steps_kl_warmup", int(0.75 * data.n_obs))
+    if "reduce_lr_on_plateau" in own and data.val is None:
+        direct.setdefault("reduce_lr_on_plateau", False)
     return {"plan_kwargs": plan, **direct, **run.trainer}
 
 

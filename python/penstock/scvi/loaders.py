@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from penstock.pytorch.epoch_dataloader import EpochSampler
 
 X, BATCH, LABELS, SIZE_FACTOR = "X", "batch", "labels", "size_factor"
 FINE_LABELS, SAMPLE = "fine_labels", "sample"
+PANEL, PROTEINS = "panel", "proteins"
 #: Fields of one category of a cell.
-CATEGORIES = (BATCH, LABELS, FINE_LABELS, SAMPLE)
+CATEGORIES = (BATCH, LABELS, FINE_LABELS, SAMPLE, PANEL)
 CATEGORICAL, CONTINUOUS = "extra_categorical_covs", "extra_continuous_covs"
 JOINID = "soma_joinid"
 
@@ -28,10 +29,11 @@ _LABELLED_EPOCHS = 2**20
 
 @dataclass(frozen=True)
 class TensorNames:
-    """Encoders of a Dataset for each tensor."""
+    """Encoders and measurements of a Dataset for each tensor; without measurements, X is X."""
 
     categorical: Sequence[str] = ()
     continuous: Sequence[str] = ()
+    measurements: Mapping[str, str] = field(default_factory=dict)
 
     def tensors(self, batch: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
         """Return a batch for scvi-tools: X of shape (cells, genes), the others (cells, columns).
@@ -39,8 +41,13 @@ class TensorNames:
         Keys and types are those of scvi-tools' AnnDataLoader, but a sparse X stays a scipy CSR
         matrix until it is on the device. Batches and labels without a key are zeros.
         """
-        matrix, obs = batch
-        made: dict[str, Any] = {X: as_tensor(matrix) if isinstance(matrix, np.ndarray) else matrix}
+        given, obs = batch
+        arrays = {name: given[each] for name, each in self.measurements.items()} or {X: given}
+        matrix = arrays[X]
+        made: dict[str, Any] = {
+            name: as_tensor(each) if isinstance(each, np.ndarray) else each
+            for name, each in arrays.items()
+        }
         zeros = None
         for name in (BATCH, LABELS):
             if name in obs:
@@ -54,6 +61,8 @@ class TensorNames:
         for name in (FINE_LABELS, SAMPLE, SIZE_FACTOR):
             if name in obs:
                 made[name] = _column(obs[name])
+        if PANEL in obs:
+            made[PANEL] = _column(obs[PANEL]).float()
         if self.categorical:
             made[CATEGORICAL] = torch.cat([_column(obs[name]) for name in self.categorical], 1)
         if self.continuous:

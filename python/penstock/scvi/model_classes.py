@@ -11,12 +11,14 @@ from typing import Any
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
-#: Supported models: their fields are one matrix of counts and columns of obs.
-NAMES = ("SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI")
+#: Supported models: their fields are matrices of counts and columns of obs.
+NAMES = (
+    "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI", "TOTALVI",
+)  # fmt: skip
 
 #: Refused models: what they need that a data module does not have.
 REASONS = {
-    **dict.fromkeys(("TOTALVI", "TOTALANVI"), "its proteins are in obsm"),
+    "TOTALANVI": "its training step takes proteins and labelled cells, which no data module gives",
     "MULTIVI": "it takes two measurements, genes and accessible regions",
     **dict.fromkeys(
         ("METHYLVI", "METHYLANVI"), "it takes a MuData with two layers for each context"
@@ -122,6 +124,11 @@ def reads_labels(model: Any) -> bool:
     """Whether outputs for a cell depend on its label."""
     per_label = getattr(model.module, "dispersion", None) == "gene-label"
     return per_label or name_of(type(model)) in ("CondSCVI", "MRVI")
+
+
+def takes_data_module(model_class: Any) -> bool:
+    """Whether scvi-tools' `train` of the model has an argument ``datamodule``."""
+    return "datamodule" in inspect.signature(model_class.train).parameters
 
 
 def training_default(model_class: Any, argument: str, otherwise: Any) -> Any:

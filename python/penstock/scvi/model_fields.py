@@ -21,10 +21,12 @@ from .loaders import (
     CONTINUOUS,
     FINE_LABELS,
     LABELS,
+    PANEL,
     SAMPLE,
     SIZE_FACTOR,
     TensorNames,
 )
+from .modalities import Modalities
 from .model_classes import is_semi_supervised, name_of
 from .registration import Registration, register, template
 
@@ -37,6 +39,7 @@ _CATEGORIES = {
     "labels_key": LABELS,
     "fine_labels_key": FINE_LABELS,
     "sample_key": SAMPLE,
+    "panel_key": PANEL,
 }
 
 
@@ -59,9 +62,10 @@ class ModelFields:
     categorical: tuple[Field, ...]
     continuous: tuple[Field, ...]
     setup_arguments: Mapping[str, Any]
+    modalities: Modalities | None = None
 
     @classmethod
-    def of(cls, model_class: Any, **keys: Any) -> ModelFields:
+    def of(cls, model_class: Any, modalities: Modalities | None = None, **keys: Any) -> ModelFields:
         """Check the keys of a user against the keys that the model accepts.
 
         Raises
@@ -103,6 +107,7 @@ class ModelFields:
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
             setup_arguments={},
+            modalities=modalities,
         )
         return made.with_setup(takes)
 
@@ -136,6 +141,7 @@ class ModelFields:
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
             setup_arguments=setup,
+            modalities=Modalities.saved(saved.model_class, setup),
         )
 
     def with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
@@ -147,6 +153,8 @@ class ModelFields:
             "categorical_covariate_keys": [each.name for each in self.categorical] or None,
             "continuous_covariate_keys": [each.name for each in self.continuous] or None,
         }
+        if self.modalities is not None:
+            setup.update(self.modalities.setup_arguments)
         known = {name: each for name, each in setup.items() if name in takes and each is not None}
         return ModelFields(**{**self.__dict__, "setup_arguments": known})
 
@@ -170,8 +178,26 @@ class ModelFields:
 
     def register(self, model_class: Any, cells: Dataset) -> Registration:
         """Return the registry of these cells, written by scvi-tools."""
-        rows = template(cells.var_names, self._categories(cells), self._numbers(cells), True)
+        rows = self._template(cells, True)
         return register(model_class, rows, cells.n_obs, self.setup_arguments)
+
+    def _template(
+        self, cells: Dataset, keep_order: bool, var_names: npt.NDArray[Any] | None = None
+    ) -> Any:
+        """Return the template of these cells; `var_names` are those of a saved model."""
+        categories, numbers, modalities = (
+            self._categories(cells),
+            self._numbers(cells),
+            self.modalities,
+        )
+        if modalities is None:
+            names = cells.var_names if var_names is None else var_names
+            return template(names, categories, numbers, keep_order)
+        by = self.categories.get(PANEL) or self.categories.get(BATCH)
+        least = modalities.rows(1 if by is None else len(categories[by.name]))
+        rows = template(modalities.genes(cells), categories, numbers, keep_order, least)
+        modalities.add_to(rows, cells)
+        return rows
 
     def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:
         """Return the registry of these cells for an existing model.
@@ -184,7 +210,7 @@ class ModelFields:
         categories = self._categories(cells)
         if not extend:
             _check_known(categories, saved)
-        rows = template(saved.var_names, categories, self._numbers(cells))
+        rows = self._template(cells, False, saved.var_names)
         layer = saved.setup_arguments.get("layer")
         if layer is not None:
             # The model's AnnData had its counts in this layer; here they are X.
@@ -221,7 +247,8 @@ class ModelFields:
         for field in self.continuous:
             continuous.append(f"{CONTINUOUS}.{field.name}")
             made.append(field.number_encoder(continuous[-1]))
-        return made, TensorNames(tuple(categorical), tuple(continuous))
+        measurements = {} if self.modalities is None else self.modalities.tensors
+        return made, TensorNames(tuple(categorical), tuple(continuous), measurements)
 
 
 def _given(one: Callable[[str], Field | None]) -> dict[str, Field]:

@@ -13,7 +13,8 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_facts import DataFacts
-from .loaders import FINE_LABELS, LABELS, SAMPLE
+from .loaders import FINE_LABELS, LABELS, PANEL, PROTEINS, SAMPLE
+from .modalities import Modalities
 from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
 from .without_anndata import guard
@@ -55,7 +56,7 @@ def set_library_priors(model: Any, data: DataFacts) -> None:
     """
     import torch
 
-    means, variances = library_priors(data.dataset, data.registration)
+    means, variances = library_priors(data.dataset, data.registration, data.modalities)
     module = model.module
     for buffer, values in ((module.library_log_means, means), (module.library_log_vars, variances)):
         buffer.copy_(torch.from_numpy(values.reshape(1, -1)).to(buffer))
@@ -84,7 +85,7 @@ def set_sample_sizes(model: Any, data: DataFacts) -> None:
 
 
 def library_priors(
-    dataset: Dataset, registration: Registration
+    dataset: Dataset, registration: Registration, modalities: Modalities | None = None
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return (means, variances), float64, for each batch; 0 and 1 for a batch without cells.
 
@@ -97,7 +98,9 @@ def library_priors(
         sparse=True, shuffle=False, batch_size=1024, drop_last=False, min_batch=1, shard=False,
         rank=None, world_size=None, device=None, format="numpy", obs_format="arrays",
     )  # fmt: skip
-    for X, obs in whole:
+    genes = None if modalities is None else modalities.rna
+    for arrays, obs in whole:
+        X = arrays if genes is None else arrays[genes]
         totals = np.asarray(X.sum(axis=1), np.float32).ravel()
         empty += int((totals == 0).sum())
         logs = np.log(np.where(totals == 0, 1, totals)).astype(np.float64)
@@ -217,6 +220,8 @@ def check_same_data(model: Any, data: DataFacts) -> None:
             f"the {has} has the size factor {name!r} but the {lacks} has none{_FROM_MODEL}"
         )
     _check_categories(SAMPLE, "samples", theirs, ours)
+    _check_categories(PANEL, "panels", theirs, ours)
+    _check_proteins(theirs, ours)
     if reads_labels(model):
         _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
 
@@ -238,6 +243,18 @@ def _check_categories(name: str, called: str, theirs: Registration, ours: Regist
         raise InvalidArgument(
             f"the model has the {called} {had[:5]}, {len(had)} in all, but the data has {has[:5]}, "
             f"{len(has)} in all{_FROM_MODEL}"
+        )
+
+
+def _check_proteins(theirs: Registration, ours: Registration) -> None:
+    had, has = (
+        np.asarray(each.fields.get(PROTEINS, {}).get("column_names", ())).tolist()
+        for each in (theirs, ours)
+    )
+    if had != has:
+        raise InvalidArgument(
+            f"the model has the proteins {had[:5]}, {len(had)} in all, but the data has {has[:5]}, "
+            f"{len(has)} in all: choose the same, in the same order, by the var_query of the measurement"
         )
 
 

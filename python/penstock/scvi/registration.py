@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,7 @@ def template(
     categories: Mapping[str, Array],
     numbers: Sequence[str],
     keep_order: bool = False,
+    least_rows: int = 0,
 ) -> Any:
     """Make an AnnData in which each category occurs, and each number is 1.
 
@@ -107,7 +109,13 @@ def template(
     import pandas as pd
     import scipy.sparse as sp
 
-    rows = max([_LEAST_ROWS, *(_ROWS_OF_A_CATEGORY * len(each) for each in categories.values())])
+    rows = max(
+        [
+            _LEAST_ROWS,
+            least_rows,
+            *(_ROWS_OF_A_CATEGORY * len(each) for each in categories.values()),
+        ]
+    )
     obs: dict[str, Any] = {}
     for name, values in categories.items():
         column = pd.Series(np.resize(values, rows), dtype=values.dtype)
@@ -126,7 +134,9 @@ def register(
     model_class: Any, rows: Any, n_obs: int, setup: Mapping[str, Any], **transfer: Any
 ) -> Registration:
     """Set up a template; `transfer` (``source_registry``, …) goes to `setup_anndata`."""
-    model_class.setup_anndata(rows, **setup, **transfer)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="We recommend using setup_mudata")
+        model_class.setup_anndata(rows, **setup, **transfer)
     manager = model_class._setup_adata_manager_store[rows.uns["_scvi_uuid"]]
     registry = copy.deepcopy(manager.registry)
     X = registry["field_registries"]["X"]

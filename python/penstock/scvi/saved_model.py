@@ -13,6 +13,7 @@ import numpy.typing as npt
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, NotFound
+from penstock.plan.measurements import SeveralMeasurements
 from penstock.transforms.steps import SelectGenes
 
 from .loaders import CATEGORIES
@@ -84,6 +85,8 @@ def with_genes_of(
         The cells have none of the genes, or have two genes of one name.
     """
     selection = cells.reader.selection
+    if isinstance(selection, SeveralMeasurements):
+        return cells, np.empty(0, object)  # genes and proteins are compared with the model's
     names = selection.gene_names.of(selection.genes, column).astype(str)
     if len(names) == len(wanted) and (names == wanted).all():
         return cells, np.empty(0, object)

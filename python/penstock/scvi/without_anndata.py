@@ -7,6 +7,8 @@ from typing import Any
 
 from penstock.errors import Unsupported
 
+from .model_classes import takes_data_module
+
 #: Methods that need an AnnData, and the argument that takes the place of the model's own.
 _METHODS = {"_validate_anndata": "adata", "train": "datamodule"}
 
@@ -33,13 +35,15 @@ class NeedsCells:
         taken = _METHODS[self._name]
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
         if given is None and model.adata is None:
-            raise Unsupported(_TOLD[self._name])
+            told = _TOLD[self._name]
+            if self._name == "train" and takes_data_module(type(model)):
+                told += ", or model.train(datamodule=data)"
+            raise Unsupported(told)
         return getattr(type(model), self._name)(model, *arguments, **named)
 
 
 _TOLD = {
-    "train": "the model has no AnnData: call penstock.scvi.train(model, data), or "
-    "model.train(datamodule=data)",
+    "train": "the model has no AnnData: call penstock.scvi.train(model, data)",
     "_validate_anndata": "the model has no AnnData: call penstock.scvi.latent, normalized, elbo or "
     "predict with its data module, or give the call dataloader=data.predict_dataloader() or adata=, "
     "such as Dataset.to_anndata() of a selection",

@@ -304,8 +304,6 @@ def test_no_batch_of_one_cell(cells: Oracle) -> None:
 
 
 def test_what_is_refused(cells: Oracle) -> None:
-    with pytest.raises(ps.Unsupported, match=r"not TOTALVI: its proteins are in obsm$"):
-        DataModule(cells.path, "TOTALVI")
     with pytest.raises(ps.Unsupported, match="not MULTIVI: it takes two measurements"):
         DataModule(cells.path, scvi.model.MULTIVI)
     with pytest.raises(ps.Unsupported, match=r"not Mine$"):

@@ -272,8 +272,10 @@ def test_train_scvi(
     np.testing.assert_allclose(latent, model.get_latent_representation(), rtol=1e-4, atol=1e-5)
     assert (tmp_path / "out" / "latent.png").stat().st_size > 10_000
     monkeypatch.chdir(tmp_path)
+    assert main(["train", "scvi", str(pbmc3k.path), "--model", "SOLO"]) == 1
+    assert "not SOLO" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--model", "TOTALVI"]) == 1
-    assert "not TOTALVI" in capsys.readouterr().err
+    assert "--model TOTALVI and --protein" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1

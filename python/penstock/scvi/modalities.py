@@ -1,0 +1,222 @@
+"""Measurements of a model that reads several, such as the genes and proteins of TOTALVI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.validation import checked_text, described
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.reader import Reader
+from penstock.errors import InvalidArgument
+from penstock.plan.measurements import SeveralMeasurements
+from penstock.plan.planner import Planner
+
+from .loaders import BATCH, PANEL, PROTEINS, X
+from .model_classes import name_of
+from .registration import Registration
+
+#: scvi-tools' names of the layers, in its order, and the tensors that they become.
+_TENSORS = {"rna_layer": X, "protein_layer": PROTEINS}
+
+#: Layers that a model reads.
+_LAYERS = {"TOTALVI": ("rna_layer", "protein_layer")}
+
+#: Rows of the template for each batch; TOTALVI draws 100 of them for the prior of its background.
+ROWS_OF_A_BATCH = 200
+_MOST_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Modalities:
+    """Name of the measurement for each layer, by scvi-tools' name of the layer."""
+
+    layers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model_class: Any, given: Any) -> Modalities | None:
+        """Check the names that a user gave; None for a model of one measurement.
+
+        Raises
+        ------
+        InvalidArgument
+            The model reads one measurement, or a layer is missing, unknown or no name.
+        """
+        name = name_of(model_class)
+        wanted = _LAYERS.get(name)
+        if wanted is None:
+            if given is not None:
+                raise InvalidArgument(f"{name} reads one measurement, so it takes no modalities")
+            return None
+        example = ", ".join(f"{layer!r}: …" for layer in wanted)
+        if not isinstance(given, Mapping) or set(given) != set(wanted):
+            raise InvalidArgument(
+                f"{name} reads several measurements: give modalities={{{example}}}, each the name of "
+                f"one, got {described(given)}"
+            )
+        return cls(
+            {layer: checked_text(f"modalities[{layer!r}]", given[layer]) for layer in wanted}
+        )
+
+    @classmethod
+    def saved(cls, model_class: Any, setup: Mapping[str, Any]) -> Modalities | None:
+        """Return those of a saved model, whose genes are taken as the measurement "RNA"."""
+        if name_of(model_class) not in _LAYERS:
+            return None
+        return cls({"rna_layer": "RNA", "protein_layer": setup["protein_expression_obsm_key"]})
+
+    @property
+    def rna(self) -> str:
+        """Measurement of the genes."""
+        return self.layers["rna_layer"]
+
+    @property
+    def protein(self) -> str:
+        """Measurement of the proteins."""
+        return self.layers["protein_layer"]
+
+    @property
+    def tensors(self) -> dict[str, str]:
+        """Measurement of each tensor."""
+        return {_TENSORS[layer]: name for layer, name in self.layers.items()}
+
+    @property
+    def setup_arguments(self) -> dict[str, str]:
+        """Arguments of ``setup_anndata``."""
+        return {"protein_expression_obsm_key": self.protein}
+
+    def dataset_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of a Dataset, with these measurements unless they are given."""
+        return {"measurements": list(self.layers.values()), **arguments}
+
+    def checked(self, cells: Dataset) -> Dataset:
+        """Return the cells with counts as float32: genes as the loader has them, proteins dense.
+
+        Raises
+        ------
+        InvalidArgument
+            The Dataset has other measurements, or one has transforms.
+        """
+        selection = cells.reader.selection
+        names = list(self.layers.values())
+        if not isinstance(selection, SeveralMeasurements) or set(selection.parts) != set(names):
+            raise InvalidArgument(
+                f"the model reads {' and '.join(map(repr, names))}: make the Dataset with "
+                f"measurements={names!r}"
+            )
+        parts = {}
+        for name in names:
+            part = selection.parts[name]
+            if part.chain is not None:
+                steps = ", ".join(type(each).__name__ for each in part.chain.steps)
+                raise InvalidArgument(
+                    f"the model takes counts, but {name} has transforms ({steps}): remove them; to "
+                    "choose genes, use var_query"
+                )
+            own = {"dtype": "float32"} if name == self.rna else {"dtype": "float32", "sparse": None}
+            parts[name] = replace(part, given=own)
+        kept = cells.reader.cells
+        chosen = replace(SeveralMeasurements.of(parts), kept=selection.kept)
+        return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
+
+    def genes(self, cells: Dataset) -> npt.NDArray[Any]:
+        """Return the names of the genes."""
+        names: npt.NDArray[Any] = cells.var_names[self.rna]
+        return names
+
+    def proteins(self, cells: Dataset) -> npt.NDArray[Any]:
+        """Return the names of the proteins."""
+        names: npt.NDArray[Any] = cells.var_names[self.protein].astype(str)
+        return names
+
+    def rows(self, batches: int) -> int:
+        """Return the least number of rows of a template."""
+        return min(_MOST_ROWS, ROWS_OF_A_BATCH * max(1, batches))
+
+    def add_to(self, template: Any, cells: Dataset) -> None:
+        """Add proteins to a template, each there in every row, before it is set up."""
+        import pandas as pd
+
+        names = self.proteins(cells)
+        ones = np.ones((template.n_obs, len(names)), np.float32)
+        template.obsm[self.protein] = pd.DataFrame(ones, template.obs_names, names)
+
+    @staticmethod
+    def batch_field(registration: Registration) -> str:
+        """Return the field by whose categories proteins can be missing."""
+        return PANEL if PANEL in registration.fields else BATCH
+
+    def fill(
+        self,
+        model_class: Any,
+        registration: Registration,
+        cells: Dataset,
+        codes: npt.NDArray[np.int64],
+    ) -> None:
+        """Put real proteins into the template, and what batches lack into the registry.
+
+        scvi-tools computes the background's prior from proteins of 100 cells of each batch, and takes
+        a protein as missing in a batch where all its counts are 0. It takes one pass over the
+        proteins of all cells. `codes` are those of `batch_field`, of each cell in stored order.
+        """
+        template, field = registration.template, self.batch_field(registration)
+        count = len(registration.categories(field))
+        key = registration.registry["field_registries"][field]["data_registry"]["attr_key"]
+        rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
+        drawn = _drawn(codes, rows_of)
+        there = np.zeros((count, len(self.proteins(cells))), bool)
+        values = template.obsm[self.protein].to_numpy()
+        for proteins, positions in _batches(cells, self.protein):
+            own = codes[positions]
+            for code in np.unique(own):
+                there[code] |= (proteins[own == code] != 0).any(axis=0)
+            for row, position in zip(positions, proteins, strict=True):
+                for place in drawn.get(int(row), ()):
+                    values[place] = position
+        template.obsm[self.protein].iloc[:, :] = values
+        present = np.unique(codes)
+        mask = {str(code): there[code] for code in present}
+        manager = model_class._setup_adata_manager_store[template.uns["_scvi_uuid"]]
+        for registry in (manager.registry, registration.registry):
+            state = registry["field_registries"][PROTEINS]["state_registry"]
+            state.pop("protein_batch_mask", None)
+            if not there[present].all():
+                state["protein_batch_mask"] = {code: each.copy() for code, each in mask.items()}
+
+
+def _drawn(
+    codes: npt.NDArray[np.int64], rows_of: list[npt.NDArray[np.int64]]
+) -> dict[int, list[int]]:
+    """Draw a cell of its batch for each row of a template; return the rows of each cell."""
+    random = np.random.default_rng(0)
+    drawn: dict[int, list[int]] = {}
+    for code, rows in enumerate(rows_of):
+        cells = np.flatnonzero(codes == code)
+        if not len(cells):
+            continue
+        chosen = np.resize(random.permutation(cells), len(rows))
+        for row, cell in zip(rows.tolist(), chosen.tolist(), strict=True):
+            drawn.setdefault(cell, []).append(row)
+    return drawn
+
+
+def _batches(cells: Dataset, measurement: str) -> Any:
+    """Yield (values, positions) of all cells in one measurement, in stored order."""
+    selection = cells.reader.selection
+    assert isinstance(selection, SeveralMeasurements)
+    part = selection.parts[measurement].selection
+    settings = replace(
+        cells.reader.settings, shuffle=False, sparse=None, dtype="float32", batch_size=1024,
+        drop_last=False, min_batch=1, shard=False, rank=None, world_size=None, device=None,
+        sampling=None, keep=False, uneven="drop",
+    )  # fmt: skip
+    kept = cells.reader.cells
+    alone = cells.with_reader(Reader(kept.with_planner(Planner(part, settings))))
+    first = 0
+    for proteins, _ in alone:
+        yield proteins, np.arange(first, first + len(proteins))
+        first += len(proteins)

@@ -1,0 +1,281 @@
+"""TOTALVI over genes and proteins of an experiment, against scvi-tools with an AnnData of the same cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+import torch
+
+scvi = pytest.importorskip("scvi")
+
+import penstock.scvi as pscvi  # noqa: E402
+from scvi_experiments import batches_of, same_registry  # noqa: E402
+from several_measurements import Layer, write_measurements  # noqa: E402
+
+pytestmark = [
+    pytest.mark.usefixtures("one_torch_thread"),
+    pytest.mark.filterwarnings("ignore::UserWarning:scvi"),
+    pytest.mark.filterwarnings("ignore:Some proteins have all 0"),
+    pytest.mark.filterwarnings("ignore:We recommend using setup_mudata"),
+]
+
+N_CELLS, N_GENES, N_PROTEINS = 400, 40, 14
+MODALITIES = {"rna_layer": "RNA", "protein_layer": "protein"}
+QUIET = {"accelerator": "cpu", "enable_progress_bar": False}
+SIZES = {"n_latent": 4, "n_hidden": 16}
+COVARIATES: dict[str, Any] = {
+    "categorical_covariate_keys": ["sex"],
+    "continuous_covariate_keys": ["age"],
+}
+
+
+class Cells(NamedTuple):
+    """An experiment, and what it holds."""
+
+    path: Path
+    genes: sp.csr_matrix
+    proteins: np.ndarray
+    obs: pd.DataFrame
+
+    def adata(self, **keys: Any) -> anndata.AnnData:
+        """The cells as a user of scvi-tools has them, registered."""
+        made = anndata.AnnData(
+            self.genes.copy(),
+            self.obs.set_index("obs_id"),
+            pd.DataFrame(index=[f"RNA{i}" for i in range(N_GENES)]),
+        )
+        for name in ("donor", "sex", "panel"):
+            made.obs[name] = made.obs[name].astype("category")
+        names = [f"protein{i}" for i in range(N_PROTEINS)]
+        made.obsm["protein"] = pd.DataFrame(self.proteins, made.obs_names, names)
+        scvi.model.TOTALVI.setup_anndata(made, protein_expression_obsm_key="protein", **keys)
+        return made
+
+    def data(self, **given: Any) -> pscvi.DataModule:
+        given = {"batch_key": "donor", "batch_size": 64, "train_size": 0.8, **given}
+        return pscvi.DataModule(self.path, "TOTALVI", modalities=MODALITIES, **given)
+
+
+def write(path: Path, missing: bool) -> Cells:
+    """Cells of two kinds from three donors; two donors lack one protein each, if `missing`."""
+    rng = np.random.default_rng(5)
+    kind = rng.integers(0, 2, N_CELLS)
+    donor = np.array([f"donor {i}" for i in rng.integers(0, 3, N_CELLS)])
+    genes = rng.poisson(rng.gamma(1, 1, (2, N_GENES))[kind]).astype(np.float32)
+    proteins = rng.poisson(rng.gamma(2, 10, (2, N_PROTEINS))[kind]).astype(np.float32)
+    if missing:
+        proteins[donor == "donor 1", 3] = 0
+        proteins[donor == "donor 2", 7] = 0
+    obs = pd.DataFrame(
+        {
+            "obs_id": [f"cell{i}" for i in range(N_CELLS)],
+            "donor": donor,
+            "sex": rng.choice(["f", "m"], N_CELLS),
+            "panel": np.where(donor == "donor 1", "second", "first"),
+            "age": rng.random(N_CELLS).astype(np.float32),
+        }
+    )
+    layers = {"RNA": Layer(sp.csr_matrix(genes)), "protein": Layer(sp.csr_matrix(proteins))}
+    return Cells(write_measurements(path, layers, obs), layers["RNA"].X, proteins, obs)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    return write(tmp_path_factory.mktemp("totalvi") / "experiment", missing=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    """Without a protein that a donor lacks."""
+    return write(tmp_path_factory.mktemp("totalvi-whole") / "experiment", missing=False)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "batches": {"batch_key": "donor"},
+    "no batches": {"batch_key": None},
+    "panels": {"batch_key": "donor", "panel_key": "panel"},
+    "covariates": {"batch_key": "donor", **COVARIATES},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("missing", [True, False])
+def test_registry_and_batches(
+    cells: Cells, whole: Cells, case: str, missing: bool, tmp_path: Path
+) -> None:
+    own = cells if missing else whole
+    keys = CASES[case]
+    data = own.data(**keys)
+    adata = own.adata(**{name: key for name, key in keys.items() if key is not None})
+    sizes = {**SIZES, "use_observed_lib_size": case == "panels"}
+    theirs = scvi.model.TOTALVI(adata, **sizes)
+    same_registry(data.registry, theirs.registry)
+    for tensors, expected in zip(
+        batches_of(data.predict_dataloader(batch_size=50)),
+        batches_of(theirs._make_data_loader(adata, batch_size=50)),
+        strict=True,
+    ):
+        tensors.pop("soma_joinid")
+        assert set(tensors) == set(expected)
+        for name, values in tensors.items():
+            assert values.dtype == expected[name].dtype, name
+            assert torch.equal(values, expected[name]), name
+    model = data.create_model(**sizes)
+    ours, want = (dict(each.module.state_dict()) for each in (model, theirs))
+    shapes = [{name: each.shape for name, each in made.items()} for made in (ours, want)]
+    assert shapes[0] == shapes[1]
+    for name in () if case == "panels" else ("library_log_means", "library_log_vars"):
+        found, expected = getattr(model.module, name), getattr(theirs.module, name)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    # Each draws cells of its own for the prior, which has noise of its own.
+    for name in ("background_pro_alpha", "background_pro_log_beta"):
+        assert (ours[name] - want[name]).abs().mean() < 0.5
+    assert model._use_adversarial_classifier == theirs._use_adversarial_classifier
+    assert model._use_adversarial_classifier == (missing and case != "no batches")
+
+
+def test_the_prior_is_of_real_proteins(cells: Cells) -> None:
+    """Rows of the template are cells of their batch."""
+    data = cells.data()
+    template = data.template
+    proteins = template.obsm["protein"].to_numpy()
+    codes = template.obs["donor"].astype(str).to_numpy()
+    assert len(proteins) >= 3 * 200
+    for name in np.unique(codes):
+        own = {row.tobytes() for row in cells.proteins[cells.obs["donor"] == name]}
+        drawn = [row.tobytes() for row in proteins[codes == name]]
+        assert set(drawn) <= own
+        assert set(drawn) == own, "all are drawn, since there are few"
+
+
+def test_latents_of_a_saved_model(cells: Cells, tmp_path: Path) -> None:
+    keys = CASES["covariates"]
+    data = cells.data(**keys)
+    model = data.create_model(**SIZES)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=2, progress=False)
+    assert len(model.history["elbo_validation"]) == 2
+    model.save(str(tmp_path / "model"))
+    adata = cells.adata(**keys)
+    theirs = scvi.model.TOTALVI.load(str(tmp_path / "model"), adata, accelerator="cpu")
+    expected = theirs.get_latent_representation()
+    np.testing.assert_allclose(pscvi.latent(model, data).values, expected, rtol=1e-4, atol=1e-6)
+    for source in (cells.path, ps.Dataset(cells.path, measurements=["protein", "RNA"])):
+        rows = pscvi.latent(theirs, source)
+        np.testing.assert_allclose(rows.values, expected, rtol=1e-4, atol=1e-6)
+    elbos = [float(-theirs.get_elbo()) for _ in range(8)]
+    ours = [float(pscvi.elbo(model, data, seed=seed).values.mean()) for seed in range(8)]
+    error = np.sqrt((np.var(elbos, ddof=1) + np.var(ours, ddof=1)) / 8)
+    assert abs(np.mean(np.abs(elbos)) - np.mean(np.abs(ours))) < 5 * error
+    with pytest.raises(ps.Unsupported, match="genes and proteins of a TOTALVI"):
+        pscvi.normalized(model, data)
+    with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)$"):
+        model.train()
+    # A query of a donor that the model does not know.
+    few = cells.data(dataset={"obs_query": "donor != 'donor 0'"})
+    reference = few.create_model(**SIZES)
+    pscvi.train(reference, few, accelerator="cpu", max_epochs=1, progress=False)
+    query = pscvi.DataModule.from_model(
+        reference, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
+    )
+    mapped = query.load_query_model(reference)
+    pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
+    assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
+    assert mapped.summary_stats.n_batch == 3
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_two_ranks(cells: Cells, whole: Cells, missing: bool) -> None:
+    """Loss curves as on one process: the noise is another. Both fall."""
+    own = cells if missing else whole
+    curves = []
+    for devices, batch_size in ((1, 64), (2, 32)):
+        data = own.data(batch_size=batch_size)
+        torch.manual_seed(0)
+        np.random.seed(0)
+        model = data.create_model(**SIZES)
+        pscvi.train(
+            model, data, devices=devices, accelerator="cpu", max_epochs=3, seed=1, progress=False,
+            plan_kwargs={"lr": 4e-3},
+        )  # fmt: skip
+        curves.append(model)
+    alone, both = curves
+    assert both.history.keys() == alone.history.keys()
+    for metric in ("elbo_validation", "elbo_train"):
+        found, expected = (each.history[metric].astype(float).to_numpy() for each in (both, alone))
+        assert len(found) == 3
+        np.testing.assert_allclose(found, expected, rtol=0.1, err_msg=metric)
+        assert expected[-1] < expected[0]
+        assert found[-1] < found[0]
+
+
+def test_held_out_elbo(whole: Cells) -> None:
+    """Of three seeds each, with splits, orders and noise of their own."""
+    elbos: dict[str, list[float]] = {"ours": [], "theirs": []}
+    chosen = {"obs_query": "soma_joinid < 320"}
+    held_out = ps.Dataset(
+        whole.path, measurements=["RNA", "protein"], obs_query="soma_joinid >= 320"
+    )
+    for seed in range(3):
+        torch.manual_seed(seed)
+        data = whole.data(dataset={**chosen, "seed": seed}, split_seed=seed, train_size=0.9)
+        ours = data.create_model(**SIZES)
+        how: dict[str, Any] = {"accelerator": "cpu", "progress": False, "early_stopping": False}
+        pscvi.train(ours, data, max_epochs=15, **how)
+        scvi.settings.seed = 100 + seed
+        adata = whole.adata(batch_key="donor")[:320].copy()
+        scvi.model.TOTALVI.setup_anndata(
+            adata, protein_expression_obsm_key="protein", batch_key="donor"
+        )
+        theirs = scvi.model.TOTALVI(adata, **SIZES)
+        theirs.train(max_epochs=15, train_size=0.9, batch_size=64, early_stopping=False, **QUIET)
+        for who, model in (("ours", ours), ("theirs", theirs)):
+            elbos[who].append(float(pscvi.elbo(model, held_out, seed=7).values.mean()))
+    means = {who: np.mean(each) for who, each in elbos.items()}
+    error = np.sqrt(sum(np.var(each, ddof=1) / 3 for each in elbos.values()))
+    difference = abs(means["ours"] - means["theirs"])
+    assert difference < max(4 * error, 0.01 * abs(means["theirs"])), elbos
+
+
+def test_what_is_refused(cells: Cells) -> None:
+    for given, match in (
+        ({}, r"TOTALVI reads several measurements: give modalities=\{'rna_layer': …, 'protein"),
+        ({"modalities": {"rna_layer": "RNA"}}, "give modalities="),
+        ({"modalities": "RNA"}, "give modalities="),
+        ({"modalities": {**MODALITIES, "atac_layer": "ATAC"}}, "give modalities="),
+        ({"modalities": MODALITIES, "labels_key": "sex"}, "TOTALVI takes no labels_key"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=match):
+            pscvi.DataModule(cells.path, "TOTALVI", **given)
+    with pytest.raises(ps.InvalidArgument, match="SCVI reads one measurement"):
+        pscvi.DataModule(cells.path, "SCVI", modalities=MODALITIES)
+    several = ps.Dataset(cells.path, measurements=["RNA", "protein"])
+    with pytest.raises(ps.InvalidArgument, match="the Dataset has several: make it with measur"):
+        pscvi.DataModule(several, "SCVI")
+    for source in (
+        ps.Dataset(cells.path),
+        ps.Dataset(cells.path, measurements=["RNA"]),
+        ps.Dataset(cells.path, measurements={"RNA": {}, "protein": {"transforms": [ps.Log1p()]}}),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=r"measurements=|protein has transforms"):
+            pscvi.DataModule(source, "TOTALVI", modalities=MODALITIES)
+    data = cells.data()
+    few = pscvi.DataModule(
+        ps.Dataset(
+            cells.path,
+            measurements={"RNA": {}, "protein": {"var_query": "soma_joinid < 5"}},
+        ),
+        "TOTALVI",
+        modalities=MODALITIES,
+        batch_key="donor",
+    )
+    with pytest.raises(ps.InvalidArgument, match="the model has the proteins"):
+        pscvi.train(data.create_model(**SIZES), few, accelerator="cpu")
+    with pytest.raises(ps.Unsupported, match="not TOTALANVI: its training step"):
+        pscvi.DataModule(cells.path, "TOTALANVI", modalities=MODALITIES)
