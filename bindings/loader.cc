@@ -67,12 +67,14 @@ void register_loader(nb::module_& module) {
       .def(
           "__init__",
           [](BatchPart* self, int64_t column_end, BatchLayout layout, const std::string& dtype,
-             const std::optional<TransformPlan>& transforms) {
-            new (self) BatchPart{
-                column_end, layout, batch_type(dtype),
-                transforms ? std::make_shared<const TransformPlan>(*transforms) : nullptr};
+             const std::optional<TransformPlan>& transforms, std::string name) {
+            new (self)
+                BatchPart{column_end, layout, batch_type(dtype),
+                          transforms ? std::make_shared<const TransformPlan>(*transforms) : nullptr,
+                          std::move(name)};
           },
-          nb::arg("column_end"), nb::arg("layout"), nb::arg("dtype"), nb::arg("transforms").none());
+          nb::arg("column_end"), nb::arg("layout"), nb::arg("dtype"), nb::arg("transforms").none(),
+          nb::arg("name"));
 
   nb::class_<LoaderOptions>(module, "LoaderOptions")
       .def(nb::init<>())

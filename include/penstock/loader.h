@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct BatchPart {
   BatchLayout layout = BatchLayout::kCsr;
   DataType dtype = DataType::kFloat32;
   std::shared_ptr<const TransformPlan> transforms;  ///< of the part's columns; null: none
+  std::string name;                                 ///< for errors; empty: none
 };
 
 struct LoaderOptions {

@@ -346,7 +346,12 @@ class BatchPart:
     """Columns that make an array of their own in a batch."""
 
     def __init__(
-        self, column_end: int, layout: BatchLayout, dtype: str, transforms: TransformPlan | None
+        self,
+        column_end: int,
+        layout: BatchLayout,
+        dtype: str,
+        transforms: TransformPlan | None,
+        name: str,
     ) -> None: ...
 
 class LoaderOptions:

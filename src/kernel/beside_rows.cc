@@ -8,6 +8,7 @@
 
 #include "kernel/index_type.h"
 #include "kernel/pack_row.h"
+#include "kernel/repack_row.h"
 #include "kernel/value_type.h"
 
 namespace penstock::kernel {
@@ -49,24 +50,6 @@ void copy_values(DataType from, const std::byte* values, uint32_t count, DataTyp
   });
 }
 
-/// All values of a coded part, as a raw row has them.
-void write_coded_as_raw(const PackedRowView& view, DataType from, DataType to, std::byte* out) {
-  const size_t wide_bytes = size_of(from);
-  visit_number(to, [&](auto identity) {
-    using To = typename decltype(identity)::type;
-    const std::byte* wide = view.wide;
-    for (uint32_t i = 0; i < view.nnz; ++i) {
-      if (view.codes[i] == kEscapeCode) {
-        copy_values(from, wide, 1, to, out + i * sizeof(To));
-        wide += wide_bytes;
-        continue;
-      }
-      const auto value = static_cast<To>(view.codes[i]);
-      std::memcpy(out + i * sizeof(To), &value, sizeof(To));
-    }
-  });
-}
-
 PackedRowHeader header_of(const std::byte* record) noexcept {
   PackedRowHeader header;
   std::memcpy(&header, record, sizeof(header));
@@ -98,8 +81,17 @@ PackedRowHeader merged_header(PackedRowHeader a, PackedRowHeader b) noexcept {
   // A part without entries has no form.
   if (a.nnz == 0) return b;
   if (b.nnz == 0) return a;
-  const bool raw = a.wide_count == kRawRow || b.wide_count == kRawRow;
-  return {a.nnz + b.nnz, raw ? kRawRow : a.wide_count + b.wide_count};
+  const bool a_raw = a.wide_count == kRawRow;
+  const bool b_raw = b.wide_count == kRawRow;
+  if (a_raw && b_raw) return {a.nnz + b.nnz, kRawRow};
+  return {a.nnz + b.nnz, (a_raw ? a.nnz : a.wide_count) + (b_raw ? b.nnz : b.wide_count)};
+}
+
+double most_merged_growth(const PackedRowLayout& part, const PackedRowLayout& merged) {
+  // A raw part gets codes.
+  const double raw =
+      (merged.index_bytes + merged.value_bytes + 1.0) / (part.index_bytes + part.value_bytes);
+  return std::max(raw, most_growth(part, merged));
 }
 
 void merge_rows(std::span<const RowPart> parts, const PackedRowLayout& to, std::byte* destination) {
@@ -113,18 +105,18 @@ void merge_rows(std::span<const RowPart> parts, const PackedRowLayout& to, std::
   for (const RowPart& part : parts) {
     const PackedRowView view = PackedRowView::of(part.record, part.layout);
     if (view.nnz == 0) continue;
-    const DataType type = part.layout.value_type;
-    if (raw && view.codes != nullptr) {
-      write_coded_as_raw(view, type, to.value_type, wide);
-    } else {
-      copy_values(type, view.wide, raw ? view.nnz : view.wide_count, to.value_type, wide);
-    }
-    wide += size_t{raw ? view.nnz : view.wide_count} * to.value_bytes;
+    const uint32_t wide_count = view.codes == nullptr ? view.nnz : view.wide_count;
+    copy_values(part.layout.value_type, view.wide, wide_count, to.value_type, wide);
+    wide += size_t{wide_count} * to.value_bytes;
     copy_indices(part.layout.index_bytes, view.indices, view.nnz, part.first_column, to.index_bytes,
                  index);
     index += size_t{view.nnz} * to.index_bytes;
     if (raw) continue;
-    std::memcpy(code, view.codes, view.nnz);
+    if (view.codes == nullptr) {
+      std::memset(code, kEscapeCode, view.nnz);
+    } else {
+      std::memcpy(code, view.codes, view.nnz);
+    }
     code += view.nnz;
   }
   write_padding(raw ? index : code, destination + to.record_bytes(header.nnz, header.wide_count));
@@ -158,7 +150,9 @@ size_t RowSplitter::split(const std::byte* record, std::byte* memory, std::span<
     const auto wide_count =
         raw ? nnz
             : static_cast<uint32_t>(std::count(view.codes + begin, view.codes + end, kEscapeCode));
-    const PackedRowHeader header{nnz, raw ? kRawRow : wide_count};
+    // The part of a raw row that was merged with coded ones is raw again, and quicker to unpack.
+    const bool is_raw = wide_count == nnz;
+    const PackedRowHeader header{nnz, is_raw ? kRawRow : wide_count};
     const PackedRowLayout& own = layouts_[part];
     parts[part] = {out, nnz};
     std::byte* const record_end = out + own.record_bytes(header.nnz, header.wide_count);
@@ -172,7 +166,7 @@ size_t RowSplitter::split(const std::byte* record, std::byte* memory, std::span<
     copy_indices(merged_.index_bytes, view.indices + size_t{begin} * merged_.index_bytes, nnz,
                  uint32_t{0} - first_column, own.index_bytes, out);
     out += size_t{nnz} * own.index_bytes;
-    if (!raw) {
+    if (!is_raw) {
       std::memcpy(out, view.codes + begin, nnz);
       out += nnz;
     }

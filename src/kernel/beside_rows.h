@@ -25,8 +25,12 @@ struct RowPart {
   uint32_t first_column = 0;  ///< added to the part's columns
 };
 
-/// Header of the merged row. It is raw if one of the parts is.
+/// Header of the merged row. It is raw if all parts with entries are. Beside a coded part, all
+/// values of a raw one become escapes.
 PackedRowHeader merged_header(PackedRowHeader a, PackedRowHeader b) noexcept;
+
+/// The most that a part's record grows in a merged one.
+double most_merged_growth(const PackedRowLayout& part, const PackedRowLayout& merged);
 
 /// Writes record_bytes() of the merged header. Parts ascend by first column. The index and value
 /// types of `to` must hold all columns and values (common_value_type).

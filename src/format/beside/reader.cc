@@ -8,7 +8,6 @@
 #include "format/beside/row_reader.h"
 #include "format/check_columns.h"
 #include "kernel/pack_row.h"
-#include "kernel/repack_row.h"
 
 namespace penstock::format {
 
@@ -53,11 +52,18 @@ std::unique_ptr<UnitDecode> BesideReader::start(uint32_t unit, std::vector<int64
 uint64_t BesideReader::sum(uint32_t unit,
                            const std::function<uint64_t(const Part&, uint32_t)>& bytes) const {
   const auto units = matrix_->units_of(unit);
+  const plan::FetchUnit& piece = matrix_->units[unit];
   uint64_t total = 0;
   for (const Part& part : parts_) {
     const uint32_t own = units[part.index];
     if (own == kNoUnit) continue;
-    const double share = matrix_->share(unit, part.index);
+    const plan::FetchUnit& whole = matrix_->parts[part.index]->units()[own];
+    const auto read = [&](const plan::FetchUnit& rows) {
+      return static_cast<double>(
+          part.reader->visit_bytes(own, RowSelection::range(rows.row_begin, rows.row_end)));
+    };
+    const double all = read(whole);
+    const double share = all == 0 ? 1 : std::min(1.0, read(piece) / all);
     total += static_cast<uint64_t>(std::ceil(static_cast<double>(bytes(part, own)) * share));
   }
   return total;
@@ -79,7 +85,7 @@ bool BesideReader::remote() const {
 
 /// `bytes` of the part's own layout, in that of the merged rows.
 double BesideReader::packed_bytes_per_cell(const Part& part, double bytes) const {
-  return bytes * kernel::most_growth(part.reader->row_layout(), layout_);
+  return bytes * kernel::most_merged_growth(part.reader->row_layout(), layout_);
 }
 
 double BesideReader::packed_bytes_per_cell() const {

@@ -39,7 +39,8 @@ class BesideReader final : public MatrixReader, public std::enable_shared_from_t
   std::span<const Part> parts() const noexcept { return parts_; }
 
  private:
-  /// Sums over the parts that have rows of the unit: share of their unit times `bytes`.
+  /// Sums over the parts that have rows of the unit: `bytes` of their unit, times the share of its
+  /// stored bytes that is read for these rows.
   uint64_t sum(uint32_t unit, const std::function<uint64_t(const Part&, uint32_t)>& bytes) const;
   double packed_bytes_per_cell(const Part& part, double bytes) const;
 

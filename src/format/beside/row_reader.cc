@@ -5,8 +5,6 @@
 #include <exception>
 #include <utility>
 
-#include "kernel/repack_row.h"
-
 namespace penstock::format {
 
 struct BesideRowReader::Scratch final : RowBuffer::Scratch {
@@ -109,8 +107,8 @@ double BesideRowReader::buffer_bytes_per_row() const {
 double BesideRowReader::packed_bytes_per_row() const {
   double bytes = 0;
   for (const RowReaderPtr& reader : readers_) {
-    bytes +=
-        reader->packed_bytes_per_row() * kernel::most_growth(reader->row_layout(), row_layout());
+    bytes += reader->packed_bytes_per_row() *
+             kernel::most_merged_growth(reader->row_layout(), row_layout());
   }
   return bytes;
 }

@@ -104,14 +104,6 @@ std::span<const uint32_t> BesideMatrix::units_of(uint32_t unit) const {
   return std::span(unit_of_part).subspan(size_t{unit} * parts.size(), parts.size());
 }
 
-double BesideMatrix::share(uint32_t unit, size_t part) const {
-  const uint32_t own = units_of(unit)[part];
-  if (own == kNoUnit) return 0;
-  const plan::FetchUnit& whole = parts[part]->units()[own];
-  const double ends = whole.tile_count == 0 ? 0 : 2.0 / whole.tile_count;
-  return std::min(1.0, share_of(units[unit], whole) + ends);
-}
-
 MatrixSourcePtr put_beside(std::vector<MatrixSourcePtr> sources) {
   if (sources.empty()) throw InvalidArgument("matrices beside one another: one or more are needed");
   auto matrix = std::make_shared<BesideMatrix>();

@@ -26,8 +26,6 @@ struct BesideMatrix {
   MatrixInfo info;
 
   std::span<const uint32_t> units_of(uint32_t unit) const;  ///< one for each part
-  /// The part of a part's unit that a unit takes, from 0 to 1. Tiles at both ends count as whole.
-  double share(uint32_t unit, size_t part) const;
 };
 
 /// Throws InvalidArgument if there are no sources or too many columns.

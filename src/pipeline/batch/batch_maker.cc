@@ -1,5 +1,7 @@
 #include "pipeline/batch/batch_maker.h"
 
+#include <penstock/error.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -48,6 +50,7 @@ BatchMaker::BatchMaker(const kernel::PackedRowLayout& rows, const LoaderOptions&
     assemblers_.push_back(std::make_unique<const BatchAssembler>(
         splitter_ ? splitter_->layout(i) : rows, part.layout, part.dtype, parts[i].columns(),
         ids_of(parts[i], column_ids), pool_, options.narrow_values, part.transforms));
+    names_.push_back(part.name);
   }
 }
 
@@ -88,6 +91,17 @@ void BatchMaker::cut(std::span<const PackedRowRef> rows, Cut& cut) const {
   }
 }
 
+std::shared_ptr<Batch> BatchMaker::assemble(size_t part, std::byte* at, std::shared_ptr<void> owner,
+                                            std::span<const PackedRowRef> rows,
+                                            std::optional<uint32_t> repeated_row) const {
+  try {
+    return assemblers_[part]->assemble_at(at, std::move(owner), rows, repeated_row);
+  } catch (const InvalidArgument& error) {
+    if (names_[part].empty()) throw;
+    throw InvalidArgument(names_[part] + ": " + error.what());
+  }
+}
+
 std::shared_ptr<const Batch> BatchMaker::make(std::span<const PackedRowRef> rows,
                                               std::optional<uint32_t> repeated_row) const {
   if (!splitter_) return assemblers_.front()->assemble(rows, repeated_row);
@@ -100,7 +114,7 @@ std::shared_ptr<const Batch> BatchMaker::make(std::span<const PackedRowRef> rows
   std::vector<std::shared_ptr<const Batch>> parts;
   for (size_t i = 0; i < assemblers_.size(); ++i) {
     const std::vector<PackedRowRef>& own = pieces.rows[i];
-    auto part = assemblers_[i]->assemble_at(at, block.owner, own, repeated_row);
+    auto part = assemble(i, at, block.owner, own, repeated_row);
     at += align64(assemblers_[i]->batch_bytes(own.size(), pieces.nnz[i]));
     auto* const missing = reinterpret_cast<uint8_t*>(at);
     for (size_t row = 0; row < own.size(); ++row) missing[row] = own[row].nnz == 0 ? 1 : 0;

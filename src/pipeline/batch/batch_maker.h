@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernel/beside_rows.h"
@@ -35,11 +36,15 @@ class BatchMaker {
 
  private:
   struct Cut;
+  std::shared_ptr<Batch> assemble(size_t part, std::byte* at, std::shared_ptr<void> owner,
+                                  std::span<const PackedRowRef> rows,
+                                  std::optional<uint32_t> repeated_row) const;
   void cut(std::span<const PackedRowRef> rows, Cut& cut) const;
 
   kernel::PackedRowLayout rows_;
   std::optional<kernel::RowSplitter> splitter_;  ///< null: batches have no parts
   std::vector<std::unique_ptr<const BatchAssembler>> assemblers_;
+  std::vector<std::string> names_;  ///< of the parts, for errors
   uint32_t columns_;
   std::shared_ptr<BatchPool> pool_;
 };

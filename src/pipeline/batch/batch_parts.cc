@@ -11,7 +11,7 @@ namespace penstock::pipeline {
 std::vector<ChosenPart> chosen_parts(const LoaderOptions& options,
                                      const std::vector<int64_t>* column_ids, uint32_t columns) {
   if (options.parts.empty()) {
-    return {{{int64_t{columns}, options.layout, options.dtype, options.transforms}, 0, 0}};
+    return {{{int64_t{columns}, options.layout, options.dtype, options.transforms, {}}, 0, 0}};
   }
   std::vector<ChosenPart> chosen;
   int64_t first_id = 0;

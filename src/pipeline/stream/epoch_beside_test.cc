@@ -154,7 +154,8 @@ LoaderOptions random_options(const Beside& beside, uint64_t seed) {
         options.columns->push_back(id);
       }
     }
-    BatchPart array{beside.first_column[part + 1], BatchLayout::kCsr, DataType::kFloat32, nullptr};
+    BatchPart array{
+        beside.first_column[part + 1], BatchLayout::kCsr, DataType::kFloat32, nullptr, {}};
     if (random() % 2 == 0) {
       array.layout = BatchLayout::kDense;
       array.dtype = DataType::kFloat64;
@@ -289,7 +290,7 @@ TEST(EpochBeside, WhatDoesNotFitIsRefused) {
   const auto made_with = [&](std::vector<int64_t> ends, DataType dtype = DataType::kFloat32) {
     options.parts.clear();
     for (const int64_t end : ends) {
-      options.parts.push_back({end, BatchLayout::kCsr, dtype, nullptr});
+      options.parts.push_back({end, BatchLayout::kCsr, dtype, nullptr, "part"});
     }
     return make_stream(source, options);
   };
