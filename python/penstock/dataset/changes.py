@@ -10,6 +10,7 @@ from penstock.batches import format as batch_format
 from penstock.batches.format import BatchFormat
 from penstock.errors import InvalidArgument
 from penstock.plan import sampling
+from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.settings import LoaderSettings
 
 from .cells import Cells
@@ -25,6 +26,11 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
             raise InvalidArgument(
                 f"with_settings does not take {name!r}, only {', '.join(sorted(_TAKEN))}"
             )
+    if "transforms" in changes and isinstance(cells.planner.selection, SeveralMeasurements):
+        raise InvalidArgument(
+            "with_settings does not change transforms of several measurements: make another Dataset, "
+            "with measurements={name: {'transforms': […]}, …}"
+        )
     planner = cells.planner.with_settings(_settings(cells.planner.settings, changes))
     chain = planner.selection.transforms
     steps = () if chain is None else chain.steps

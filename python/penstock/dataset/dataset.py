@@ -69,9 +69,10 @@ class Dataset:
         Name of the measurement.
     measurements : sequence of str, or dict of str to dict, optional
         Several measurements of the same cells, instead of one. X is then a dict of arrays by name,
-        and obs has a bool column ``missing_<name>`` for each, True for cells without a value in it.
-        A dict gives a measurement its own ``layer``, ``var_query``, ``var_names``, ``transforms``,
-        ``sparse`` and ``dtype``; without, it has those below. docs/measurements.md has more.
+        and obs has a bool column ``missing_<name>`` for each, True for cells without a stored value
+        in its selected genes. A dict gives a measurement its own ``layer``, ``var_query``,
+        ``var_names``, ``transforms``, ``sparse`` and ``dtype``, and ``measurement`` if its name is
+        another. docs/measurements.md has more.
     layer : str, default "raw"
         Name of the X layer.
     obs_query, var_query : str or AxisQuery, optional
@@ -337,13 +338,19 @@ class Dataset:
         return self.reader.selection.obs
 
     @property
-    def var(self) -> DataFrame:
-        """Table of the selected genes, in the order of X's columns, with all stored columns."""
+    def var(self) -> Any:
+        """Table of the selected genes, a `DataFrame` in the order of X's columns, with all columns.
+
+        With `measurements`, a dict of tables by name.
+        """
         return self.reader.selection.var
 
     @property
-    def var_names(self) -> npt.NDArray[Any]:
-        """Names of X's columns: from the column `var_names`, a usual name column, or joinids."""
+    def var_names(self) -> Any:
+        """Names of X's columns: from the column `var_names`, a usual name column, or joinids.
+
+        An ndarray; with `measurements`, a dict of such by name.
+        """
         return self.reader.selection.var_names
 
     @property

@@ -23,8 +23,8 @@ def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
         order = f"{reader.shuffle} shuffle, seed {settings.seed}"
     obs = [
         *form.obs_columns,
-        *reader.planner.missing_columns,
         *(repr(encoder) for encoder in reader.cells.encoders),
+        *reader.planner.missing_columns,
     ]
     return [
         ("source", selection.experiment.uri),

@@ -48,6 +48,8 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
     Unsupported
         `coords` are of another index column than ``soma_joinid``.
     """
+    if isinstance(query, _core.RowSelection):  # of a measurement before
+        return query
     if query is None or isinstance(query, str):
         return axis.select(query, name)
     if not (hasattr(query, "value_filter") and hasattr(query, "coords")):

@@ -24,7 +24,8 @@ def fingerprint_of(selection: Selection) -> _core.SelectionFingerprint:
     cells, *others = zip(
         *(_numbers(part.selection) for part in selection.parts.values()), strict=True
     )
-    digests = [digest64(json.dumps(each).encode()) for each in others]
+    # 0 says that there are no transforms, and no joined experiments.
+    digests = [digest64(json.dumps(each).encode()) if any(each) else 0 for each in others]
     return _core.SelectionFingerprint(cells[0], *digests)
 
 

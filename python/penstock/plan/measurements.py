@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from penstock import _core
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, NotFound, Unsupported
 from penstock.experiment.gene_names import GeneNames
 from penstock.transforms.chain import Chain
 
@@ -42,10 +43,11 @@ class Measurement:
         """Return the settings of the dataset with those of its own."""
         return replace(settings, **self.given)
 
-    def columns(self) -> Any:
-        """Return the joinids of the genes to read, ascending."""
+    @property
+    def chosen(self) -> _core.RowSelection:
+        """Joinids of the genes to read."""
         chain = self.chain
-        return (self.selection.genes if chain is None else chain.genes).to_numpy()
+        return self.selection.genes if chain is None else chain.genes
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,15 @@ class SeveralMeasurements(Selection):
         """The layers of all measurements beside one another."""
         return _core.beside([part.selection.matrix for part in self.parts.values()])
 
-    def columns(self) -> list[int]:
-        """Return the columns of the matrix to read."""
+    def columns(self) -> list[int] | None:
+        """Return the columns of the matrix to read; None for all."""
         selections = [part.selection for part in self.parts.values()]
-        read = _beside([part.columns() for part in self.parts.values()], selections)
+        read_all = all(
+            len(part.chosen) == part.selection.matrix.shape[1] for part in self.parts.values()
+        )
+        if read_all:
+            return None
+        read = _beside([part.chosen.to_numpy() for part in self.parts.values()], selections)
         joinids: list[int] = read.to_numpy().tolist()
         return joinids
 
@@ -128,13 +135,17 @@ class SeveralMeasurements(Selection):
         )
 
     def with_transforms(self, steps: Any) -> Selection:
-        """Refuse transforms of all measurements; each has its own."""
-        if not tuple(steps):
-            return self
-        raise InvalidArgument(
-            "transforms are given for each measurement: "
-            f"measurements={{{next(iter(self.parts))!r}: {{'transforms': […]}}, …}}"
-        )
+        """Return this selection: each measurement has transforms of its own."""
+        return self
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Let errors about the arguments of a measurement begin with its name."""
+    try:
+        yield
+    except (InvalidArgument, NotFound, Unsupported) as error:
+        raise type(error)(f"measurement {name!r}: {error}") from None
 
 
 def _beside(joinids: list[Any], selections: list[Selection]) -> _core.RowSelection:

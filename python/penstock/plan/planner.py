@@ -11,10 +11,10 @@ from penstock import _core
 from penstock.errors import InvalidArgument
 
 from .epoch_size import check_some_batch, warn_of_no_genes
-from .measurements import SeveralMeasurements
+from .measurements import SeveralMeasurements, naming
 from .sampling import Sampling
 from .selection import Selection
-from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings, engine_dtype
+from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings, check_placed, engine_dtype
 from .shard import Shard, in_worker
 from .x_array import XArray, XArrays
 
@@ -82,9 +82,14 @@ class Planner:
         """
         chosen = self.selection.with_transforms(steps)
         if isinstance(chosen, SeveralMeasurements):
-            for part in chosen.parts.values():
-                _check_batches(part.selection, part.settings(self.settings))
-            return Planner(chosen, self.settings)
+            made = Planner(chosen, self.settings)
+            for name, part in chosen.parts.items():
+                with naming(name):
+                    settings = part.settings(self.settings)
+                    if made.is_placed:
+                        check_placed(settings.dtype)
+                    _check_batches(part.selection, settings)
+            return made
         _check_batches(chosen, self.settings)
         if self.selection.n_columns and not chosen.n_columns:
             warn_of_no_genes(f"the transforms keep none of {len(chosen.genes):,}")
@@ -295,7 +300,9 @@ class Planner:
             end += part.selection.matrix.shape[1]
             plan = self._transform_plan(("transforms", name), part.selection)
             array = arrays[name]
-            parts.append(_core.BatchPart(end, self._layout(array), engine_dtype(array.dtype), plan))
+            parts.append(
+                _core.BatchPart(end, self._layout(array), engine_dtype(array.dtype), plan, name)
+            )
         return parts
 
     def _layout(self, array: XArray) -> _core.BatchLayout:

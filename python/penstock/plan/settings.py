@@ -80,10 +80,8 @@ class LoaderSettings:
             rank = checked_int("rank", rank, least=0, most=world_size - 1)
         dtype = checked_dtype(arguments["dtype"])
         device = None if arguments["device"] is None else checked_device(arguments["device"])
-        if device is not None and dtype in _NOT_OF_DEVICES:
-            raise InvalidArgument(
-                f"torch makes no X of dtype {dtype!r} on a device; use float32 or int64"
-            )
+        if device is not None:
+            check_placed(dtype)
         return cls(
             batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
             shuffle=shuffle,
@@ -143,6 +141,14 @@ class LoaderSettings:
         if shard.world_size == 1:
             return self
         return replace(self, rank=shard.rank, world_size=shard.world_size)
+
+
+def check_placed(dtype: str) -> None:
+    """Refuse a dtype that torch cannot make X of; see `LoaderSettings.is_placed`."""
+    if dtype in _NOT_OF_DEVICES:
+        raise InvalidArgument(
+            f"torch makes no X of dtype {dtype!r} on a device; use float32 or int64"
+        )
 
 
 def engine_dtype(dtype: str) -> str:

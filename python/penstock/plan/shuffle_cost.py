@@ -9,9 +9,12 @@ from penstock import _core
 from penstock.base.call_site import caller_level
 from penstock.base.text import size
 
+from .measurements import SeveralMeasurements
+from .shard import Shard
 from .stats import from_core
 
 if TYPE_CHECKING:
+    from .planner import Planner
     from .selection import Selection
 
 #: Bytes read for each byte needed, from which a warning is issued.
@@ -42,6 +45,28 @@ def warn_of_cost(loader: _core.Loader, selection: Selection, memory_budget: int)
         or selection.matrix.is_cached(selection.rows)
     ):
         _warn_of_requests(loader, selection.experiment.uri)
+
+
+def warn_of_bands(planner: Planner) -> None:
+    """Warn if measurements of a dataset lie in bands of rows that do not fit together.
+
+    A band of one that is cut by a band of another is read and decoded for both sides.
+    """
+    selection = planner.selection
+    if not isinstance(selection, SeveralMeasurements) or selection.matrix.addresses_rows:
+        return
+    stored = planner.replace_settings(shuffle=False, sampling=None, memory_budget=2**62)
+    stats = from_core(stored.loader(Shard(), 0).stats())
+    if not stats.bytes_needed or stats.planned_bytes_read <= _MUCH * stats.bytes_needed:
+        return
+    times = stats.planned_bytes_read / stats.bytes_needed
+    warnings.warn(
+        f"an epoch reads and decodes {times:.1f} times what the cells need, since the bands of rows in "
+        f"which {selection.measurement} are stored do not end at the same rows, in "
+        f"{selection.experiment.uri}. A pack (penstock pack) has them in the same bands",
+        ReadAgainWarning,
+        stacklevel=caller_level(),
+    )
 
 
 def _warn_of_units(loader: _core.Loader, uri: str, memory_budget: int) -> None:

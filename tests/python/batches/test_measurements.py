@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,10 @@ import scipy.sparse as sp
 from conftest import cache_in, read_with_tiledbsoma
 from hypothesis import given
 from hypothesis import strategies as st
+from penstock.experiment.open_source import open_source
+from penstock.plan.epoch_size import NoCellsWarning
+from penstock.plan.shard import Shard
+from penstock.plan.shuffle_cost import ReadAgainWarning
 from several_measurements import Layer, random_layer, write_measurements
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
@@ -290,7 +296,7 @@ def test_what_is_refused(path: Path, tmp_path: Path) -> None:
         ({"measurements": ["RNA", "RNA"]}, "a name twice: RNA, RNA"),
         ({"measurements": ["RNA", 3]}, "measurements"),
         ({"measurements": {"RNA": 3}}, r"measurements\['RNA'\] must be a dict"),
-        ({"measurements": {"RNA": {"batch_size": 3}}}, "takes layer, var_query.*'batch_size'"),
+        ({"measurements": {"RNA": {"batch_size": 3}}}, "takes measurement, layer.*'batch_size'"),
         ({"measurements": {"RNA": {"sparse": "csc"}}}, "sparse must be True, False, 'csr'"),
         ({"measurements": {"RNA": {"dtype": "complex64"}}}, "dtype must be one of"),
         ({"measurements": ["RNA"], "measurement": "RNA"}, "exclude each other"),
@@ -308,7 +314,6 @@ def test_what_is_refused(path: Path, tmp_path: Path) -> None:
         ds.to_anndata,
         lambda: ps.gene_statistics(ds),
         lambda: ps.highly_variable_genes(ds, 10),
-        lambda: ds.with_settings(transforms=[ps.Log1p()]),
     ):
         with pytest.raises(ps.InvalidArgument, match="measurement"):
             call()
@@ -343,3 +348,114 @@ def test_random_experiments(tmp_path_factory: pytest.TempPathFactory, seed: int)
     stored = {name: layer.X.astype(np.float64) for name, layer in layers.items()}
     for _ in range(2):
         assert sorted(check(ds, stored, measurements)) == list(range(n_obs))
+
+
+def write_bands(path: Path) -> Path:
+    """Two measurements in bands of 16 and of 170 rows, each band many tiles side by side."""
+    rng = np.random.default_rng(2)
+    layers = {}
+    for name, rows in (("short", 16), ("tall", 170)):
+        X = sp.random(1700, 2000, 0.02, "csr", np.float32, rng)
+        X.data = np.round(X.data * 50 + 1)
+        layers[name] = Layer(X, (rows, 20), 100)
+    return write_measurements(path, layers)
+
+
+def test_bands_that_do_not_fit(tmp_path: Path) -> None:
+    """They cost reads, with a warning, and memory, which is planned for."""
+    path = write_bands(tmp_path / "experiment")
+    said = r"reads and decodes .* times what the cells need.*short \+ tall .*penstock pack"
+    ds = ps.Dataset(path, measurements=["short", "tall"], sparse=True, shuffle=False)
+    with pytest.warns(ReadAgainWarning, match=said) as caught:
+        _ = [[obs for _, obs in ds] for _ in range(2)]
+    assert len([each for each in caught if each.category is ReadAgainWarning]) == 1
+    alone = ps.Dataset(path, measurement="tall", sparse=True, shuffle=False)
+    assert ds.plan().planned_bytes > alone.plan().planned_bytes
+    # A piece of a tall band reads all of its tiles, so it takes as much as the band.
+    least = {}
+    for name, each in (("both", ds), ("tall", alone)):
+        with pytest.raises(ps.ResourceExhausted) as error:
+            each.with_settings(memory_budget="10KB").plan()
+        least[name] = int(re.findall(r"at least (\d+) bytes", str(error.value))[0])
+    assert least["both"] > 0.7 * least["tall"]
+    packed = ps.pack(path, tmp_path / "cells.pack")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadAgainWarning)
+        for _ in ps.Dataset(packed, measurements=["short", "tall"], sparse=True):
+            pass
+
+
+def test_two_layers_of_one_measurement(path: Path, stored: dict[str, sp.csr_matrix]) -> None:
+    ds = ps.Dataset(
+        path,
+        measurements={
+            "counts": {"measurement": "RNA"},
+            "logs": {"measurement": "RNA", "transforms": [ps.Log1p()]},
+        },
+    )
+    for X, obs in ds:
+        counts = stored["RNA"][obs["soma_joinid"]].toarray()
+        np.testing.assert_array_equal(X["counts"], counts)
+        np.testing.assert_allclose(X["logs"], np.log1p(counts), rtol=1e-6)
+
+
+def test_errors_name_the_measurement(path: Path) -> None:
+    wide = write_measurements(
+        path.parent / "wide",
+        {
+            "RNA": Layer(sp.csr_matrix(np.array([[1, 0], [0, 2]], np.float32))),
+            "ADT": Layer(sp.csr_matrix(np.array([[0, 300], [5, 0]], np.float32))),
+        },
+    )
+    with pytest.raises(ps.InvalidArgument, match=r"^ADT: a value does not fit uint8.* gene 1"):
+        list(ps.Dataset(wide, measurements={"RNA": {}, "ADT": {"dtype": "uint8"}}))
+    for own, match in (
+        ({"layer": "none"}, "^measurement 'ATAC': .*none"),
+        ({"var_query": "nope == 1"}, "^measurement 'ATAC': .*nope"),
+        ({"transforms": [ps.SelectGenes(["no such"])]}, "^measurement 'ATAC': .*no such"),
+        ({"transforms": [ps.Log1p()], "dtype": "int64"}, "^measurement 'ATAC': transforms that"),
+    ):
+        with pytest.raises((ps.InvalidArgument, ps.NotFound), match=match):
+            ps.Dataset(path, measurements={"RNA": {}, "ATAC": own})
+    for other in ({"device": "cpu"}, {"dtype": "bfloat16"}):
+        with pytest.raises(
+            ps.InvalidArgument, match=r"^measurement 'ATAC': torch makes no X of dty"
+        ):
+            ps.Dataset(path, measurements={"RNA": {}, "ATAC": {"dtype": "uint16"}}, **other)
+    ds = ps.Dataset(path, measurements={"RNA": {}, "ATAC": {"dtype": "uint16"}})
+    with pytest.raises(ps.InvalidArgument, match="torch makes no X of dtype 'uint16'"):
+        ds.with_settings(device="cpu", format="torch")
+    for steps in ([], None, [ps.Log1p()]):
+        with pytest.raises(ps.InvalidArgument, match="does not change transforms of several"):
+            ds.with_settings(transforms=steps)
+    with (
+        tiledbsoma.open(str(path)) as experiment,
+        experiment.axis_query("RNA") as query,
+        pytest.raises(ps.InvalidArgument, match="an ExperimentAxisQuery is of one measurement"),
+    ):
+        ps.Dataset(query, measurements=["RNA"])
+    with pytest.warns(NoCellsWarning) as caught:
+        ps.Dataset(path, measurements=NAMES, obs_query="soma_joinid < 0")
+    assert len(caught) == 1
+    single = ps.Dataset(path, measurement="RNA")
+    with pytest.raises(ps.InvalidArgument) as error:
+        ps.Dataset(path, measurements=["RNA"]).load_state_dict(single.state_dict())
+    assert "transforms" not in str(error.value)
+    assert "joined" not in str(error.value)
+
+
+def test_sources_are_opened_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def open_and_note(source: Any, *arguments: Any) -> Any:
+        opened.append(source)
+        return open_source(source, *arguments)
+
+    monkeypatch.setattr("penstock.dataset.measurements.open_source", open_and_note)
+    both = {"a": path, "b": path}
+    ps.Dataset(both, measurements=["RNA", "ATAC"], obs_query="soma_joinid < 30")
+    assert opened == [path, path]
+    ps.Dataset(path, measurements=NAMES)
+    assert opened[2:] == [path]
+    whole = ps.Dataset(path, measurements=NAMES).reader.planner.options(Shard(), 0)
+    assert whole.columns is None
