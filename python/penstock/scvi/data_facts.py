@@ -55,7 +55,15 @@ class DataFacts:
     def n_vars(self) -> int:
         """Number of genes."""
         modalities = self._keys.modalities
-        return self.dataset.n_vars if modalities is None else len(modalities.genes(self.dataset))
+        return self.dataset.n_vars if modalities is None else len(modalities.names(self.dataset))
+
+    @property
+    def gene_names(self) -> npt.NDArray[Any]:
+        """Names of the genes, as the model has them."""
+        modalities = self._keys.modalities
+        if modalities is not None:
+            return modalities.names(self.dataset)
+        return np.asarray(self.template.var_names).astype(str)
 
     @property
     def n_batch(self) -> int:

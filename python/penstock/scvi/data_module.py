@@ -41,11 +41,12 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         budget, seed, weights). For a path or an experiment, give them in `dataset`.
     model : str or class, default "SCVI"
         "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI",
-        "TOTALVI", or the class of the model.
+        "TOTALVI", "MULTIVI", or the class of the model.
     modalities : dict of str to str, optional
-        Measurements of a TOTALVI, by scvi-tools' names of their layers:
-        ``{"rna_layer": "RNA", "protein_layer": "protein"}``. The proteins of all cells are read once
-        when the data module is made, to see which batches lack some.
+        Measurements of a TOTALVI or MULTIVI, by scvi-tools' names of their layers:
+        ``{"rna_layer": "RNA", "protein_layer": "protein"}``, ``{"rna_layer": "RNA", "atac_layer":
+        "ATAC"}``. The proteins of all cells are read once when the data module is made, to see which
+        batches lack some.
     batch_key : str, sequence of str or Encoder, optional
         The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
         whose output is the batch.
@@ -161,6 +162,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         model: Any,
         data: Any,
         *,
+        modalities: Mapping[str, str] | None = None,
         extend_categories: bool = False,
         encoders: Iterable[Encoder] = (),
         var_names: str | None = None,
@@ -184,6 +186,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         data : Dataset, or what a `Dataset` takes
             The cells. Genes are put in the model's order. Genes that the cells lack are zeros, with
             a warning; `missing_genes` names them.
+        modalities : dict of str to str, optional
+            Measurements of a TOTALVI or MULTIVI, as for a `DataModule`; by default those that it was
+            trained with, and "RNA" for the genes of a TOTALVI.
         extend_categories : bool, default False
             Whether to add unknown batches and covariates after the model's own, for
             ``load_query_data(data.template, model)``. If False, they are an error.
@@ -206,9 +211,11 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         LightningDataModule.__init__(made)
         made.model_class = saved.model_class
         measured = Modalities.saved(saved.model_class, saved.setup_arguments)
+        if modalities is not None:
+            measured = Modalities.of(saved.model_class, modalities)
         cells = checked_cells(data, dataset, batch_size, measured)
         cells, made.missing_genes = saved_model.with_genes_of(cells, saved.var_names, var_names)
-        keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders})
+        keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders}, measured)
         registration = keys.transfer(saved, cells, extend_categories)
         cls._prepare(made, cells, keys, registration, sparse, num_workers)
         cls._sample_labels(made, n_samples_per_label)

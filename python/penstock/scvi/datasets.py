@@ -58,7 +58,8 @@ def checked_cells(
         cells = modalities.checked(cells)
     elif isinstance(cells.reader.selection, SeveralMeasurements):
         raise InvalidArgument(
-            "the model reads one measurement, but the Dataset has several: make it with measurement="
+            "the model reads one measurement, but the Dataset was made with measurements=: make it with "
+            "measurement=, the name of the one"
         )
     elif cells.transforms:
         names = ", ".join(type(each).__name__ for each in cells.transforms)

@@ -174,7 +174,7 @@ def _plan_and_trainer(model: Any, data: Any, run: Run) -> dict[str, Any]:
     own = inspect.signature(model.train).parameters
     direct = {name: value for name, value in run.plan.items() if name in own}
     plan = {name: value for name, value in run.plan.items() if name not in own}
-    if "n_steps_kl_warmup" in own and not takes_data_module(type(model)):
+    if type(model).__name__ == "TOTALVI":
         # scvi-tools' default is computed from the AnnData.
         direct.setdefault("n_steps_kl_warmup", int(0.75 * data.n_obs))
     if "reduce_lr_on_plateau" in own and data.val is None:

@@ -88,6 +88,7 @@ def latent(
 #: What `normalized` lacks for a model, and scvi-tools' call that has it.
 _OWN_DECODERS = {
     "MRVI": "the cells of a MRVI in a sample, as get_normalized_expression does",
+    "MULTIVI": "the genes and regions of a MULTIVI, as get_normalized_expression does",
     "TOTALVI": "the genes and proteins of a TOTALVI, as get_normalized_expression does",
     "POISSONVI": "a POISSONVI without its region factors, as get_normalized_accessibility does",
 }
@@ -135,7 +136,7 @@ def normalized(
     InvalidArgument
         A gene or batch is unknown, or the library size is invalid.
     Unsupported
-        The model is a MRVI, a POISSONVI or a TOTALVI, which scvi-tools decodes in ways of their own.
+        The model is a MRVI, POISSONVI, TOTALVI or MULTIVI, which scvi-tools decodes in ways of their own.
     """
     _check_library_size(library_size)
     if name_of(type(model)) in _OWN_DECODERS:

@@ -17,7 +17,9 @@ from penstock.pytorch.epoch_dataloader import EpochSampler
 
 X, BATCH, LABELS, SIZE_FACTOR = "X", "batch", "labels", "size_factor"
 FINE_LABELS, SAMPLE = "fine_labels", "sample"
-PANEL, PROTEINS = "panel", "proteins"
+PANEL, PROTEINS, REGIONS = "panel", "proteins", "atac"
+#: Positions of the cells in the AnnData, which MULTIVI reads and uses only for a weight of each cell.
+INDICES = "ind_x"
 #: Fields of one category of a cell.
 CATEGORIES = (BATCH, LABELS, FINE_LABELS, SAMPLE, PANEL)
 CATEGORICAL, CONTINUOUS = "extra_categorical_covs", "extra_continuous_covs"
@@ -63,6 +65,8 @@ class TensorNames:
                 made[name] = _column(obs[name])
         if PANEL in obs:
             made[PANEL] = _column(obs[PANEL]).float()
+        if REGIONS in arrays:
+            made[INDICES] = made[LABELS].new_zeros(made[LABELS].shape)
         if self.categorical:
             made[CATEGORICAL] = torch.cat([_column(obs[name]) for name in self.categorical], 1)
         if self.continuous:
@@ -197,7 +201,9 @@ def to_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, (tuple, list)):
         return tuple(to_device(each, device) for each in batch)
     return {
-        name: _dense(values, device) if name == X else values.to(device, non_blocking=True)
+        name: _dense(values, device)
+        if name in (X, REGIONS)
+        else values.to(device, non_blocking=True)
         for name, values in batch.items()
     }
 

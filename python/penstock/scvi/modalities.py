@@ -16,26 +16,38 @@ from penstock.errors import InvalidArgument
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 
-from .loaders import BATCH, PANEL, PROTEINS, X
+from .loaders import BATCH, PANEL, PROTEINS, REGIONS, X
 from .model_classes import name_of
-from .registration import Registration
+from .registration import Parts, Registration
 
 #: scvi-tools' names of the layers, in its order, and the tensors that they become.
-_TENSORS = {"rna_layer": X, "protein_layer": PROTEINS}
+_TENSORS = {"rna_layer": X, "atac_layer": REGIONS, "protein_layer": PROTEINS}
 
-#: Layers that a model reads.
-_LAYERS = {"TOTALVI": ("rna_layer", "protein_layer")}
+#: Layers that a model needs, and those that it can read, too.
+_LAYERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "TOTALVI": (("rna_layer", "protein_layer"), ()),
+    "MULTIVI": (("rna_layer", "atac_layer"), ("protein_layer",)),
+}
 
-#: Rows of the template for each batch; TOTALVI draws 100 of them for the prior of its background.
+#: Rows of TOTALVI's template for each batch; it draws 100 of them for the prior of its background.
 ROWS_OF_A_BATCH = 200
 _MOST_ROWS = 50_000
 
 
 @dataclass(frozen=True)
 class Modalities:
-    """Name of the measurement for each layer, by scvi-tools' name of the layer."""
+    """Measurements of a model.
+
+    Attributes
+    ----------
+    layers : mapping
+        Name of the measurement for each layer, by scvi-tools' name of the layer.
+    is_mudata : bool
+        Whether scvi-tools sets the model up with a MuData, and not with an AnnData.
+    """
 
     layers: Mapping[str, str]
+    is_mudata: bool
 
     @classmethod
     def of(cls, model_class: Any, given: Any) -> Modalities | None:
@@ -47,27 +59,40 @@ class Modalities:
             The model reads one measurement, or a layer is missing, unknown or no name.
         """
         name = name_of(model_class)
-        wanted = _LAYERS.get(name)
-        if wanted is None:
+        if name not in _LAYERS:
             if given is not None:
                 raise InvalidArgument(f"{name} reads one measurement, so it takes no modalities")
             return None
-        example = ", ".join(f"{layer!r}: …" for layer in wanted)
-        if not isinstance(given, Mapping) or set(given) != set(wanted):
+        needed, others = _LAYERS[name]
+        known = given if isinstance(given, Mapping) else {}
+        if not set(needed) <= set(known) <= {*needed, *others}:
+            example = ", ".join(f"{layer!r}: …" for layer in needed)
+            more = "".join(f" and, if there is one, {layer!r}" for layer in others)
             raise InvalidArgument(
-                f"{name} reads several measurements: give modalities={{{example}}}, each the name of "
-                f"one, got {described(given)}"
+                f"{name} reads several measurements: give modalities={{{example}}}{more}, each the name "
+                f"of one, got {described(given)}"
             )
-        return cls(
-            {layer: checked_text(f"modalities[{layer!r}]", given[layer]) for layer in wanted}
-        )
+        return cls._named(name, known)
 
     @classmethod
     def saved(cls, model_class: Any, setup: Mapping[str, Any]) -> Modalities | None:
-        """Return those of a saved model, whose genes are taken as the measurement "RNA"."""
-        if name_of(model_class) not in _LAYERS:
+        """Return those of a saved model; the genes of a TOTALVI are the measurement "RNA"."""
+        name = name_of(model_class)
+        if name not in _LAYERS:
             return None
-        return cls({"rna_layer": "RNA", "protein_layer": setup["protein_expression_obsm_key"]})
+        if name == "MULTIVI":
+            return cls._named(name, setup["modalities"])
+        protein = setup["protein_expression_obsm_key"]
+        return cls._named(name, {"rna_layer": "RNA", "protein_layer": protein})
+
+    @classmethod
+    def _named(cls, model: str, names: Mapping[str, Any]) -> Modalities:
+        layers = {
+            layer: checked_text(f"modalities[{layer!r}]", names[layer])
+            for layer in _TENSORS
+            if names.get(layer) is not None
+        }
+        return cls(layers, model == "MULTIVI")
 
     @property
     def rna(self) -> str:
@@ -75,9 +100,9 @@ class Modalities:
         return self.layers["rna_layer"]
 
     @property
-    def protein(self) -> str:
-        """Measurement of the proteins."""
-        return self.layers["protein_layer"]
+    def protein(self) -> str | None:
+        """Measurement of the proteins, if there are some."""
+        return self.layers.get("protein_layer")
 
     @property
     def tensors(self) -> dict[str, str]:
@@ -85,8 +110,10 @@ class Modalities:
         return {_TENSORS[layer]: name for layer, name in self.layers.items()}
 
     @property
-    def setup_arguments(self) -> dict[str, str]:
-        """Arguments of ``setup_anndata``."""
+    def setup_arguments(self) -> dict[str, Any]:
+        """Arguments of ``setup_anndata`` or ``setup_mudata``."""
+        if self.is_mudata:
+            return {"modalities": dict(self.layers)}
         return {"protein_expression_obsm_key": self.protein}
 
     def dataset_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +121,7 @@ class Modalities:
         return {"measurements": list(self.layers.values()), **arguments}
 
     def checked(self, cells: Dataset) -> Dataset:
-        """Return the cells with counts as float32: genes as the loader has them, proteins dense.
+        """Return the cells with counts as float32; proteins are dense, the rest as the loader has it.
 
         Raises
         ------
@@ -117,33 +144,39 @@ class Modalities:
                     f"the model takes counts, but {name} has transforms ({steps}): remove them; to "
                     "choose genes, use var_query"
                 )
-            own = {"dtype": "float32"} if name == self.rna else {"dtype": "float32", "sparse": None}
-            parts[name] = replace(part, given=own)
+            own = {"sparse": None} if name == self.protein else {}
+            parts[name] = replace(part, given={"dtype": "float32", **own})
         kept = cells.reader.cells
         chosen = replace(SeveralMeasurements.of(parts), kept=selection.kept)
         return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
 
-    def genes(self, cells: Dataset) -> npt.NDArray[Any]:
-        """Return the names of the genes."""
-        names: npt.NDArray[Any] = cells.var_names[self.rna]
-        return names
-
-    def proteins(self, cells: Dataset) -> npt.NDArray[Any]:
-        """Return the names of the proteins."""
-        names: npt.NDArray[Any] = cells.var_names[self.protein].astype(str)
+    def names(self, cells: Dataset, layer: str = "rna_layer") -> npt.NDArray[Any]:
+        """Return the names of the features of a layer, by default of the genes."""
+        names: npt.NDArray[Any] = cells.var_names[self.layers[layer]].astype(str)
         return names
 
     def rows(self, batches: int) -> int:
         """Return the least number of rows of a template."""
-        return min(_MOST_ROWS, ROWS_OF_A_BATCH * max(1, batches))
+        return 0 if self.is_mudata else min(_MOST_ROWS, ROWS_OF_A_BATCH * max(1, batches))
 
-    def add_to(self, template: Any, cells: Dataset) -> None:
-        """Add proteins to a template, each there in every row, before it is set up."""
+    def template(self, genes: Any, cells: Dataset) -> Any:
+        """Return a template of genes with the other layers, each feature there in every row."""
         import pandas as pd
 
-        names = self.proteins(cells)
-        ones = np.ones((template.n_obs, len(names)), np.float32)
-        template.obsm[self.protein] = pd.DataFrame(ones, template.obs_names, names)
+        ones = {
+            name: pd.DataFrame(1, genes.obs_names, self.names(cells, layer), np.float32)
+            for layer, name in self.layers.items()
+            if layer != "rna_layer"
+        }
+        if not self.is_mudata:
+            genes.obsm.update(ones)
+            return genes
+        import anndata
+
+        bare = pd.DataFrame(index=genes.obs_names)
+        parts = {self.rna: anndata.AnnData(genes.X, bare, genes.var)}
+        parts.update({name: anndata.AnnData(frame) for name, frame in ones.items()})
+        return Parts(parts, genes.obs).to_mudata()
 
     @staticmethod
     def batch_field(registration: Registration) -> str:
@@ -163,13 +196,17 @@ class Modalities:
         a protein as missing in a batch where all its counts are 0. It takes one pass over the
         proteins of all cells. `codes` are those of `batch_field`, of each cell in stored order.
         """
+        if self.protein is None:
+            return
         template, field = registration.template, self.batch_field(registration)
         count = len(registration.categories(field))
         key = registration.registry["field_registries"][field]["data_registry"]["attr_key"]
         rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
         drawn = _drawn(codes, rows_of)
-        there = np.zeros((count, len(self.proteins(cells))), bool)
-        values = template.obsm[self.protein].to_numpy()
+        there = np.zeros((count, len(self.names(cells, "protein_layer"))), bool)
+        values = (
+            template[self.protein].X if self.is_mudata else template.obsm[self.protein].to_numpy()
+        )
         for proteins, positions in _batches(cells, self.protein):
             own = codes[positions]
             for code in np.unique(own):
@@ -177,7 +214,8 @@ class Modalities:
             for row, position in zip(positions, proteins, strict=True):
                 for place in drawn.get(int(row), ()):
                     values[place] = position
-        template.obsm[self.protein].iloc[:, :] = values
+        if not self.is_mudata:
+            template.obsm[self.protein].iloc[:, :] = values
         present = np.unique(codes)
         mask = {str(code): there[code] for code in present}
         manager = model_class._setup_adata_manager_store[template.uns["_scvi_uuid"]]

@@ -13,13 +13,12 @@ from penstock.errors import InvalidArgument, Unsupported
 
 #: Supported models: their fields are matrices of counts and columns of obs.
 NAMES = (
-    "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI", "TOTALVI",
+    "SCVI", "LinearSCVI", "SCANVI", "CondSCVI", "PEAKVI", "POISSONVI", "AUTOZI", "MRVI", "TOTALVI", "MULTIVI",
 )  # fmt: skip
 
 #: Refused models: what they need that a data module does not have.
 REASONS = {
     "TOTALANVI": "its training step takes proteins and labelled cells, which no data module gives",
-    "MULTIVI": "it takes two measurements, genes and accessible regions",
     **dict.fromkeys(
         ("METHYLVI", "METHYLANVI"), "it takes a MuData with two layers for each context"
     ),
@@ -49,7 +48,7 @@ REASONS = {
 _TORCH_MRVI = "TorchMRVI"
 
 #: The metric that `train` of a model watches for early stopping, if it is not the ELBO.
-_WATCHED = dict.fromkeys(("PEAKVI", "POISSONVI"), "reconstruction_loss_validation")
+_WATCHED = dict.fromkeys(("PEAKVI", "POISSONVI", "MULTIVI"), "reconstruction_loss_validation")
 
 #: Minimum versions: module to package and version.
 LEAST = {"scvi": ("scvi-tools", (1, 4, 1)), "lightning": ("lightning", (2, 5))}
@@ -142,7 +141,9 @@ def early_stopping_defaults(model_class: Any) -> Mapping[str, Any]:
     """Return the metric, patience, least change and mode of scvi-tools' own early stopping."""
     return {
         "monitor": _WATCHED.get(name_of(model_class), "elbo_validation"),
-        "patience": training_default(model_class, "early_stopping_patience", 45),
+        "patience": training_default(
+            model_class, "early_stopping_patience", 50 if name_of(model_class) == "MULTIVI" else 45
+        ),
         "min_delta": 0.0,
         "mode": "min",
     }

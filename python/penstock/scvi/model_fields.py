@@ -28,7 +28,7 @@ from .loaders import (
 )
 from .modalities import Modalities
 from .model_classes import is_semi_supervised, name_of
-from .registration import Registration, register, template
+from .registration import Registration, register, setup_method, template
 
 if TYPE_CHECKING:
     from .saved_model import SavedModel
@@ -74,9 +74,11 @@ class ModelFields:
             The model does not accept a key, or a required key is missing.
         """
         name = name_of(model_class)
-        takes = inspect.signature(model_class.setup_anndata).parameters
+        takes = inspect.signature(setup_method(model_class)).parameters
         for argument, key in keys.items():
-            if key is not None and argument not in takes:
+            # MULTIVI's size factors are two columns in obsm of a MuData.
+            is_obsm = argument == "size_factor_key" and name == "MULTIVI"
+            if key is not None and (argument not in takes or is_obsm):
                 raise InvalidArgument(f"{name} takes no {argument}, got {described(key)}")
         for argument, taken in takes.items():
             if argument in keys and keys[argument] is None and taken.default is taken.empty:
@@ -113,7 +115,11 @@ class ModelFields:
 
     @classmethod
     def saved(
-        cls, saved: SavedModel, cells: Dataset, encoders: Mapping[str, Encoder]
+        cls,
+        saved: SavedModel,
+        cells: Dataset,
+        encoders: Mapping[str, Encoder],
+        modalities: Modalities | None = None,
     ) -> ModelFields:
         """Return the fields that a saved model was trained with, found in other cells' obs."""
         setup = saved.setup_arguments
@@ -141,7 +147,7 @@ class ModelFields:
             categorical=many("categorical_covariate_keys"),
             continuous=many("continuous_covariate_keys"),
             setup_arguments=setup,
-            modalities=Modalities.saved(saved.model_class, setup),
+            modalities=modalities,
         )
 
     def with_setup(self, takes: Mapping[str, Any]) -> ModelFields:
@@ -195,9 +201,8 @@ class ModelFields:
             return template(names, categories, numbers, keep_order)
         by = self.categories.get(PANEL) or self.categories.get(BATCH)
         least = modalities.rows(1 if by is None else len(categories[by.name]))
-        rows = template(modalities.genes(cells), categories, numbers, keep_order, least)
-        modalities.add_to(rows, cells)
-        return rows
+        rows = template(modalities.names(cells), categories, numbers, keep_order, least)
+        return modalities.template(rows, cells)
 
     def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:
         """Return the registry of these cells for an existing model.

@@ -13,7 +13,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_facts import DataFacts
-from .loaders import FINE_LABELS, LABELS, PANEL, PROTEINS, SAMPLE
+from .loaders import FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPLE, X
 from .modalities import Modalities
 from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
@@ -23,6 +23,10 @@ from .without_anndata import guard
 def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
     """Make a model with random weights, as ``Model(adata, **arguments)`` would."""
     cls = data.model_class
+    if arguments.get("modality_weights") == "cell":
+        raise Unsupported(
+            "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
+        )
     with warnings.catch_warnings():
         # The warning is about the rows of the template, which are not cells.
         warnings.filterwarnings("ignore", message=".*empty cells.*")
@@ -100,8 +104,8 @@ def library_priors(
     )  # fmt: skip
     genes = None if modalities is None else modalities.rna
     for arrays, obs in whole:
-        X = arrays if genes is None else arrays[genes]
-        totals = np.asarray(X.sum(axis=1), np.float32).ravel()
+        counts = arrays if genes is None else arrays[genes]
+        totals = np.asarray(counts.sum(axis=1), np.float32).ravel()
         empty += int((totals == 0).sum())
         logs = np.log(np.where(totals == 0, 1, totals)).astype(np.float64)
         codes = obs["batch"] if "batch" in obs else np.zeros(len(logs), np.int64)
@@ -188,8 +192,8 @@ def check_same_data(model: Any, data: DataFacts) -> None:
     InvalidArgument
         The message says what is different.
     """
-    names = np.asarray(model.get_var_names()).astype(str)
-    if len(names) != data.n_vars or (names != data.template.var_names).any():
+    names = np.asarray(Registration(None, model.registry).columns(X)).astype(str)
+    if len(names) != data.n_vars or (names != data.gene_names).any():
         raise InvalidArgument(
             f"the model has {len(names)} genes and the data {data.n_vars}, or others{_FROM_MODEL}"
         )
@@ -221,7 +225,8 @@ def check_same_data(model: Any, data: DataFacts) -> None:
         )
     _check_categories(SAMPLE, "samples", theirs, ours)
     _check_categories(PANEL, "panels", theirs, ours)
-    _check_proteins(theirs, ours)
+    _check_features(PROTEINS, "proteins", theirs, ours)
+    _check_features(REGIONS, "regions", theirs, ours)
     if reads_labels(model):
         _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
 
@@ -246,14 +251,11 @@ def _check_categories(name: str, called: str, theirs: Registration, ours: Regist
         )
 
 
-def _check_proteins(theirs: Registration, ours: Registration) -> None:
-    had, has = (
-        np.asarray(each.fields.get(PROTEINS, {}).get("column_names", ())).tolist()
-        for each in (theirs, ours)
-    )
+def _check_features(name: str, called: str, theirs: Registration, ours: Registration) -> None:
+    had, has = (np.asarray(each.columns(name)).tolist() for each in (theirs, ours))
     if had != has:
         raise InvalidArgument(
-            f"the model has the proteins {had[:5]}, {len(had)} in all, but the data has {has[:5]}, "
+            f"the model has the {called} {had[:5]}, {len(had)} in all, but the data has {has[:5]}, "
             f"{len(has)} in all: choose the same, in the same order, by the var_query of the measurement"
         )
 

@@ -6,10 +6,12 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from .model_classes import name_of
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +37,17 @@ class Registration:
     template: Any
     registry: dict[str, Any]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A MuData cannot be pickled; its parts can.
+        state = dict(self.__dict__)
+        if hasattr(self.template, "mod"):
+            state["template"] = Parts(dict(self.template.mod), self.template.obs)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        made = state["template"]
+        self.__dict__.update(state, template=made.to_mudata() if isinstance(made, Parts) else made)
+
     @property
     def fields(self) -> dict[str, Any]:
         """State of the field for each registry key."""
@@ -52,6 +65,10 @@ class Registration:
     def categories(self, name: str) -> Array:
         """Categories by code of ``batch``, ``labels``, …; none if the model has no such field."""
         return np.asarray(self.fields.get(name, {}).get("categorical_mapping", ()))
+
+    def columns(self, name: str) -> Any:
+        """Names of the columns of ``X``, ``proteins``, …; none if the model has no such field."""
+        return self.fields.get(name, {}).get("column_names", ())
 
     @property
     def batches(self) -> Array:
@@ -90,6 +107,22 @@ class Registration:
     def unlabeled(self) -> Any:
         """Label of unlabelled cells, or None."""
         return self.fields["labels"].get("unlabeled_category")
+
+
+class Parts(NamedTuple):
+    """Parts of a MuData, and its obs."""
+
+    mod: dict[str, Any]
+    obs: Any
+
+    def to_mudata(self) -> Any:
+        """Return the MuData."""
+        import mudata
+
+        with mudata.set_options(pull_on_update=False):
+            made = mudata.MuData(self.mod)
+            made.obs = self.obs
+        return made
 
 
 def template(
@@ -136,10 +169,17 @@ def register(
     """Set up a template; `transfer` (``source_registry``, …) goes to `setup_anndata`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="We recommend using setup_mudata")
-        model_class.setup_anndata(rows, **setup, **transfer)
+        setup_method(model_class)(rows, **setup, **transfer)
     manager = model_class._setup_adata_manager_store[rows.uns["_scvi_uuid"]]
     registry = copy.deepcopy(manager.registry)
-    X = registry["field_registries"]["X"]
-    X["state_registry"]["n_obs"] = n_obs
-    X["summary_stats"]["n_cells"] = n_obs
+    for field in registry["field_registries"].values():
+        for state, name in (("state_registry", "n_obs"), ("summary_stats", "n_cells")):
+            if name in field[state]:
+                field[state][name] = n_obs
     return Registration(rows, registry)
+
+
+def setup_method(model_class: Any) -> Any:
+    """Return the method that registers data: `setup_mudata` for MULTIVI, else `setup_anndata`."""
+    is_mudata = name_of(model_class) == "MULTIVI"
+    return model_class.setup_mudata if is_mudata else model_class.setup_anndata

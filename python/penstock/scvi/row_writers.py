@@ -31,7 +31,7 @@ class Latent:
         """Rows of a batch."""
         module = model.module
         outputs_ = module.inference(**module._get_inference_input(tensors))
-        qz = outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]  # MRVI's u
+        qz = _posterior(outputs_)
         mean = qz.loc
         if self.return_dist:
             return torch.cat([mean, qz.scale.square()], dim=1)
@@ -40,6 +40,13 @@ class Latent:
             samples = torch.nn.functional.softmax(qz.sample([5_000]), dim=-1)
             return samples.mean(dim=0)
         return mean  # type: ignore[no-any-return]
+
+
+def _posterior(outputs_: dict[str, Any]) -> Any:
+    """Return the distribution of the latent variables; for MRVI, of ``u``."""
+    if "qz_m" in outputs_:  # MULTIVI's
+        return torch.distributions.Normal(outputs_["qz_m"], outputs_["qz_v"].sqrt())
+    return outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]
 
 
 @dataclass(frozen=True)

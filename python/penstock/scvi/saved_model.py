@@ -16,8 +16,9 @@ from penstock.errors import InvalidArgument, NotFound
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.transforms.steps import SelectGenes
 
-from .loaders import CATEGORIES
+from .loaders import CATEGORIES, X
 from .model_classes import model_class
+from .registration import Registration
 
 _NAMED = 5
 
@@ -62,7 +63,7 @@ def saved_model(model: Any) -> SavedModel:
     """
     if not isinstance(model, (str, Path)):
         cls = model_class(model)
-        names = np.asarray(model.get_var_names())
+        names = np.asarray(Registration(None, model.registry).columns(X))
         return SavedModel(cls, dict(model.registry), names.astype(str))
     from scvi.model.base._save_load import _load_saved_files
 
@@ -71,6 +72,8 @@ def saved_model(model: Any) -> SavedModel:
     attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
     registry = attributes["registry_"]
     cls = model_class(registry["model_name"])
+    if isinstance(var_names, dict):  # of a MuData
+        var_names = Registration(None, registry).columns(X)
     return SavedModel(cls, registry, np.asarray(var_names).astype(str))
 
 

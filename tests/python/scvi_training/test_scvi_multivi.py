@@ -1,0 +1,208 @@
+"""MULTIVI over genes, regions and proteins of an experiment, against scvi-tools with a MuData."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+import torch
+
+scvi = pytest.importorskip("scvi")
+mudata = pytest.importorskip("mudata")
+
+import penstock.scvi as pscvi  # noqa: E402
+from scvi_experiments import batches_of, same_registry  # noqa: E402
+from several_measurements import Layer, write_measurements  # noqa: E402
+
+pytestmark = [
+    pytest.mark.usefixtures("one_torch_thread"),
+    pytest.mark.filterwarnings("ignore::UserWarning:scvi"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:mudata"),
+]
+
+N_CELLS = 300
+COUNTS = {"RNA": 40, "ATAC": 60, "protein": 12}
+LAYERS = {"rna_layer": "RNA", "atac_layer": "ATAC", "protein_layer": "protein"}
+TWO = {layer: LAYERS[layer] for layer in ("rna_layer", "atac_layer")}
+SIZES = {"n_latent": 4, "n_hidden": 16}
+QUIET = {"accelerator": "cpu", "enable_progress_bar": False}
+COVARIATES: dict[str, Any] = {
+    "categorical_covariate_keys": ["sex"],
+    "continuous_covariate_keys": ["age"],
+}
+
+
+class Cells(NamedTuple):
+    """An experiment, and what it holds."""
+
+    path: Path
+    counts: dict[str, sp.csr_matrix]
+    obs: pd.DataFrame
+
+    def several(self, modalities: dict[str, str], **keys: Any) -> Any:
+        """The cells as a user of scvi-tools has them, registered."""
+        obs = self.obs.set_index("obs_id")
+        parts = {
+            name: anndata.AnnData(
+                # Of sparse proteins scvi-tools makes a mask of another shape.
+                self.counts[name].toarray() if name == "protein" else self.counts[name].copy(),
+                pd.DataFrame(index=obs.index),
+                pd.DataFrame(index=[f"{name}{i}" for i in range(COUNTS[name])]),
+            )
+            for name in modalities.values()
+        }
+        made = mudata.MuData(parts)
+        for name in ("donor", "sex"):
+            made.obs[name] = obs[name].astype("category")
+        made.obs["age"] = obs["age"]
+        scvi.model.MULTIVI.setup_mudata(made, modalities=dict(modalities), **keys)
+        return made
+
+    def data(self, modalities: dict[str, str], **given: Any) -> pscvi.DataModule:
+        given = {"batch_key": "donor", "batch_size": 64, "train_size": 0.8, **given}
+        return pscvi.DataModule(self.path, "MULTIVI", modalities=modalities, **given)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    """Cells of two kinds; a fifth has no genes, another fifth no regions, a donor one protein less."""
+    rng = np.random.default_rng(6)
+    kind = rng.integers(0, 2, N_CELLS)
+    donor = np.array([f"donor {i}" for i in rng.integers(0, 3, N_CELLS)])
+    counts = {
+        name: rng.poisson(rng.gamma(1, 1, (2, n))[kind]).astype(np.float32)
+        for name, n in COUNTS.items()
+    }
+    counts["RNA"][: N_CELLS // 5] = 0
+    counts["ATAC"][-N_CELLS // 5 :] = 0
+    counts["protein"][donor == "donor 1", 3] = 0
+    obs = pd.DataFrame(
+        {
+            "obs_id": [f"cell{i}" for i in range(N_CELLS)],
+            "donor": donor,
+            "sex": rng.choice(["f", "m"], N_CELLS),
+            "age": rng.random(N_CELLS).astype(np.float32),
+        }
+    )
+    layers = {name: Layer(sp.csr_matrix(each)) for name, each in counts.items()}
+    path = write_measurements(tmp_path_factory.mktemp("multivi") / "experiment", layers, obs)
+    return Cells(path, {name: layer.X for name, layer in layers.items()}, obs)
+
+
+@pytest.mark.parametrize("modalities", [TWO, LAYERS], ids=["genes and regions", "proteins, too"])
+@pytest.mark.parametrize("covariates", [{}, COVARIATES], ids=["plain", "covariates"])
+def test_registry_batches_and_latents(
+    cells: Cells, modalities: dict[str, str], covariates: dict[str, Any], tmp_path: Path
+) -> None:
+    data = cells.data(modalities, **covariates)
+    several = cells.several(modalities, batch_key="donor", **covariates)
+    theirs = scvi.model.MULTIVI(several, **SIZES)
+    same_registry(data.registry, theirs.registry)
+    for tensors, expected in zip(
+        batches_of(data.predict_dataloader(batch_size=50)),
+        batches_of(theirs._make_data_loader(several, batch_size=50)),
+        strict=True,
+    ):
+        tensors.pop("soma_joinid")
+        assert set(tensors) == set(expected)
+        for name, values in tensors.items():
+            assert values.shape == expected[name].shape, name
+            if name != "ind_x":  # positions, which only modality_weights="cell" reads
+                assert values.dtype == expected[name].dtype, name
+                assert torch.equal(values, expected[name]), name
+    model = data.create_model(**SIZES)
+    ours, want = (each.module.state_dict() for each in (model, theirs))
+    assert {k: v.shape for k, v in ours.items()} == {k: v.shape for k, v in want.items()}
+    pscvi.train(model, data, accelerator="cpu", max_epochs=2, progress=False)
+    assert len(model.history["elbo_validation"]) == 2
+    found = pscvi.latent(model, data)
+    model.save(str(tmp_path / "model"))
+    loaded = scvi.model.MULTIVI.load(str(tmp_path / "model"), several, accelerator="cpu")
+    expected_latent = loaded.get_latent_representation()
+    np.testing.assert_allclose(found.values, expected_latent, rtol=1e-4, atol=1e-6)
+    for trained in (loaded, tmp_path / "model"):
+        again = pscvi.DataModule.from_model(trained, cells.path)
+        np.testing.assert_allclose(
+            pscvi.latent(loaded, again).values, expected_latent, rtol=1e-4, atol=1e-6
+        )
+    assert np.isfinite(pscvi.elbo(model, data).values).all()
+
+
+def test_two_ranks(cells: Cells) -> None:
+    """Loss curves as on one process: the noise is another. Both fall."""
+    curves = []
+    for devices, batch_size in ((1, 64), (2, 32)):
+        data = cells.data(TWO, batch_size=batch_size)
+        torch.manual_seed(0)
+        model = data.create_model(**SIZES)
+        pscvi.train(
+            model, data, devices=devices, accelerator="cpu", max_epochs=3, seed=1, progress=False,
+            plan_kwargs={"lr": 3e-3},
+        )  # fmt: skip
+        curves.append(model)
+    alone, both = curves
+    assert both.history.keys() == alone.history.keys()
+    for metric in ("reconstruction_loss_validation", "elbo_train"):
+        found, expected = (each.history[metric].astype(float).to_numpy() for each in (both, alone))
+        assert len(found) == 3
+        np.testing.assert_allclose(found, expected, rtol=0.05, err_msg=metric)
+        assert expected[-1] < expected[0]
+        assert found[-1] < found[0]
+
+
+def test_held_out_elbo(cells: Cells) -> None:
+    """Of three seeds each, with splits, orders and noise of their own."""
+    elbos: dict[str, list[float]] = {"ours": [], "theirs": []}
+    held_out = ps.Dataset(
+        cells.path, measurements=list(TWO.values()), obs_query="soma_joinid >= 240"
+    )
+    for seed in range(3):
+        torch.manual_seed(seed)
+        chosen = {"obs_query": "soma_joinid < 240", "seed": seed}
+        data = cells.data(TWO, dataset=chosen, split_seed=seed, train_size=0.9)
+        ours = data.create_model(**SIZES)
+        how: dict[str, Any] = {"accelerator": "cpu", "progress": False, "early_stopping": False}
+        pscvi.train(ours, data, max_epochs=15, plan_kwargs={"lr": 3e-3}, **how)
+        scvi.settings.seed = 100 + seed
+        several = cells.several(TWO, batch_key="donor")[:240].copy()
+        scvi.model.MULTIVI.setup_mudata(several, modalities=dict(TWO), batch_key="donor")
+        theirs = scvi.model.MULTIVI(several, **SIZES)
+        theirs.train(
+            max_epochs=15, lr=3e-3, train_size=0.9, batch_size=64, early_stopping=False, **QUIET
+        )
+        for who, model in (("ours", ours), ("theirs", theirs)):
+            elbos[who].append(float(pscvi.elbo(model, held_out, seed=7).values.mean()))
+    means = {who: np.mean(each) for who, each in elbos.items()}
+    error = np.sqrt(sum(np.var(each, ddof=1) / 3 for each in elbos.values()))
+    difference = abs(means["ours"] - means["theirs"])
+    assert difference < max(4 * error, 0.01 * abs(means["theirs"])), elbos
+
+
+def test_what_is_refused(cells: Cells) -> None:
+    for given, match in (
+        (
+            {},
+            "MULTIVI reads several measurements: give modalities=.* and, if there is one, 'protein_",
+        ),
+        ({"modalities": {"rna_layer": "RNA"}}, "give modalities="),
+        ({"modalities": TWO, "labels_key": "sex"}, "MULTIVI takes no labels_key"),
+        ({"modalities": TWO, "size_factor_key": "age"}, "MULTIVI takes no size_factor_key"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=match):
+            pscvi.DataModule(cells.path, "MULTIVI", **given)
+    data = cells.data(TWO)
+    with pytest.raises(ps.Unsupported, match="modality_weights='cell' learns a weight"):
+        data.create_model(modality_weights="cell")
+    model = data.create_model(**SIZES)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    with pytest.raises(ps.Unsupported, match="genes and regions of a MULTIVI"):
+        pscvi.normalized(model, data)
+    fewer = {"measurements": {"RNA": {}, "ATAC": {"var_query": "soma_joinid < 9"}}}
+    with pytest.raises(ps.InvalidArgument, match="the model has the regions"):
+        pscvi.latent(model, cells.data(TWO, dataset=fewer))
