@@ -256,7 +256,7 @@ def test_what_is_refused(cells: Cells) -> None:
     with pytest.raises(ps.InvalidArgument, match="SCVI reads one measurement"):
         pscvi.DataModule(cells.path, "SCVI", modalities=MODALITIES)
     several = ps.Dataset(cells.path, measurements=["RNA", "protein"])
-    with pytest.raises(ps.InvalidArgument, match="the Dataset has several: make it with measur"):
+    with pytest.raises(ps.InvalidArgument, match="made with measurements=: make it with measurement="):
         pscvi.DataModule(several, "SCVI")
     for source in (
         ps.Dataset(cells.path),
