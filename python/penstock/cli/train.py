@@ -38,7 +38,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--model", default="SCVI",
-        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI, MRVI or TOTALVI (default: %(default)s)",
+        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI, MRVI, TOTALVI or MULTIVI (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--obs-query", metavar="TEXT",
@@ -60,7 +60,12 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--measurement", metavar="NAME", help=f"measurement (default: {DEFAULT_MEASUREMENT})"
     )
-    parser.add_argument("--protein", metavar="NAME", help="measurement of the proteins (TOTALVI)")
+    parser.add_argument(
+        "--protein", metavar="NAME", help="measurement of the proteins (TOTALVI, MULTIVI)"
+    )
+    parser.add_argument(
+        "--regions", metavar="NAME", help="measurement of the accessible regions (MULTIVI)"
+    )
     parser.add_argument(
         "--layer", metavar="NAME", default="raw",
         help="layer of X with counts (default: %(default)s)",
@@ -209,9 +214,10 @@ def run(parsed: argparse.Namespace) -> None:
     if modalities is not None:
         genes = {"var_query": settings.pop("var_query")}
         settings["measurement"] = None
-        cells = Dataset(
-            source, measurements={modalities["rna_layer"]: genes, parsed.protein: {}}, **settings
-        )
+        measurements = {
+            name: genes if layer == "rna_layer" else {} for layer, name in modalities.items()
+        }
+        cells = Dataset(source, measurements=measurements, **settings)
     latent = checked_out(folder / "latent.npy")  # checked before the training
     if parsed.plot:
         cells.obs.read([parsed.plot])
@@ -276,17 +282,25 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def _modalities(parsed: argparse.Namespace) -> dict[str, str] | None:
-    """Return the measurements of a TOTALVI, None for another model."""
-    if (parsed.model == "TOTALVI") != (parsed.protein is not None):
-        raise InvalidArgument(
-            "--model TOTALVI and --protein, the measurement of its proteins, need each other"
-        )
-    if parsed.protein is None:
+    """Return the measurements of a TOTALVI or MULTIVI, None for another model."""
+    needs = {"TOTALVI": "protein", "MULTIVI": "regions"}.get(parsed.model)
+    given = {"protein": parsed.protein, "regions": parsed.regions}
+    takes = {needs, "protein"} if parsed.model == "MULTIVI" else {needs}
+    for name, measurement in given.items():
+        if measurement is None and name == needs:
+            raise InvalidArgument(
+                f"--model {parsed.model} needs --{name}, the name of a measurement"
+            )
+        if measurement is not None and name not in takes:
+            raise InvalidArgument(f"--model {parsed.model} takes no --{name}")
+    if needs is None:
         return None
-    return {
+    layers = {
         "rna_layer": parsed.measurement or DEFAULT_MEASUREMENT,
+        "atac_layer": parsed.regions,
         "protein_layer": parsed.protein,
     }
+    return {layer: name for layer, name in layers.items() if name is not None}
 
 
 def _check_numbers(parsed: argparse.Namespace) -> None:

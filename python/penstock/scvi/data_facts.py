@@ -36,6 +36,8 @@ class DataFacts:
     def template(self) -> Any:
         """AnnData of a few made-up rows with this registration, for functions that need one.
 
+        A MuData for MULTIVI.
+
         ``SCANVI.from_scvi_model(model, "Unknown", adata=data.template)``,
         ``SCVI.load_query_data(data.template, folder)``.
         """

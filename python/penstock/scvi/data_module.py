@@ -77,7 +77,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     split_seed : int, default 0
         Seed of the split, which is the same on all ranks.
     batch_size : int, optional
-        Cells in a batch of one rank; 128 by default.
+        Cells in a batch of one rank; by default as in scvi-tools: 128, or 256 for TOTALVI.
     sparse : bool, optional
         Whether batches stay sparse until they are on the device, where `transfer_batch_to_device`
         makes them dense. By default they are sparse while Lightning trains and dense in a loop of
@@ -149,7 +149,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
             categorical_covariate_keys=categorical_covariate_keys,
             continuous_covariate_keys=continuous_covariate_keys,
         )
-        cells = checked_cells(data, dataset, batch_size, measured)
+        default = training_default(self.model_class, "batch_size", 128)
+        cells = checked_cells(data, dataset, batch_size, measured, default)
         self._prepare(cells, keys, keys.register(self.model_class, cells), sparse, num_workers)
         self._sample_labels(n_samples_per_label)
         self._split(train_size, validation_size, stratify, group, split_seed)
@@ -187,8 +188,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
             The cells. Genes are put in the model's order. Genes that the cells lack are zeros, with
             a warning; `missing_genes` names them.
         modalities : dict of str to str, optional
-            Measurements of a TOTALVI or MULTIVI, as for a `DataModule`; by default those that it was
-            trained with, and "RNA" for the genes of a TOTALVI.
+            Measurements of these cells for a TOTALVI or MULTIVI, as for a `DataModule`; by default
+            those that it was trained with here, else the names that scvi-tools knows and "RNA".
         extend_categories : bool, default False
             Whether to add unknown batches and covariates after the model's own, for
             ``load_query_data(data.template, model)``. If False, they are an error.
@@ -210,11 +211,15 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         made = cls.__new__(cls)
         LightningDataModule.__init__(made)
         made.model_class = saved.model_class
-        measured = Modalities.saved(saved.model_class, saved.setup_arguments)
-        if modalities is not None:
-            measured = Modalities.of(saved.model_class, modalities)
+        measured = Modalities.saved(
+            saved.model_class, saved.registry, saved.measurements, modalities
+        )
         cells = checked_cells(data, dataset, batch_size, measured)
-        cells, made.missing_genes = saved_model.with_genes_of(cells, saved.var_names, var_names)
+        if measured is None:
+            cells, lacks = saved_model.with_genes_of(cells, saved.var_names, var_names)
+        else:
+            cells, lacks = saved_model.with_features_of(cells, saved, measured, var_names)
+        made.missing_genes = lacks
         keys = ModelFields.saved(saved, cells, {each.name: each for each in encoders}, measured)
         registration = keys.transfer(saved, cells, extend_categories)
         cls._prepare(made, cells, keys, registration, sparse, num_workers)

@@ -31,6 +31,7 @@ def checked_cells(
     arguments: Mapping[str, Any] | None,
     batch_size: int | None,
     modalities: Modalities | None = None,
+    default_batch_size: int = 128,
 ) -> Dataset:
     """Return a Dataset of counts, of the measurements of `modalities` if there are some.
 
@@ -49,7 +50,7 @@ def checked_cells(
     else:
         if modalities is not None:
             given = modalities.dataset_arguments(given)
-        cells = Dataset(data, **given)
+        cells = Dataset(data, **{"batch_size": default_batch_size, **given})
     if not cells.n_obs:
         query = given.get("obs_query")
         by = "the Dataset" if query is None else f"obs_query={query!r}"

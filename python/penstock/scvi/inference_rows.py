@@ -109,6 +109,7 @@ def _cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
             raise InvalidArgument("dataset= is for data that is no DataModule yet")
         models.check_same_data(model, data)
         return data
+    models.check_weights(model)
     return DataModule.from_model(model, data, train_size=1.0, dataset=dataset)
 
 

@@ -12,9 +12,11 @@ import numpy.typing as npt
 from penstock.base.validation import checked_text, described
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.reader import Reader
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, Unsupported
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
+from penstock.plan.selection import Selection
+from penstock.transforms.steps import SelectGenes
 
 from .loaders import BATCH, PANEL, PROTEINS, REGIONS, X
 from .model_classes import name_of
@@ -44,10 +46,13 @@ class Modalities:
         Name of the measurement for each layer, by scvi-tools' name of the layer.
     is_mudata : bool
         Whether scvi-tools sets the model up with a MuData, and not with an AnnData.
+    called : mapping
+        scvi-tools' name of each layer, which is that of a saved model, or of the measurement.
     """
 
     layers: Mapping[str, str]
     is_mudata: bool
+    called: Mapping[str, str]
 
     @classmethod
     def of(cls, model_class: Any, given: Any) -> Modalities | None:
@@ -75,15 +80,47 @@ class Modalities:
         return cls._named(name, known)
 
     @classmethod
-    def saved(cls, model_class: Any, setup: Mapping[str, Any]) -> Modalities | None:
-        """Return those of a saved model; the genes of a TOTALVI are the measurement "RNA"."""
-        name = name_of(model_class)
+    def saved(
+        cls,
+        model_class: Any,
+        registry: Mapping[str, Any],
+        measurements: Mapping[str, str] | None,
+        given: Any = None,
+    ) -> Modalities | None:
+        """Return those of a saved model.
+
+        Parameters
+        ----------
+        registry : mapping
+            The model's registry.
+        measurements : mapping, optional
+            Measurements that the model was trained with here, if it was.
+        given : mapping, optional
+            Measurements of other cells, as a user gave them.
+
+        Raises
+        ------
+        Unsupported
+            scvi-tools set the model up in a way that has no counterpart here.
+        """
+        name, setup = name_of(model_class), registry["setup_args"]
         if name not in _LAYERS:
             return None
         if name == "MULTIVI":
-            return cls._named(name, setup["modalities"])
-        protein = setup["protein_expression_obsm_key"]
-        return cls._named(name, {"rna_layer": "RNA", "protein_layer": protein})
+            called = {key: each for key, each in setup["modalities"].items() if each is not None}
+        else:
+            called = {"protein_layer": setup.get("protein_expression_obsm_key")}
+        names = {key: setup.get(key) for key in _TENSORS}
+        if not set(called) <= set(_TENSORS) or None in called.values() or any(names.values()):
+            raise Unsupported(
+                f"the {name} was set up in a way that is not mapped on: TOTALVI is by setup_anndata, "
+                "and MULTIVI by setup_mudata(mdata, modalities={'rna_layer': …, 'atac_layer': …}) with X "
+                "of each modality and keys in mdata.obs"
+            )
+        own = cls.of(model_class, given) if given is not None else None
+        found = own.layers if own is not None else measurements or {"rna_layer": "RNA", **called}
+        made = cls._named(name, found)
+        return replace(made, called={**made.layers, **called})
 
     @classmethod
     def _named(cls, model: str, names: Mapping[str, Any]) -> Modalities:
@@ -92,7 +129,7 @@ class Modalities:
             for layer in _TENSORS
             if names.get(layer) is not None
         }
-        return cls(layers, model == "MULTIVI")
+        return cls(layers, model == "MULTIVI", layers)
 
     @property
     def rna(self) -> str:
@@ -110,11 +147,22 @@ class Modalities:
         return {_TENSORS[layer]: name for layer, name in self.layers.items()}
 
     @property
+    def tensor_of(self) -> dict[str, str]:
+        """Tensor of each layer."""
+        return {layer: _TENSORS[layer] for layer in self.layers}
+
+    def selection(self, cells: Dataset, layer: str) -> Selection:
+        """Return the selection of a layer."""
+        selection = cells.reader.selection
+        assert isinstance(selection, SeveralMeasurements)
+        return selection.parts[self.layers[layer]].selection
+
+    @property
     def setup_arguments(self) -> dict[str, Any]:
         """Arguments of ``setup_anndata`` or ``setup_mudata``."""
         if self.is_mudata:
-            return {"modalities": dict(self.layers)}
-        return {"protein_expression_obsm_key": self.protein}
+            return {"modalities": dict(self.called)}
+        return {"protein_expression_obsm_key": self.called["protein_layer"]}
 
     def dataset_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments of a Dataset, with these measurements unless they are given."""
@@ -133,7 +181,8 @@ class Modalities:
         if not isinstance(selection, SeveralMeasurements) or set(selection.parts) != set(names):
             raise InvalidArgument(
                 f"the model reads {' and '.join(map(repr, names))}: make the Dataset with "
-                f"measurements={names!r}"
+                f"measurements={names!r}; or, if its measurements have other names, make a DataModule "
+                "(for a trained model by from_model) with modalities="
             )
         parts = {}
         for name in names:
@@ -150,6 +199,23 @@ class Modalities:
         chosen = replace(SeveralMeasurements.of(parts), kept=selection.kept)
         return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
 
+    def with_features(
+        self, cells: Dataset, layer: str, wanted: npt.NDArray[Any], column: str | None
+    ) -> Dataset:
+        """Return the cells with the wanted features of a layer as columns, zero where they lack one."""
+        selection = cells.reader.selection
+        assert isinstance(selection, SeveralMeasurements)
+        name = self.layers[layer]
+        part = selection.parts[name]
+        steps = [SelectGenes(wanted.tolist(), column=column, missing="zero")]
+        parts = {
+            **selection.parts,
+            name: replace(part, selection=part.selection.with_transforms(steps)),
+        }
+        kept = cells.reader.cells
+        chosen = replace(selection, parts=parts)
+        return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
+
     def names(self, cells: Dataset, layer: str = "rna_layer") -> npt.NDArray[Any]:
         """Return the names of the features of a layer, by default of the genes."""
         names: npt.NDArray[Any] = cells.var_names[self.layers[layer]].astype(str)
@@ -163,19 +229,27 @@ class Modalities:
         """Return a template of genes with the other layers, each feature there in every row."""
         import pandas as pd
 
-        ones = {
-            name: pd.DataFrame(1, genes.obs_names, self.names(cells, layer), np.float32)
-            for layer, name in self.layers.items()
-            if layer != "rna_layer"
-        }
+        proteins = None
+        if self.protein is not None:
+            names = self.names(cells, "protein_layer")
+            proteins = pd.DataFrame(1, genes.obs_names, names, np.float32)
         if not self.is_mudata:
-            genes.obsm.update(ones)
+            genes.obsm[self.called["protein_layer"]] = proteins
             return genes
         import anndata
+        import scipy.sparse as sp
 
         bare = pd.DataFrame(index=genes.obs_names)
-        parts = {self.rna: anndata.AnnData(genes.X, bare, genes.var)}
-        parts.update({name: anndata.AnnData(frame) for name, frame in ones.items()})
+        regions = pd.DataFrame(index=self.names(cells, "atac_layer"))
+        ones = sp.csr_matrix(
+            (genes.X.data, genes.X.indices, genes.X.indptr), (genes.n_obs, len(regions))
+        )
+        parts = {
+            self.called["rna_layer"]: anndata.AnnData(genes.X, bare, genes.var),
+            self.called["atac_layer"]: anndata.AnnData(ones, bare.copy(), regions),
+        }
+        if proteins is not None:
+            parts[self.called["protein_layer"]] = anndata.AnnData(proteins)
         return Parts(parts, genes.obs).to_mudata()
 
     @staticmethod
@@ -198,15 +272,14 @@ class Modalities:
         """
         if self.protein is None:
             return
+        called = self.called["protein_layer"]
         template, field = registration.template, self.batch_field(registration)
         count = len(registration.categories(field))
         key = registration.registry["field_registries"][field]["data_registry"]["attr_key"]
         rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
         drawn = _drawn(codes, rows_of)
         there = np.zeros((count, len(self.names(cells, "protein_layer"))), bool)
-        values = (
-            template[self.protein].X if self.is_mudata else template.obsm[self.protein].to_numpy()
-        )
+        values = template[called].X if self.is_mudata else template.obsm[called].to_numpy()
         for proteins, positions in _batches(cells, self.protein):
             own = codes[positions]
             for code in np.unique(own):
@@ -215,7 +288,7 @@ class Modalities:
                 for place in drawn.get(int(row), ()):
                     values[place] = position
         if not self.is_mudata:
-            template.obsm[self.protein].iloc[:, :] = values
+            template.obsm[called].iloc[:, :] = values
         present = np.unique(codes)
         mask = {str(code): there[code] for code in present}
         manager = model_class._setup_adata_manager_store[template.uns["_scvi_uuid"]]

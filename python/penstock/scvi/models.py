@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,22 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_facts import DataFacts
-from .loaders import FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPLE, X
+from .loaders import BATCH, FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPLE, X
 from .modalities import Modalities
 from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
+from .saved_model import MEASUREMENTS, saved_model
 from .without_anndata import guard
+
+_CELL_WEIGHTS = "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
+_LIBRARY = ("library_log_means", "library_log_vars")
 
 
 def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
     """Make a model with random weights, as ``Model(adata, **arguments)`` would."""
     cls = data.model_class
     if arguments.get("modality_weights") == "cell":
-        raise Unsupported(
-            "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
-        )
+        raise Unsupported(_CELL_WEIGHTS)
     with warnings.catch_warnings():
         # The warning is about the rows of the template, which are not cells.
         warnings.filterwarnings("ignore", message=".*empty cells.*")
@@ -49,8 +52,39 @@ def let_go(model: Any, data: DataFacts) -> Any:
         set_label_weights(model, data)
     if hasattr(model, "n_obs_per_sample"):
         set_sample_sizes(model, data)
+    if data.modalities is not None:
+        _set_measurements(model, data.modalities)
     guard(model)
     return model
+
+
+def _set_measurements(model: Any, modalities: Modalities) -> None:
+    """Set the names of the measurements, and what scvi-tools computes of the template's proteins."""
+    setattr(model, MEASUREMENTS, dict(modalities.layers))
+    registered = Registration(None, model.registry)
+    if modalities.is_mudata:
+        model.get_var_names = FeatureNames(
+            {
+                modalities.called[layer]: np.asarray(registered.columns(tensor)).tolist()
+                for layer, tensor in modalities.tensor_of.items()
+            }
+        )
+    elif not model.init_params_["non_kwargs"].get("override_missing_proteins"):
+        mask = registered.fields[PROTEINS].get("protein_batch_mask")
+        model.module.protein_batch_mask = mask
+        model._use_adversarial_classifier = mask is not None
+
+
+@dataclass(frozen=True)
+class FeatureNames:
+    """Names of the features of a model of a MuData, which scvi-tools saves: an object for pickling."""
+
+    names: dict[str, list[str]]
+
+    def __call__(self, legacy_mudata_format: bool = False) -> Any:
+        """Return the names by modality, or in one array."""
+        arrays = {name: np.asarray(each) for name, each in self.names.items()}
+        return np.concatenate(list(arrays.values())) if legacy_mudata_format else arrays
 
 
 def set_library_priors(model: Any, data: DataFacts) -> None:
@@ -125,6 +159,18 @@ def library_priors(
     return means, np.where(cells > 0, variances, 1.0)
 
 
+def check_weights(model: Any) -> None:
+    """Refuse a MULTIVI with a weight for each cell of an AnnData.
+
+    Raises
+    ------
+    Unsupported
+        It has ``modality_weights="cell"``.
+    """
+    if getattr(getattr(model, "module", None), "modality_weights", None) == "cell":
+        raise Unsupported(_CELL_WEIGHTS)
+
+
 def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
     """Make a SCANVI with the weights of a SCVI; see `DataModule.create_model`.
 
@@ -163,8 +209,19 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
     if not hasattr(data.model_class, "load_query_data"):
         raise Unsupported(f"scvi-tools maps no query onto a {data.model_class.__name__}")
     reference = reference if hasattr(reference, "module") else str(reference)
+    check_weights(reference)
     model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
-    return let_go(model, data)
+    known = {
+        name: getattr(model.module, name).clone()
+        for name in _LIBRARY
+        if hasattr(model.module, name)
+    }
+    model = let_go(model, data)
+    # Batches of the reference keep its own, as in scvi-tools.
+    batches = len(saved_model(reference).categories(BATCH))
+    for name, values in known.items():
+        getattr(model.module, name)[:, :batches] = values[:, :batches]
+    return model
 
 
 def _template_for(data: DataFacts, known: dict[str, Any]) -> Any:
@@ -192,6 +249,7 @@ def check_same_data(model: Any, data: DataFacts) -> None:
     InvalidArgument
         The message says what is different.
     """
+    check_weights(model)
     names = np.asarray(Registration(None, model.registry).columns(X)).astype(str)
     if len(names) != data.n_vars or (names != data.gene_names).any():
         raise InvalidArgument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ import numpy.typing as npt
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, NotFound
-from penstock.plan.measurements import SeveralMeasurements
+from penstock.plan.selection import Selection
 from penstock.transforms.steps import SelectGenes
 
 from .loaders import CATEGORIES, X
+from .modalities import Modalities
 from .model_classes import model_class
 from .registration import Registration
 
 _NAMED = 5
+
+#: Attribute of a model of several measurements: their names. scvi-tools saves what ends with "_".
+MEASUREMENTS = "measurements_"
 
 
 @dataclass(frozen=True)
@@ -30,11 +35,16 @@ class SavedModel:
     model_class: Any
     registry: dict[str, Any]
     var_names: npt.NDArray[Any]
+    measurements: Mapping[str, str] | None = None  #: of a model of several, trained here
 
     @property
     def setup_arguments(self) -> dict[str, Any]:
         """Return the arguments of `setup_anndata`."""
         return dict(self.registry["setup_args"])
+
+    def categories(self, name: str) -> npt.NDArray[Any]:
+        """Return the categories of ``batch``, ``labels``, … by code."""
+        return Registration(None, self.registry).categories(name)
 
     def known_categories(self) -> dict[str, set[Any]]:
         """Return the categories of each key, by name."""
@@ -64,7 +74,8 @@ def saved_model(model: Any) -> SavedModel:
     if not isinstance(model, (str, Path)):
         cls = model_class(model)
         names = np.asarray(Registration(None, model.registry).columns(X))
-        return SavedModel(cls, dict(model.registry), names.astype(str))
+        measurements = getattr(model, MEASUREMENTS, None)
+        return SavedModel(cls, dict(model.registry), names.astype(str), measurements)
     from scvi.model.base._save_load import _load_saved_files
 
     if not (Path(model) / "model.pt").exists():
@@ -74,7 +85,34 @@ def saved_model(model: Any) -> SavedModel:
     cls = model_class(registry["model_name"])
     if isinstance(var_names, dict):  # of a MuData
         var_names = Registration(None, registry).columns(X)
-    return SavedModel(cls, registry, np.asarray(var_names).astype(str))
+    measurements = attributes.get(MEASUREMENTS)
+    return SavedModel(cls, registry, np.asarray(var_names).astype(str), measurements)
+
+
+def with_features_of(
+    cells: Dataset, saved: SavedModel, modalities: Modalities, column: str | None
+) -> tuple[Dataset, npt.NDArray[Any]]:
+    """Return the cells with the model's features of each measurement, and the genes that they lack.
+
+    `column` names the genes.
+
+    Raises
+    ------
+    InvalidArgument
+        The cells have none of the features of a measurement, or have two of one name.
+    """
+    lacks: npt.NDArray[Any] = np.empty(0, object)
+    registered = Registration(None, saved.registry)
+    for layer, tensor in modalities.tensor_of.items():
+        wanted = np.asarray(registered.columns(tensor)).astype(str)
+        selection = modalities.selection(cells, layer)
+        named_by = column if tensor == X else None
+        name, lacking = _matched(selection, wanted, named_by)
+        if name is not None:
+            cells = modalities.with_features(cells, layer, wanted, name)
+        if tensor == X:
+            lacks = lacking
+    return cells, lacks
 
 
 def with_genes_of(
@@ -87,19 +125,27 @@ def with_genes_of(
     InvalidArgument
         The cells have none of the genes, or have two genes of one name.
     """
-    selection = cells.reader.selection
-    if isinstance(selection, SeveralMeasurements):
-        return cells, np.empty(0, object)  # genes and proteins are compared with the model's
+    name, lacking = _matched(cells.reader.selection, wanted, column)
+    if name is None:
+        return cells, lacking
+    genes = SelectGenes(wanted.tolist(), column=name, missing="zero")
+    return cells.with_settings(transforms=[genes]), lacking
+
+
+def _matched(
+    selection: Selection, wanted: npt.NDArray[Any], column: str | None
+) -> tuple[str | None, npt.NDArray[Any]]:
+    """Return the column of var that has the wanted names, None if they are the genes, and the others."""
     names = selection.gene_names.of(selection.genes, column).astype(str)
     if len(names) == len(wanted) and (names == wanted).all():
-        return cells, np.empty(0, object)
+        return None, np.empty(0, object)
     lacking = wanted[~np.isin(wanted, names)]
     name = selection.gene_names.column(column)
     if len(lacking) == len(wanted):
         raise InvalidArgument(
             f"the cells have none of the model's {plural(len(wanted), 'gene')}: the model has names such as "
             f"{wanted[0]!r}, but {name!r} of var has {names[0] if len(names) else None!r}; "
-            f"choose another column by var_names=, one of {', '.join(cells.var.columns)}"
+            f"choose another column by var_names=, one of {', '.join(selection.var.columns)}"
         )
     if len(lacking):
         listed = ", ".join(map(str, lacking[:_NAMED]))
@@ -108,7 +154,6 @@ def with_genes_of(
             f"the cells lack {len(lacking)} of the model's {plural(len(wanted), 'gene')}, which are zero: "
             f"{listed}{more}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    genes = SelectGenes(wanted.tolist(), column=name, missing="zero")
-    return cells.with_settings(transforms=[genes]), lacking
+    return name, lacking

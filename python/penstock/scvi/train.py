@@ -56,12 +56,13 @@ def train(
         Device to train on; "auto" uses a GPU if there is one.
     max_epochs : int, optional
         By default as in scvi-tools: 400, and fewer from 20,000 cells on (a third of that, 2 to 10,
-        for a SCANVI made from a SCVI); 500 for PEAKVI and POISSONVI, 300 for CondSCVI.
+        for a SCANVI made from a SCVI); 500 for PEAKVI, POISSONVI and MULTIVI, 300 for CondSCVI.
     early_stopping : bool or mapping, optional
-        Whether to stop when the validation ELBO over all ranks no longer improves; PEAKVI and
-        POISSONVI watch the reconstruction loss. By default as in scvi-tools: only these two stop
-        early, if there are validation cells. A mapping sets ``monitor``, ``patience`` (epochs, 45;
-        50 for these two), ``min_delta``, ``mode`` (by default as for `checkpoint_monitor`) and
+        Whether to stop when the validation ELBO over all ranks no longer improves; PEAKVI,
+        POISSONVI and MULTIVI watch the reconstruction loss. By default as in scvi-tools: these three
+        and TOTALVI stop early, if there are validation cells. A mapping sets ``monitor``,
+        ``patience`` (epochs, 45; 50 for the three), ``min_delta``, ``mode`` (by default as for
+        `checkpoint_monitor`) and
         ``warmup_epochs``.
     checkpoint : path, optional
         Folder for the best model (``best/``, as scvi-tools saves it) and the checkpoint to resume

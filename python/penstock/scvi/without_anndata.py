@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import Unsupported
 
-from .model_classes import takes_data_module
+from .model_classes import name_of, takes_data_module
 
 #: Methods that need an AnnData, and the argument that takes the place of the model's own.
 _METHODS = {"_validate_anndata": "adata", "train": "datamodule"}
@@ -36,6 +36,9 @@ class NeedsCells:
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
         if given is None and model.adata is None:
             told = _TOLD[self._name]
+            name = name_of(type(model))
+            if self._name == "_validate_anndata" and name in _OF_SEVERAL:
+                told = _OF_SEVERAL[name]
             if self._name == "train" and takes_data_module(type(model)):
                 told += ", or model.train(datamodule=data)"
             raise Unsupported(told)
@@ -47,6 +50,13 @@ _TOLD = {
     "_validate_anndata": "the model has no AnnData: call penstock.scvi.latent, normalized, elbo or "
     "predict with its data module, or give the call dataloader=data.predict_dataloader() or adata=, "
     "such as Dataset.to_anndata() of a selection",
+}
+
+
+_OF_SEVERAL = {
+    name: "the model has no AnnData: call penstock.scvi.latent or elbo with its data module, or save the "
+    f"model and load it with the cells in memory: scvi.model.{name}.load(folder, {cells})"
+    for name, cells in (("TOTALVI", "adata"), ("MULTIVI", "mdata"))
 }
 
 

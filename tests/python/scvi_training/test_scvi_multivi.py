@@ -134,6 +134,27 @@ def test_registry_batches_and_latents(
     assert np.isfinite(pscvi.elbo(model, data).values).all()
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_query(cells: Cells, tmp_path: Path, folder: bool) -> None:
+    few = {"obs_query": "donor != 'donor 0'"}
+    data = cells.data(LAYERS, dataset=few)
+    model = data.create_model(**SIZES)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    model.save(str(tmp_path / "model"))
+    reference = tmp_path / "model" if folder else model
+    query = pscvi.DataModule.from_model(
+        reference, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
+    )
+    mapped = query.load_query_model(reference)
+    pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
+    assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
+    assert mapped.summary_stats.n_batch == 3
+    # What scvi-tools maps from the folder.
+    several = cells.several(LAYERS, batch_key="donor")
+    theirs = scvi.model.MULTIVI.load_query_data(several, str(tmp_path / "model"))
+    assert theirs.summary_stats.n_batch == 3
+
+
 def test_two_ranks(cells: Cells) -> None:
     """Loss curves as on one process: the noise is another. Both fall."""
     curves = []
@@ -199,6 +220,16 @@ def test_what_is_refused(cells: Cells) -> None:
     data = cells.data(TWO)
     with pytest.raises(ps.Unsupported, match="modality_weights='cell' learns a weight"):
         data.create_model(modality_weights="cell")
+    several = cells.several(TWO, batch_key="donor")
+    weighted = scvi.model.MULTIVI(several, modality_weights="cell", **SIZES)
+    weighted.is_trained_ = True
+    with pytest.raises(ps.Unsupported, match="modality_weights='cell' learns a weight"):
+        pscvi.latent(weighted, cells.path)
+    mixed = scvi.model.MULTIVI
+    several = cells.several({**TWO})
+    mixed.setup_mudata(several, modalities={**TWO, "batch_key": "RNA"})
+    with pytest.raises(ps.Unsupported, match="set up in a way that is not mapped on"):
+        pscvi.DataModule.from_model(mixed(several, **SIZES), cells.path)
     model = data.create_model(**SIZES)
     pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
     with pytest.raises(ps.Unsupported, match="genes and regions of a MULTIVI"):

@@ -14,6 +14,8 @@ import scipy.sparse as sp
 import torch
 
 scvi = pytest.importorskip("scvi")
+pa = pytest.importorskip("pyarrow")
+tiledbsoma = pytest.importorskip("tiledbsoma")
 
 import penstock.scvi as pscvi  # noqa: E402
 from scvi_experiments import batches_of, same_registry  # noqa: E402
@@ -177,6 +179,10 @@ def test_latents_of_a_saved_model(cells: Cells, tmp_path: Path) -> None:
         pscvi.normalized(model, data)
     with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)$"):
         model.train()
+    with pytest.raises(
+        ps.Unsupported, match=r"load it .* scvi.model.TOTALVI.load\(folder, adata\)"
+    ):
+        model.get_normalized_expression()
     # A query of a donor that the model does not know.
     few = cells.data(dataset={"obs_query": "donor != 'donor 0'"})
     reference = few.create_model(**SIZES)
@@ -188,6 +194,78 @@ def test_latents_of_a_saved_model(cells: Cells, tmp_path: Path) -> None:
     pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
     assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
     assert mapped.summary_stats.n_batch == 3
+
+
+def renamed(cells: Cells, path: Path, names: dict[str, str]) -> dict[str, str]:
+    """Write the cells with measurements of other names, and their features in reverse."""
+    layers = {}
+    for name, X in (("RNA", cells.genes), ("protein", sp.csr_matrix(cells.proteins))):
+        layers[names[name]] = Layer(X[:, ::-1].tocsr())
+    write_measurements(path, layers, cells.obs)
+    with tiledbsoma.open(str(path), "w") as experiment:
+        for name, other in names.items():
+            count = layers[other].X.shape[1]
+            var = {
+                "soma_joinid": np.arange(count),
+                "var_id": [f"{name}{i}" for i in reversed(range(count))],
+                "highly_variable": np.zeros(count, bool),
+            }
+            experiment.ms[other].var.write(pa.table(var))
+    return {"rna_layer": names["RNA"], "protein_layer": names["protein"]}
+
+
+def test_features_in_another_order_and_measurements_of_other_names(
+    cells: Cells, tmp_path: Path
+) -> None:
+    data = cells.data()
+    model = data.create_model(**SIZES)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    expected = pscvi.latent(model, data).values
+    same = renamed(cells, tmp_path / "same", {"RNA": "RNA", "protein": "protein"})
+    found = pscvi.latent(model, tmp_path / "same").values
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    other = renamed(cells, tmp_path / "other", {"RNA": "gex", "protein": "ADT"})
+    with pytest.raises(ps.NotFound, match="RNA"):
+        pscvi.latent(model, tmp_path / "other")
+    aligned = pscvi.DataModule.from_model(model, tmp_path / "other", modalities=other)
+    np.testing.assert_allclose(pscvi.latent(model, aligned).values, expected, rtol=1e-4, atol=1e-6)
+    # Trained on them, it finds them again, also from a folder.
+    own = pscvi.DataModule(tmp_path / "other", "TOTALVI", modalities=other, batch_key="donor")
+    trained = own.create_model(**SIZES)
+    pscvi.train(trained, own, accelerator="cpu", max_epochs=1, progress=False)
+    trained.save(str(tmp_path / "model"))
+    again = pscvi.DataModule.from_model(tmp_path / "model", tmp_path / "other")
+    np.testing.assert_array_equal(
+        pscvi.latent(trained, again).values, pscvi.latent(trained, own).values
+    )
+    assert same == MODALITIES
+    few = ps.Dataset(
+        cells.path, measurements={"RNA": {"var_query": "soma_joinid < 30"}, "protein": {}}
+    )
+    with pytest.warns(UserWarning, match="lack 10 of the model's 40 genes"):
+        lacking = pscvi.DataModule.from_model(model, few)
+    assert lacking.missing_genes.tolist() == [f"RNA{i}" for i in range(30, 40)]
+    assert pscvi.latent(model, lacking).values.shape == expected.shape
+
+
+def test_a_query_has_the_mask_of_all_its_cells(cells: Cells) -> None:
+    """Not that of the rows of a template."""
+    few = {"obs_query": "donor != 'donor 0'"}
+    reference = cells.data(dataset=few)
+    sizes = {**SIZES, "use_observed_lib_size": False}
+    model = reference.create_model(**sizes)
+    pscvi.train(model, reference, accelerator="cpu", max_epochs=1, progress=False)
+    means = model.module.library_log_means.clone()
+    query = pscvi.DataModule.from_model(
+        model, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
+    )
+    mapped = query.load_query_model(model)
+    mask = query.registry["field_registries"]["proteins"]["state_registry"]
+    assert "protein_batch_mask" not in mask
+    assert mapped.module.protein_batch_mask is None
+    assert not mapped._use_adversarial_classifier
+    torch.testing.assert_close(mapped.module.library_log_means[:, :2], means[:, :2])
+    assert mapped.module.library_log_means[0, 2] > 1
 
 
 @pytest.mark.parametrize("missing", [True, False])
@@ -256,7 +334,9 @@ def test_what_is_refused(cells: Cells) -> None:
     with pytest.raises(ps.InvalidArgument, match="SCVI reads one measurement"):
         pscvi.DataModule(cells.path, "SCVI", modalities=MODALITIES)
     several = ps.Dataset(cells.path, measurements=["RNA", "protein"])
-    with pytest.raises(ps.InvalidArgument, match="made with measurements=: make it with measurement="):
+    with pytest.raises(
+        ps.InvalidArgument, match="made with measurements=: make it with measurement="
+    ):
         pscvi.DataModule(several, "SCVI")
     for source in (
         ps.Dataset(cells.path),

@@ -275,7 +275,11 @@ def test_train_scvi(
     assert main(["train", "scvi", str(pbmc3k.path), "--model", "SOLO"]) == 1
     assert "not SOLO" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--model", "TOTALVI"]) == 1
-    assert "--model TOTALVI and --protein" in capsys.readouterr().err
+    assert "--model TOTALVI needs --protein" in capsys.readouterr().err
+    assert main(["train", "scvi", str(pbmc3k.path), "--model", "MULTIVI"]) == 1
+    assert "--model MULTIVI needs --regions" in capsys.readouterr().err
+    assert main(["train", "scvi", str(pbmc3k.path), "--protein", "ADT"]) == 1
+    assert "--model SCVI takes no --protein" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1
     assert "--devices must be a number" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--n-samples-per-label", "9"]) == 1
