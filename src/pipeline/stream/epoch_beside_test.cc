@@ -80,6 +80,14 @@ Cells expected_row(const Beside& beside, size_t part, int64_t row,
   return cells;
 }
 
+/// Number of chosen columns of a matrix.
+size_t chosen_columns(const Beside& beside, size_t part, const std::vector<int64_t>& chosen) {
+  const auto end_of = [&](size_t matrix) {
+    return std::lower_bound(chosen.begin(), chosen.end(), beside.first_column[matrix]);
+  };
+  return static_cast<size_t>(end_of(part + 1) - end_of(part));
+}
+
 void expect_csr(const Batch& batch, uint32_t row, const Cells& expected) {
   ASSERT_EQ(batch.dtype(), DataType::kFloat32);
   const auto csr = batch.csr();
@@ -127,6 +135,7 @@ std::vector<int64_t> read(const Beside& beside, const LoaderOptions& options,
           continue;
         }
         const Batch& array = *batch->part(part);
+        EXPECT_EQ(array.columns(), chosen_columns(beside, part, *options.columns));
         EXPECT_EQ(array.missing()[i] != 0, own.empty());
         EXPECT_EQ(array.joinids()[i], id);
         array.layout() == BatchLayout::kCsr ? expect_csr(array, i, own)
