@@ -40,6 +40,7 @@ BatchMaker::BatchMaker(const kernel::PackedRowLayout& rows, const LoaderOptions&
   const auto parts = chosen_parts(options, column_ids.get(), columns);
   if (!options.parts.empty()) {
     std::vector<uint32_t> ends;
+    ends.reserve(parts.size());
     for (const ChosenPart& each : parts) {
       ends.push_back(static_cast<uint32_t>(each.part.column_end));
     }
