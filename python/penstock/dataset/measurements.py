@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.base.validation import checked_text, described
+from penstock.base.validation import checked_names, checked_text, described
 from penstock.errors import InvalidArgument
 from penstock.experiment.joined import JoinedExperiment
 from penstock.experiment.local_cache import LocalCache
@@ -103,13 +103,8 @@ def _options_of(source: Any, options: Mapping[str, Any] | None) -> Mapping[str, 
 
 
 def _checked(measurements: Any) -> dict[str, Mapping[str, Any]]:
-    if isinstance(measurements, str) or not isinstance(measurements, Iterable):
-        raise InvalidArgument(
-            "measurements must be a list of names, or a dict of name to arguments, got "
-            f"{described(measurements)}"
-        )
     if not isinstance(measurements, Mapping):
-        names = [checked_text("measurements", each) for each in measurements]
+        names = checked_names("measurements", measurements)
         measurements = {name: {} for name in names}
         if len(measurements) < len(names):
             raise InvalidArgument(f"measurements has a name twice: {', '.join(names)}")

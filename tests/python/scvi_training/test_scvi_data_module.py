@@ -304,8 +304,8 @@ def test_no_batch_of_one_cell(cells: Oracle) -> None:
 
 
 def test_what_is_refused(cells: Oracle) -> None:
-    with pytest.raises(ps.Unsupported, match="not MULTIVI: it takes two measurements"):
-        DataModule(cells.path, scvi.model.MULTIVI)
+    with pytest.raises(ps.Unsupported, match="not VELOVI: it takes two layers"):
+        DataModule(cells.path, scvi.external.VELOVI)
     with pytest.raises(ps.Unsupported, match=r"not Mine$"):
         DataModule(cells.path, type("Mine", (scvi.model.TOTALVI,), {}))
     with pytest.raises(ps.InvalidArgument, match="model must be one of"):
