@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -119,7 +120,9 @@ class Parts(NamedTuple):
         """Return the MuData."""
         import mudata
 
-        with mudata.set_options(pull_on_update=False):
+        # Before 0.4 of mudata the default warns, and copies columns of the parts.
+        options = getattr(mudata, "set_options", None)
+        with nullcontext() if options is None else options(pull_on_update=False):
             made = mudata.MuData(self.mod)
             made.obs = self.obs
         return made
