@@ -16,6 +16,7 @@ from penstock.errors import InvalidArgument, Unsupported
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
+from penstock.plan.settings import LoaderSettings
 from penstock.transforms.steps import SelectGenes
 
 from .loaders import BATCH, PANEL, PROTEINS, REGIONS, X
@@ -195,9 +196,7 @@ class Modalities:
                 )
             own = {"sparse": None} if name == self.protein else {}
             parts[name] = replace(part, given={"dtype": "float32", **own})
-        kept = cells.reader.cells
-        chosen = replace(SeveralMeasurements.of(parts), kept=selection.kept)
-        return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
+        return _with(cells, replace(SeveralMeasurements.of(parts), kept=selection.kept))
 
     def with_features(
         self, cells: Dataset, layer: str, wanted: npt.NDArray[Any], column: str | None
@@ -212,9 +211,7 @@ class Modalities:
             **selection.parts,
             name: replace(part, selection=part.selection.with_transforms(steps)),
         }
-        kept = cells.reader.cells
-        chosen = replace(selection, parts=parts)
-        return cells.with_reader(Reader(kept.with_planner(Planner(chosen, kept.planner.settings))))
+        return _with(cells, replace(selection, parts=parts))
 
     def names(self, cells: Dataset, layer: str = "rna_layer") -> npt.NDArray[Any]:
         """Return the names of the features of a layer, by default of the genes."""
@@ -277,16 +274,17 @@ class Modalities:
         count = len(registration.categories(field))
         key = registration.registry["field_registries"][field]["data_registry"]["attr_key"]
         rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
-        drawn = _drawn(codes, rows_of)
+        drawn, places = _drawn(codes, rows_of)
         there = np.zeros((count, len(self.names(cells, "protein_layer"))), bool)
         values = template[called].X if self.is_mudata else template.obsm[called].to_numpy()
-        for proteins, positions in _batches(cells, self.protein):
-            own = codes[positions]
+        first = 0
+        for proteins, _ in _stored(cells, self.selection(cells, "protein_layer")):
+            own = codes[first : first + len(proteins)]
             for code in np.unique(own):
                 there[code] |= (proteins[own == code] != 0).any(axis=0)
-            for row, position in zip(positions, proteins, strict=True):
-                for place in drawn.get(int(row), ()):
-                    values[place] = position
+            begin, end = np.searchsorted(drawn, (first, first + len(proteins)))
+            values[places[begin:end]] = proteins[drawn[begin:end] - first]
+            first += len(proteins)
         if not self.is_mudata:
             template.obsm[called].iloc[:, :] = values
         present = np.unique(codes)
@@ -301,33 +299,32 @@ class Modalities:
 
 def _drawn(
     codes: npt.NDArray[np.int64], rows_of: list[npt.NDArray[np.int64]]
-) -> dict[int, list[int]]:
-    """Draw a cell of its batch for each row of a template; return the rows of each cell."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Draw a cell of its batch for each row of a template; return cells, ascending, and their rows."""
     random = np.random.default_rng(0)
-    drawn: dict[int, list[int]] = {}
-    for code, rows in enumerate(rows_of):
-        cells = np.flatnonzero(codes == code)
-        if not len(cells):
-            continue
-        chosen = np.resize(random.permutation(cells), len(rows))
-        for row, cell in zip(rows.tolist(), chosen.tolist(), strict=True):
-            drawn.setdefault(cell, []).append(row)
-    return drawn
+    cells, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for code, places in enumerate(rows_of):
+        own = np.flatnonzero(codes == code)
+        if len(own):
+            cells.append(np.resize(random.permutation(own), len(places)))
+            rows.append(places)
+    drawn = np.concatenate(cells)
+    order = np.argsort(drawn, kind="stable")
+    return drawn[order], np.concatenate(rows)[order]
 
 
-def _batches(cells: Dataset, measurement: str) -> Any:
-    """Yield (values, positions) of all cells in one measurement, in stored order."""
-    selection = cells.reader.selection
-    assert isinstance(selection, SeveralMeasurements)
-    part = selection.parts[measurement].selection
+def _stored(cells: Dataset, selection: Selection) -> Dataset:
+    """Return all cells of one measurement in stored order, dense."""
     settings = replace(
         cells.reader.settings, shuffle=False, sparse=None, dtype="float32", batch_size=1024,
         drop_last=False, min_batch=1, shard=False, rank=None, world_size=None, device=None,
         sampling=None, keep=False, uneven="drop",
     )  # fmt: skip
+    return _with(cells, selection, settings)
+
+
+def _with(cells: Dataset, selection: Selection, settings: LoaderSettings | None = None) -> Dataset:
+    """Return a dataset of another selection of the same cells."""
     kept = cells.reader.cells
-    alone = cells.with_reader(Reader(kept.with_planner(Planner(part, settings))))
-    first = 0
-    for proteins, _ in alone:
-        yield proteins, np.arange(first, first + len(proteins))
-        first += len(proteins)
+    planner = Planner(selection, settings or kept.planner.settings)
+    return cells.with_reader(Reader(kept.with_planner(planner)))
