@@ -276,7 +276,9 @@ class Modalities:
         rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
         drawn, places = _drawn(codes, rows_of)
         there = np.zeros((count, len(self.names(cells, "protein_layer"))), bool)
-        values = template[called].X if self.is_mudata else template.obsm[called].to_numpy()
+        # A copy: to_numpy of a DataFrame cannot be written to from pandas 3 on.
+        stored = template[called].X if self.is_mudata else template.obsm[called]
+        values = np.array(stored)
         first = 0
         for proteins, _ in _stored(cells, self.selection(cells, "protein_layer")):
             own = codes[first : first + len(proteins)]
@@ -285,7 +287,9 @@ class Modalities:
             begin, end = np.searchsorted(drawn, (first, first + len(proteins)))
             values[places[begin:end]] = proteins[drawn[begin:end] - first]
             first += len(proteins)
-        if not self.is_mudata:
+        if self.is_mudata:
+            template[called].X = values
+        else:
             template.obsm[called].iloc[:, :] = values
         present = np.unique(codes)
         mask = {str(code): there[code] for code in present}
