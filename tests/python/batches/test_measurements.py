@@ -14,6 +14,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import cache_in, read_with_tiledbsoma
+from device_stores import needs_cuda
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.experiment.open_source import open_source
@@ -262,22 +263,24 @@ def test_joined(path: Path, stored: dict[str, sp.csr_matrix]) -> None:
     assert sorted(seen) == [(each, i) for each in "ab" for i in range(N_CELLS)]
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_on_a_device(path: Path, stored: dict[str, sp.csr_matrix], dtype: str) -> None:
+def test_on_a_device(path: Path, stored: dict[str, sp.csr_matrix], dtype: str, device: str) -> None:
     import torch
 
     ds = ps.Dataset(
         path,
         measurements={"RNA": {"sparse": "csr"}, "ATAC": {"dtype": dtype}, "protein": {}},
-        device="cpu",
+        device=device,
         obs_format="torch",
     )
     for X, obs in ds:
-        ids = obs["soma_joinid"].numpy()
+        assert {each.device.type for each in X.values()} == {device}
+        ids = obs["soma_joinid"].cpu().numpy()
         assert X["ATAC"].dtype == getattr(torch, dtype)
         assert X["RNA"].layout == torch.sparse_csr
         for name in NAMES:
-            found = X[name].to_dense().float()
+            found = X[name].to_dense().float().cpu()
             expected = torch.from_numpy(stored[name][ids].toarray().astype(np.float32))
             assert torch.equal(found, expected.to(X[name].dtype).float())
     half = ps.Dataset(path, measurements={"RNA": {"dtype": dtype}, "ATAC": {}}, format="torch")
