@@ -4,7 +4,8 @@ python benchmarks/training_wait.py
 
 `penstock bench train` measures training from end to end. Data: `make benchmarks/.data/census-65k` (65,536
 cells), with 8,000 genes. Each measurement is a process of its own. What is compared takes turns,
-`--rounds` times, and medians are over the rounds.
+`--rounds` times, and medians are over the rounds. `--device cuda` trains on a GPU, where the sparse
+loader makes its batches on the device, as it does when Lightning trains there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,17 @@ def genes_of(path: Path) -> np.ndarray:
 # What makes batches
 
 
+def on(
+    device: str, batches: Callable[[], Iterator[Any]], move: Callable[..., Any] | None = None
+) -> Callable[[], Iterator[Any]]:
+    """Batches moved to a device, as Lightning moves them."""
+    import torch
+    from lightning.pytorch.utilities import move_data_to_device
+
+    move, place = move or move_data_to_device, torch.device(device)
+    return lambda: (move(batch, place) for batch in batches())
+
+
 def penstock_module(path: Path, cells: int, batch_size: int, sparse: bool | None = None) -> Any:
     import penstock as ps
     import penstock.scvi as pscvi
@@ -51,36 +64,44 @@ def penstock_module(path: Path, cells: int, batch_size: int, sparse: bool | None
     return pscvi.DataModule(dataset, batch_key="dataset_id", train_size=1.0, sparse=sparse)
 
 
-def penstock_loader(path: Path, cells: int, batch_size: int, sparse: bool = False) -> Any:
+def penstock_loader(
+    path: Path, cells: int, batch_size: int, device: str, sparse: bool = False
+) -> Any:
     import torch
     from penstock.scvi.loaders import to_device
 
-    loader = penstock_module(path, cells, batch_size, sparse).train_dataloader()
-    return Made(lambda: (to_device(batch, torch.device("cpu")) for batch in loader))
+    module = penstock_module(path, cells, batch_size, sparse)
+    if sparse:  # as while Lightning trains on the device
+        module.trainer = SimpleNamespace(
+            state=SimpleNamespace(stopped=False),
+            strategy=SimpleNamespace(root_device=torch.device(device)),
+        )
+    loader = module.train_dataloader()
+    return on(device, lambda: iter(loader), to_device)
 
 
-def packed_loader(path: Path, cells: int, batch_size: int) -> Any:
+def packed_loader(path: Path, cells: int, batch_size: int, device: str) -> Any:
     import penstock as ps
 
     pack = path.with_name(f"{path.name}.pack")
     if not pack.exists():
         ps.pack(path, pack, layers="raw")
-    return penstock_loader(pack, cells, batch_size, sparse=True)
+    return penstock_loader(pack, cells, batch_size, device, sparse=True)
 
 
-def in_memory(path: Path, cells: int, batch_size: int) -> Any:
-    batches = list(penstock_loader(path, cells, batch_size)())
-    return Made(lambda: iter(batches))
+def in_memory(path: Path, cells: int, batch_size: int, device: str) -> Any:
+    batches = list(penstock_loader(path, cells, batch_size, device)())
+    return lambda: iter(batches)
 
 
-def anndata_loader(path: Path, cells: int, batch_size: int) -> Any:
+def anndata_loader(path: Path, cells: int, batch_size: int, device: str) -> Any:
     import scvi
     from scvi.dataloaders import AnnDataLoader
 
     adata = penstock_module(path, cells, batch_size).dataset.to_anndata(max_size="16GiB")
     scvi.model.SCVI.setup_anndata(adata, batch_key="dataset_id")
     manager = scvi.model.SCVI._setup_adata_manager_store[adata.uns["_scvi_uuid"]]
-    return Made(lambda: iter(AnnDataLoader(manager, shuffle=True, batch_size=batch_size)))
+    return on(device, lambda: iter(AnnDataLoader(manager, shuffle=True, batch_size=batch_size)))
 
 
 def _soma_query(path: Path, cells: int) -> Any:
@@ -94,7 +115,7 @@ def _soma_query(path: Path, cells: int) -> Any:
     )
 
 
-def tiledb_data_module(path: Path, cells: int, batch_size: int) -> Any:
+def tiledb_data_module(path: Path, cells: int, batch_size: int, device: str) -> Any:
     from scvi.dataloaders import TileDBDataModule
 
     module = TileDBDataModule(
@@ -104,10 +125,10 @@ def tiledb_data_module(path: Path, cells: int, batch_size: int) -> Any:
     )  # fmt: skip
     module.setup()
     loader = module.train_dataloader()
-    return Made(lambda: (module.on_before_batch_transfer(batch, 0) for batch in loader))
+    return on(device, lambda: (module.on_before_batch_transfer(batch, 0) for batch in loader))
 
 
-def tiledbsoma_ml_loader(path: Path, cells: int, batch_size: int) -> Any:
+def tiledbsoma_ml_loader(path: Path, cells: int, batch_size: int, device: str) -> Any:
     import torch
     from tiledbsoma_ml import ExperimentDataset, experiment_dataloader
 
@@ -122,15 +143,7 @@ def tiledbsoma_ml_loader(path: Path, cells: int, batch_size: int) -> Any:
             zeros = torch.zeros((len(obs), 1), dtype=torch.int64)
             yield {"X": torch.as_tensor(X), "batch": zeros, "labels": zeros}
 
-    return Made(batches)
-
-
-class Made:
-    def __init__(self, batches: Callable[[], Iterator[Any]]) -> None:
-        self.batches = batches
-
-    def __call__(self) -> Iterator[Any]:
-        return self.batches()
+    return on(device, batches)
 
 
 LOADERS: dict[str, Callable[..., Any]] = {
@@ -151,12 +164,12 @@ def sleeper() -> Callable[[Any], None]:
     return lambda batch: time.sleep(SLEEP)
 
 
-def scvi_step(n_genes: int, n_batch: int = 64) -> Callable[[Any], None]:
+def scvi_step(n_genes: int, device: str, n_batch: int = 64) -> Callable[[Any], None]:
     import torch
     from scvi.module import VAE
 
     torch.manual_seed(0)
-    module = VAE(n_genes, n_batch=n_batch)
+    module = VAE(n_genes, n_batch=n_batch).to(device)
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, eps=0.01)
 
     def step(batch: Any) -> None:
@@ -168,16 +181,22 @@ def scvi_step(n_genes: int, n_batch: int = 64) -> Callable[[Any], None]:
     return step
 
 
-def measure_wait(name: str, consumer: str, path: Path, cells: int, batch_size: int) -> dict:
+def measure_wait(
+    name: str, consumer: str, path: Path, cells: int, batch_size: int, device: str
+) -> dict:
     """Seconds of two epochs after the first, opening included."""
-    make = LOADERS[name](path, cells, batch_size)
-    take = sleeper() if consumer == "sleep" else scvi_step(len(genes_of(path)))
+    import torch
+
+    make = LOADERS[name](path, cells, batch_size, device)
+    take = sleeper() if consumer == "sleep" else scvi_step(len(genes_of(path)), device)
     seconds = []
     for _ in range(3):
         begun, seen = time.perf_counter(), 0
         for batch in make():
             seen += len(batch["X"])
             take(batch)
+        if device != "cpu":
+            torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - begun)
         assert seen == cells, (seen, cells)
     return {"seconds": seconds[1:]}
@@ -226,13 +245,13 @@ def wait_cases(parsed: argparse.Namespace, path: str) -> list[list[Case]]:
         [
             Case(
                 f"{consumer}, {name}",
-                ("measure_wait", name, consumer, path, cells, size),
+                ("measure_wait", name, consumer, path, cells, size, parsed.device),
                 {"consumer": consumer, "loader": name, "cells": cells, "batch_size": size},
             )
             for name in parsed.loaders
         ]
         for consumer, cells, size in (
-            ("scvi", parsed.cells, 128),
+            ("scvi", parsed.cells, parsed.batch_size),
             ("sleep", parsed.sleep_cells, 1024),
         )
     ]
@@ -252,6 +271,8 @@ def main() -> None:
     parser.add_argument("one", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--data", default=str(HERE / ".data" / "census-65k"))
     parser.add_argument("--cells", type=int, default=8_192)
+    parser.add_argument("--batch-size", type=int, default=128, help="of scVI")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--sleep-cells", type=int, default=65_536)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--loaders", nargs="+", default=list(LOADERS), choices=list(LOADERS))
