@@ -5,6 +5,7 @@ from penstock.base.missing_package import require
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
 from .data_module import DataModule  # noqa: E402
+from .differential import differential_abundance, differential_expression  # noqa: E402
 from .inference import elbo, latent, normalized, predict  # noqa: E402
 from .launch import RankFailed  # noqa: E402
 from .model_outputs import Rows  # noqa: E402
@@ -16,6 +17,8 @@ __all__ = [
     "RankFailed",
     "Rows",
     "Trace",
+    "differential_abundance",
+    "differential_expression",
     "elbo",
     "latent",
     "normalized",

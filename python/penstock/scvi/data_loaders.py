@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.batches.device.stream import streams_of
 from penstock.dataset.dataset import Dataset
@@ -74,6 +75,12 @@ class DataLoaders:
         if alone and find_rank()[1] > 1:
             cells = cells.with_settings(shard=False)
         return ModelLoader(cells, self._names)
+
+    def batches_at(self, places: npt.NDArray[np.int64], batch_size: int) -> ModelLoader:
+        """Return the cells at some positions, ascending, with sparse X; of all ranks' cells."""
+        cells = self._stored(batch_size).with_settings(sparse=True, shard=False)
+        rows = cells.reader.selection.rows.take(places.astype(np.uint64))
+        return ModelLoader(cells.with_rows(rows), self._names)
 
     def _stored(self, batch_size: int | None) -> Dataset:
         return evaluated(self.dataset).with_settings(

@@ -52,7 +52,7 @@ def rows_of(
     if not model.is_trained_:
         raise InvalidArgument("the model is not trained yet: its answers would be noise")
     path = model_outputs.checked_out(options.out)
-    cells = _cells(model, data, options.dataset)
+    cells = aligned_cells(model, data, options.dataset)
     size = checked_int("batch_size", options.batch_size, least=1)
     seed = checked_int("seed", options.seed, least=0, most=2**63 - 1)
     accelerator, processes = checked_devices(options.accelerator, options.devices)
@@ -103,7 +103,8 @@ def _check_run(processes: int, path: Path | None) -> None:
         )
 
 
-def _cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
+def aligned_cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:
+    """Return the cells as a data module for the model."""
     if isinstance(data, DataModule):
         if dataset:
             raise InvalidArgument("dataset= is for data that is no DataModule yet")

@@ -1,0 +1,253 @@
+"""Differential expression and abundance of stored cells, by scvi-tools' own computation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from penstock.base.missing_package import require
+from penstock.base.validation import checked_int, checked_text, described
+from penstock.errors import InvalidArgument, Unsupported
+from penstock.genes.statistics import group_codes
+
+from . import model_outputs
+from .comparisons import CountStatistics, chosen_cells, of_masks, of_values
+from .inference import latent
+from .inference_rows import aligned_cells
+from .model_classes import model_class, name_of
+from .model_outputs import Rows
+from .model_with_cells import model_with_cells, numpy_seeded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Models whose comparison is another call of scvi-tools, or needs several measurements.
+_OTHERS = {
+    "PEAKVI": "differential_accessibility",
+    "POISSONVI": "differential_accessibility",
+    "MRVI": "differential_expression, of samples,",
+    "TOTALVI": "differential_expression, of genes and proteins,",
+    "MULTIVI": "differential_expression and differential_accessibility",
+}
+
+
+def differential_expression(
+    model: Any,
+    data: Any,
+    groupby: str | None = None,
+    group1: Any = None,
+    group2: Any = None,
+    *,
+    idx1: Any = None,
+    idx2: Any = None,
+    all_stats: bool = True,
+    cells_per_group: int = 10_000,
+    seed: int = 0,
+    accelerator: str = "auto",
+    dataset: dict[str, Any] | None = None,
+    **arguments: Any,
+) -> pd.DataFrame:
+    """Compare the expression of groups of cells, by scvi-tools' ``differential_expression``.
+
+    scvi-tools draws samples of each group's cells, 5,000 by default. So it is given a random choice
+    of cells of each group, in memory, and not all of them. ``raw_mean1`` and the other statistics of
+    counts are of all cells; they take two passes over the cells.
+
+    Parameters
+    ----------
+    model, data, dataset
+        See `latent`.
+    groupby : str, optional
+        Column of obs with the groups.
+    group1 : value or sequence of values, optional
+        Groups to compare; by default each value of the column.
+    group2 : value, optional
+        Group to compare with; by default all other cells.
+    idx1, idx2 : array of bool or int, optional
+        The two groups, in place of `groupby`: a mask over all cells in stored order, or their
+        positions. Without `idx2`, all other cells.
+    all_stats : bool, default True
+        Whether to compute the statistics of counts.
+    cells_per_group : int, default 10,000
+        Most cells to choose from each group, and from the cells that it is compared with. They are
+        held in memory as CSR: twice as many for each of `group1`.
+    seed : int, default 0
+        Seed of the choice and of scvi-tools' samples.
+    accelerator : {"auto", "cpu", "gpu", "cuda"}
+        Where the model runs.
+    **arguments
+        Others of scvi-tools' method: ``mode``, ``delta``, ``batch_correction``, ….
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each comparison and gene, with scvi-tools' columns. If no group has more than
+        `cells_per_group` cells, it is what scvi-tools computes from an AnnData of all cells.
+
+    Raises
+    ------
+    InvalidArgument
+        Groups are given twice or not at all, are unknown or empty, or an argument is invalid.
+    NotFound
+        The column does not exist.
+    Unsupported
+        The model has another comparison: PEAKVI, POISSONVI, MRVI, TOTALVI or MULTIVI.
+    """
+    require("pandas", "anndata")
+    import pandas as pd
+
+    name = name_of(model_class(model))
+    if name in _OTHERS:
+        raise Unsupported(
+            f"{_OTHERS[name]} of a {name} is not computed from stored cells: save the model, and load it "
+            "with adata= of a selection (Dataset.to_anndata)"
+        )
+    size = checked_int("cells_per_group", cells_per_group, least=1)
+    seed = checked_int("seed", seed, least=0, most=2**32 - 1)
+    cells = aligned_cells(model, data, dataset)
+    if groupby is not None:
+        if idx1 is not None or idx2 is not None:
+            raise InvalidArgument("give groupby or idx1 and idx2, not both")
+        groups = group_codes(cells.dataset, checked_text("groupby", groupby))
+        comparisons = of_values(groups, groupby, group1, group2)
+    else:
+        groups, comparisons = of_masks(idx1, idx2, group1, group2, cells.n_obs)
+    chosen = chosen_cells(groups.codes, comparisons, size, np.random.default_rng(seed))
+    union = np.unique(np.concatenate([places for pair in chosen for places in pair]))
+    made = []
+    with model_with_cells(model, cells, union, accelerator) as (small, adata), numpy_seeded(seed):
+        for comparison, pair in zip(comparisons, chosen, strict=True):
+            masks = (np.isin(union, places, assume_unique=True) for places in pair)
+            found = small.differential_expression(
+                adata, idx1=next(masks), idx2=next(masks), all_stats=False,
+                **{"silent": True, **arguments},
+            )  # fmt: skip
+            made.append((comparison, found))
+    if all_stats:
+        statistics = CountStatistics.of(cells, groups)
+        made = [(each, statistics.added_to(found, each, cells)) for each, found in made]
+    if groupby is not None:
+        for comparison, found in made:
+            found["comparison"] = f"{comparison.name1} vs {comparison.name2}"
+            found["group1"], found["group2"] = comparison.name1, comparison.name2
+    return pd.concat([found for _, found in made])
+
+
+def differential_abundance(
+    model: Any,
+    data: Any,
+    sample_key: str,
+    *,
+    num_cells_posterior: int | None = None,
+    dof: float | None = None,
+    seed: int = 0,
+    batch_size: int = 512,
+    devices: int | str = "auto",
+    accelerator: str = "auto",
+    out: Any = None,
+    dataset: dict[str, Any] | None = None,
+) -> Rows:
+    """Return how likely each cell is in each sample: scvi-tools' ``differential_abundance``.
+
+    The density of a sample is a mixture of the latent distributions of its cells, with equal
+    weights. A value is the logarithm of it at the latent mean of a cell.
+
+    Parameters
+    ----------
+    model, data, batch_size, devices, accelerator, out, dataset
+        See `latent`.
+    sample_key : str
+        Column of obs with the samples. Cells without a value are in no mixture.
+    num_cells_posterior : int, optional
+        Most cells in a mixture, chosen at random; by default all. Time is the number of cells times
+        the number of cells in mixtures.
+    dof : float, optional
+        Degrees of freedom of Student's distributions; by default they are normal.
+    seed : int, default 0
+        Seed of the choice.
+
+    Returns
+    -------
+    Rows
+        ``values`` float32, (cells, samples), in stored order; ``columns`` are the samples, sorted.
+        Latent variables of all cells are held in memory, 8 bytes for each variable of a cell.
+
+    Notes
+    -----
+    scvi-tools up to 1.5.1 takes variances for scales here, which its pull request 3789 mends.
+
+    Raises
+    ------
+    InvalidArgument, NotFound, Unsupported
+        An argument is invalid, the column does not exist, or the model is a MRVI, which compares samples
+        in a way of its own.
+    """
+    if name_of(model_class(model)) == "MRVI":
+        raise Unsupported(
+            "differential_abundance of a MRVI is not computed from stored cells: save the model, and load "
+            "it with adata= of a selection (Dataset.to_anndata)"
+        )
+    most = num_cells_posterior
+    if most is not None:
+        most = checked_int("num_cells_posterior", most, least=1)
+    if dof is not None and not (isinstance(dof, (int, float)) and dof > 0):
+        raise InvalidArgument(f"dof must be a number above 0, got {described(dof)}")
+    seed = checked_int("seed", seed, least=0, most=2**63 - 1)
+    path = model_outputs.checked_out(out)
+    cells = aligned_cells(model, data, dataset)
+    samples = group_codes(cells.dataset, checked_text("sample_key", sample_key))
+    rows = latent(
+        model,
+        cells,
+        return_dist=True,
+        batch_size=batch_size,
+        devices=devices,
+        accelerator=accelerator,
+    )
+    means, variances = (torch.from_numpy(each) for each in np.hsplit(rows.values, 2))
+    random = np.random.default_rng(seed)
+    shape = cells.n_obs, len(samples.values)
+    with model_outputs.rows_file(path) as file:
+        values: Any = (
+            np.empty(shape, np.float32)
+            if path is None
+            else model_outputs.create(file, shape, "float32")
+        )
+        for sample in range(shape[1]):
+            places = np.flatnonzero(samples.codes == sample)
+            if most is not None and most < len(places):
+                places = np.sort(random.choice(places, most, replace=False))
+            mixture = _Mixture(means[places], variances[places].sqrt(), dof)
+            for begin, end in mixture.blocks(len(means)):
+                values[begin:end, sample] = mixture.log_density(means[begin:end]).numpy()
+        if path is not None:
+            values.flush()
+            values = model_outputs.finished(file, rows.joinids, path)
+    return Rows(values, rows.joinids, np.asarray(samples.values))
+
+
+#: Most pairs of a cell and a component at once.
+_PAIRS = 1 << 22
+
+
+class _Mixture:
+    """Mixture of distributions of independent variables with equal weights."""
+
+    def __init__(self, means: torch.Tensor, scales: torch.Tensor, dof: float | None) -> None:
+        of = torch.distributions
+        each = of.Normal(means, scales) if dof is None else of.StudentT(dof, means, scales)
+        self._count = len(means)
+        self._components = of.Independent(each, 1)
+
+    def blocks(self, n_obs: int) -> Iterator[tuple[int, int]]:
+        """Parts of the cells whose densities are computed at once."""
+        size = max(1, _PAIRS // (self._count * self._components.event_shape[0]))
+        return ((begin, min(n_obs, begin + size)) for begin in range(0, n_obs, size))
+
+    def log_density(self, points: torch.Tensor) -> torch.Tensor:
+        """Log densities of points, (cells,)."""
+        each = self._components.log_prob(points[:, None, :])  # type: ignore[no-untyped-call]
+        return torch.logsumexp(each, dim=1) - float(np.log(self._count))
