@@ -10,7 +10,12 @@ from penstock.errors import Unsupported
 from .model_classes import name_of, takes_data_module
 
 #: Methods that need an AnnData, and the argument that takes the place of the model's own.
-_METHODS = {"_validate_anndata": "adata", "train": "datamodule"}
+_METHODS = {
+    "_validate_anndata": "adata",
+    "get_local_sample_distances": "adata",  # MRVI's; these two read the AnnData's n_obs first
+    "get_local_sample_representation": "adata",
+    "train": "datamodule",
+}
 
 
 class NeedsCells:
@@ -35,23 +40,41 @@ class NeedsCells:
         taken = _METHODS[self._name]
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
         if given is None and model.adata is None:
-            told = _TOLD[self._name]
-            name = name_of(type(model))
-            if self._name == "_validate_anndata" and name in _OF_SEVERAL:
-                told = _OF_SEVERAL[name]
-            if self._name == "train" and takes_data_module(type(model)):
-                told += ", or model.train(datamodule=data)"
-            raise Unsupported(told)
+            raise Unsupported(_told(type(model), taken))
         return getattr(type(model), self._name)(model, *arguments, **named)
 
 
-_TOLD = {
-    "train": "the model has no AnnData: call penstock.scvi.train(model, data)",
-    "_validate_anndata": "the model has no AnnData: call penstock.scvi.latent, normalized, elbo or "
-    "predict with its data module, or give the call dataloader=data.predict_dataloader() or adata=, "
-    "such as Dataset.to_anndata() of a selection",
-}
+class Loadings:
+    """`LinearSCVI.get_loadings` with the genes of the registry in place of an AnnData's."""
 
+    def __init__(self, model: Any) -> None:
+        functools.update_wrapper(self, type(model).get_loadings)
+        self._model = model
+
+    def __call__(self) -> Any:
+        """Return the weights of the linear decoder, a DataFrame of shape (genes, latent variables)."""
+        import pandas as pd
+
+        weights = self._model.module.get_loadings()
+        columns = [f"Z_{i}" for i in range(weights.shape[1])]
+        return pd.DataFrame(weights, index=self._model.get_var_names(), columns=columns)
+
+
+def _told(model_class: Any, taken: str) -> str:
+    name = name_of(model_class)
+    if taken == "datamodule":
+        told = "the model has no AnnData: call penstock.scvi.train(model, data)"
+        return told + (
+            ", or model.train(datamodule=data)" if takes_data_module(model_class) else ""
+        )
+    return _OF_SEVERAL.get(name, _OF_ONE)
+
+
+_OF_ONE = (
+    "the model has no AnnData: call penstock.scvi.latent, normalized, elbo, predict, "
+    "differential_expression or differential_abundance with its data module, or give the call "
+    "dataloader=data.predict_dataloader() or adata=, such as Dataset.to_anndata() of a selection"
+)
 
 _OF_SEVERAL = {
     name: "the model has no AnnData: call penstock.scvi.latent or elbo with its data module, or save the "
@@ -63,4 +86,7 @@ _OF_SEVERAL = {
 def guard(model: Any) -> None:
     """Let calls that need an AnnData raise an error that names what to call instead."""
     for name in _METHODS:
-        setattr(model, name, NeedsCells(model, name))
+        if hasattr(type(model), name):
+            setattr(model, name, NeedsCells(model, name))
+    if hasattr(type(model), "get_loadings"):
+        model.get_loadings = Loadings(model)

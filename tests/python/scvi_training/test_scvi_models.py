@@ -478,7 +478,11 @@ def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
     calls = {
         "PEAKVI": ["get_normalized_accessibility", "get_library_size_factors"],
         "CondSCVI": ["predict", "get_vamp_prior", "get_normalized_expression"],
-        "MRVI": ["get_normalized_expression"],
+        "MRVI": [
+            "get_normalized_expression",
+            "get_local_sample_distances",
+            "get_local_sample_representation",
+        ],
         "SCVI": ["get_normalized_expression", "posterior_predictive_sample"],
     }[case.model]
     for call in (*calls, "get_latent_representation", "get_elbo"):
@@ -488,3 +492,14 @@ def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
     expected = pscvi.latent(model, data).values
     found = model.get_latent_representation(adata)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_loadings(cells: Oracle, tmp_path: Path) -> None:
+    data = pscvi.DataModule(cells.path, "LinearSCVI", batch_key="donor")
+    model = data.create_model(n_latent=3)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    model.save(str(tmp_path / "model"))
+    loaded = scvi.model.LinearSCVI.load(
+        str(tmp_path / "model"), as_anndata(cells), accelerator="cpu"
+    )
+    pd.testing.assert_frame_equal(model.get_loadings(), loaded.get_loadings(), check_names=False)
