@@ -4,6 +4,7 @@ from penstock.base.missing_package import require
 
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
+from .convert import convert_model  # noqa: E402
 from .data_module import DataModule  # noqa: E402
 from .differential import differential_abundance, differential_expression  # noqa: E402
 from .inference import elbo, latent, normalized, predict  # noqa: E402
@@ -17,6 +18,7 @@ __all__ = [
     "RankFailed",
     "Rows",
     "Trace",
+    "convert_model",
     "differential_abundance",
     "differential_expression",
     "elbo",

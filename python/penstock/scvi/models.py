@@ -40,12 +40,7 @@ def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
 
 def let_go(model: Any, data: DataFacts) -> Any:
     """Remove the template from a model, and set what scvi-tools computes from all cells."""
-    registration = data.registration
-    model._adata = None
-    model._adata_manager = None
-    type(model)._per_instance_manager_store.pop(model.id, None)
-    model.registry_ = copy.deepcopy(registration.registry)
-    model.summary_stats = registration.summary_stats
+    without_template(model, data.registration)
     if hasattr(model.module, "library_log_means"):
         set_library_priors(model, data)
     if model.init_params_["non_kwargs"].get("weight_obs"):
@@ -54,8 +49,17 @@ def let_go(model: Any, data: DataFacts) -> Any:
         set_sample_sizes(model, data)
     if data.modalities is not None:
         _set_measurements(model, data.modalities)
-    guard(model)
     return model
+
+
+def without_template(model: Any, registration: Registration) -> None:
+    """Remove the template from a model, and give it the registry of all cells."""
+    model._adata = None
+    model._adata_manager = None
+    type(model)._per_instance_manager_store.pop(model.id, None)
+    model.registry_ = copy.deepcopy(registration.registry)
+    model.summary_stats = registration.summary_stats
+    guard(model)
 
 
 def _set_measurements(model: Any, modalities: Modalities) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument, NotFound
+from penstock.errors import InvalidArgument, NotFound, Unsupported
 from penstock.plan.selection import Selection
 from penstock.transforms.steps import SelectGenes
 
@@ -23,6 +23,9 @@ from .model_classes import model_class
 from .registration import Registration
 
 _NAMED = 5
+
+#: How scvi-tools says in a registry that one of its data modules wrote it.
+DATA_MODULE = "setup_datamodule"
 
 #: Attribute of a model of several measurements: their names. scvi-tools saves what ends with "_".
 MEASUREMENTS = "measurements_"
@@ -73,6 +76,7 @@ def saved_model(model: Any) -> SavedModel:
     """
     if not isinstance(model, (str, Path)):
         cls = model_class(model)
+        _check_setup(model.registry)
         names = np.asarray(Registration(None, model.registry).columns(X))
         measurements = getattr(model, MEASUREMENTS, None)
         return SavedModel(cls, dict(model.registry), names.astype(str), measurements)
@@ -82,11 +86,20 @@ def saved_model(model: Any) -> SavedModel:
         raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
     attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
     registry = attributes["registry_"]
+    _check_setup(registry)
     cls = model_class(registry["model_name"])
     if isinstance(var_names, dict):  # of a MuData
         var_names = Registration(None, registry).columns(X)
     measurements = attributes.get(MEASUREMENTS)
     return SavedModel(cls, registry, np.asarray(var_names).astype(str), measurements)
+
+
+def _check_setup(registry: Mapping[str, Any]) -> None:
+    if registry.get("setup_method_name") == DATA_MODULE:
+        raise Unsupported(
+            "a data module of scvi-tools trained the model, and saved no names of columns and genes: "
+            "convert it first, by penstock.scvi.convert_model(model, data, batch_key=[…])"
+        )
 
 
 def with_features_of(
