@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import torch
 from conftest import Oracle, read_with_tiledbsoma
 
 N_CELLS, N_GENES = 331, 50
+#: Models of each kind whose held-out ELBOs are compared.
+SEEDS = int(os.environ.get("PENSTOCK_ELBO_SEEDS", "3"))
 
 
 def write_cells(path: Path, n_cells: int = N_CELLS, seed: int = 0) -> Oracle:
@@ -141,3 +144,11 @@ class InMemory(lightning.LightningDataModule):
 
     def val_dataloader(self) -> _Epochs:
         return _Epochs(self._cells, [self._val])
+
+
+def same_elbos(ours: Sequence[float], theirs: Sequence[float]) -> None:
+    """Means of `SEEDS` models each within four standard errors of their difference, or 1 %."""
+    error = np.sqrt(sum(np.var(each, ddof=1) / len(each) for each in (ours, theirs)))
+    difference = abs(np.mean(ours) - np.mean(theirs))
+    print(f"{len(ours)} seeds: {difference / error:.2f} standard errors, {ours} and {theirs}")
+    assert difference < max(4 * error, 0.01 * abs(np.mean(theirs)))
