@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.validation import described
+from penstock.base.validation import checked_text, described
+from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
-from penstock.genes.statistics import Groups, gene_moments
+from penstock.genes.statistics import Groups, gene_moments, group_codes
 from penstock.transforms.steps import NormalizeTotal
 
 from .data_module import DataModule
@@ -36,44 +37,75 @@ class Comparison:
     codes2: npt.NDArray[np.bool_]
 
 
-def of_values(groups: Groups, groupby: str, group1: Any, group2: Any) -> list[Comparison]:
-    """Return the comparisons of values of a column, each with another value or with all other cells.
+def of_values(
+    ds: Dataset, groupby: str, group1: Any, group2: Any
+) -> tuple[Groups, list[Comparison]]:
+    """Return the groups of a column, and comparisons with another group or with all other cells.
 
     Raises
     ------
     InvalidArgument
         No cell has a value, a group is compared with itself, or there are no other cells.
+    NotFound
+        The column does not exist.
     """
-    known = np.asarray(groups.values).tolist()
-    is_one = (
-        group1 is None or isinstance(group1, str) or not isinstance(group1, Sequence | np.ndarray)
-    )
-    firsts = known if group1 is None else [group1] if is_one else list(group1)
-    if not firsts:
-        raise InvalidArgument("group1 must name a group, got an empty list")
-    for group in [*firsts, *([] if group2 is None else [group2])]:
-        if group not in known:
+    groups = group_codes(ds, checked_text("groupby", groupby))
+    known, names = list(groups.values), np.asarray(groups.values).tolist()
+
+    def code_of(group: Any) -> int:
+        found = [code for code, value in enumerate(known) if _is(value, group)]
+        if not found:
+            listed = ", ".join(map(repr, names[:5]))
             raise InvalidArgument(
-                f"no cell has {group!r} in {groupby!r}, which has {', '.join(map(repr, known[:5]))}"
-                f"{', …' if len(known) > 5 else ''}"
+                f"no cell has {group!r} in {groupby!r}, which has {listed}{', …' if len(known) > 5 else ''}"
             )
+        return found[0]
+
+    second = None if group2 is None else code_of(group2)
+    if group1 is None:
+        firsts = [code for code in _in_order(ds, groupby, groups) if code != second]
+    else:
+        firsts = [code_of(group) for group in _listed(group1)]
+    if not firsts:
+        raise InvalidArgument("group1 must name a group, got none")
     # The code after the last is of cells without a value, which are among the others.
     codes = np.arange(len(known) + 1)
     present = np.bincount(groups.codes, minlength=len(codes)) > 0
     made = []
-    for group in firsts:
-        own = codes == known.index(group)
-        other = ~own & present if group2 is None else codes == known.index(group2)
+    for first in firsts:
+        own = codes == first
+        other = ~own & present if second is None else codes == second
+        name = names[first]
         if not other.any():
             raise InvalidArgument(
-                f"all cells have {group!r} in {groupby!r}: there is no other group"
+                f"all cells have {name!r} in {groupby!r}: there is no other group"
             )
-        if (own & other).any():
-            raise InvalidArgument(
-                f"{group!r} is compared with itself: group2 must be another group"
-            )
-        made.append(Comparison(group, "Rest" if group2 is None else group2, own, other))
-    return made
+        if first == second:
+            raise InvalidArgument(f"{name!r} is compared with itself: group2 must be another group")
+        made.append(Comparison(name, "Rest" if second is None else names[second], own, other))
+    return groups, made
+
+
+def _is(value: Any, group: Any) -> bool:
+    same = value == group
+    return isinstance(same, (bool, np.bool_)) and bool(same)
+
+
+def _listed(group1: Any) -> list[Any]:
+    if isinstance(group1, np.ndarray) and group1.ndim == 0:
+        return [group1.item()]
+    is_one = isinstance(group1, (str, bytes)) or not isinstance(group1, Iterable)
+    return [group1] if is_one else list(group1)
+
+
+def _in_order(ds: Dataset, groupby: str, groups: Groups) -> list[int]:
+    """Return codes in the order of the groups: of the enumeration, as in an AnnData, or sorted."""
+    column = ds.obs.read([groupby])[groupby]
+    if not column.is_enumerated:
+        return list(range(len(groups.values)))
+    places = {value: place for place, value in enumerate(column.values.tolist())}
+    named = np.asarray(groups.values).tolist()
+    return sorted(range(len(named)), key=lambda code: places[named[code]])
 
 
 def of_masks(
@@ -161,10 +193,11 @@ class CountStatistics:
             made.append(whole)
         return cls(*made)
 
-    def added_to(
-        self, found: pd.DataFrame, comparison: Comparison, cells: DataModule
-    ) -> pd.DataFrame:
-        """Return a result with scvi-tools' columns of statistics before the last one of `mode="change"`."""
+    def added_to(self, found: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
+        """Return a result with scvi-tools' columns of statistics, before the last of `mode="change"`.
+
+        Its index has the numbers of the genes.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {}
@@ -179,6 +212,6 @@ class CountStatistics:
         ):
             for number, codes in enumerate(sides, 1):
                 columns[f"{name}{number}"] = sums[codes].sum(axis=0) / self.sizes[codes].sum()
-        statistics = pd.DataFrame(columns, index=cells.gene_names).loc[found.index]
+        statistics = pd.DataFrame(columns).iloc[found.index.astype(int)].set_index(found.index)
         last = [name for name in found.columns if name.startswith("is_de_fdr_")]
         return pd.concat([found.drop(columns=last), statistics, found[last]], axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.text import plural
+from penstock.base.validation import described
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument, NotFound, Unsupported
@@ -19,6 +21,7 @@ from penstock.experiment.columns import objects
 from .datasets import checked_cells
 from .fields import Field
 from .loaders import JOINID, X
+from .model_with_cells import seeded
 from .models import without_template
 from .registration import Registration, register, template
 from .saved_model import DATA_MODULE
@@ -43,6 +46,7 @@ def convert_model(
         The folder of the saved model, or the model.
     data : Dataset, or what a `Dataset` takes
         The experiment that it was trained on, with its genes. They are named by `Dataset.var_names`.
+        Another experiment would give wrong names without an error, since joinids are numbers.
     batch_key : str or sequence of str
         The columns of obs that were its ``batch_column_names``, in the same order.
     dataset : dict, optional
@@ -70,8 +74,9 @@ def convert_model(
     setup: dict[str, Any] = {"batch_key": field.name}
     if numbers:
         setup["continuous_covariate_keys"] = numbers
-    registration = register(saved.model_class, rows, saved.n_obs, setup)
-    made = saved.model_class(rows, **saved.arguments)
+    with seeded(0):  # the weights, which are replaced
+        registration = register(saved.model_class, rows, saved.n_obs, setup)
+        made = saved.model_class(rows, **saved.arguments)
     made.module.load_state_dict(saved.weights)
     made.module.eval()
     for name, value in saved.facts.items():
@@ -106,6 +111,7 @@ class _Saved:
             attributes, _, weights, _ = _load_saved_files(str(model), False, map_location="cpu")
             weights = {name: each for name, each in weights.items() if name != "pyro_param_store"}
         else:
+            _check_model(model)
             attributes = {name: getattr(model, name) for name in ("registry_", "init_params_")}
             attributes |= {name: getattr(model, name, None) for name in _FACTS}
             weights = model.module.state_dict()
@@ -117,7 +123,11 @@ class _Saved:
         }
         for each in given["kwargs"].values():
             arguments.update(each)
-        facts = {name: attributes[name] for name in _FACTS if attributes.get(name) is not None}
+        facts = {
+            name: copy.deepcopy(attributes[name])
+            for name in _FACTS
+            if attributes.get(name) is not None
+        }
         return cls(scvi.model.SCVI, registry, weights, arguments, facts)
 
 
@@ -126,6 +136,14 @@ _FACTS = ("is_trained_", "history_", "train_indices_", "validation_indices_", "t
 
 #: Arguments of a model that are no settings of it.
 _NOT_GIVEN = ("datamodule", "registry", "adata")
+
+
+def _check_model(model: Any) -> None:
+    """Raise `InvalidArgument` if an object is no model of scvi-tools."""
+    if not hasattr(model, "registry_") or not hasattr(model, "module"):
+        raise InvalidArgument(
+            f"model must be a model of scvi-tools or the folder of one, got {described(model)}"
+        )
 
 
 def _check(registry: Mapping[str, Any]) -> None:
@@ -170,17 +188,15 @@ def _names(registered: Registration, cells: Dataset) -> npt.NDArray[Any]:
 
 def _typed(batches: npt.NDArray[Any], values: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
     """Return the batches, which are texts, with the type of the values of the column."""
-    known = {str(value): value for value in values.tolist()}
-    unknown = [name for name in known if name not in batches]
+    unknown = [value for value in values if str(value) not in batches]
     if unknown:
         raise InvalidArgument(
-            f"{key!r} of obs gives {unknown[0]!r}, which is no batch of the model; it has "
+            f"{key!r} of obs gives {str(unknown[0])!r}, which is no batch of the model; it has "
             f"{', '.join(map(repr, batches[:5].tolist()))}{', …' if len(batches) > 5 else ''}: give its "
             "batch_column_names in their order, and leave other cells out by obs_query"
         )
-    if all(isinstance(value, str) for value in known.values()):
+    if values.dtype.kind in "OU":
         return batches.astype(object)
-    lacking = [name for name in batches.tolist() if name not in known]
-    if lacking:
-        raise InvalidArgument(f"no cell is of the model's batch {lacking[0]!r} in {key!r} of obs")
-    return np.array([known[name] for name in batches.tolist()])
+    if values.dtype.kind == "b":
+        return np.asarray(batches == "True")
+    return batches.astype(values.dtype)

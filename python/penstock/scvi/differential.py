@@ -9,17 +9,17 @@ import numpy as np
 import torch
 
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_int, checked_text, described
+from penstock.base.validation import checked_int, checked_number, checked_text, described
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.genes.statistics import group_codes
 
 from . import model_outputs
 from .comparisons import CountStatistics, chosen_cells, of_masks, of_values
 from .inference import latent
-from .inference_rows import aligned_cells
+from .inference_rows import aligned_cells, check_trained, device_of
 from .model_classes import model_class, name_of
 from .model_outputs import Rows
-from .model_with_cells import model_with_cells, numpy_seeded
+from .model_with_cells import model_with_cells, seeded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _OTHERS = {
     "PEAKVI": "differential_accessibility",
     "POISSONVI": "differential_accessibility",
-    "MRVI": "differential_expression, of samples,",
-    "TOTALVI": "differential_expression, of genes and proteins,",
+    "MRVI": "differential_expression of samples",
+    "TOTALVI": "differential_expression of genes and proteins",
     "MULTIVI": "differential_expression and differential_accessibility",
 }
 
@@ -44,7 +44,7 @@ def differential_expression(
     idx1: Any = None,
     idx2: Any = None,
     all_stats: bool = True,
-    cells_per_group: int = 10_000,
+    cells_per_group: int = 5_000,
     seed: int = 0,
     accelerator: str = "auto",
     dataset: dict[str, Any] | None = None,
@@ -71,21 +71,22 @@ def differential_expression(
         positions. Without `idx2`, all other cells.
     all_stats : bool, default True
         Whether to compute the statistics of counts.
-    cells_per_group : int, default 10,000
-        Most cells to choose from each group, and from the cells that it is compared with. They are
-        held in memory as CSR: twice as many for each of `group1`.
+    cells_per_group : int, default 5,000
+        Most cells to choose from each group, and from the cells that it is compared with. Memory holds
+        the chosen cells of all comparisons at once, as CSR.
     seed : int, default 0
         Seed of the choice and of scvi-tools' samples.
     accelerator : {"auto", "cpu", "gpu", "cuda"}
         Where the model runs.
     **arguments
-        Others of scvi-tools' method: ``mode``, ``delta``, ``batch_correction``, ….
+        Others of scvi-tools' method, but not ``subset_idx``: ``mode``, ``delta``,
+        ``batch_correction``, ….
 
     Returns
     -------
     pandas.DataFrame
-        One row for each comparison and gene, with scvi-tools' columns. If no group has more than
-        `cells_per_group` cells, it is what scvi-tools computes from an AnnData of all cells.
+        One row for each comparison and gene, with scvi-tools' columns. If `cells_per_group` leaves no
+        cell out, it is what scvi-tools computes from an AnnData of all cells and the same seeds.
 
     Raises
     ------
@@ -102,38 +103,48 @@ def differential_expression(
     name = name_of(model_class(model))
     if name in _OTHERS:
         raise Unsupported(
-            f"{_OTHERS[name]} of a {name} is not computed from stored cells: save the model, and load it "
-            "with adata= of a selection (Dataset.to_anndata)"
+            f"a {name} is compared by its own {_OTHERS[name]}, which needs cells in memory: save the "
+            f"model, and load it with {'a MuData' if name == 'MULTIVI' else 'an AnnData'} of them"
         )
+    if "subset_idx" in arguments:
+        raise InvalidArgument(
+            "subset_idx is not taken: choose cells by obs_query, or by idx1 and idx2"
+        )
+    check_trained(model)
+    device = device_of(accelerator)
     size = checked_int("cells_per_group", cells_per_group, least=1)
     seed = checked_int("seed", seed, least=0, most=2**32 - 1)
     cells = aligned_cells(model, data, dataset)
     if groupby is not None:
         if idx1 is not None or idx2 is not None:
             raise InvalidArgument("give groupby or idx1 and idx2, not both")
-        groups = group_codes(cells.dataset, checked_text("groupby", groupby))
-        comparisons = of_values(groups, groupby, group1, group2)
+        groups, comparisons = of_values(cells.dataset, groupby, group1, group2)
     else:
         groups, comparisons = of_masks(idx1, idx2, group1, group2, cells.n_obs)
     chosen = chosen_cells(groups.codes, comparisons, size, np.random.default_rng(seed))
     union = np.unique(np.concatenate([places for pair in chosen for places in pair]))
-    made = []
-    with model_with_cells(model, cells, union, accelerator) as (small, adata), numpy_seeded(seed):
+    statistics = CountStatistics.of(cells, groups) if all_stats else None
+    names = pd.Index(cells.gene_names)
+    tables = []
+    with (
+        seeded(seed),
+        model_with_cells(model, cells, union, device) as (small, adata),
+        seeded(seed),
+    ):
         for comparison, pair in zip(comparisons, chosen, strict=True):
             masks = (np.isin(union, places, assume_unique=True) for places in pair)
-            found = small.differential_expression(
+            table = small.differential_expression(
                 adata, idx1=next(masks), idx2=next(masks), all_stats=False,
                 **{"silent": True, **arguments},
             )  # fmt: skip
-            made.append((comparison, found))
-    if all_stats:
-        statistics = CountStatistics.of(cells, groups)
-        made = [(each, statistics.added_to(found, each, cells)) for each, found in made]
-    if groupby is not None:
-        for comparison, found in made:
-            found["comparison"] = f"{comparison.name1} vs {comparison.name2}"
-            found["group1"], found["group2"] = comparison.name1, comparison.name2
-    return pd.concat([found for _, found in made])
+            if statistics is not None:
+                table = statistics.added_to(table, comparison)
+            table.index = names[table.index.astype(int)]
+            if groupby is not None:
+                table["comparison"] = f"{comparison.name1} vs {comparison.name2}"
+                table["group1"], table["group2"] = comparison.name1, comparison.name2
+            tables.append(table)
+    return pd.concat(tables)
 
 
 def differential_abundance(
@@ -163,7 +174,7 @@ def differential_abundance(
         Column of obs with the samples. Cells without a value are in no mixture.
     num_cells_posterior : int, optional
         Most cells in a mixture, chosen at random; by default all. Time is the number of cells times
-        the number of cells in mixtures.
+        the number of cells in mixtures: for more than some 10,000 cells, give one.
     dof : float, optional
         Degrees of freedom of Student's distributions; by default they are normal.
     seed : int, default 0
@@ -177,7 +188,8 @@ def differential_abundance(
 
     Notes
     -----
-    scvi-tools up to 1.5.1 takes variances for scales here, which its pull request 3789 mends.
+    scvi-tools up to 1.5.1 takes variances for scales here, which its pull request 3789 mends. For
+    ``latent_distribution="ln"``, densities and means are those of the normal variables.
 
     Raises
     ------
@@ -187,14 +199,17 @@ def differential_abundance(
     """
     if name_of(model_class(model)) == "MRVI":
         raise Unsupported(
-            "differential_abundance of a MRVI is not computed from stored cells: save the model, and load "
-            "it with adata= of a selection (Dataset.to_anndata)"
+            "a MRVI has a differential_abundance of its own, which needs cells in memory: save the model, and "
+            "load it with an AnnData of them"
         )
+    device = device_of(accelerator)
     most = num_cells_posterior
     if most is not None:
         most = checked_int("num_cells_posterior", most, least=1)
-    if dof is not None and not (isinstance(dof, (int, float)) and dof > 0):
-        raise InvalidArgument(f"dof must be a number above 0, got {described(dof)}")
+    if dof is not None:
+        dof = checked_number("dof", dof)
+        if not 0 < dof < np.inf:
+            raise InvalidArgument(f"dof must be a number above 0, got {described(dof)}")
     seed = checked_int("seed", seed, least=0, most=2**63 - 1)
     path = model_outputs.checked_out(out)
     cells = aligned_cells(model, data, dataset)
@@ -207,7 +222,7 @@ def differential_abundance(
         devices=devices,
         accelerator=accelerator,
     )
-    means, variances = (torch.from_numpy(each) for each in np.hsplit(rows.values, 2))
+    means, variances = (torch.from_numpy(each).to(device) for each in np.hsplit(rows.values, 2))
     random = np.random.default_rng(seed)
     shape = cells.n_obs, len(samples.values)
     with model_outputs.rows_file(path) as file:
@@ -222,7 +237,7 @@ def differential_abundance(
                 places = np.sort(random.choice(places, most, replace=False))
             mixture = _Mixture(means[places], variances[places].sqrt(), dof)
             for begin, end in mixture.blocks(len(means)):
-                values[begin:end, sample] = mixture.log_density(means[begin:end]).numpy()
+                values[begin:end, sample] = mixture.log_density(means[begin:end]).cpu().numpy()
         if path is not None:
             values.flush()
             values = model_outputs.finished(file, rows.joinids, path)

@@ -49,8 +49,7 @@ def rows_of(
 ) -> Rows:
     """Infer one row of `shape` for each cell."""
     model_class(model)
-    if not model.is_trained_:
-        raise InvalidArgument("the model is not trained yet: its answers would be noise")
+    check_trained(model)
     path = model_outputs.checked_out(options.out)
     cells = aligned_cells(model, data, options.dataset)
     size = checked_int("batch_size", options.batch_size, least=1)
@@ -101,6 +100,17 @@ def _check_run(processes: int, path: Path | None) -> None:
             f"only rank 0 can write {path.name}, but this is rank {rank} of {world_size}: pass out= "
             "on rank 0 only"
         )
+
+
+def check_trained(model: Any) -> None:
+    """Raise `InvalidArgument` if a model is not trained."""
+    if not model.is_trained_:
+        raise InvalidArgument("the model is not trained yet: its answers would be noise")
+
+
+def device_of(accelerator: str) -> torch.device:
+    """Return the device for one process: the CPU, or the current GPU."""
+    return _device(checked_devices(accelerator, 1)[0], None)
 
 
 def aligned_cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> DataModule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,29 +21,40 @@ from .registration import Registration
 
 @contextlib.contextmanager
 def model_with_cells(
-    model: Any, cells: DataModule, places: npt.NDArray[np.int64], accelerator: str
+    model: Any, cells: DataModule, places: npt.NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the model with an AnnData of the cells at some positions, ascending."""
-    adata = _anndata_of(Registration(None, model.registry), cells, places)
+    """Yield the model on a device, with an AnnData of the cells at some positions, ascending.
+
+    Genes of the AnnData are named by their numbers, since names may occur twice. scvi-tools keeps
+    the AnnData of a model in tables of the class, from which it is removed at the end.
+    """
+    adata = _anndata_of(model, cells, places)
     logger = logging.getLogger("scvi")
     level = logger.level
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # Nothing is trained on these cells.
+        warnings.filterwarnings("ignore", message="(?s).*fewer than 3 cells")
         logger.setLevel(logging.WARNING)
         try:
             model.save(folder, overwrite=True)
-            made = type(model).load(
-                folder, adata, accelerator="gpu" if accelerator == "cuda" else accelerator
-            )
+            made = type(model).load(folder, adata, accelerator="cpu")
         finally:
             logger.setLevel(level)
-    yield made, adata
+    try:
+        made.to_device(device)
+        adata.var_names = np.arange(adata.n_vars).astype(str)
+        yield made, adata
+    finally:
+        made.deregister_manager(adata)
+        type(made)._setup_adata_manager_store.pop(adata.uns["_scvi_uuid"], None)
 
 
-def _anndata_of(registered: Registration, cells: DataModule, places: npt.NDArray[np.int64]) -> Any:
+def _anndata_of(model: Any, cells: DataModule, places: npt.NDArray[np.int64]) -> Any:
     """Return cells with the columns of obs that the model reads, by its names and categories."""
     import anndata
     import pandas as pd
 
+    registered = Registration(None, model.registry)
     tensors = list(cells.batches_at(places, 4096))
     matrix = sp.vstack([each[X] for each in tensors], "csr")
     setup = registered.registry["setup_args"]
@@ -53,8 +65,11 @@ def _anndata_of(registered: Registration, cells: DataModule, places: npt.NDArray
     obs: dict[str, Any] = {}
     for field in CATEGORIES:
         key = setup.get(f"{field}_key")
-        if key is not None:
-            obs[key] = registered.categories(field)[column(field)]
+        if key is None:
+            continue
+        # Labels that the model does not read may be others than its own.
+        known, own = registered.categories(field), cells.registration.categories(field)
+        obs[key] = np.where(np.isin(own, known), own, known[0])[column(field)]
     for index, (key, values) in enumerate(registered.covariates.items()):
         obs[key] = values[column(CATEGORICAL, index)]
     for index, key in enumerate(registered.continuous):
@@ -70,7 +85,7 @@ def _anndata_of(registered: Registration, cells: DataModule, places: npt.NDArray
 
 
 @contextlib.contextmanager
-def numpy_seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Seed numpy's and torch's generators, which scvi-tools draws from; restore them afterwards."""
     state = np.random.get_state()
     with torch.random.fork_rng():

@@ -18,7 +18,7 @@ from .loaders import BATCH, FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPL
 from .modalities import Modalities
 from .model_classes import is_semi_supervised, reads_labels
 from .registration import Registration
-from .saved_model import MEASUREMENTS, saved_model
+from .saved_model import MEASUREMENTS, check_setup, saved_model
 from .without_anndata import guard
 
 _CELL_WEIGHTS = "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
@@ -252,8 +252,11 @@ def check_same_data(model: Any, data: DataFacts) -> None:
     ------
     InvalidArgument
         The message says what is different.
+    Unsupported
+        A data module of scvi-tools trained the model, which is not converted.
     """
     check_weights(model)
+    check_setup(model.registry)
     names = np.asarray(Registration(None, model.registry).columns(X)).astype(str)
     if len(names) != data.n_vars or (names != data.gene_names).any():
         raise InvalidArgument(

@@ -76,7 +76,7 @@ def saved_model(model: Any) -> SavedModel:
     """
     if not isinstance(model, (str, Path)):
         cls = model_class(model)
-        _check_setup(model.registry)
+        check_setup(model.registry)
         names = np.asarray(Registration(None, model.registry).columns(X))
         measurements = getattr(model, MEASUREMENTS, None)
         return SavedModel(cls, dict(model.registry), names.astype(str), measurements)
@@ -86,7 +86,7 @@ def saved_model(model: Any) -> SavedModel:
         raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
     attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
     registry = attributes["registry_"]
-    _check_setup(registry)
+    check_setup(registry)
     cls = model_class(registry["model_name"])
     if isinstance(var_names, dict):  # of a MuData
         var_names = Registration(None, registry).columns(X)
@@ -94,7 +94,8 @@ def saved_model(model: Any) -> SavedModel:
     return SavedModel(cls, registry, np.asarray(var_names).astype(str), measurements)
 
 
-def _check_setup(registry: Mapping[str, Any]) -> None:
+def check_setup(registry: Mapping[str, Any]) -> None:
+    """Raise `Unsupported` for a registry that a data module of scvi-tools wrote."""
     if registry.get("setup_method_name") == DATA_MODULE:
         raise Unsupported(
             "a data module of scvi-tools trained the model, and saved no names of columns and genes: "

@@ -14,6 +14,8 @@ _METHODS = {
     "_validate_anndata": "adata",
     "get_local_sample_distances": "adata",  # MRVI's; these two read the AnnData's n_obs first
     "get_local_sample_representation": "adata",
+    "view_anndata_setup": "adata",
+    "minify_adata": "",  # always of the model's own
     "train": "datamodule",
 }
 

@@ -29,12 +29,14 @@ CASES: dict[str, dict[str, Any]] = {
     "joined": {"batch_column_names": ["donor", "site"]},
     "one": {"batch_column_names": ["donor"], "continuous_covariate_keys": ["age", "percent"]},
     "numbers": {"batch_column_names": ["lane"]},
+    "floats": {"batch_column_names": ["dose"]},
+    "booleans": {"batch_column_names": ["fresh"]},
 }
 
 
 @pytest.fixture(scope="module")
 def path(cells: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cells of `write_cells`, with a column of numbers."""
+    """Cells of `write_cells`, with columns of numbers."""
     import shutil
 
     import pyarrow as pa
@@ -43,7 +45,10 @@ def path(cells: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(cells.path, made)
     with soma.open(str(made)) as stored:
         table = stored.obs.read().concat().to_pandas()
-    table["lane"] = np.random.default_rng(4).choice([10, 9, 101], len(table))
+    rng = np.random.default_rng(4)
+    table["lane"] = rng.choice([10, 9, 101], len(table))
+    table["dose"] = rng.choice([0.1, 0.7], len(table)).astype(np.float32)
+    table["fresh"] = rng.random(len(table)) < 0.5
     with soma.open(str(made), "w") as stored:
         soma.io.update_obs(stored, table)
     assert pa.types.is_integer(soma.open(str(made)).obs.schema.field("lane").type)
@@ -95,8 +100,12 @@ def test_converted(theirs: Theirs, path: Path, cells: Oracle, saved: bool, tmp_p
         given = tmp_path / "theirs"
         theirs.model.save(str(given), datamodule=theirs.data)
     key = CASES[theirs.name]["batch_column_names"]
+    state = torch.get_rng_state(), np.random.get_state()[1].copy()
     model = pscvi.convert_model(given, path, batch_key=key)
+    assert torch.equal(torch.get_rng_state(), state[0])
+    assert (np.random.get_state()[1] == state[1]).all()
     assert model.is_trained_
+    assert model.history_ is not theirs.model.history_
     assert model.get_var_names().tolist() == cells.var["var_id"].tolist()
     data = pscvi.DataModule.from_model(model, path)
     expected = decoded(theirs.model, theirs.data.inference_dataloader())
@@ -107,7 +116,8 @@ def test_converted(theirs: Theirs, path: Path, cells: Oracle, saved: bool, tmp_p
     latent = pscvi.latent(model, path).values
     model.save(str(tmp_path / "ours"))
     adata = as_anndata(cells)
-    adata.obs["lane"] = ps.open(path).obs.to_pandas(columns=["lane"])["lane"].to_numpy()
+    for name, values in ps.open(path).obs.to_pandas(columns=["lane", "dose", "fresh"]).items():
+        adata.obs[name] = values.to_numpy()
     loaded = scvi.model.SCVI.load(str(tmp_path / "ours"), adata, accelerator="cpu")
     np.testing.assert_allclose(loaded.get_latent_representation(), latent, rtol=1e-4, atol=1e-6)
     assert len(pscvi.differential_expression(model, path, "kind", "T", all_stats=False)) == 50
@@ -125,6 +135,10 @@ def test_what_is_refused(theirs: Theirs, path: Path, tmp_path: Path) -> None:
         pscvi.convert_model(
             theirs.model, path, batch_key=key, dataset={"var_query": ps.AxisQuery(coords=([3],))}
         )
+    with pytest.raises(ps.InvalidArgument, match="must be a model of scvi-tools or the folder"):
+        pscvi.convert_model(3, path, batch_key=key)
+    with pytest.raises(ps.Unsupported, match="convert it first"):
+        pscvi.train(theirs.model, pscvi.DataModule(path, batch_key=key), accelerator="cpu")
     with pytest.raises(ps.NotFound, match="no model of scvi-tools is saved"):
         pscvi.convert_model(tmp_path, path, batch_key=key)
     converted = pscvi.convert_model(theirs.model, path, batch_key=key)

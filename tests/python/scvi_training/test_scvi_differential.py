@@ -11,10 +11,13 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
+import scipy.sparse as sp
 import torch
 from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
+soma = pytest.importorskip("tiledbsoma")
+pytest.importorskip("tiledbsoma.io")
 
 import penstock.scvi as pscvi  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
@@ -135,17 +138,101 @@ def test_a_choice_of_cells(cells: Oracle, tmp_path: Path, monkeypatch: pytest.Mo
     assert not other["lfc_mean"].loc[found.index].equals(found["lfc_mean"])
 
 
-def test_of_a_path_and_a_saved_model(scvi_of: Trained, cells: Oracle, tmp_path: Path) -> None:
+def test_of_a_path(scvi_of: Trained, cells: Oracle) -> None:
     """Cells whose genes are stored in another order, without a data module."""
-    state = np.random.get_state()[1].copy()
     found = pscvi.differential_expression(
         scvi_of.theirs, cells.path, "kind", seed=SEED, accelerator="cpu",
         dataset={"var_query": ps.AxisQuery(coords=(np.arange(50)[::-1],))},
     )  # fmt: skip
     same(found, scvi_of.expected("kind"))
-    assert (np.random.get_state()[1] != state).any()  # of `expected`
+
+
+def test_nothing_of_the_caller_changes(scvi_of: Trained) -> None:
+    """Generators, the model, and scvi-tools' tables of AnnData, which hold what they have."""
+    was = np.random.get_state()[1].copy(), torch.get_rng_state()
+    held = len(scvi.model.SCVI._setup_adata_manager_store)
     scvi_of.found("kind", "T")
+    pscvi.differential_abundance(scvi_of.model, scvi_of.data, "donor", accelerator="cpu")
+    assert (np.random.get_state()[1] == was[0]).all()
+    assert torch.equal(torch.get_rng_state(), was[1])
     assert scvi_of.model.adata is None
+    assert len(scvi.model.SCVI._setup_adata_manager_store) == held
+
+
+def test_groups_are_taken_in_the_order_of_the_categories(tmp_path: Path) -> None:
+    """As in an AnnData of the cells: scvi-tools draws its samples in that order."""
+    rng = np.random.default_rng(0)
+    kinds = pd.Categorical(rng.choice(["b", "c", "a"], 120), ["c", "a", "unused", "b"])
+    kinds[:3] = np.nan
+    obs = pd.DataFrame({"kind": kinds, "size": rng.choice([0.1, 0.7], 120).astype(np.float32)})
+    obs.index = [f"cell{i}" for i in range(120)]
+    var = pd.DataFrame(index=[f"gene{i}" for i in range(20)])
+    X = sp.csr_matrix(rng.poisson(1.5, (120, 20)).astype(np.float32))
+    path = tmp_path / "experiment"
+    soma.io.from_anndata(str(path), anndata.AnnData(X, obs, var), "RNA", X_layer_name="raw")
+    data = pscvi.DataModule(path)
+    model = data.create_model(n_latent=3)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    model.save(str(tmp_path / "model"))
+    adata = anndata.AnnData(X, obs, var)
+    adata.obs["kind"] = adata.obs["kind"].cat.remove_unused_categories()
+    theirs = scvi.model.SCVI.load(str(tmp_path / "model"), adata, accelerator="cpu")
+    for column, one in (("kind", "a"), ("size", 0.1)):
+        torch.manual_seed(SEED)
+        np.random.seed(SEED)
+        expected = theirs.differential_expression(groupby=column, silent=True)
+        found = pscvi.differential_expression(model, data, column, seed=SEED, accelerator="cpu")
+        same(found, expected)
+        alone = pscvi.differential_expression(model, data, column, one, accelerator="cpu")
+        assert len(alone) == 20
+    frame = pscvi.differential_expression(model, data, "kind", ["a", "b"], "c", accelerator="cpu")
+    assert frame["comparison"].unique().tolist() == ["a vs c", "b vs c"]
+    with_second = pscvi.differential_expression(
+        model, data, "kind", group2="c", accelerator="cpu", seed=0
+    )
+    pd.testing.assert_frame_equal(frame, with_second)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [np.array(["T", "B"]), pd.Series(["T", "B"]), pd.Index(["T", "B"]), ("T", "B"), iter("TB")],
+    ids=["array", "Series", "Index", "tuple", "iterator"],
+)
+def test_groups_of_any_kind(scvi_of: Trained, given: Any) -> None:
+    found = scvi_of.found("kind", given, all_stats=False)
+    assert found["group1"].unique().tolist() == ["T", "B"]
+    if isinstance(given, np.ndarray):
+        one = scvi_of.found("kind", np.array("T"), all_stats=False)
+        assert one["group1"].unique().tolist() == ["T"]
+
+
+def test_two_genes_of_one_name(cells: Oracle, tmp_path: Path) -> None:
+    names = ["gene" if i < 2 else f"gene{i}" for i in range(50)]
+    var = pd.DataFrame({"name": names}, index=[f"id{i}" for i in range(50)])
+    obs = pd.DataFrame({"kind": as_anndata(cells).obs["kind"].to_numpy(str)})
+    obs.index = [f"cell{i}" for i in range(len(obs))]
+    adata = anndata.AnnData(cells.X.astype(np.float32), obs, var)
+    path = tmp_path / "experiment"
+    soma.io.from_anndata(str(path), adata, "RNA", X_layer_name="raw")
+    data = pscvi.DataModule(path, dataset={"var_names": "name"})
+    model = data.create_model(n_latent=3)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    found = pscvi.differential_expression(model, data, "kind", "T", accelerator="cpu")
+    assert sorted(found.index) == sorted(names)
+    means = np.asarray(cells.X[(cells.obs["kind"] == "T").to_numpy()].mean(axis=0)).ravel()
+    np.testing.assert_allclose(sorted(found.loc["gene", "raw_mean1"]), sorted(means[:2]), rtol=1e-5)
+    np.testing.assert_allclose(found.loc["gene7", "raw_mean1"], means[7], rtol=1e-5)
+
+
+def test_labels_that_the_model_does_not_read(cells: Oracle) -> None:
+    few = ps.AxisQuery(coords=(np.flatnonzero((cells.obs["kind"] != "T").to_numpy()),))
+    keys = {"labels_key": "kind", "batch_key": "donor"}
+    data = pscvi.DataModule(cells.path, dataset={"obs_query": few}, **keys)
+    model = data.create_model(n_latent=3)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=1, progress=False)
+    every = pscvi.DataModule(cells.path, **keys)
+    found = pscvi.differential_expression(model, every, "donor", "donor 1", accelerator="cpu")
+    assert len(found) == 50
 
 
 def test_a_layer(cells: Oracle, tmp_path: Path) -> None:
@@ -168,7 +255,7 @@ def test_what_is_refused(scvi_of: Trained) -> None:
         (ps.InvalidArgument, "no cell has 'X' in 'kind', which has 'B'", {"groupby": "kind", "group1": "X"}),
         (ps.InvalidArgument, "no cell has 1", {"groupby": "kind", "group1": "T", "group2": 1}),
         (ps.InvalidArgument, "compared with itself", {"groupby": "kind", "group1": "T", "group2": "T"}),
-        (ps.InvalidArgument, "empty list", {"groupby": "kind", "group1": []}),
+        (ps.InvalidArgument, "got none", {"groupby": "kind", "group1": []}),
         (ps.InvalidArgument, "idx1 must be a mask over the 331 cells", {"idx1": [True, False]}),
         (ps.InvalidArgument, "positions below 331", {"idx1": [331]}),
         (ps.InvalidArgument, "for a column of obs, use groupby", {"idx1": "kind == 'T'"}),
@@ -176,9 +263,18 @@ def test_what_is_refused(scvi_of: Trained) -> None:
         (ps.InvalidArgument, "idx2 has no cells", {"idx1": np.ones(331, bool)}),
         (ps.InvalidArgument, "cells_per_group must be 1", {"groupby": "kind", "cells_per_group": 0}),
         (ps.NotFound, "nothing", {"groupby": "nothing"}),
+        (ps.InvalidArgument, "subset_idx is not taken", {"groupby": "kind", "subset_idx": [1]}),
     ]:  # fmt: skip
         with pytest.raises(error, match=match):
             scvi_of.found(**given)
+    for accelerator in ("nonsense", *([] if torch.cuda.is_available() else ["gpu"])):
+        with pytest.raises(ps.InvalidArgument, match="accelerator"):
+            pscvi.differential_expression(
+                scvi_of.model, scvi_of.data, "kind", accelerator=accelerator
+            )
+    untrained = scvi_of.data.create_model()
+    with pytest.raises(ps.InvalidArgument, match="not trained yet"):
+        pscvi.differential_expression(untrained, scvi_of.data, "kind", accelerator="cpu")
 
 
 @pytest.mark.parametrize("dof", [None, 3.0])
@@ -222,6 +318,12 @@ def test_abundance_of_few_cells_and_in_blocks(scvi_of: Trained, monkeypatch) -> 
     ]
     np.testing.assert_array_equal(few[0], few[1])
     assert (few[0] != few[2]).any()
-    for bad in ({"num_cells_posterior": 0}, {"dof": 0}, {"dof": "3"}):
+    for bad in (
+        {"num_cells_posterior": 0},
+        {"dof": 0},
+        {"dof": "3"},
+        {"dof": np.inf},
+        {"dof": True},
+    ):
         with pytest.raises(ps.InvalidArgument):
             pscvi.differential_abundance(scvi_of.model, scvi_of.data, **given, **bad)
