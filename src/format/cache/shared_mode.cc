@@ -17,6 +17,7 @@ namespace {
 constexpr mode_t kFolderBits = 03777;  // with set-group-ID and the sticky bit
 constexpr mode_t kFileBits = 0666;
 constexpr mode_t kOwnersBits = 0644;
+constexpr int kMostTries = 100;
 
 [[noreturn]] void fail(const std::string& path, int error) {
   throw IoError("cannot make the folder: " + std::generic_category().message(error) + ": " + path);
@@ -43,21 +44,21 @@ void share(const std::string& path, mode_t kind, const struct stat& like, mode_t
   ::close(made);
 }
 
-/// Made under another name first, because others may use it as soon as it exists.
-void make_one(const struct stat& like, const std::string& path) {
+/// Makes a folder under another name first, because others may use it as soon as it exists. Returns
+/// 0 or an error's number: ENOENT if its parent was removed, or replaced while it was empty.
+int make_one(const struct stat& like, const std::string& path) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) == 0) return;
+  if (::stat(path.c_str(), &found) == 0) return 0;
   if (!shares(like)) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail(path, errno);
-    return;
+    return ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST ? 0 : errno;
   }
   std::string made = path + ".new-XXXXXX";
-  if (::mkdtemp(made.data()) == nullptr) fail(path, errno);
+  if (::mkdtemp(made.data()) == nullptr) return errno;
   share(made, S_IFDIR, like, like.st_mode & kFolderBits);
-  if (::rename(made.c_str(), path.c_str()) == 0) return;  // also replaces an empty folder
+  if (::rename(made.c_str(), path.c_str()) == 0) return 0;  // also replaces an empty folder
   const int error = errno;
   ::rmdir(made.c_str());
-  if (::stat(path.c_str(), &found) != 0) fail(path, error);  // else another process made it
+  return ::stat(path.c_str(), &found) == 0 ? 0 : error;  // another process may have made it
 }
 
 }  // namespace
@@ -66,9 +67,15 @@ void make_shared_folder(const std::string& root, const std::string& folder) {
   make_folder(root);
   struct stat like {};
   if (::stat(root.c_str(), &like) != 0) fail(folder, errno);
+  int tries = 1;
   for (size_t at = root.size(); at < folder.size();) {
     at = std::min(folder.find('/', at + 1), folder.size());
-    make_one(like, folder.substr(0, at));
+    const std::string path = folder.substr(0, at);
+    const int error = make_one(like, path);
+    if (error == 0) continue;
+    // Another thread makes the same folders, or removes empty ones: begin again.
+    if (error != ENOENT || ++tries > kMostTries) fail(path, error);
+    at = root.size();
   }
 }
 

@@ -1,11 +1,17 @@
 #include "format/cache/shared_mode.h"
 
 #include <gtest/gtest.h>
+#include <penstock/error.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "format/pack/testing/packed_rows.h"
 
@@ -45,6 +51,31 @@ TEST_F(SharedMode, FilesAndFoldersHaveThatOfTheirRoot) {
   const std::string row = file("root/a/b/rows");
   share_file(place, row);
   EXPECT_EQ(mode_of(row), 0660U);
+}
+
+/// A thread that makes a parent again replaces the empty one of another thread, which is then gone.
+TEST_F(SharedMode, ThreadsMakeTheSameFolders) {
+  const std::string place = root(02770);
+  constexpr int kThreads = 8, kRounds = 400;
+  std::barrier<> together(kThreads);
+  std::atomic<int> failures = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const std::string folder = place + "/" + std::to_string(round) + "/0";
+        together.arrive_and_wait();
+        try {
+          make_shared_folder(place, folder);
+        } catch (const IoError&) {
+          ++failures;
+        }
+        if (!std::filesystem::is_directory(folder)) ++failures;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(failures, 0);
 }
 
 TEST_F(SharedMode, WhatLeadsElsewhereIsLeft) {

@@ -25,6 +25,7 @@ namespace {
 /// Another process may remove the folder of a unit before the new file is in it. The last try comes
 /// about a second after the first.
 constexpr int kMostTries = 1000;
+constexpr int kMostTriesInAFolder = 3;
 constexpr auto kPauseStep = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::microseconds(1000);
 
@@ -212,6 +213,7 @@ std::shared_ptr<const RowFile> UnitCache::publish(const plan::FetchUnit& unit,
   RowFileFacts facts = facts_;
   facts.row_begin = unit.row_begin;
   facts.row_end = rows.rows.back() + 1;
+  int tries_in_folder = 0;
   for (int tries = 1;; ++tries) {
     try {
       make_shared_folder(folder_->path(), folder);
@@ -223,9 +225,10 @@ std::shared_ptr<const RowFile> UnitCache::publish(const plan::FetchUnit& unit,
       break;
     } catch (const IoError&) {
       // Whoever removes a unit's last file removes its folder too, even one that is still empty. If
-      // the folder is there, the disk fails.
+      // the folder is there, another writer may have made it again, or the disk fails.
       std::error_code unknown;
-      if (tries == kMostTries || std::filesystem::is_directory(folder, unknown)) throw;
+      tries_in_folder += std::filesystem::is_directory(folder, unknown) ? 1 : 0;
+      if (tries == kMostTries || tries_in_folder == kMostTriesInAFolder) throw;
     }
     std::this_thread::sleep_for(std::min(tries * kPauseStep, kLongestPause));
   }
