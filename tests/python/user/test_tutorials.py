@@ -43,11 +43,28 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if name.startswith("3-"):  # what rank 0 prints comes into the cell
         assert "of the labelled cells" in text
         assert "2 processes" in text
+    shares = [int(each) for each in re.findall(r"(\d+)%", text)]
+    if name.startswith("6-"):
+        assert len(shares) == 14
+        assert all(
+            inside > outside + 30 for inside, outside in zip(shares[::2], shares[1::2], strict=True)
+        ), text
+    if name.startswith("7-"):  # PEAKVI, MULTIVI, cells with genes only
+        assert min(shares) > 60, text
+    if name.startswith("8-"):
+        _, held_out, commonest = shares
+        assert held_out > commonest + 30, text
+    if name.startswith("9-"):
+        same, other = (float(each) for each in re.findall(r"\d+\.\d+", text)[-2:])
+        assert other > 5 * max(same, 0.01), text
 
 
-def test_there_are_five() -> None:
-    assert len(NOTEBOOKS) == 5
+def test_which_keep_outputs() -> None:
+    """Those of one model each, whose outputs readers see; the first five have plots and long texts."""
+    assert len(NOTEBOOKS) == 9
     for name in NOTEBOOKS:
         notebook = nbformat.read(FOLDER / name, as_version=4)
         nbformat.validate(notebook)
-        assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs"
+        kept = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        assert bool(kept) == (name[0] in "6789"), name
+        assert not any(output.output_type == "error" for output in kept), name
