@@ -87,6 +87,8 @@ def of_values(
 
 
 def _is(value: Any, group: Any) -> bool:
+    if isinstance(value, np.floating) and isinstance(group, (int, float)):
+        group = type(value)(group)  # 0.1 is no float32
     same = value == group
     return isinstance(same, (bool, np.bool_)) and bool(same)
 

@@ -280,6 +280,8 @@ def test_what_is_refused(scvi_of: Trained) -> None:
 @pytest.mark.parametrize("dof", [None, 3.0])
 def test_abundance(trained: Trained, tmp_path: Path, dof: float | None, monkeypatch) -> None:
     theirs = trained.theirs
+    if not hasattr(theirs, "get_aggregated_posterior"):
+        pytest.skip("scvi-tools 1.4.1 has no differential_abundance of this model")
     if "sqrt" not in inspect.getsource(type(theirs).get_aggregated_posterior):
         # Up to 1.5.1 it takes variances for scales (scvi-tools' pull request 3789).
         own = theirs.get_latent_representation
