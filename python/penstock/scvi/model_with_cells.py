@@ -28,12 +28,15 @@ def model_with_cells(
     Genes of the AnnData are named by their numbers, since names may occur twice. scvi-tools keeps
     the AnnData of a model in tables of the class, from which it is removed at the end.
     """
-    adata = _anndata_of(model, cells, places)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Variable names are not unique")
+        adata = _anndata_of(model, cells, places)
     logger = logging.getLogger("scvi")
     level = logger.level
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # Nothing is trained on these cells.
         warnings.filterwarnings("ignore", message="(?s).*fewer than 3 cells")
+        warnings.filterwarnings("ignore", message="Variable names are not unique")
         logger.setLevel(logging.WARNING)
         try:
             model.save(folder, overwrite=True)

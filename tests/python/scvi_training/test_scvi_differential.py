@@ -206,6 +206,7 @@ def test_groups_of_any_kind(scvi_of: Trained, given: Any) -> None:
         assert one["group1"].unique().tolist() == ["T"]
 
 
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
 def test_two_genes_of_one_name(cells: Oracle, tmp_path: Path) -> None:
     names = ["gene" if i < 2 else f"gene{i}" for i in range(50)]
     var = pd.DataFrame({"name": names}, index=[f"id{i}" for i in range(50)])
