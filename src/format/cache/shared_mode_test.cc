@@ -60,6 +60,7 @@ TEST_F(SharedMode, ThreadsMakeTheSameFolders) {
   std::barrier<> together(kThreads);
   std::atomic<int> failures = 0;
   std::vector<std::jthread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < kRounds; ++round) {
