@@ -15,7 +15,7 @@ from penstock.base.text import plural
 from penstock.base.validation import described
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
-from penstock.errors import InvalidArgument, NotFound, Unsupported
+from penstock.errors import InvalidArgument, Unsupported
 from penstock.experiment.columns import objects
 
 from .datasets import checked_cells
@@ -24,7 +24,7 @@ from .loaders import JOINID, X
 from .model_with_cells import seeded
 from .models import without_template
 from .registration import Registration, register, template
-from .saved_model import DATA_MODULE
+from .saved_model import DATA_MODULE, saved_files
 
 
 def convert_model(
@@ -104,11 +104,7 @@ class _Saved:
         import scvi
 
         if isinstance(model, (str, Path)):
-            from scvi.model.base._save_load import _load_saved_files
-
-            if not (Path(model) / "model.pt").exists():
-                raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
-            attributes, _, weights, _ = _load_saved_files(str(model), False, map_location="cpu")
+            attributes, _, weights = saved_files(model)
             weights = {name: each for name, each in weights.items() if name != "pyro_param_store"}
         else:
             _check_model(model)
@@ -188,7 +184,8 @@ def _names(registered: Registration, cells: Dataset) -> npt.NDArray[Any]:
 
 def _typed(batches: npt.NDArray[Any], values: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
     """Return the batches, which are texts, with the type of the values of the column."""
-    unknown = [value for value in values if str(value) not in batches]
+    known = set(batches.tolist())
+    unknown = [value for value in values if str(value) not in known]
     if unknown:
         raise InvalidArgument(
             f"{key!r} of obs gives {str(unknown[0])!r}, which is no batch of the model; it has "
@@ -199,4 +196,9 @@ def _typed(batches: npt.NDArray[Any], values: npt.NDArray[Any], key: str) -> npt
         return batches.astype(object)
     if values.dtype.kind == "b":
         return np.asarray(batches == "True")
-    return batches.astype(values.dtype)
+    try:
+        return batches.astype(values.dtype)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"{key!r} of obs has numbers, but the model's batches not: {error}"
+        ) from None

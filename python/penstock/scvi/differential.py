@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,6 +223,13 @@ def differential_abundance(
     )
     means, variances = (torch.from_numpy(each).to(device) for each in np.hsplit(rows.values, 2))
     random = np.random.default_rng(seed)
+    chosen = []
+    for sample in range(len(samples.values)):
+        places = np.flatnonzero(samples.codes == sample)
+        if most is not None and most < len(places):
+            places = np.sort(random.choice(places, most, replace=False))
+        chosen.append(places)
+    mixtures = [_Mixture(means[places], variances[places].sqrt(), dof) for places in chosen]
     shape = cells.n_obs, len(samples.values)
     with model_outputs.rows_file(path) as file:
         values: Any = (
@@ -231,13 +237,12 @@ def differential_abundance(
             if path is None
             else model_outputs.create(file, shape, "float32")
         )
-        for sample in range(shape[1]):
-            places = np.flatnonzero(samples.codes == sample)
-            if most is not None and most < len(places):
-                places = np.sort(random.choice(places, most, replace=False))
-            mixture = _Mixture(means[places], variances[places].sqrt(), dof)
-            for begin, end in mixture.blocks(len(means)):
-                values[begin:end, sample] = mixture.log_density(means[begin:end]).cpu().numpy()
+        # Rows are written once, in order: a file may be larger than memory.
+        size = max(1, _PAIRS // (max(len(each) for each in chosen) * means.shape[1]))
+        for begin in range(0, shape[0], size):
+            points = means[begin : begin + size]
+            densities = [mixture.log_density(points) for mixture in mixtures]
+            values[begin : begin + size] = torch.stack(densities, dim=1).cpu().numpy()
         if path is not None:
             values.flush()
             values = model_outputs.finished(file, rows.joinids, path)
@@ -256,11 +261,6 @@ class _Mixture:
         each = of.Normal(means, scales) if dof is None else of.StudentT(dof, means, scales)
         self._count = len(means)
         self._components = of.Independent(each, 1)
-
-    def blocks(self, n_obs: int) -> Iterator[tuple[int, int]]:
-        """Parts of the cells whose densities are computed at once."""
-        size = max(1, _PAIRS // (self._count * self._components.event_shape[0]))
-        return ((begin, min(n_obs, begin + size)) for begin in range(0, n_obs, size))
 
     def log_density(self, points: torch.Tensor) -> torch.Tensor:
         """Log densities of points, (cells,)."""

@@ -80,11 +80,7 @@ def saved_model(model: Any) -> SavedModel:
         names = np.asarray(Registration(None, model.registry).columns(X))
         measurements = getattr(model, MEASUREMENTS, None)
         return SavedModel(cls, dict(model.registry), names.astype(str), measurements)
-    from scvi.model.base._save_load import _load_saved_files
-
-    if not (Path(model) / "model.pt").exists():
-        raise NotFound(f"no model of scvi-tools is saved in {model}: it has no model.pt")
-    attributes, var_names, _, _ = _load_saved_files(str(model), False, map_location="cpu")
+    attributes, var_names, _ = saved_files(model)
     registry = attributes["registry_"]
     check_setup(registry)
     cls = model_class(registry["model_name"])
@@ -92,6 +88,22 @@ def saved_model(model: Any) -> SavedModel:
         var_names = Registration(None, registry).columns(X)
     measurements = attributes.get(MEASUREMENTS)
     return SavedModel(cls, registry, np.asarray(var_names).astype(str), measurements)
+
+
+def saved_files(folder: str | Path) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """Return the attributes, names of genes and weights of a saved model.
+
+    Raises
+    ------
+    NotFound
+        There is no model in the folder.
+    """
+    from scvi.model.base._save_load import _load_saved_files
+
+    if not (Path(folder) / "model.pt").exists():
+        raise NotFound(f"no model of scvi-tools is saved in {folder}: it has no model.pt")
+    attributes, var_names, weights, _ = _load_saved_files(str(folder), False, map_location="cpu")
+    return attributes, var_names, weights
 
 
 def check_setup(registry: Mapping[str, Any]) -> None:

@@ -159,3 +159,12 @@ def test_what_is_refused(theirs: Theirs, path: Path, tmp_path: Path) -> None:
                 pscvi.convert_model(theirs.model, path, batch_key=key)
         finally:
             theirs.model.registry_ = registry
+
+
+def test_batches_that_are_no_numbers(path: Path) -> None:
+    """A column of numbers, and a batch of the model that is a text."""
+    theirs = Theirs(path, "numbers")
+    state = theirs.model.registry_["field_registries"]["batch"]["state_registry"]
+    state["categorical_mapping"] = np.array([*state["categorical_mapping"], "x"], object)
+    with pytest.raises(ps.InvalidArgument, match="has numbers, but the model's batches not"):
+        pscvi.convert_model(theirs.model, path, batch_key="lane")
