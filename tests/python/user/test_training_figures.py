@@ -10,6 +10,10 @@ import pytest
 from conftest import ROOT
 
 
+def arguments(loaders: list[str]) -> SimpleNamespace:
+    return SimpleNamespace(loaders=loaders, cells=8, sleep_cells=9, batch_size=128, device="cpu")
+
+
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
@@ -17,8 +21,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_every_loader_is_in_one_command(benchmark: Any) -> None:
-    parsed = SimpleNamespace(loaders=list(benchmark.LOADERS), cells=8, sleep_cells=9)
-    scvi, sleep = benchmark.wait_cases(parsed, "there")
+    scvi, sleep = benchmark.wait_cases(arguments(list(benchmark.LOADERS)), "there")
     wanted = {"in memory", "penstock", "penstock, sparse", "penstock, pack", "AnnDataLoader",
               "TileDBDataModule", "tiledbsoma_ml"}  # fmt: skip
     for cases in (scvi, sleep):
@@ -26,9 +29,7 @@ def test_every_loader_is_in_one_command(benchmark: Any) -> None:
 
 
 def test_rounds_become_medians_and_ratios(benchmark: Any) -> None:
-    parsed = SimpleNamespace(
-        loaders=["in memory", "penstock", "AnnDataLoader"], cells=8, sleep_cells=9
-    )
+    parsed = arguments(["in memory", "penstock", "AnnDataLoader"])
     cases, _ = benchmark.wait_cases(parsed, "there")
     for case, seconds in zip(cases, ([4.0, 2.0, 3.0], [6.0, 6.0, 9.0], [1.0]), strict=True):
         case.got = [{"seconds": [each]} for each in seconds]
