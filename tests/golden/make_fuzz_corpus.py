@@ -1,8 +1,8 @@
-"""Golden tiles as inputs for the codec fuzz targets.
+"""Golden tiles and chunks as inputs for the codec fuzz targets.
 
     python tests/golden/make_fuzz_corpus.py OUTPUT_FOLDER
 
-One folder for each target (src/codec/*_fuzz.cc), named after it. Tiles over 2 KiB are left out.
+One folder for each target (src/codec/*_fuzz.cc), named after it. Tiles and chunks over 2 KiB are left out.
 tools/run_fuzzers.sh calls it.
 """
 
@@ -73,6 +73,35 @@ def main() -> None:
                 flags |= {1: 0, 2: 1, 4: 2, 8: 3}[pipeline[13 + 16]]
             name = f"{TARGETS[pipeline[8]]}_fuzz"
             save(out / name, counter, struct.pack("<BBH", dtype, flags, strings) + stored)
+    save_chunks(out, source.parent / "chunk_golden" / "chunks.bin.gz")
+
+
+def save_chunks(out: pathlib.Path, path: pathlib.Path) -> None:
+    """Chunks of zarr's codecs, with a part of each."""
+    reader = Reader(gzip.decompress(path.read_bytes()))
+    blobs = [reader.take(reader.read("I")) for _ in range(reader.read("I"))]
+    for counter in range(reader.read("I")):
+        reader.take(reader.read("H"))
+        kind, filters = reader.read("BB")
+        filters = [reader.read("BI") for _ in range(filters)]
+        stored, cells, offsets = reader.read("3I")
+        stored = blobs[stored]
+        if len(stored) > 2048:
+            continue
+        begin, end = counter * 797 % 65536, counter * 7919 % 65536
+        if kind == 1 and not filters:
+            count = len(blobs[offsets]) // 8
+            save(out / "vlen_utf8_fuzz", counter, struct.pack("<H", count) + stored)
+        elif kind == 0 and filters == [(0, 0)]:
+            save(out / "blosc_fuzz", counter, struct.pack("<HH", begin, end) + stored)
+        # Of Blosc alone, which has a target of its own, a few.
+        if kind == 0 and (filters != [(0, 0)] or counter % 16 == 0):
+            width = max(1, filters[0][1])
+            head = bytes([len(filters)]) + b"".join(
+                struct.pack("BB", *filter) for filter in filters
+            )
+            head += struct.pack("<BBHHI", 0, width - 1, begin, end, len(blobs[cells]))
+            save(out / "chunk_pipeline_fuzz", counter, head + stored)
 
 
 def save(folder: pathlib.Path, number: int, data: bytes) -> None:

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory/buffer.h"
 #include "codec/cell_run.h"
 #include "codec/chunk.h"
 #include "codec/filter_step.h"
@@ -21,5 +22,8 @@ bool decode_zstd_runs(const Chunk& chunk, std::vector<CellRun>& runs);
 
 /// Decompresses `in` into `out`. False if the stream is bad or does not fill `out` exactly.
 bool zstd_decompress(std::span<const std::byte> in, std::span<std::byte> out);
+
+/// Decompresses `in`, whose frames may not say their size, into `out`. False if a frame is bad.
+bool zstd_decompress_unsized(std::span<const std::byte> in, Buffer& out);
 
 }  // namespace penstock::codec

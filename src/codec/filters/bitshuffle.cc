@@ -21,10 +21,26 @@ uint64_t transpose_bits(uint64_t x) noexcept {
   return x ^ t ^ (t << 28);
 }
 
-/// `count` must be a multiple of 8. Row 8 k + b of `in` has bit b of byte k of all elements, 8
-/// elements a byte.
-void unshuffle_block(size_t element_bytes, size_t count, const std::byte* in,
-                     std::byte* out) noexcept {
+void unshuffle_part(const FilterStep& step, std::span<const std::byte> in,
+                    std::span<std::byte> out) {
+  const size_t element = size_of(step.type);
+  if (in.size() % element != 0 || in.size() % 8 != 0) {
+    std::copy(in.begin(), in.end(), out.begin());
+    return;
+  }
+  for (size_t at = 0; at < in.size(); at += kBlockBytes) {
+    const size_t bytes = std::min(kBlockBytes, in.size() - at);
+    const size_t count = bytes / element / 8 * 8;
+    unshuffle_bits(element, count, in.data() + at, out.data() + at);
+    const size_t done = count * element;
+    std::copy_n(in.data() + at + done, bytes - done, out.data() + at + done);
+  }
+}
+
+}  // namespace
+
+void unshuffle_bits(size_t element_bytes, size_t count, const std::byte* in,
+                    std::byte* out) noexcept {
   const size_t row = count / 8;
   for (size_t k = 0; k < element_bytes; ++k) {
     const std::byte* rows = in + 8 * k * row;
@@ -39,24 +55,6 @@ void unshuffle_block(size_t element_bytes, size_t count, const std::byte* in,
     }
   }
 }
-
-void unshuffle_part(const FilterStep& step, std::span<const std::byte> in,
-                    std::span<std::byte> out) {
-  const size_t element = size_of(step.type);
-  if (in.size() % element != 0 || in.size() % 8 != 0) {
-    std::copy(in.begin(), in.end(), out.begin());
-    return;
-  }
-  for (size_t at = 0; at < in.size(); at += kBlockBytes) {
-    const size_t bytes = std::min(kBlockBytes, in.size() - at);
-    const size_t count = bytes / element / 8 * 8;
-    unshuffle_block(element, count, in.data() + at, out.data() + at);
-    const size_t done = count * element;
-    std::copy_n(in.data() + at + done, bytes - done, out.data() + at + done);
-  }
-}
-
-}  // namespace
 
 void decode_bitshuffle(FilterStep& step) { transform_parts(step, unshuffle_part); }
 

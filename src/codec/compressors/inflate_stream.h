@@ -1,0 +1,28 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <span>
+
+#include "base/memory/buffer.h"
+
+// Inflates zlib streams (RFC 1950) and gzip members (RFC 1952). inflateInit allocates some 40 KiB
+// and costs as much as decoding a small tile, so each thread resets and reuses one stream.
+
+namespace penstock::codec {
+
+enum class DeflateFormat {
+  kZlib,  ///< one stream
+  kGzip,  ///< one member or several, joined
+};
+
+/// Inflates all of `in` into `out`. False if a stream is bad, or does not end with `in`, or does
+/// not fill `out` exactly.
+bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in, std::span<std::byte> out);
+
+/// Inflates all of `in` into `out`, which grows as bytes come. False if a stream is bad or does not
+/// end with `in`.
+bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, Buffer& out);
+
+}  // namespace penstock::codec
