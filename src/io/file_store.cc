@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/concat.h"
 #include "io/descriptor_cache.h"
 #include "io/file_error.h"
 
@@ -68,6 +69,13 @@ uint64_t FileStore::size_bytes(const std::string& path) const {
   if (!try_stat(file, info)) throw_file_error("open", file, ENOENT);
   expect_regular(file, info.st_mode);
   return static_cast<uint64_t>(info.st_size);
+}
+
+std::string FileStore::version(const std::string& path) const {
+  const std::string file = normalize(path);
+  struct stat info;
+  if (!try_stat(file, info)) throw_file_error("open", file, ENOENT);
+  return concat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
 }
 
 void FileStore::read(const std::string& path, uint64_t offset, std::span<std::byte> out) const {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/concat.h"
+#include "base/hash/checksum.h"
 
 namespace penstock::io {
 namespace {
@@ -92,6 +93,10 @@ bool MemoryStore::is_directory(const std::string& path) const {
   const MutexLock lock(mutex_);
   const auto object = objects_.lower_bound(prefix);
   return object != objects_.end() && object->first.starts_with(prefix);
+}
+
+std::string MemoryStore::version(const std::string& path) const {
+  return std::to_string(crc32c(read_all(path).span()));
 }
 
 uint64_t MemoryStore::size_bytes(const std::string& path) const {

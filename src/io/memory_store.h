@@ -33,6 +33,7 @@ class MemoryStore final : public Store {
   bool exists(const std::string& path) const override;
   bool is_directory(const std::string& path) const override;
   uint64_t size_bytes(const std::string& path) const override;
+  std::string version(const std::string& path) const override;
   void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override;
 
  private:

@@ -59,6 +59,9 @@ class Store {
   virtual bool exists(const std::string& path) const = 0;  ///< an object (not a directory)
   virtual bool is_directory(const std::string& path) const = 0;
   virtual uint64_t size_bytes(const std::string& path) const = 0;
+  /// A text that changes when the object is written: size and time of a file, ETag of a remote
+  /// object. Empty if the store cannot tell. Throws `NotFound`.
+  virtual std::string version(const std::string& /*path*/) const { return {}; }
 
   /// Fills `out` from `offset`. Throws `CorruptData` ("ends at …") if the object is too short.
   virtual void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const = 0;

@@ -13,6 +13,8 @@
 #include "io/storage_options.h"
 #include "io/testing/loopback_server.h"
 #include "io/url_secrets.h"
+#include "io/zip/testing/zip_writer.h"
+#include "io/zip/zip_store.h"
 
 // One suite for every store. Each tested kind writes a tree and makes the store that reads it.
 
@@ -60,6 +62,39 @@ Fixture s3_fixture() {
           [server](const std::string& path, const std::string& bytes) {
             server->put(path.substr(std::string("s3:/").size()), bytes);
           },
+          [] {}};
+}
+
+/// An archive that is opened again after each write; every second entry is deflated.
+Fixture zip_fixture() {
+  class Reopened final : public Store {
+   public:
+    void write(const std::string& path, const std::string& bytes) {
+      members_.push_back({path.substr(kRoot.size() + 1), bytes, members_.size() % 2 == 1});
+      const auto archives = std::make_shared<MemoryStore>();
+      archives->put(kRoot, ZipWriter::archive(members_));
+      store_ = open_zip(archives, kRoot);
+    }
+    std::vector<DirectoryEntry> list(const std::string& path) const override {
+      return store_->list(path);
+    }
+    bool exists(const std::string& path) const override { return store_->exists(path); }
+    bool is_directory(const std::string& path) const override { return store_->is_directory(path); }
+    uint64_t size_bytes(const std::string& path) const override { return store_->size_bytes(path); }
+    void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override {
+      store_->read(path, offset, out);
+    }
+    void read_many(std::span<const ReadRequest> reads) const override { store_->read_many(reads); }
+
+    const std::string kRoot = "folder/data.zip";
+
+   private:
+    std::vector<ZipMember> members_;
+    StorePtr store_;
+  };
+  const auto store = std::make_shared<Reopened>();
+  return {store->kRoot, store,
+          [store](const std::string& path, const std::string& bytes) { store->write(path, bytes); },
           [] {}};
 }
 
@@ -176,13 +211,13 @@ TEST_P(StoreTest, WhatWasAnnouncedReadsTheSame) {
 }
 
 std::string name_of_store(const testing::TestParamInfo<Fixture (*)()>& info) {
-  constexpr const char* kNames[] = {"Memory", "File", "Http", "S3"};
+  constexpr const char* kNames[] = {"Memory", "File", "Http", "S3", "Zip"};
   return kNames[info.index];
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, StoreTest,
-                         testing::Values(&memory_fixture, &file_fixture, &http_fixture,
-                                         &s3_fixture),
+                         testing::Values(&memory_fixture, &file_fixture, &http_fixture, &s3_fixture,
+                                         &zip_fixture),
                          &name_of_store);
 
 TEST(FileStore, RefusalsCarryErrnoTextAndPath) {

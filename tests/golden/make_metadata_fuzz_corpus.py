@@ -1,13 +1,17 @@
-"""Golden TileDB metadata, inflated, as inputs for the fuzz targets of src/format/tiledb.
+"""Golden TileDB and zarr metadata as inputs for the fuzz targets of src/format/tiledb, src/format/zarr and src/io/zip.
 
     python tests/golden/make_metadata_fuzz_corpus.py            # writes tests/fuzz/<target>/
 
-The first byte says what the rest is (see the targets). Inflated, because a fuzzer cannot get
+The first byte says what the rest is (see the targets). TileDB's are inflated, because a fuzzer cannot get
 through a deflate stream; a few whole files keep that path busy too.
 """
 
 import hashlib
+import io
+import json
 import struct
+import tarfile
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -66,7 +70,58 @@ def save_fragment(path: Path, array: int) -> None:
         save("fragment_metadata_fuzz", bytes([array | 1 << 2, tiles]), tree)
 
 
+def compact(document: bytes) -> bytes:
+    return json.dumps(json.loads(document), separators=(",", ":")).encode()
+
+
+def save_zarr() -> None:
+    with tarfile.open(TESTS / "data" / "zarr_golden.tar.gz") as tar:
+        files = {member.name: tar.extractfile(member).read() for member in tar}
+    for name, data in files.items():
+        hierarchy, _, path = name.partition("/")
+        if path in (".zmetadata", "zarr.json") and hierarchy.endswith("_consolidated"):
+            version = "zarr_v2_metadata_fuzz" if path == ".zmetadata" else "zarr_v3_metadata_fuzz"
+            save(version, b"\1", compact(data))
+        elif path.startswith(("types/", "big/")) and "float64" not in path:
+            continue
+        elif path.endswith(".zarray"):
+            save("zarr_v2_metadata_fuzz", b"\0", compact(data))
+        elif path.endswith("/zarr.json") and b'"array"' in data:
+            save("zarr_v3_metadata_fuzz", b"\0", compact(data))
+        elif path.startswith("shards/end_crc/c/"):
+            save("shard_index_fuzz", bytes([5, 2 | 8]), data[-84:])
+        elif path.startswith("shards/start_plain/c/"):
+            save("shard_index_fuzz", bytes([5, 1]), data[:80])
+
+
+def save_zips() -> None:
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        for zip64 in (False, True):
+            archive = io.BytesIO()
+            with zipfile.ZipFile(archive, "w", method) as out:
+                for name in ("zarr.json", "X/data/c/0", "a/b/"):
+                    info = zipfile.ZipInfo(name)
+                    info.compress_type = method
+                    with out.open(info, "w", force_zip64=zip64) as entry:
+                        entry.write(b"0123456789" * 3)
+                out.comment = b"comment" if zip64 else b""
+            save("zip_store_fuzz", archive.getvalue())
+    large = zipfile.ZIP64_LIMIT, zipfile.ZIP_FILECOUNT_LIMIT
+    zipfile.ZIP64_LIMIT, zipfile.ZIP_FILECOUNT_LIMIT = (
+        10,
+        1,
+    )  # so that all zip64 records are written
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as out:
+        for name in ("a", "b"):
+            out.writestr(zipfile.ZipInfo(name), b"0123456789" * 3)
+    zipfile.ZIP64_LIMIT, zipfile.ZIP_FILECOUNT_LIMIT = large
+    save("zip_store_fuzz", archive.getvalue())
+
+
 def main() -> None:
+    save_zarr()
+    save_zips()
     for path in sorted(p for p in GOLDEN.rglob("*") if p.is_file() and p.stat().st_size):
         data, parent = path.read_bytes(), path.parent.name
         if "encrypted" in path.parts or path.parent == GOLDEN:

@@ -129,6 +129,11 @@ RemoteObject RemoteStore::object(const std::string& path) const {
 
 uint64_t RemoteStore::size_bytes(const std::string& path) const { return object(path).size_bytes; }
 
+std::string RemoteStore::version(const std::string& path) const {
+  const RemoteObject found = object(path);
+  return found.etag.empty() ? found.last_modified : found.etag;
+}
+
 void RemoteStore::read(const std::string& path, uint64_t offset, std::span<std::byte> out) const {
   const ReadRequest request{path, offset, out};
   read_many({&request, 1});

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <penstock/data_type.h>
 #include <penstock/error.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "format/matrix_source.h"
 #include "format/soma/x/source.h"
 #include "io/memory_store.h"
+#include "io/testing/tar_archive.h"
 
 // The cases of tests/data/x_golden (written by tests/golden/make_x_golden.py) in memory, and a
 // function that reads a whole matrix to compare with them. For tests only.
@@ -53,35 +53,6 @@ inline std::vector<std::string> golden_names() {
   return names;
 }
 
-inline std::string inflate_file(const std::string& path) {
-  std::string bytes;
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) throw NotFound(path);
-  char block[65536];
-  for (int got = gzread(file, block, sizeof(block)); got > 0;
-       got = gzread(file, block, sizeof(block))) {
-    bytes.append(block, static_cast<size_t>(got));
-  }
-  gzclose(file);
-  return bytes;
-}
-
-/// Calls `take(name, contents)` for every plain file of a USTAR archive.
-template <typename Take>
-void for_each_tar_member(const std::string& tar, Take&& take) {
-  for (size_t at = 0; at + 512 <= tar.size() && tar[at] != 0;) {
-    const char* header = tar.data() + at;
-    const auto field = [&](size_t offset, size_t size) {
-      return std::string(header + offset, strnlen(header + offset, size));
-    };
-    const std::string prefix = field(345, 155);
-    const std::string name = (prefix.empty() ? "" : prefix + "/") + field(0, 100);
-    const size_t size = std::stoul(field(124, 12), nullptr, 8);
-    if (header[156] == '0' || header[156] == 0) take(name, tar.substr(at + 512, size));
-    at += 512 + (size + 511) / 512 * 512;
-  }
-}
-
 inline void parse_expected(const std::string& bytes, XGoldenCase& golden) {
   ByteReader reader(std::as_bytes(std::span(bytes)));
   golden.rows = reader.read<int64_t>("rows");
@@ -104,8 +75,8 @@ inline void parse_expected(const std::string& bytes, XGoldenCase& golden) {
 inline XGoldenCase load_golden(const std::string& name) {
   XGoldenCase golden;
   const std::string tar =
-      inflate_file(std::string(PENSTOCK_TEST_DATA) + "/x_golden/" + name + ".tar.gz");
-  for_each_tar_member(tar, [&](const std::string& member, const std::string& contents) {
+      io::inflate_file(std::string(PENSTOCK_TEST_DATA) + "/x_golden/" + name + ".tar.gz");
+  io::for_each_tar_member(tar, [&](const std::string& member, const std::string& contents) {
     if (member == "expected.bin") {
       parse_expected(contents, golden);
     } else {
