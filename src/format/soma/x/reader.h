@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/threads/lazy.h"
+#include "format/cells/column_map.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/array.h"
-#include "format/soma/x/column_map.h"
 #include "format/soma/x/unit_decode.h"
 
 // An X array under a choice of columns (format/matrix_source.h, MatrixReader).
@@ -47,7 +47,7 @@ class XReader final : public MatrixReader, public std::enable_shared_from_this<X
   XTileBytes read_tile(XTileId id, std::vector<Buffer>& buffers) const;
 
   std::shared_ptr<const XArray> array_;
-  XColumnMap columns_;
+  ColumnMap columns_;
   kernel::PackedRowLayout layout_;
   XDecodeContext context_;
   mutable XScratchPool scratch_pool_;

@@ -1,13 +1,9 @@
 #include "format/soma/x/source.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
-#include "base/threads/mutex.h"
+#include "format/recent_readers.h"
 #include "format/soma/x/array.h"
 #include "format/soma/x/dense/dense_array.h"
 #include "format/soma/x/dense/dense_reader.h"
@@ -29,33 +25,14 @@ class XSource final : public MatrixSource {
     return content_ + std::to_string(info().stored_cells) + " cells, " +
            std::to_string(info().stored_bytes) + " bytes\n";
   }
-  /// The next epoch has the same reader, so that it does not measure the store again. A forked
-  /// child makes its own: a lock of the parent's may be held for ever.
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
-    if (process_id_ != ::getpid()) return std::make_shared<const Reader>(array_, columns);
-    if (auto same = recent(columns)) return same;
-    auto made = std::make_shared<const Reader>(array_, columns);
-    const MutexLock lock(mutex_);
-    std::swap(recent_.front(), recent_.back());
-    recent_.front() = made;
-    return made;
+    return readers_.get(columns, [&] { return std::make_shared<const Reader>(array_, columns); });
   }
 
  private:
-  std::shared_ptr<const Reader> recent(std::span<const int64_t> columns) const {
-    const MutexLock lock(mutex_);
-    for (const auto& reader : recent_) {
-      if (reader != nullptr && std::ranges::equal(reader->columns(), columns)) return reader;
-    }
-    return nullptr;
-  }
-
   const std::shared_ptr<const Array> array_;
   const std::string content_;
-  const int process_id_ = ::getpid();
-  mutable Mutex mutex_;
-  /// Two, since a cache reads all columns beside the chosen ones.
-  mutable std::array<std::shared_ptr<const Reader>, 2> recent_ PENSTOCK_GUARDED_BY(mutex_);
+  RecentReaders<Reader> readers_;
 };
 
 }  // namespace

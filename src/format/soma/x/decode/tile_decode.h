@@ -7,9 +7,9 @@
 
 #include "base/memory/buffer.h"
 #include "base/vector_path.h"
+#include "format/cells/code_values.h"
+#include "format/cells/column_map.h"
 #include "format/soma/x/array.h"
-#include "format/soma/x/column_map.h"
-#include "format/soma/x/decode/code_values.h"
 #include "format/soma/x/decode/tile_cells.h"
 #include "format/soma/x/decode/tile_stage.h"
 #include "format/soma/x/row_map.h"
@@ -29,7 +29,7 @@ namespace penstock::format::soma {
 /// Data that all tiles of a reader share.
 struct XDecodeContext {
   const XArray& array;
-  const XColumnMap& columns;
+  const ColumnMap& columns;
   const kernel::PackedRowLayout& layout;
   VectorPath path = best_vector_path();
 };
@@ -50,7 +50,7 @@ struct XTileScratch {
   Buffer indices;
   Buffer codes;
   Buffer values;
-  XEscapes escapes;
+  CellEscapes escapes;
   // General tiles only.
   Buffer rows;
   Buffer columns;

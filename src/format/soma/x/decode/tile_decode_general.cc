@@ -86,7 +86,7 @@ class GeneralDecode {
       const uint32_t row = row_map_.find(rows_[i]);
       if (row == XRowMap::kNotChosen) continue;
       const uint32_t column = context_.columns.find(columns_[i]);
-      if (column == XColumnMap::kNotChosen || !in_time(i)) continue;
+      if (column == ColumnMap::kNotChosen || !in_time(i)) continue;
       const uint64_t key = uint64_t{row} << 32 | column;
       sorted &= order.empty() || order.back().first <= key;
       order.emplace_back(key, static_cast<uint32_t>(i));

@@ -5,8 +5,8 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
-#include "format/soma/x/decode/cell_kernels.h"
-#include "format/soma/x/decode/narrow_ids.h"
+#include "format/cells/cell_kernels.h"
+#include "format/cells/narrow_ids.h"
 #include "format/soma/x/decode/tile_decode.h"
 
 namespace penstock::format::soma {
@@ -130,7 +130,7 @@ class RunDecode {
 
   template <typename Id>
   void read_ids(uint32_t shift, Id* out) {
-    XIdRange range;
+    IdRange range;
     size_t run = 0;
     XTileCells chunks = cells_of(XPart::kColumns);
     while (chunks.next()) {
@@ -286,7 +286,7 @@ class RunDecode {
         run.wide_count = run.count;
       } else {
         keep_escapes(from, end, escape, run,
-                     [&](uint32_t cell) { return lookup(ids[cell]) != XColumnMap::kNotChosen; });
+                     [&](uint32_t cell) { return lookup(ids[cell]) != ColumnMap::kNotChosen; });
       }
     }
     stage_.cells = out;
@@ -304,7 +304,7 @@ class RunDecode {
       const uint32_t index = lookup(ids[i]);
       indices[out] = static_cast<Index>(index);
       codes[out] = codes_in[i];
-      out += index != XColumnMap::kNotChosen;
+      out += index != ColumnMap::kNotChosen;
     }
     return out;
   }
@@ -317,7 +317,7 @@ class RunDecode {
       indices[out] = static_cast<Index>(index);
       std::memcpy(stage_.wide.data() + size_t{out} * value_bytes_,
                   scratch_.values.data() + size_t{i} * value_bytes_, value_bytes_);
-      out += index != XColumnMap::kNotChosen;
+      out += index != ColumnMap::kNotChosen;
     }
     return out;
   }
@@ -353,7 +353,7 @@ class RunDecode {
                              bounds_.row_last));
   }
 
-  [[noreturn]] void bad_columns(const XIdRange& range) const {
+  [[noreturn]] void bad_columns(const IdRange& range) const {
     throw CorruptData(concat("columns ", range.min, " … ", range.max,
                              (range.high != 0 ? " and above" : ""), " outside the tile's bounds ",
                              bounds_.column_first, " … ", bounds_.column_last));

@@ -4,11 +4,9 @@
 #include <cstring>
 #include <string>
 
-#include "base/checked.h"
 #include "base/concat.h"
 #include "format/soma/x/dense/dense_reader.h"
 #include "io/range_coalescing.h"
-#include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
 namespace {
@@ -22,8 +20,7 @@ XDenseDecode::XDenseDecode(std::shared_ptr<const XDenseReader> reader)
 
 void XDenseDecode::start(std::vector<int64_t> rows) {
   rows_ = std::move(rows);
-  nnz_.assign(rows_.size(), 0);
-  wide_.assign(rows_.size(), 0);
+  block_.resize(rows_.size(), 0, reader_->row_layout());
   bytes_read_ = 0;
   find_parts();
 }
@@ -59,8 +56,7 @@ void XDenseDecode::fetch() {
   reader_->array().store().read_many(requests_);
   std::stable_sort(stored_.begin(), stored_.end(),
                    [](const Stored& a, const Stored& b) { return a.part < b.part; });
-  block_.resize_discard(checked_mul<size_t>(rows_.size() * value_bytes_, reader_->columns().size(),
-                                            "rows of a unit"));
+  block_.resize(rows_.size(), reader_->columns().size(), reader_->row_layout());
 }
 
 void XDenseDecode::plan_fragment(size_t number) {
@@ -92,7 +88,7 @@ void XDenseDecode::plan_fragment(size_t number) {
 
 size_t XDenseDecode::task_count(size_t phase) const {
   if (phase == 0) return parts_.size();
-  return block_.size() == 0 ? 0 : (rows_.size() + kCountRows - 1) / kCountRows;
+  return reader_->columns().empty() ? 0 : (rows_.size() + kCountRows - 1) / kCountRows;
 }
 
 void XDenseDecode::run(size_t phase, size_t task) {
@@ -111,21 +107,14 @@ void XDenseDecode::run(size_t phase, size_t task) {
     }
     return;
   }
-  std::vector<uint32_t> indices;
-  std::vector<std::byte> values;
-  const size_t end = std::min(rows_.size(), (task + 1) * kCountRows);
-  for (size_t row = task * kCountRows; row < end; ++row) {
-    nonzeros(row, indices, values);
-    nnz_[row] = static_cast<uint32_t>(indices.size());
-    wide_[row] = kernel::choose_wide_count(reader_->row_layout(), values.data(), nnz_[row]);
-  }
+  block_.count(task * kCountRows, std::min(rows_.size(), (task + 1) * kCountRows));
 }
 
 void XDenseDecode::fill(const Part& part) {
   const auto value = reader_->array().fill_value();
   for (size_t row = part.row_begin; row < part.row_end; ++row) {
     for (size_t column = part.column_begin; column < part.column_end; ++column) {
-      std::memcpy(cell(row, column), value.data(), value_bytes_);
+      std::memcpy(block_.cell(row, column), value.data(), value_bytes_);
     }
   }
 }
@@ -158,38 +147,9 @@ void XDenseDecode::decode(const Part& part, const Stored& stored) {
       const int64_t c = columns[column] - first_column;
       const auto from = static_cast<size_t>(row_major ? r * array.column_extent() + c
                                                       : c * array.row_extent() + r);
-      std::memcpy(cell(row, column), tile.data() + from * value_bytes_, value_bytes_);
+      std::memcpy(block_.cell(row, column), tile.data() + from * value_bytes_, value_bytes_);
     }
   }
-}
-
-void XDenseDecode::nonzeros(size_t row, std::vector<uint32_t>& indices,
-                            std::vector<std::byte>& values) const {
-  indices.clear();
-  values.clear();
-  if (block_.size() == 0) return;
-  const size_t count = reader_->columns().size();
-  const std::byte* from = block_.data() + row * count * value_bytes_;
-  for (size_t i = 0; i < count; ++i, from += value_bytes_) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, from, value_bytes_);
-    if (bits == 0) continue;
-    indices.push_back(static_cast<uint32_t>(i));
-    values.insert(values.end(), from, from + value_bytes_);
-  }
-}
-
-size_t XDenseDecode::packed_bytes(uint32_t row) const {
-  return reader_->row_layout().record_bytes(nnz_[row], wide_[row]);
-}
-
-void XDenseDecode::pack(uint32_t row, std::byte* destination) const {
-  std::vector<uint32_t> indices;
-  std::vector<std::byte> values;
-  nonzeros(row, indices, values);
-  const auto& layout = reader_->row_layout();
-  kernel::pack_row(layout, std::span<const uint32_t>(indices), values.data(), wide_[row],
-                   destination);
 }
 
 }  // namespace penstock::format::soma

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "base/threads/lazy.h"
+#include "format/cells/column_map.h"
+#include "format/cells/dense_block.h"
 #include "format/matrix_source.h"
-#include "format/soma/x/column_map.h"
 #include "format/soma/x/decode/tile_cells.h"
 #include "format/soma/x/dense/dense_array.h"
 
@@ -41,7 +42,7 @@ class XDenseReader final : public MatrixReader, public std::enable_shared_from_t
 
   std::shared_ptr<const XDenseArray> array_;
   std::vector<int64_t> columns_;
-  XColumnMap map_;
+  ColumnMap map_;
   kernel::PackedRowLayout layout_;
   Lazy<double> packed_bytes_;
 };
@@ -59,10 +60,10 @@ class XDenseDecode final : public UnitDecode {
   void run(size_t phase, size_t task) override;
 
   uint32_t row_count() const override { return static_cast<uint32_t>(rows_.size()); }
-  uint32_t nnz(uint32_t row) const override { return nnz_[row]; }
-  size_t packed_bytes(uint32_t row) const override;
-  uint32_t wide_count(uint32_t row) const override { return wide_[row]; }
-  void pack(uint32_t row, std::byte* destination) const override;
+  uint32_t nnz(uint32_t row) const override { return block_.nnz(row); }
+  size_t packed_bytes(uint32_t row) const override { return block_.packed_bytes(row); }
+  uint32_t wide_count(uint32_t row) const override { return block_.wide_count(row); }
+  void pack(uint32_t row, std::byte* destination) const override { block_.pack(row, destination); }
   uint64_t bytes_read() const override { return bytes_read_; }
   uint64_t read_count() const override { return requests_.size(); }
 
@@ -85,10 +86,6 @@ class XDenseDecode final : public UnitDecode {
   void plan_fragment(size_t fragment);
   void fill(const Part& part);
   void decode(const Part& part, const Stored& stored);
-  std::byte* cell(size_t row, size_t column) noexcept {
-    return block_.data() + (row * reader_->columns().size() + column) * value_bytes_;
-  }
-  void nonzeros(size_t row, std::vector<uint32_t>& indices, std::vector<std::byte>& values) const;
 
   std::shared_ptr<const XDenseReader> reader_;
   const size_t value_bytes_;
@@ -97,9 +94,7 @@ class XDenseDecode final : public UnitDecode {
   std::vector<Stored> stored_;  // by part, then fragment
   std::vector<Buffer> reads_;
   std::vector<io::ReadRequest> requests_;
-  Buffer block_;
-  std::vector<uint32_t> nnz_;
-  std::vector<uint32_t> wide_;
+  DenseBlock block_;
   uint64_t bytes_read_ = 0;
 };
 

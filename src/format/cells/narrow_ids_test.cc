@@ -1,4 +1,4 @@
-#include "format/soma/x/decode/narrow_ids.h"
+#include "format/cells/narrow_ids.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/testing/test_seed.h"
 #include "codec/testing/shuffled_cells.h"
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 codec::Bytes stored(const std::vector<uint64_t>& ids, bool shuffled) {
@@ -40,7 +40,7 @@ void check(uint64_t most, uint64_t odd) {
       codec::Unaligned bytes(stored(ids, shuffled), count % 7);
       for (const VectorPath path : codec::levels()) {
         std::vector<Out> found(count + 1, Out{0x5A});
-        XIdRange range;
+        IdRange range;
         narrow_ids({bytes.span(), shuffled}, count, shift, found.data(), range, path);
         ASSERT_EQ(found.back(), Out{0x5A}) << "written past the end, count " << count;
         found.pop_back();
@@ -70,7 +70,7 @@ TEST(XNarrowIds, WhatDoesNotFitShows) {
 }
 
 TEST(XNarrowIds, RangesAddUp) {
-  XIdRange range;
+  IdRange range;
   std::vector<uint16_t> out(40);
   for (const uint64_t first : {500U, 100U, 300U}) {
     std::vector<uint64_t> ids(40);
@@ -84,4 +84,4 @@ TEST(XNarrowIds, RangesAddUp) {
 }
 
 }  // namespace
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

@@ -1,10 +1,10 @@
-#include "format/soma/x/decode/cell_kernels.h"
+#include "format/cells/cell_kernels.h"
 
 #if PENSTOCK_X86_PATHS
 #include <immintrin.h>
 #endif
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 size_t row_changes_scalar(const int64_t* rows, size_t begin, size_t count, int64_t previous,
@@ -120,4 +120,4 @@ size_t count_not_ascending(const uint32_t* indices, size_t count, VectorPath pat
   return not_ascending(indices, count, path);
 }
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

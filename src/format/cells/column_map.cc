@@ -1,4 +1,4 @@
-#include "format/soma/x/column_map.h"
+#include "format/cells/column_map.h"
 
 #include <penstock/error.h>
 
@@ -7,7 +7,7 @@
 #include "base/concat.h"
 #include "format/check_columns.h"
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 constexpr int64_t kTableIdsAlways = int64_t{1} << 22;  // 16 MiB
@@ -15,7 +15,7 @@ constexpr int64_t kTableIdsPerChosen = 64;
 
 }  // namespace
 
-XColumnMap::XColumnMap(std::span<const int64_t> columns, int64_t domain_end)
+ColumnMap::ColumnMap(std::span<const int64_t> columns, int64_t domain_end)
     : columns_(columns.begin(), columns.end()) {
   if (columns_.size() >= kNotChosen) {
     throw InvalidArgument(concat("too many columns: ", columns_.size()));
@@ -34,18 +34,18 @@ XColumnMap::XColumnMap(std::span<const int64_t> columns, int64_t domain_end)
   }
 }
 
-uint32_t XColumnMap::search(int64_t column) const noexcept {
+uint32_t ColumnMap::search(int64_t column) const noexcept {
   const auto at = std::lower_bound(columns_.begin(), columns_.end(), column);
   if (at == columns_.end() || *at != column) return kNotChosen;
   return static_cast<uint32_t>(at - columns_.begin());
 }
 
-bool XColumnMap::touches(int64_t first, int64_t last) const noexcept {
+bool ColumnMap::touches(int64_t first, int64_t last) const noexcept {
   const auto at = std::lower_bound(columns_.begin(), columns_.end(), first);
   return at != columns_.end() && *at <= last;
 }
 
-bool XColumnMap::covers(int64_t first, int64_t last, int64_t* shift) const noexcept {
+bool ColumnMap::covers(int64_t first, int64_t last, int64_t* shift) const noexcept {
   const uint32_t low = find(first);
   const uint32_t high = find(last);
   if (low == kNotChosen || high == kNotChosen || int64_t{high} - low != last - first) return false;
@@ -53,4 +53,4 @@ bool XColumnMap::covers(int64_t first, int64_t last, int64_t* shift) const noexc
   return true;
 }
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

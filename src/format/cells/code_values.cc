@@ -1,14 +1,14 @@
-#include "format/soma/x/decode/code_values.h"
+#include "format/cells/code_values.h"
 
 #include <cstring>
 
 #include "kernel/pack_row.h"
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 template <typename Bits>
-void append(const codec::Escapes<Bits>& chunk, uint32_t first_cell, XEscapes& escapes) {
+void append(const codec::Escapes<Bits>& chunk, uint32_t first_cell, CellEscapes& escapes) {
   const size_t at = escapes.values.size();
   escapes.values.resize(at + chunk.size() * sizeof(Bits));
   std::byte* out = escapes.values.data() + at;
@@ -28,7 +28,7 @@ bool code_fused(const codec::CellBytes& values, std::span<uint8_t> codes, size_t
 }
 
 bool code_plain(DataType type, const codec::CellBytes& values, size_t count, uint32_t first_cell,
-                size_t max_escapes, uint8_t* codes, XEscapes& escapes) {
+                size_t max_escapes, uint8_t* codes, CellEscapes& escapes) {
   const size_t size = size_of(type);
   const uint32_t found =
       kernel::encode_values(type, values.bytes.data(), static_cast<uint32_t>(count), codes);
@@ -61,7 +61,7 @@ bool codes_from_planes(DataType type) noexcept {
 }
 
 bool code_values(DataType type, const codec::CellBytes& values, size_t count, uint32_t first_cell,
-                 size_t max_escapes, uint8_t* codes, XEscapes& escapes) {
+                 size_t max_escapes, uint8_t* codes, CellEscapes& escapes) {
   const std::span<uint8_t> out(codes, count);
   const auto call = [](auto function) {
     return [function](auto bytes, auto to, auto& chunk, size_t max) {
@@ -96,4 +96,4 @@ bool code_values(DataType type, const codec::CellBytes& values, size_t count, ui
   return true;
 }
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

@@ -11,14 +11,14 @@
 // the last (4 bytes an id). If they lie too far apart for a table, look-ups search the sorted list.
 // Most tiles need neither: if every id between a tile's bounds is chosen, its columns only shift.
 
-namespace penstock::format::soma {
+namespace penstock::format {
 
-class XColumnMap {
+class ColumnMap {
  public:
   static constexpr uint32_t kNotChosen = 0xFFFFFFFFU;
 
   /// Throws InvalidArgument unless the ids ascend strictly in [0, domain_end).
-  XColumnMap(std::span<const int64_t> columns, int64_t domain_end);
+  ColumnMap(std::span<const int64_t> columns, int64_t domain_end);
 
   uint64_t size() const noexcept { return columns_.size(); }
   std::span<const int64_t> ids() const noexcept { return columns_; }
@@ -68,4 +68,4 @@ class XColumnMap {
   bool contiguous_ = false;
 };
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

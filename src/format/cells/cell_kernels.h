@@ -8,7 +8,7 @@
 // Inner loops over a tile's coordinates: where the row changes, and whether columns ascend. Scalar
 // references and AVX2 paths; pure, noexcept, any alignment.
 
-namespace penstock::format::soma {
+namespace penstock::format {
 
 /// Writes `base` + i to `begins` for every i in [0, count) where rows[i] differs from the row
 /// before it (`previous` before the first) and returns their number. `begins` has room for `count`.
@@ -19,4 +19,4 @@ size_t find_row_changes(const int64_t* rows, size_t count, int64_t previous, uin
 size_t count_not_ascending(const uint16_t* indices, size_t count, VectorPath path) noexcept;
 size_t count_not_ascending(const uint32_t* indices, size_t count, VectorPath path) noexcept;
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

@@ -1,4 +1,4 @@
-#include "format/soma/x/decode/cell_kernels.h"
+#include "format/cells/cell_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/testing/test_seed.h"
 #include "base/vector_path.h"
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 std::vector<VectorPath> paths() {
@@ -66,4 +66,4 @@ TEST(XCellKernels, NotAscending16) { check_ascending<uint16_t>(); }
 TEST(XCellKernels, NotAscending32) { check_ascending<uint32_t>(); }
 
 }  // namespace
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

@@ -1,4 +1,4 @@
-#include "format/soma/x/decode/narrow_ids.h"
+#include "format/cells/narrow_ids.h"
 
 #include <cstring>
 
@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace penstock::format::soma {
+namespace penstock::format {
 namespace {
 
 uint64_t plane_id(const std::byte* planes, size_t count, size_t i) noexcept {
@@ -24,7 +24,7 @@ uint64_t plain_id(const std::byte* ids, size_t i) noexcept {
 
 template <typename Out, typename Get>
 void narrow_scalar(Get&& get, size_t begin, size_t end, uint32_t shift, Out* out,
-                   XIdRange& range) noexcept {
+                   IdRange& range) noexcept {
   for (size_t i = begin; i < end; ++i) {
     const uint64_t id = get(i);
     const auto low = static_cast<Out>(id);
@@ -67,7 +67,7 @@ PENSTOCK_TARGET_AVX2 bool any_bit(const std::byte* bytes, size_t count) noexcept
   return rest != std::byte{0} || _mm256_testz_si256(all, all) == 0;
 }
 
-PENSTOCK_TARGET_AVX2 void take_range(__m256i min, __m256i max, XIdRange& range) noexcept {
+PENSTOCK_TARGET_AVX2 void take_range(__m256i min, __m256i max, IdRange& range) noexcept {
   alignas(32) uint16_t low[16];
   alignas(32) uint16_t high[16];
   store(low, min);
@@ -80,7 +80,7 @@ PENSTOCK_TARGET_AVX2 void take_range(__m256i min, __m256i max, XIdRange& range) 
 
 PENSTOCK_TARGET_AVX2 size_t narrow_planes_avx2(const std::byte* planes, size_t count,
                                                uint32_t shift, uint16_t* out,
-                                               XIdRange& range) noexcept {
+                                               IdRange& range) noexcept {
   if (any_bit(planes + 2 * count, 6 * count)) range.high |= 1;
   const __m256i offset = _mm256_set1_epi16(static_cast<int16_t>(shift));
   __m256i min = _mm256_set1_epi16(-1);
@@ -102,7 +102,7 @@ PENSTOCK_TARGET_AVX2 size_t narrow_planes_avx2(const std::byte* planes, size_t c
 }
 
 PENSTOCK_TARGET_AVX2 size_t narrow_plain_avx2(const std::byte* ids, size_t count, uint32_t shift,
-                                              uint16_t* out, XIdRange& range) noexcept {
+                                              uint16_t* out, IdRange& range) noexcept {
   const __m256i offset = _mm256_set1_epi16(static_cast<int16_t>(shift));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i above = _mm256_set1_epi64x(~int64_t{0xFFFF});
@@ -131,7 +131,7 @@ PENSTOCK_TARGET_AVX2 size_t narrow_plain_avx2(const std::byte* ids, size_t count
 // more than for 16 bits.
 PENSTOCK_TARGET_AVX2 size_t narrow_planes_avx2(const std::byte* planes, size_t count,
                                                uint32_t shift, uint32_t* out,
-                                               XIdRange& range) noexcept {
+                                               IdRange& range) noexcept {
   if (any_bit(planes + 4 * count, 4 * count)) range.high |= 1;
   const __m256i offset = _mm256_set1_epi32(static_cast<int32_t>(shift));
   __m256i min = _mm256_set1_epi32(-1);
@@ -165,7 +165,7 @@ PENSTOCK_TARGET_AVX2 size_t narrow_planes_avx2(const std::byte* planes, size_t c
 }
 
 PENSTOCK_TARGET_AVX2 size_t narrow_plain_avx2(const std::byte* ids, size_t count, uint32_t shift,
-                                              uint32_t* out, XIdRange& range) noexcept {
+                                              uint32_t* out, IdRange& range) noexcept {
   const __m256i offset = _mm256_set1_epi32(static_cast<int32_t>(shift));
   const __m256i order = _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7);
   const __m256i above = _mm256_set1_epi64x(~int64_t{0xFFFFFFFF});
@@ -198,7 +198,7 @@ PENSTOCK_TARGET_AVX2 size_t narrow_plain_avx2(const std::byte* ids, size_t count
 #endif
 
 template <typename Out>
-void narrow(const codec::CellBytes& ids, size_t count, uint32_t shift, Out* out, XIdRange& range,
+void narrow(const codec::CellBytes& ids, size_t count, uint32_t shift, Out* out, IdRange& range,
             VectorPath path) noexcept {
   const std::byte* bytes = ids.bytes.data();
   size_t done = 0;
@@ -220,13 +220,13 @@ void narrow(const codec::CellBytes& ids, size_t count, uint32_t shift, Out* out,
 }  // namespace
 
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint16_t* out,
-                XIdRange& range, VectorPath path) noexcept {
+                IdRange& range, VectorPath path) noexcept {
   narrow(ids, count, shift, out, range, path);
 }
 
 void narrow_ids(const codec::CellBytes& ids, size_t count, uint32_t shift, uint32_t* out,
-                XIdRange& range, VectorPath path) noexcept {
+                IdRange& range, VectorPath path) noexcept {
   narrow(ids, count, shift, out, range, path);
 }
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format

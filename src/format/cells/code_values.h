@@ -12,10 +12,10 @@
 // Stored values of one chunk -> one-byte codes. Types with a fused path (float32 and 32- or 64-bit
 // integers) are coded straight from the byte planes.
 
-namespace penstock::format::soma {
+namespace penstock::format {
 
 /// Escapes of one tile: the cells without a code, ascending, and the bytes of their values.
-struct XEscapes {
+struct CellEscapes {
   std::vector<uint32_t> cells;
   std::vector<std::byte> values;
   codec::Escapes<uint32_t> chunk32;  // of the current chunk
@@ -34,6 +34,6 @@ bool codes_from_planes(DataType type) noexcept;
 /// `first_cell`. Returns false if there are more than `max_escapes`; then nothing is appended and
 /// `codes` is undefined.
 bool code_values(DataType type, const codec::CellBytes& values, size_t count, uint32_t first_cell,
-                 size_t max_escapes, uint8_t* codes, XEscapes& escapes);
+                 size_t max_escapes, uint8_t* codes, CellEscapes& escapes);
 
-}  // namespace penstock::format::soma
+}  // namespace penstock::format
