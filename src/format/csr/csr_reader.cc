@@ -1,0 +1,148 @@
+#include "format/csr/csr_reader.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/concat.h"
+#include "format/recent_readers.h"
+#include "kernel/pack_row.h"
+
+namespace penstock::format {
+namespace {
+
+constexpr size_t kSampleUnits = 8;
+constexpr int64_t kSampleRows = 64;
+/// A row's entry, its id, and its wide values' share of a task.
+constexpr uint64_t kRowBytes = sizeof(CsrRow) + sizeof(int64_t);
+
+class CsrSource final : public MatrixSource {
+ public:
+  explicit CsrSource(std::shared_ptr<const CsrArray> array) : array_(std::move(array)) {}
+
+  const MatrixInfo& info() const override { return array_->info(); }
+  std::span<const plan::FetchUnit> units() const override { return array_->units(); }
+  std::string content() const override {
+    return content_.get([&] { return array_->content(); });
+  }
+  std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
+    return readers_.get(columns,
+                        [&] { return std::make_shared<const CsrReader>(array_, columns); });
+  }
+
+ private:
+  const std::shared_ptr<const CsrArray> array_;
+  Lazy<std::string> content_;
+  RecentReaders<CsrReader> readers_;
+};
+
+}  // namespace
+
+MatrixSourcePtr make_csr_source(std::shared_ptr<const CsrArray> array) {
+  return std::make_shared<const CsrSource>(std::move(array));
+}
+
+CsrReader::CsrReader(std::shared_ptr<const CsrArray> array, std::span<const int64_t> columns)
+    : array_(std::move(array)),
+      columns_(columns, array_->info().column_domain_end),
+      layout_(kernel::make_row_layout(columns.size(), array_->info().value_type)),
+      all_columns_(static_cast<int64_t>(columns.size()) == array_->info().column_domain_end),
+      id_bytes_(array_->info().column_domain_end <= 65536 ? 2 : 4) {}
+
+std::unique_ptr<UnitDecode> CsrReader::start(uint32_t unit, std::vector<int64_t> rows,
+                                             std::unique_ptr<UnitDecode> recycled) const {
+  if (unit >= array_->units().size()) throw InvalidArgument(concat("no fetch unit ", unit));
+  const plan::FetchUnit& place = array_->units()[unit];
+  if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
+    throw InvalidArgument(
+        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
+  }
+  std::unique_ptr<CsrDecode> decode;
+  if (auto* own = dynamic_cast<CsrDecode*>(recycled.get());
+      own != nullptr && own->reader() == this) {
+    recycled.release();
+    decode.reset(own);
+  } else {
+    decode = std::make_unique<CsrDecode>(shared_from_this());
+  }
+  decode->start(std::move(rows));
+  return decode;
+}
+
+uint64_t CsrReader::in_flight_bytes(uint32_t unit) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  const auto elements = static_cast<double>(place.cell_bound);
+  const auto rows =
+      static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, int64_t{1} << 20));
+  return place.stored_bytes +
+         static_cast<uint64_t>(elements * (id_bytes_ + 1.0 + sample().wide_bytes)) +
+         rows * kRowBytes + scratch_bytes();
+}
+
+// The scratch of a task grows with threads, not with the unit, but is counted once for each unit:
+// the split of the budget decides the order of rows, which must not depend on threads.
+uint64_t CsrReader::scratch_bytes() const {
+  uint64_t most = 0;
+  for (const CsrPart part : {CsrPart::kIndices, CsrPart::kData}) {
+    if (array_->addresses_elements(part)) continue;
+    most = std::max(most, array_->array(part).info().decoded_bytes());
+  }
+  return most;
+}
+
+uint64_t CsrReader::fetched_bytes(uint32_t unit) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  const auto rows =
+      static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, int64_t{1} << 20));
+  // Gaps that are read over, and the unit's own memory before its pieces are decoded.
+  return place.stored_bytes + place.stored_bytes / 16 + (uint64_t{64} << 10) + rows * kRowBytes;
+}
+
+bool CsrReader::remote() const { return array_->array(CsrPart::kData).store().traits().remote; }
+
+uint64_t CsrReader::bytes_needed(const RowSelection& rows) const {
+  return array_->bytes_of(rows, 0, array_->info().row_domain_end);
+}
+
+uint64_t CsrReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const plan::FetchUnit& place = array_->units().at(unit);
+  return array_->bytes_of(rows, place.row_begin, place.row_end);
+}
+
+const CsrReader::Sample& CsrReader::sample() const {
+  return sample_.get([&] { return take_sample(); });
+}
+
+// Decodes consecutive rows in the middle of a few units: one chunk of each array, or two.
+CsrReader::Sample CsrReader::take_sample() const {
+  const auto& units = array_->units();
+  const size_t step = std::max<size_t>(1, units.size() / kSampleUnits);
+  double stored = 0, packed = 0, wide = 0;
+  std::unique_ptr<UnitDecode> decode;
+  for (size_t unit = step / 2; unit < units.size(); unit += step) {
+    const plan::FetchUnit& place = units[unit];
+    const int64_t count = std::min(kSampleRows, place.row_end - place.row_begin);
+    const int64_t first = place.row_begin + (place.row_end - place.row_begin - count) / 2;
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < count; ++i) rows.push_back(first + i);
+    stored += static_cast<double>(array_->offsets().begin(static_cast<uint64_t>(first + count)) -
+                                  array_->offsets().begin(static_cast<uint64_t>(first)));
+    decode = start(static_cast<uint32_t>(unit), std::move(rows), std::move(decode));
+    decode->fetch();
+    for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
+      for (size_t task = 0; task < decode->task_count(phase); ++task) decode->run(phase, task);
+    }
+    for (uint32_t row = 0; row < decode->row_count(); ++row) {
+      packed += static_cast<double>(decode->packed_bytes(row) - sizeof(kernel::PackedRowHeader));
+      const uint32_t count_wide = decode->wide_count(row);
+      wide += static_cast<double>(count_wide == kernel::kRawRow ? decode->nnz(row) : count_wide) *
+              layout_.value_bytes;
+    }
+  }
+  if (stored == 0) return {layout_.index_bytes + 1.0, 0};
+  // Raw segments hold their values once, and rows copy them.
+  return {packed / stored, 2 * wide / stored};
+}
+
+}  // namespace penstock::format

@@ -1,0 +1,132 @@
+#include "format/dense/dense_reader.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+
+#include "base/concat.h"
+#include "format/recent_readers.h"
+#include "kernel/pack_row.h"
+
+namespace penstock::format {
+namespace {
+
+class DenseSource final : public MatrixSource {
+ public:
+  explicit DenseSource(std::shared_ptr<const DenseMatrix> matrix) : matrix_(std::move(matrix)) {}
+
+  const MatrixInfo& info() const override { return matrix_->info(); }
+  std::span<const plan::FetchUnit> units() const override { return matrix_->units(); }
+  std::string content() const override {
+    const MatrixInfo& own = matrix_->info();
+    const std::string version = version_.get([&] { return matrix_->array().version(); });
+    if (version.empty()) return {};
+    return concat("dense ", matrix_->array().info().path, " ", own.row_domain_end, " x ",
+                  own.column_domain_end, "\n", version);
+  }
+  std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
+    return readers_.get(columns,
+                        [&] { return std::make_shared<const DenseReader>(matrix_, columns); });
+  }
+
+ private:
+  const std::shared_ptr<const DenseMatrix> matrix_;
+  Lazy<std::string> version_;
+  RecentReaders<DenseReader> readers_;
+};
+
+}  // namespace
+
+MatrixSourcePtr make_dense_source(std::shared_ptr<const DenseMatrix> matrix) {
+  return std::make_shared<const DenseSource>(std::move(matrix));
+}
+
+DenseReader::DenseReader(std::shared_ptr<const DenseMatrix> matrix,
+                         std::span<const int64_t> columns)
+    : matrix_(std::move(matrix)),
+      columns_(columns, matrix_->info().column_domain_end),
+      layout_(kernel::make_row_layout(columns.size(), matrix_->info().value_type)) {
+  int64_t last = -1;
+  for (const int64_t column : columns_.ids()) {
+    const int64_t at = column / matrix_->chunk_columns();
+    touched_columns_ += at != last;
+    last = at;
+  }
+}
+
+std::unique_ptr<UnitDecode> DenseReader::start(uint32_t unit, std::vector<int64_t> rows,
+                                               std::unique_ptr<UnitDecode> recycled) const {
+  if (unit >= matrix_->units().size()) throw InvalidArgument(concat("no fetch unit ", unit));
+  const plan::FetchUnit& place = matrix_->units()[unit];
+  if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
+    throw InvalidArgument(
+        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
+  }
+  std::unique_ptr<DenseDecode> decode;
+  if (auto* own = dynamic_cast<DenseDecode*>(recycled.get());
+      own != nullptr && own->reader() == this) {
+    recycled.release();
+    decode.reset(own);
+  } else {
+    decode = std::make_unique<DenseDecode>(shared_from_this());
+  }
+  decode->start(std::move(rows));
+  return decode;
+}
+
+uint64_t DenseReader::in_flight_bytes(uint32_t unit) const {
+  const plan::FetchUnit& place = matrix_->units().at(unit);
+  const auto rows = static_cast<uint64_t>(place.row_end - place.row_begin);
+  return place.stored_bytes + rows * columns_.size() * layout_.value_bytes +
+         matrix_->array().info().decoded_bytes();
+}
+
+double DenseReader::packed_bytes_per_cell() const {
+  return packed_bytes_.get([&] { return sample_packed_bytes(); });
+}
+
+// Packed bytes of a few rows of a few units, divided by the stored cells of those rows.
+double DenseReader::sample_packed_bytes() const {
+  constexpr size_t kUnits = 4;
+  constexpr int64_t kRows = 64;
+  const auto& units = matrix_->units();
+  const size_t step = std::max<size_t>(1, units.size() / kUnits);
+  double packed = 0, cells = 0;
+  std::unique_ptr<UnitDecode> decode;
+  for (size_t unit = 0; unit < units.size(); unit += step) {
+    const int64_t count = std::min(kRows, units[unit].row_end - units[unit].row_begin);
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < count; ++i) rows.push_back(units[unit].row_begin + i);
+    cells += static_cast<double>(count) * static_cast<double>(matrix_->info().column_domain_end);
+    decode = start(static_cast<uint32_t>(unit), std::move(rows), std::move(decode));
+    decode->fetch();
+    for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
+      for (size_t task = 0; task < decode->task_count(phase); ++task) decode->run(phase, task);
+    }
+    for (uint32_t row = 0; row < decode->row_count(); ++row) {
+      packed += static_cast<double>(decode->packed_bytes(row) - sizeof(kernel::PackedRowHeader));
+    }
+  }
+  return cells == 0 ? layout_.index_bytes + 1.0 : packed / cells;
+}
+
+uint64_t DenseReader::bytes_needed(const RowSelection& rows) const {
+  return bytes_of(rows, 0, matrix_->info().row_domain_end);
+}
+
+uint64_t DenseReader::visit_bytes(uint32_t unit, const RowSelection& rows) const {
+  const plan::FetchUnit& place = matrix_->units().at(unit);
+  return bytes_of(rows, place.row_begin, place.row_end);
+}
+
+uint64_t DenseReader::bytes_of(const RowSelection& rows, int64_t row_begin, int64_t row_end) const {
+  int64_t bands = 0;
+  const int64_t step = matrix_->chunk_rows();
+  for (int64_t begin = row_begin; begin < row_end; begin += step) {
+    bands += rows.intersects(begin, std::min(row_end, begin + step));
+  }
+  return static_cast<uint64_t>(static_cast<double>(bands * touched_columns_) *
+                               matrix_->chunk_bytes());
+}
+
+}  // namespace penstock::format
