@@ -101,6 +101,8 @@ void register_experiment(nb::module_& module) {
                    "Whether any row can be read by itself at little cost, as in a pack on a disk.")
       .def("is_cached", &Matrix::is_cached, nb::arg("rows"), Release(),
            "Whether a cache that it is read through has each of these rows now.")
+      .def("has_fractions", &Matrix::has_fractions, Release(),
+           "Whether a value of some rows is no whole number. Reads a few rows.")
       .def(
           "__repr__", [](const nb::handle self) { return repr_by("matrix_text", self); },
           nb::sig("def __repr__(self) -> str"))
@@ -138,6 +140,7 @@ void register_experiment(nb::module_& module) {
       .def("measurements", &Experiment::measurements, Release())
       .def("var", &Experiment::var, nb::arg("measurement"), Release())
       .def("layers", &Experiment::layers, nb::arg("measurement"), Release())
+      .def("default_layer", &Experiment::default_layer, nb::arg("measurement"), Release())
       .def("x", &Experiment::x, nb::arg("measurement"), nb::arg("layer"), Release())
       .def("metadata", &Experiment::metadata, Release());
 }

@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   penstock::python::register_row_sampling(module);
   penstock::python::register_table(module);
   penstock::python::register_experiment(module);
+  penstock::python::register_memory(module);
   penstock::python::register_batch(module);
   penstock::python::register_transform(module);
   penstock::python::register_loader(module);

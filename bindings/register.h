@@ -15,6 +15,7 @@ void register_row_selection(nanobind::module_& module);
 void register_table(nanobind::module_& module);
 void register_row_sampling(nanobind::module_& module);
 void register_experiment(nanobind::module_& module);
+void register_memory(nanobind::module_& module);
 void register_batch(nanobind::module_& module);
 void register_transform(nanobind::module_& module);
 void register_loader(nanobind::module_& module);

@@ -29,7 +29,7 @@ struct ReadOptions {
   std::optional<RowSelection> joinids;  ///< only these rows
 };
 
-/// obs or var: a SOMA DataFrame. Rows come in ascending soma_joinid order.
+/// obs or var. Rows come in ascending soma_joinid order.
 class DataFrame {
  public:
   const std::vector<ColumnInfo>& columns() const;
@@ -74,6 +74,9 @@ class Matrix {
   bool addresses_rows() const;
   /// Whether this is read through a cache that has all of these rows now.
   bool is_cached(const RowSelection& rows) const;
+  /// Whether a value of some rows, spread over the matrix, is no whole number. Reads them; false for
+  /// a type of integers.
+  bool has_fractions() const;
   uint64_t stored_cells() const;  ///< upper bound of the non-zeros: cells of the tiles
   uint64_t tile_count() const;
 
@@ -86,7 +89,7 @@ class Matrix {
   uint64_t joined_ = 0;
 };
 
-/// A SOMA experiment. Immutable, safe from many threads, cheap to copy. Holds no threads and no
+/// A stored experiment. Immutable, safe from many threads, cheap to copy. Holds no threads and no
 /// file descriptors.
 class Experiment {
  public:
@@ -100,13 +103,17 @@ class Experiment {
   std::vector<std::string> measurements() const;
   DataFrame var(std::string_view measurement) const;
   std::vector<std::string> layers(std::string_view measurement) const;
+  /// The layer that is read if the user names none: "raw", or the only layer of the measurement.
+  /// Throws NotFound, which lists the layers, if there is neither.
+  std::string default_layer(std::string_view measurement) const;
   Matrix x(std::string_view measurement, std::string_view layer) const;
   /// Group metadata as text, e.g. soma_encoding_version.
   std::map<std::string, std::string> metadata() const;
 
  private:
+  friend struct HandleAccess;
   struct State;
-  explicit Experiment(std::shared_ptr<const State> state);
+  explicit Experiment(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };
 

@@ -179,6 +179,9 @@ class Matrix:
     def is_cached(self, rows: RowSelection) -> bool:
         """Whether a cache that it is read through has each of these rows now."""
 
+    def has_fractions(self) -> bool:
+        """Whether a value of some rows is no whole number. Reads a few rows."""
+
     def __repr__(self) -> str: ...
     def stored_cells(self) -> int: ...
     def tile_count(self) -> int: ...
@@ -218,8 +221,47 @@ class Experiment:
     def measurements(self) -> list[str]: ...
     def var(self, measurement: str) -> DataFrame: ...
     def layers(self, measurement: str) -> list[str]: ...
+    def default_layer(self, measurement: str) -> str: ...
     def x(self, measurement: str, layer: str) -> Matrix: ...
     def metadata(self) -> dict[str, str]: ...
+
+class MemoryColumn:
+    """A column of a table in memory."""
+
+    @staticmethod
+    def numbers(name: str, values: object, valid: object | None) -> MemoryColumn: ...
+    @staticmethod
+    def codes(
+        name: str, codes: object, categories: object, ordered: bool, from_strings: bool
+    ) -> MemoryColumn: ...
+    @staticmethod
+    def strings(name: str, characters: bytes, offsets: object) -> MemoryColumn: ...
+
+class MemoryMatrix:
+    """A matrix of numpy arrays, read in place."""
+
+    @staticmethod
+    def csr(
+        data: object,
+        indices: object,
+        indptr: object,
+        rows: int,
+        columns: int,
+        view_rows: object | None,
+        view_columns: object | None,
+    ) -> MemoryMatrix: ...
+    @staticmethod
+    def dense(
+        cells: object, view_rows: object | None, view_columns: object | None
+    ) -> MemoryMatrix: ...
+
+class MemoryMeasurement:
+    def __init__(self, name: str, var: Sequence[MemoryColumn], var_count: int) -> None: ...
+    def add_layer(self, name: str, matrix: MemoryMatrix) -> None: ...
+
+def open_in_memory(
+    uri: str, obs: Sequence[MemoryColumn], obs_count: int, measurements: Sequence[MemoryMeasurement]
+) -> Experiment: ...
 
 class Batch:
     """One mini-batch; its arrays share its memory."""

@@ -10,6 +10,8 @@
 
 #include "format/keep/keep_store.h"
 #include "format/matrix_source.h"
+#include "format/stored_experiment.h"
+#include "format/stored_table.h"
 
 // How the library's own files look into public handles and make them.
 
@@ -17,11 +19,11 @@ namespace penstock {
 
 struct HandleAccess {
   using MatrixState = Matrix::State;
-  using TableState = DataFrame::State;
 
-  static Matrix matrix(std::shared_ptr<const MatrixState> state) {
-    return Matrix(std::move(state));
-  }
+  static Matrix matrix(std::shared_ptr<const MatrixState> state);
+  static DataFrame table(format::StoredTablePtr table);
+  static const format::StoredTablePtr& stored(const DataFrame& table);
+  static Experiment experiment(format::StoredExperimentPtr stored);
   static Matrix named(Matrix matrix, std::string_view measurement, std::string_view layer) {
     matrix.measurement_ = measurement;
     matrix.layer_ = layer;
@@ -38,12 +40,9 @@ struct HandleAccess {
   }
   /// A hash of what was joined; 0 for a stored matrix.
   static uint64_t joined(const Matrix& matrix) noexcept { return matrix.joined_; }
-  static DataFrame table(std::shared_ptr<const TableState> state) {
-    return DataFrame(std::move(state));
-  }
 
   /// The source that the pipeline reads. Loads tile metadata, once.
-  static const std::shared_ptr<const format::MatrixSource>& source(const Matrix& matrix);
+  static const format::MatrixSourcePtr& source(const Matrix& matrix);
   static const std::shared_ptr<format::KeepStore>& store(const KeptRows& kept);
   /// joinids of the experiment's obs, read once if they have gaps. Null for a matrix without an
   /// experiment.

@@ -62,7 +62,7 @@ def make_target(
     collection_id: str | None = None,
     datasets: DatasetSlice | None = None,
     measurement: str = "RNA",
-    layer: str = "raw",
+    layer: str | None = None,
     obs_filter: str | None = None,
     n_vars: int | None = None,
     region: str | None = None,
@@ -131,6 +131,7 @@ def make_target(
     labels["collection_id"] = collection_id
     n_obs, total = _cells(uri, obs_filter, region)
     labels |= {"total_rows": n_obs, "uri": uri}
+    layer = layer or _default_layer(uri, measurement, region)
     nonzeros = _nonzeros(uri, measurement, layer, obs_filter)
     return Target(
         uri, measurement, layer, obs_filter, n_vars, region, n_obs, total, nonzeros, labels
@@ -148,6 +149,17 @@ def _cells(uri: str, obs_filter: str | None, region: str | None) -> tuple[int, i
     if len(joinids) == 0:
         raise InvalidArgument(f"no cell is selected by {obs_filter!r}, in {uri}")
     return len(joinids), int(joinids.astype(np.int64).sum())
+
+
+def _default_layer(uri: str, measurement: str, region: str | None) -> str:
+    """Return the layer that is read by default; "raw" if Penstock cannot find it."""
+    import penstock
+
+    try:
+        opened = penstock.open(uri, storage_options=storage_options(uri, region))
+        return opened.default_layer(measurement)
+    except PenstockError:  # the loaders report it
+        return "raw"
 
 
 def _nonzeros(uri: str, measurement: str, layer: str, obs_filter: str | None) -> int | None:

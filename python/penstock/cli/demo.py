@@ -12,7 +12,7 @@ from penstock.errors import InvalidArgument
 DEFAULT_CELLS = 49_152
 
 #: Options for the user's own data, with their defaults.
-_OF_DATA = {"label": "cell_type", "filter": None, "measurement": "RNA", "layer": "raw"}
+_OF_DATA = {"label": "cell_type", "filter": None, "measurement": "RNA", "layer": None}
 
 
 def add_arguments(commands: Any) -> None:
@@ -40,7 +40,7 @@ def add_arguments(commands: Any) -> None:
         help=f"measurement of --data (default: {_OF_DATA['measurement']})",
     )  # fmt: skip
     parser.add_argument(
-        "--layer", metavar="NAME", help=f"layer of X of --data (default: {_OF_DATA['layer']})"
+        "--layer", metavar="NAME", help="layer of X of --data (default: raw, or the only layer)"
     )
     parser.add_argument(
         "--cells", metavar="N", type=int,

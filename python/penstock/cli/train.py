@@ -67,9 +67,8 @@ def add_arguments(commands: Any) -> None:
         "--regions", metavar="NAME", help="measurement of the accessible regions (MULTIVI)"
     )
     parser.add_argument(
-        "--layer", metavar="NAME", default="raw",
-        help="layer of X with counts (default: %(default)s)",
-    )  # fmt: skip
+        "--layer", metavar="NAME", help="layer of X with counts (default: raw, or the only layer)"
+    )
     parser.add_argument(
         "--batch-key", metavar="COLUMN", action="append",
         help="obs column of the batch; if given several times, the columns are joined",

@@ -14,15 +14,13 @@ from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID
+from penstock.experiment.row_lists import OBS_NAME_COLUMNS
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
 from penstock.plan.shard import Shard
 
 from .cells import Cells
-
-#: Columns of obs that name cells, in order of preference.
-_NAME_COLUMNS = ("obs_id", "cell_id", "index")
 
 _BATCH_SIZE = 1024
 
@@ -45,7 +43,7 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
     import anndata
 
     obs = selection.obs.to_pandas()
-    obs.index = _names(obs, _NAME_COLUMNS)
+    obs.index = _names(obs, OBS_NAME_COLUMNS)
     var = selection.var.to_pandas()
     names = selection.var_names.astype(str)
     if len(var) != len(names):  # requested genes that are not stored have no row

@@ -73,8 +73,8 @@ class Dataset:
         in its selected genes. A dict gives a measurement its own ``layer``, ``var_query``,
         ``var_names``, ``transforms``, ``sparse`` and ``dtype``, and ``measurement`` if its name is
         another. docs/measurements.md has more.
-    layer : str, default "raw"
-        Name of the X layer.
+    layer : str, optional
+        Name of the X layer. By default "raw", or the only layer of the measurement.
     obs_query, var_query : str or AxisQuery, optional
         Selection of cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
         tiledbsoma's. All by default. Columns of X are the chosen genes, ascending by joinid.
@@ -213,7 +213,7 @@ class Dataset:
         # What is read
         measurement: str | None = None,
         measurements: Mapping[str, Mapping[str, Any]] | Sequence[str] | None = None,
-        layer: str = "raw",
+        layer: str | None = None,
         obs_query: str | AxisQuery | Any | None = None,
         var_query: str | AxisQuery | Any | None = None,
         var_names: str | None = None,

@@ -12,20 +12,21 @@ import numpy as np
 from penstock import _core
 from penstock.base.validation import checked_text
 from penstock.errors import InvalidArgument
+from penstock.experiment.anndata_source import RAW, X, warn_of_fractions
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.globs import expanded
 from penstock.experiment.joined import JoinedExperiment, join
 from penstock.experiment.open_source import check_for_uri, open_source, reopen
 from penstock.plan.selection import Selection
 
 DEFAULT_MEASUREMENT = "RNA"
-DEFAULT_LAYER = "raw"
 
 
 def resolve_source(
     source: Any,
     measurement: str | None,
-    layer: str,
+    layer: str | None,
     obs_query: Any,
     var_query: Any,
     threads: int | None,
@@ -40,12 +41,14 @@ def resolve_source(
     """
     if measurement is not None:
         checked_text("measurement", measurement)
-    checked_text("layer", layer)
+    if layer is not None:
+        checked_text("layer", layer)
     # The source can only be an object of tiledbsoma if tiledbsoma is imported.
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
     if tiledbsoma is not None and isinstance(source, tiledbsoma.ExperimentAxisQuery):
         check_for_uri(source, storage_options)
         return _from_axis_query(source, measurement, layer, obs_query, var_query, threads)
+    source = expanded(source)
     name = DEFAULT_MEASUREMENT if measurement is None else measurement
     if isinstance(source, (list, tuple, dict)):
         if storage_options is not None:
@@ -57,13 +60,27 @@ def resolve_source(
         experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         name, layer = _joined_layer(experiment, measurement, layer)
-    return Selection(
-        experiment,
-        name,
-        layer,
-        resolve(experiment.obs, obs_query, "obs_query"),
-        resolve(experiment.var(name), var_query, "var_query"),
-    )
+    elif measurement is None and layer == RAW:
+        name, layer = _raw(experiment)
+    if layer is None:
+        layer = experiment.default_layer(name)
+        warn_of_fractions(experiment, name, layer)
+    rows = resolve(experiment.obs, obs_query, "obs_query")
+    genes = resolve(experiment.var(name), var_query, "var_query")
+    return Selection(experiment, name, layer, rows, genes)
+
+
+def _raw(experiment: Experiment) -> tuple[str, str]:
+    """Return measurement and layer of ``layer="raw"``: of an AnnData its ``raw``, if it has one."""
+    main = DEFAULT_MEASUREMENT
+    if RAW not in experiment.measurements or X not in experiment.layers(RAW):
+        return main, RAW
+    if main in experiment.measurements and RAW in experiment.layers(main):
+        raise InvalidArgument(
+            "layer='raw' is both layers['raw'] and raw.X: give measurement='RNA' with it for the first, "
+            f"or measurement='raw' alone for the second, in {experiment.uri}"
+        )
+    return RAW, X
 
 
 def places_of(selection: Selection) -> list[str]:
@@ -82,12 +99,12 @@ def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]
 
 
 def _joined_layer(
-    experiment: JoinedExperiment, measurement: str | None, layer: str
+    experiment: JoinedExperiment, measurement: str | None, layer: str | None
 ) -> tuple[str, str]:
     """Return the measurement and layer of a join; refuse others than those of `join`."""
     for what, given, there in (
         ("measurement", measurement, experiment.measurement),
-        ("layer", None if layer == DEFAULT_LAYER else layer, experiment.layer),
+        ("layer", layer, experiment.layer),
     ):
         if given is not None and given != there:
             raise InvalidArgument(
@@ -100,7 +117,7 @@ def _joined_layer(
 def _from_axis_query(
     query: Any,
     measurement: str | None,
-    layer: str,
+    layer: str | None,
     obs_query: Any,
     var_query: Any,
     threads: int | None,
@@ -115,10 +132,12 @@ def _from_axis_query(
             f"the ExperimentAxisQuery is of measurement {query.measurement_name!r}, "
             f"got measurement {measurement!r}"
         )
+    experiment = reopen(query.experiment, threads)
+    name = query.measurement_name
     return Selection(
-        reopen(query.experiment, threads),
-        query.measurement_name,
-        layer,
+        experiment,
+        name,
+        experiment.default_layer(name) if layer is None else layer,
         _from_arrow(query.obs_joinids()),
         _from_arrow(query.var_joinids()),
     )

@@ -26,7 +26,7 @@ class Job:
     experiment: Experiment
     label: str
     measurement: str = "RNA"
-    layer: str = "raw"
+    layer: str | None = None
     obs_query: str | None = None
     epochs: int = 3
     batch_size: int = 128

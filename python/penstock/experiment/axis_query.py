@@ -14,6 +14,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_frame import JOINID, DataFrame
+from .row_lists import rows_of
 
 _LAST = 2**63 - 2
 
@@ -37,14 +38,24 @@ class AxisQuery:
 
 
 def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
-    """Return the ids of the rows that a filter, an AxisQuery or tiledbsoma's AxisQuery selects.
+    """Return the ids of the rows that a query selects.
+
+    Parameters
+    ----------
+    axis : DataFrame
+        obs or var.
+    query : object
+        A filter, an AxisQuery of ours or of tiledbsoma, a bool for each row, or names of rows.
+    name : str
+        Name of the argument in errors: ``"obs_query"`` or ``"var_query"``.
 
     Raises
     ------
     InvalidArgument
-        The filter does not parse, or `coords` are not valid.
+        The filter does not parse, `coords` are not valid, there is not one bool for each row, or a
+        name comes twice.
     NotFound
-        The filter names a column that does not exist.
+        The filter names a column that does not exist, or a name is not there.
     Unsupported
         `coords` are of another index column than ``soma_joinid``.
     """
@@ -52,9 +63,12 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
         return query
     if query is None or isinstance(query, str):
         return axis.select(query, name)
+    if isinstance(query, (list, tuple, np.ndarray)) or hasattr(query, "__array__"):
+        return rows_of(axis, query, name)
     if not (hasattr(query, "value_filter") and hasattr(query, "coords")):
         raise InvalidArgument(
-            f"{name} must be a filter string or an AxisQuery, got {described(query)}"
+            f"{name} must be a filter string, an AxisQuery, a bool for each row, or names, "
+            f"got {described(query)}"
         )
     rows = axis.select(query.value_filter, name)
     wanted = _joinids(axis, query.coords, name)

@@ -109,15 +109,36 @@ class Experiment:
         """
         return self.engine.layers(checked_text("measurement", measurement))
 
-    def x(self, measurement: str = "RNA", layer: str = "raw") -> _core.Matrix:
+    def default_layer(self, measurement: str = "RNA") -> str:
+        """Return the X layer that is read if no layer is named.
+
+        Parameters
+        ----------
+        measurement : str, default "RNA"
+            Name of the measurement.
+
+        Returns
+        -------
+        str
+            "raw", or the name of the only layer.
+
+        Raises
+        ------
+        NotFound
+            The measurement does not exist, or has several layers without "raw"; the message lists
+            those that exist.
+        """
+        return self.engine.default_layer(checked_text("measurement", measurement))
+
+    def x(self, measurement: str = "RNA", layer: str | None = None) -> _core.Matrix:
         """Return a description of an X layer; a `Dataset` reads its values.
 
         Parameters
         ----------
         measurement : str, default "RNA"
             Name of the measurement.
-        layer : str, default "raw"
-            Name of the layer.
+        layer : str, optional
+            Name of the layer; by default `default_layer`.
 
         Returns
         -------
@@ -129,7 +150,9 @@ class Experiment:
         NotFound
             The measurement or layer does not exist; the message lists those that do.
         """
-        return self.engine.x(checked_text("measurement", measurement), checked_text("layer", layer))
+        name = checked_text("measurement", measurement)
+        chosen = self.engine.default_layer(name) if layer is None else checked_text("layer", layer)
+        return self.engine.x(name, chosen)
 
     @property
     def metadata(self) -> dict[str, str]:

@@ -13,7 +13,15 @@ from penstock.base.validation import checked_text
 from .data_frame import JOINID, DataFrame
 
 #: Columns of var that hold names, in order of preference.
-NAME_COLUMNS = ("var_id", "feature_id", "gene_id", "feature_name", "gene_name", "index")
+NAME_COLUMNS = (
+    "var_names",
+    "var_id",
+    "feature_id",
+    "gene_id",
+    "feature_name",
+    "gene_name",
+    "index",
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Open an experiment from a path or URI, an Experiment, or a tiledbsoma Experiment."""
+"""Open an experiment from a path, an AnnData object, or an opened experiment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 
+from .anndata_source import from_anndata, is_anndata
 from .experiment import Experiment, open
 from .storage_options import of_context
 
@@ -33,11 +34,15 @@ def open_source(
     if isinstance(source, Experiment):
         check_for_uri(source, storage_options)
         return source
+    if is_anndata(source):
+        check_for_uri(source, storage_options)
+        return from_anndata(source)
     if isinstance(source, (str, os.PathLike)):
         return open(source, threads=threads, storage_options=storage_options)
     raise InvalidArgument(
-        "a Dataset is made from a path or URI, a penstock Experiment, or a tiledbsoma "
-        f"Experiment or ExperimentAxisQuery, or a list of such, got {described(source)}"
+        "a Dataset is made from a path or URI, an AnnData object, a penstock Experiment, a "
+        "tiledbsoma Experiment or ExperimentAxisQuery, or a list of such, "
+        f"got {described(source)}"
     )
 
 

@@ -1,5 +1,3 @@
-#include "format/soma/matrix.h"
-
 #include <penstock/beside.h>
 #include <penstock/error.h>
 
@@ -14,6 +12,7 @@
 #include "base/hash/hash64.h"
 #include "format/beside/source.h"
 #include "format/handle_access.h"
+#include "format/stored_matrix.h"
 #include "kernel/repack_row.h"
 
 namespace penstock {

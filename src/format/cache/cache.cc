@@ -8,7 +8,7 @@
 #include "format/cache/cache_folder.h"
 #include "format/cache/cached_source.h"
 #include "format/handle_access.h"
-#include "format/soma/matrix.h"
+#include "format/stored_matrix.h"
 #include "io/store.h"
 
 namespace penstock {

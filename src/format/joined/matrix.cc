@@ -1,5 +1,3 @@
-#include "format/soma/matrix.h"
-
 #include <penstock/error.h>
 #include <penstock/join.h>
 
@@ -11,6 +9,7 @@
 #include "base/hash/hash64.h"
 #include "format/handle_access.h"
 #include "format/joined/source.h"
+#include "format/stored_matrix.h"
 #include "kernel/repack_row.h"
 
 namespace penstock {

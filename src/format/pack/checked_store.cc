@@ -43,6 +43,7 @@ class CheckedStore final : public io::Store {
   bool exists(const std::string& path) const override { return store_->exists(path); }
   bool is_directory(const std::string& path) const override { return store_->is_directory(path); }
   uint64_t size_bytes(const std::string& path) const override { return store_->size_bytes(path); }
+  std::string version(const std::string& path) const override { return store_->version(path); }
   void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override {
     check(path);
     store_->read(path, offset, out);

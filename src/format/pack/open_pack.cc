@@ -12,6 +12,7 @@
 #include "base/threads/parallel.h"
 #include "format/handle_access.h"
 #include "format/pack/packed_layer.h"
+#include "format/stored_matrix.h"
 
 namespace penstock::format::pack {
 namespace {
@@ -117,7 +118,6 @@ std::shared_ptr<const HandleAccess::MatrixState> open_matrix(const io::StorePtr&
       [=] { return open_source(store, folder, layer, rows, threads); },
       [=] { return std::optional<RowSelection>(rows()); }});
   state->addresses_rows = !store->traits().remote;
-  state->store = store;
   state->path = folder;
   state->shape = {layer.rows, layer.columns};
   state->value_type = layer.value_type;

@@ -9,7 +9,6 @@
 
 #include "format/handle_access.h"
 #include "format/pack/pack_contents.h"
-#include "format/soma/matrix.h"
 #include "io/store.h"
 
 // Opens a pack as an experiment: finds its parts and gives its layers as matrices. obs and var are

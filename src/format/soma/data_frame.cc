@@ -8,16 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "format/pack/pack_folder.h"
 #include "format/tiledb/directory/array_content.h"
 #include "format/tiledb/reader/run_parts.h"
+#include "io/file_store.h"
 #include "table/column_operations.h"
 #include "table/filter_expression.h"
 
-namespace penstock {
+namespace penstock::format::soma {
 namespace {
 
-using format::tiledb::ArrayReader;
-using format::tiledb::ArrayReadRequest;
+using tiledb::ArrayReader;
+using tiledb::ArrayReadRequest;
 
 constexpr std::string_view kJoinid = "soma_joinid";
 
@@ -75,9 +77,9 @@ RowSelection join(std::vector<RowSelection> parts) {
 
 }  // namespace
 
-const ArrayReader& DataFrame::State::reader() const {
+const ArrayReader& SomaTable::reader() const {
   return *reader_.get([&] {
-    auto opened = ArrayReader::open(store, path, range, threads);
+    auto opened = ArrayReader::open(store_, path_, range_, threads_);
     const auto& schema = opened->schema();
     const auto dimension = schema.find_dimension(kJoinid);
     const auto attribute = schema.find_attribute(kJoinid);
@@ -86,26 +88,16 @@ const ArrayReader& DataFrame::State::reader() const {
                                       : DataType::kAny;
     if (type != DataType::kInt64 || schema.dense()) {
       throw InvalidArgument("not a SOMA DataFrame: it has no int64 column soma_joinid, array " +
-                            path);
+                            path_);
     }
     return opened;
   });
 }
 
-const std::vector<ColumnInfo>& DataFrame::columns() const { return state_->reader().columns(); }
+std::string SomaTable::content() const { return tiledb::content_text(reader().directory(), false); }
 
-uint64_t DataFrame::row_count() const {
-  return state_->kept ? state_->kept->size() : state_->reader().cell_count();
-}
-
-const std::string& DataFrame::uri() const { return state_->path; }
-
-std::string DataFrame::content() const {
-  return format::tiledb::content_text(state_->reader().directory(), false);
-}
-
-Table DataFrame::read(const ReadOptions& options) const {
-  const ArrayReader& reader = state_->reader();
+Table SomaTable::read(const ReadOptions& options) const {
+  const ArrayReader& reader = this->reader();
   ArrayReadRequest request;
   request.columns = options.columns;
   if (request.columns.empty()) {
@@ -115,8 +107,7 @@ Table DataFrame::read(const ReadOptions& options) const {
   const auto filter = bind_filter(options.value_filter, reader);
   if (filter) request.filter = &*filter;
 
-  std::optional<RowSelection> joinids = options.joinids;
-  if (state_->kept) joinids = joinids ? *joinids & *state_->kept : *state_->kept;
+  const auto& joinids = options.joinids;
   const auto dimension = reader.schema().find_dimension(kJoinid);
   const bool filter_joinids = joinids && !dimension;
   if (joinids && dimension) {
@@ -136,29 +127,41 @@ Table DataFrame::read(const ReadOptions& options) const {
   return table;
 }
 
-RowSelection DataFrame::select(std::string_view value_filter,
+RowSelection SomaTable::select(std::string_view value_filter,
                                std::span<const ConstantColumn> constants) const {
-  const ArrayReader& reader = state_->reader();
+  const ArrayReader& reader = this->reader();
   auto filter = bind_filter(value_filter, reader, constants);
   if (filter) {
     const auto constant = filter->constant();
     if (constant == false) return {};
     if (constant == true) filter.reset();
   }
-  if (!filter && state_->kept) return *state_->kept;
   if (!filter && stored_in_order(reader)) {
     if (auto known = reader.coordinates_without_reading()) return *known;
   }
   ArrayReadRequest request;
   request.columns = {std::string(kJoinid)};
   if (filter) request.filter = &*filter;
-  format::tiledb::RunParts<RowSelection> parts;
+  tiledb::RunParts<RowSelection> parts;
   reader.read_runs(request, [&](size_t run, Table&& table) {
     const auto joinids = joinids_of(table);
     parts.put(run, selection_of({joinids.begin(), joinids.end()}));
   });
-  RowSelection found = join(parts.take());
-  return state_->kept ? found & *state_->kept : found;
+  return join(parts.take());
 }
 
-}  // namespace penstock
+// Cells written meanwhile might be copied in part, and X would have none of them.
+pack::FileSums SomaTable::copy_to(const std::string& folder) const {
+  const std::string before = content();
+  auto sums = pack::copy_tree(*store_, path_, folder);
+  const auto copy =
+      tiledb::ArrayDirectory::load(std::make_shared<const io::FileStore>(), folder, range_);
+  if (tiledb::content_text(copy, false) == before) return sums;
+  throw IoError(
+      "a table was written to after it was opened: open the experiment again, or as of a "
+      "timestamp, "
+      "and pack that, " +
+      path_);
+}
+
+}  // namespace penstock::format::soma

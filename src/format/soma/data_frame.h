@@ -2,39 +2,44 @@
 
 #include <penstock/experiment.h>
 
-#include <memory>
-#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/threads/lazy.h"
+#include "format/stored_table.h"
 #include "format/tiledb/reader/array_reader.h"
 #include "io/store.h"
 
-// State that a DataFrame handle shares: the place of the array and its reader, made on first use.
+// A SOMA DataFrame: the place of a TileDB array and its reader, made on first use.
 
-namespace penstock {
+namespace penstock::format::soma {
 
-struct DataFrame::State {
-  State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
-        unsigned threads_in, std::optional<RowSelection> kept_in = std::nullopt)
-      : store(std::move(store_in)),
-        path(std::move(path_in)),
-        range(range_in),
-        threads(threads_in),
-        kept(std::move(kept_in)) {}
+class SomaTable final : public StoredTable {
+ public:
+  SomaTable(io::StorePtr store, std::string path, tiledb::TimeRange range, unsigned threads)
+      : store_(std::move(store)), path_(std::move(path)), range_(range), threads_(threads) {}
 
-  io::StorePtr store;
-  std::string path;
-  format::tiledb::TimeRange range;
-  unsigned threads = 0;
-  std::optional<RowSelection> kept;  ///< joinids of the rows that are shown; absent: all
-
-  /// Opens the array on first use. If that fails, the next call tries again.
-  const format::tiledb::ArrayReader& reader() const;
+  const std::string& uri() const override { return path_; }
+  const std::vector<ColumnInfo>& columns() const override { return reader().columns(); }
+  uint64_t row_count() const override { return reader().cell_count(); }
+  std::string content() const override;
+  Table read(const ReadOptions& options) const override;
+  RowSelection select(std::string_view value_filter,
+                      std::span<const ConstantColumn> constants) const override;
+  pack::FileSums copy_to(const std::string& folder) const override;
 
  private:
-  Lazy<std::shared_ptr<const format::tiledb::ArrayReader>> reader_;
+  /// Opens the array on first use. If that fails, the next call tries again.
+  const tiledb::ArrayReader& reader() const;
+
+  io::StorePtr store_;
+  std::string path_;
+  tiledb::TimeRange range_;
+  unsigned threads_ = 0;
+  Lazy<std::shared_ptr<const tiledb::ArrayReader>> reader_;
 };
 
-}  // namespace penstock
+}  // namespace penstock::format::soma

@@ -1,5 +1,6 @@
+#include "format/soma/experiment.h"
+
 #include <penstock/error.h>
-#include <penstock/experiment.h>
 
 #include <array>
 #include <charconv>
@@ -8,16 +9,15 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/threads/mutex.h"
+#include "base/threads/lazy_map.h"
 #include "format/handle_access.h"
-#include "format/pack/open_pack.h"
 #include "format/soma/data_frame.h"
 #include "format/soma/matrix.h"
+#include "format/stored_matrix.h"
 #include "format/tiledb/directory/prefetch.h"
 #include "format/tiledb/group.h"
 #include "format/tiledb/metadata.h"
 #include "io/storage_options.h"
-#include "io/store.h"
 #include "io/url_secrets.h"
 
 // A SOMA experiment is a TileDB group of obs (an array) and ms (a group of measurements). A
@@ -27,15 +27,15 @@
 // Groups are read on first use and kept. Every object is checked against its soma_object_type, so
 // that errors can distinguish a wrong path from a damaged object.
 
-namespace penstock {
+namespace penstock::format::soma {
 namespace {
 
-using format::tiledb::Group;
-using format::tiledb::GroupMember;
-using format::tiledb::Metadata;
-using format::tiledb::MetadataValue;
-using format::tiledb::ObjectType;
-using format::tiledb::TimeRange;
+using tiledb::Group;
+using tiledb::GroupMember;
+using tiledb::Metadata;
+using tiledb::MetadataValue;
+using tiledb::ObjectType;
+using tiledb::TimeRange;
 
 constexpr std::string_view kTypeKey = "soma_object_type";
 
@@ -74,7 +74,7 @@ bool is_experiment(const Metadata& metadata) {
 
 std::string not_an_experiment(const io::Store& store, const std::string& path,
                               const TimeRange& range) {
-  switch (format::tiledb::object_type(store, path)) {
+  switch (tiledb::object_type(store, path)) {
     case ObjectType::kGroup: {
       const std::string type = soma_type(store, path, range);
       if (type.empty()) return "it is a TileDB group without soma_object_type";
@@ -90,35 +90,99 @@ std::string not_an_experiment(const io::Store& store, const std::string& path,
   return store.is_directory(path) ? "the folder holds no TileDB group" : "it is a file";
 }
 
-}  // namespace
+TimeRange range_of(const OpenOptions& options) {
+  TimeRange range;
+  if (options.timestamp_ms) range.end = *options.timestamp_ms;
+  return range;
+}
 
-struct Experiment::State {
-  State(io::StorePtr store_in, std::string path_in, const OpenOptions& options_in)
-      : store(std::move(store_in)), path(std::move(path_in)), options(options_in) {
-    if (options.timestamp_ms) range.end = *options.timestamp_ms;
+class SomaExperiment final : public StoredExperiment {
+ public:
+  SomaExperiment(const ExperimentPlace& place, const OpenOptions& options, Metadata metadata)
+      : store_(place.store),
+        path_(place.path),
+        options_(options),
+        range_(range_of(options)),
+        metadata_(std::move(metadata)) {
+    root();  // so that a damaged group is found at once
   }
 
-  io::StorePtr store;
-  std::string path;
-  OpenOptions options;
-  TimeRange range;
-  Metadata metadata;
-  std::optional<format::pack::PackContents> pack;  ///< set if the experiment is a pack
-  io::StorePtr tables;                             ///< of the pack's obs and var
+  const std::string& uri() const override { return path_; }
+  const OpenOptions& options() const override { return options_; }
 
-  mutable Mutex mutex;
-  mutable std::map<std::string, std::shared_ptr<const Group>> groups
-      PENSTOCK_GUARDED_BY(mutex);  // by path
-  mutable std::map<std::string, std::shared_ptr<const HandleAccess::TableState>> frames
-      PENSTOCK_GUARDED_BY(mutex);
-  mutable std::map<std::string, std::shared_ptr<const HandleAccess::MatrixState>> matrices
-      PENSTOCK_GUARDED_BY(mutex);
+  DataFrame obs() const override {
+    return frame(member_path(*root(), "obs", ObjectType::kArray, "table"));
+  }
 
+  std::vector<std::string> measurements() const override {
+    return names_in(*root(), "ms", ObjectType::kGroup);
+  }
+
+  DataFrame var(std::string_view name) const override {
+    return frame(member_path(*measurement(name), "var", ObjectType::kArray, "table"));
+  }
+
+  std::vector<std::string> layers(std::string_view name) const override {
+    return names_in(*measurement(name), "X", ObjectType::kArray);
+  }
+
+  std::string default_layer(std::string_view measurement) const override {
+    auto names = layers(measurement);
+    if (names.size() == 1) return std::move(names.front());
+    layer_path(measurement, kUsualLayer);  // NotFound, unless it is there
+    return std::string(kUsualLayer);
+  }
+
+  Matrix x(std::string_view measurement, std::string_view layer) const override {
+    const std::string path = layer_path(measurement, layer);
+    return HandleAccess::matrix(matrices_.get(path, [&] {
+      const GroupMember* table = root()->find("obs");
+      const bool has_obs = table != nullptr && table->type == ObjectType::kArray;
+      return open_matrix(store_, path, range_, options_.threads,
+                         has_obs ? std::optional<DataFrame>(obs()) : std::nullopt);
+    }));
+  }
+
+  std::map<std::string, std::string> metadata() const override {
+    std::map<std::string, std::string> result;
+    for (const auto& [key, value] : metadata_) result.emplace(key, text_of(value));
+    return result;
+  }
+
+ private:
   std::shared_ptr<const Group> group(const std::string& at) const {
-    const MutexLock lock(mutex);
-    auto& held = groups[at];
-    if (!held) held = std::make_shared<const Group>(Group::load(*store, at, range));
-    return held;
+    return groups_.get(
+        at, [&] { return std::make_shared<const Group>(Group::load(*store_, at, range_)); });
+  }
+  std::shared_ptr<const Group> root() const { return group(path_); }
+
+  std::shared_ptr<const Group> measurement(std::string_view name) const {
+    const auto all = group(member_path(*root(), "ms", ObjectType::kGroup, "collection"));
+    return group(member_path(*all, name, ObjectType::kGroup, "measurement"));
+  }
+
+  std::string layer_path(std::string_view measurement_name, std::string_view layer) const {
+    const auto parent = measurement(measurement_name);
+    const auto all = group(member_path(*parent, "X", ObjectType::kGroup, "collection"));
+    return member_path(*all, layer, ObjectType::kArray, "layer");
+  }
+
+  DataFrame frame(const std::string& at) const {
+    return HandleAccess::table(frames_.get(at, [&] {
+      return std::make_shared<const SomaTable>(store_, at, range_, options_.threads);
+    }));
+  }
+
+  /// Names of the members of `type` in a collection of `parent`; empty if there is none.
+  std::vector<std::string> names_in(const Group& parent, std::string_view collection,
+                                    ObjectType type) const {
+    std::vector<std::string> names;
+    const GroupMember* found = parent.find(collection);
+    if (found == nullptr || found->type != ObjectType::kGroup) return names;
+    for (const auto& [name, member] : group(local_path(*found))->members()) {
+      if (member.type == type) names.push_back(name);
+    }
+    return names;
   }
 
   /// Path of a member of `parent` that must be of `type`; `what` names its kind in messages.
@@ -142,161 +206,46 @@ struct Experiment::State {
                         part +
                         ", which is not shown here; add the member to its collection again with a "
                         "plain URI, in " +
-                        path);
+                        path_);
     }
-    if (!io::same_store(path, member.path)) {
+    if (!io::same_store(path_, member.path)) {
       throw Unsupported("a member lies in another kind of store than its experiment: " +
                         member.path + "; copy it into the experiment's folder and add it to its " +
-                        "collection again, in " + path);
+                        "collection again, in " + path_);
     }
     std::string place = io::normalize(member.path);
-    if (!place.starts_with(path + "/")) format::tiledb::prefetch_metadata(*store, place);
+    if (!place.starts_with(path_ + "/")) tiledb::prefetch_metadata(*store_, place);
     return place;
   }
 
-  std::shared_ptr<const Group> measurement(std::string_view name) const {
-    const auto root = group(path);
-    const auto ms = group(member_path(*root, "ms", ObjectType::kGroup, "collection"));
-    return group(member_path(*ms, name, ObjectType::kGroup, "measurement"));
-  }
-
-  DataFrame frame(const std::string& at,
-                  const std::optional<RowSelection>& kept = std::nullopt) const {
-    const MutexLock lock(mutex);
-    auto& held = frames[at];
-    if (!held) {
-      held = std::make_shared<const HandleAccess::TableState>(tables ? tables : store, at, range,
-                                                              options.threads, kept);
-    }
-    return HandleAccess::table(held);
-  }
-
-  /// A matrix by path, opened once.
-  template <typename Open>
-  Matrix matrix(const std::string& at, Open&& open) const {
-    {
-      const MutexLock lock(mutex);
-      const auto held = matrices.find(at);
-      if (held != matrices.end()) return HandleAccess::matrix(held->second);
-    }
-    std::shared_ptr<const HandleAccess::MatrixState> made = open();
-    const MutexLock lock(mutex);
-    return HandleAccess::matrix(matrices.try_emplace(at, std::move(made)).first->second);
-  }
+  io::StorePtr store_;
+  std::string path_;
+  OpenOptions options_;
+  TimeRange range_;
+  Metadata metadata_;
+  LazyMap<Group> groups_;  ///< by path, as are the others
+  LazyMap<SomaTable> frames_;
+  LazyMap<HandleAccess::MatrixState> matrices_;
 };
 
-Experiment::Experiment(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+}  // namespace
 
-Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
-  io::StorePtr store = io::store_for(uri, options.storage);
-  auto state = std::make_shared<State>(std::move(store), io::normalize(uri), options);
-  const io::Store& from = *state->store;
-  format::tiledb::prefetch_metadata(from, state->path);
-  const bool is_file = from.exists(state->path);
-  if (!is_file && !from.is_directory(state->path)) {
-    throw NotFound("there is nothing at " + state->path);
-  }
-  if (!is_file) state->metadata = load_metadata(from, state->path, state->range);
-  if (!is_file && !is_experiment(state->metadata) &&
-      from.exists(io::join(state->path, format::pack::kContentsName))) {
-    state->pack = format::pack::open_contents(from, state->path, options);
-    format::pack::expect_files(from, format::pack::files_of(*state->pack, state->path));
-    state->tables = format::pack::checked_store(state->store, state->path, state->pack->tables);
-    state->options.timestamp_ms = state->pack->timestamp_ms;
-    if (state->pack->timestamp_ms) state->range.end = *state->pack->timestamp_ms;
-    return Experiment(std::move(state));
-  }
-  if (!is_experiment(state->metadata)) {
-    if (!is_file && options.timestamp_ms &&
-        is_experiment(load_metadata(from, state->path, TimeRange()))) {
-      throw NotFound(concat("the experiment was not there yet at timestamp ", *options.timestamp_ms,
-                            " (milliseconds since 1970), ", state->path));
-    }
-    throw InvalidArgument("not a SOMA experiment: " +
-                          not_an_experiment(from, state->path, state->range) + ", " + state->path);
-  }
-  state->group(state->path);
-  return Experiment(std::move(state));
+StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOptions& options) {
+  if (place.is_file) return nullptr;
+  Metadata metadata = load_metadata(*place.store, place.path, range_of(options));
+  if (!is_experiment(metadata)) return nullptr;
+  return std::make_shared<const SomaExperiment>(place, options, std::move(metadata));
 }
 
-const std::string& Experiment::uri() const { return state_->path; }
-const OpenOptions& Experiment::options() const { return state_->options; }
-
-DataFrame Experiment::obs() const {
-  if (state_->pack) return state_->frame(format::pack::obs_path(state_->path), state_->pack->rows);
-  const auto root = state_->group(state_->path);
-  return state_->frame(state_->member_path(*root, "obs", ObjectType::kArray, "table"));
+void refuse(const ExperimentPlace& place, const OpenOptions& options) {
+  if (!place.is_file && options.timestamp_ms &&
+      is_experiment(load_metadata(*place.store, place.path, TimeRange()))) {
+    throw NotFound(concat("the experiment was not there yet at timestamp ", *options.timestamp_ms,
+                          " (milliseconds since 1970), ", place.path));
+  }
+  throw InvalidArgument(
+      "not a SOMA experiment: " + not_an_experiment(*place.store, place.path, range_of(options)) +
+      ", " + place.path);
 }
 
-std::vector<std::string> Experiment::measurements() const {
-  std::vector<std::string> names;
-  if (state_->pack) {
-    for (const auto& measurement : state_->pack->measurements) names.push_back(measurement.name);
-    return names;
-  }
-  const auto root = state_->group(state_->path);
-  const GroupMember* ms = root->find("ms");
-  if (ms == nullptr || ms->type != ObjectType::kGroup) return names;
-  for (const auto& [name, member] : state_->group(state_->local_path(*ms))->members()) {
-    if (member.type == ObjectType::kGroup) names.push_back(name);
-  }
-  return names;
-}
-
-DataFrame Experiment::var(std::string_view measurement) const {
-  if (state_->pack) {
-    const auto& packed = state_->pack->measurement(measurement, state_->path);
-    return state_->frame(format::pack::var_path(state_->path, packed.name));
-  }
-  const auto group = state_->measurement(measurement);
-  return state_->frame(state_->member_path(*group, "var", ObjectType::kArray, "table"));
-}
-
-std::vector<std::string> Experiment::layers(std::string_view measurement) const {
-  std::vector<std::string> names;
-  if (state_->pack) {
-    const auto& packed = state_->pack->measurement(measurement, state_->path);
-    for (const auto& layer : packed.layers) names.push_back(layer.name);
-    return names;
-  }
-  const auto group = state_->measurement(measurement);
-  const GroupMember* x = group->find("X");
-  if (x == nullptr || x->type != ObjectType::kGroup) return names;
-  for (const auto& [name, member] : state_->group(state_->local_path(*x))->members()) {
-    if (member.type == ObjectType::kArray) names.push_back(name);
-  }
-  return names;
-}
-
-Matrix Experiment::x(std::string_view measurement, std::string_view layer) const {
-  if (state_->pack) {
-    const auto& packed = state_->pack->measurement(measurement, state_->path);
-    const auto& wanted = format::pack::layer_of(packed, layer, state_->path);
-    const std::string folder = format::pack::layer_path(state_->path, packed.name, wanted.name);
-    Matrix matrix = state_->matrix(folder, [&] {
-      return format::pack::open_matrix(state_->store, folder, wanted, obs(),
-                                       state_->options.threads);
-    });
-    return HandleAccess::named(std::move(matrix), measurement, layer);
-  }
-  const auto group = state_->measurement(measurement);
-  const auto x = state_->group(state_->member_path(*group, "X", ObjectType::kGroup, "collection"));
-  const std::string path = state_->member_path(*x, layer, ObjectType::kArray, "layer");
-  Matrix matrix = state_->matrix(path, [&] {
-    std::optional<DataFrame> rows;
-    const GroupMember* obs_member = state_->group(state_->path)->find("obs");
-    if (obs_member != nullptr && obs_member->type == ObjectType::kArray) rows = obs();
-    return std::make_shared<const HandleAccess::MatrixState>(
-        state_->store, path, state_->range, state_->options.threads, std::move(rows));
-  });
-  return HandleAccess::named(std::move(matrix), measurement, layer);
-}
-
-std::map<std::string, std::string> Experiment::metadata() const {
-  if (state_->pack) return state_->pack->metadata;
-  std::map<std::string, std::string> result;
-  for (const auto& [key, value] : state_->metadata) result.emplace(key, text_of(value));
-  return result;
-}
-
-}  // namespace penstock
+}  // namespace penstock::format::soma

@@ -6,17 +6,17 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
-#include "format/handle_access.h"
 #include "format/soma/x/source.h"
+#include "format/stored_matrix.h"
 #include "format/tiledb/reader/array_reader.h"
 
-namespace penstock {
+namespace penstock::format::soma {
 namespace {
 
-using format::tiledb::ArrayReader;
-using format::tiledb::ArraySchema;
-using format::tiledb::Dimension;
-using format::tiledb::TilePart;
+using tiledb::ArrayReader;
+using tiledb::ArraySchema;
+using tiledb::Dimension;
+using tiledb::TilePart;
 
 int64_t length_along(const ArraySchema& schema, size_t d) {
   const Dimension& dimension = schema.dimensions[d];
@@ -50,13 +50,11 @@ uint64_t bytes_of(const ArrayReader& reader) {
 
 }  // namespace
 
-Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb::TimeRange range_in,
-                     unsigned threads_in, std::optional<DataFrame> rows_in)
-    : store(std::move(store_in)),
-      path(std::move(path_in)),
-      range(range_in),
-      threads(threads_in),
-      rows(std::move(rows_in)) {
+std::shared_ptr<const HandleAccess::MatrixState> open_matrix(const io::StorePtr& store,
+                                                             const std::string& path,
+                                                             tiledb::TimeRange range,
+                                                             unsigned threads,
+                                                             std::optional<DataFrame> rows) {
   const auto reader = ArrayReader::open(store, path, range, threads);
   const ArraySchema& schema = reader->schema();
   const bool plane = schema.dimensions.size() == 2 &&
@@ -66,45 +64,18 @@ Matrix::State::State(io::StorePtr store_in, std::string path_in, format::tiledb:
     throw Unsupported(concat("a layer of X is two int64 dimensions and one attribute, array ", path,
                              " has ", schema.dimensions.size(), " and ", schema.attributes.size()));
   }
-  shape = {length_along(schema, 0), length_along(schema, 1)};
-  value_type = schema.attributes[0].type;
-  stored_bytes = bytes_of(*reader);
-  fragment_count = static_cast<uint32_t>(reader->fragments().size());
-  layout = layout_text(schema);
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
+      [=] { return open_x_source(store, path, range, threads); },
+      [rows = std::move(rows)] {
+        return rows ? std::optional<RowSelection>(rows->select("")) : std::nullopt;
+      }});
+  state->path = path;
+  state->shape = {length_along(schema, 0), length_along(schema, 1)};
+  state->value_type = schema.attributes[0].type;
+  state->stored_bytes = bytes_of(*reader);
+  state->fragment_count = static_cast<uint32_t>(reader->fragments().size());
+  state->layout = layout_text(schema);
+  return state;
 }
 
-const std::shared_ptr<const format::MatrixSource>& Matrix::State::source() const {
-  return source_.get([&] {
-    return origin.source ? origin.source()
-                         : format::soma::open_x_source(store, path, range, threads);
-  });
-}
-
-const RowSelection* Matrix::State::stored_rows() const {
-  const auto& stored = stored_rows_.get([&]() -> std::optional<RowSelection> {
-    if (origin.stored_rows) return origin.stored_rows();
-    if (rows) return rows->select("");
-    return std::nullopt;
-  });
-  return stored ? &*stored : nullptr;
-}
-
-std::pair<int64_t, int64_t> Matrix::shape() const { return state_->shape; }
-DataType Matrix::value_type() const { return state_->value_type; }
-const std::string& Matrix::uri() const { return state_->path; }
-uint64_t Matrix::stored_bytes() const { return state_->stored_bytes; }
-uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
-const std::string& Matrix::layout() const { return state_->layout; }
-bool Matrix::addresses_rows() const { return state_->addresses_rows; }
-bool Matrix::is_cached(const RowSelection& rows) const { return state_->source()->is_cached(rows); }
-uint64_t Matrix::stored_cells() const { return state_->source()->info().stored_cells; }
-uint64_t Matrix::tile_count() const { return state_->source()->info().tile_count; }
-
-const std::shared_ptr<const format::MatrixSource>& HandleAccess::source(const Matrix& matrix) {
-  return matrix.state_->source();
-}
-const RowSelection* HandleAccess::stored_rows(const Matrix& matrix) {
-  return matrix.state_->stored_rows();
-}
-
-}  // namespace penstock
+}  // namespace penstock::format::soma

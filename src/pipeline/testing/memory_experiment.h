@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "format/handle_access.h"
-#include "format/soma/matrix.h"
+#include "format/stored_matrix.h"
 #include "pipeline/testing/memory_matrix.h"
 
 // A MemoryMatrix as the public Matrix, for tests.

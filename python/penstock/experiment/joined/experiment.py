@@ -171,6 +171,9 @@ class _JoinedEngine:
         self._check("measurement", measurement, self._measurements)
         return [_common(self._layers.values())]
 
+    def default_layer(self, measurement: str) -> str:
+        return self.layers(measurement)[0]
+
     def x(self, measurement: str, layer: str) -> _core.Matrix:
         self._check("measurement", measurement, self._measurements)
         self._check("layer", layer, self._layers)

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.base.validation import check_no_secrets, checked_items, checked_names, checked_text
 from penstock.errors import InvalidArgument
 from penstock.experiment.experiment import Experiment
+from penstock.experiment.globs import expanded
 from penstock.experiment.open_source import open_source
 
 from .experiment import JoinedExperiment, join_opened
@@ -19,7 +20,7 @@ def join(
     genes: str | Sequence[str] = "inner",
     var_column: str | None = None,
     measurement: str | Sequence[str] = "RNA",
-    layer: str | Sequence[str] = "raw",
+    layer: str | Sequence[str] | None = None,
     source_column: str = "source",
 ) -> JoinedExperiment:
     """Join several experiments into one: the cells of all, with matched genes.
@@ -37,8 +38,11 @@ def join(
     var_column : str, optional
         Column of var to match genes by. By default the first usual name column that all
         experiments have.
-    measurement, layer : str or sequence of str
+    measurement : str or sequence of str, default "RNA"
         One name for all experiments, or one for each.
+    layer : str or sequence of str, optional
+        One name for all experiments, or one for each. By default "raw", or the only layer of an
+        experiment.
     source_column : str, default "source"
         Name of the added obs column, with the name of the experiment of each cell.
 
@@ -54,14 +58,20 @@ def join(
     NotFound
         An experiment, measurement, layer or column does not exist.
     """
-    named = _opened(experiments)
+    named = _opened(expanded(experiments))
     each = len(named)
+    measurements = _one_for_each("measurement", measurement, each)
     return join_opened(
         named,
         genes if isinstance(genes, str) else checked_names("genes", genes),
         None if var_column is None else checked_text("var_column", var_column),
-        _one_for_each("measurement", measurement, each),
-        _one_for_each("layer", layer, each),
+        measurements,
+        [
+            opened.default_layer(name)
+            for opened, name in zip(named.values(), measurements, strict=True)
+        ]
+        if layer is None
+        else _one_for_each("layer", layer, each),
         checked_text("source_column", source_column),
     )
 

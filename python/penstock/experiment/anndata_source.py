@@ -1,0 +1,219 @@
+"""Experiments over AnnData objects in memory."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.base.call_site import caller_level
+from penstock.errors import Unsupported
+
+from .experiment import Experiment
+
+Array = npt.NDArray[Any]
+
+#: Measurements of an AnnData: X and layers, and raw.
+MAIN, RAW = "RNA", "raw"
+#: The layer of X.
+X = "X"
+
+
+def is_anndata(source: Any) -> bool:
+    """Return whether the source is an AnnData object. It can be one only if anndata is imported."""
+    anndata: Any = sys.modules.get("anndata")
+    return anndata is not None and isinstance(source, anndata.AnnData)
+
+
+class AnnDataExperiment(Experiment):
+    """An AnnData object in memory, read in place.
+
+    CSR and dense matrices are not copied, so changes to their values are seen. obs and var are
+    those of the time when this was made. A pickle has a copy of the AnnData object.
+    """
+
+    def __init__(self, adata: Any) -> None:
+        super().__init__(_open(adata), None, 0)
+        self.adata = adata
+
+    def __reduce__(self) -> Any:
+        return AnnDataExperiment, (self.adata,)
+
+
+def from_anndata(adata: Any) -> Experiment:
+    """Return an experiment over an AnnData object.
+
+    Raises
+    ------
+    Unsupported
+        A matrix is stored by genes, or is of a kind that is not read in place.
+    InvalidArgument
+        A matrix contradicts itself.
+    """
+    if adata.isbacked:
+        from .experiment import open as open_path
+
+        return open_path(adata.filename)
+    return AnnDataExperiment(adata)
+
+
+def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> None:
+    """Warn that X of an AnnData is not counts, if another layer or raw has counts.
+
+    A few rows of each are read.
+    """
+    if measurement != MAIN or layer != X or not experiment.x(MAIN, X).has_fractions():
+        return
+    counts = [
+        f"layer={name!r}"
+        for name in experiment.layers(MAIN)
+        if name != X and not experiment.x(MAIN, name).has_fractions()
+    ]
+    if RAW in experiment.measurements and not experiment.x(RAW, X).has_fractions():
+        counts.append("layer='raw'")
+    if counts:
+        warnings.warn(
+            f"X has fractions, so it is not counts. Counts are in {' and '.join(counts)}: choose one, or "
+            f"layer='X' to read X without this warning, in {experiment.uri}",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+
+
+def _open(adata: Any) -> _core.Experiment:
+    source, view_rows, view_columns = _unviewed(adata)
+    main = _core.MemoryMeasurement(MAIN, _columns(adata.var, "var_names"), adata.n_vars)
+    for name, matrix in _matrices(source):
+        main.add_layer(name, _matrix(matrix, name, view_rows, view_columns))
+    measurements = [main]
+    raw = source.raw
+    if raw is not None:
+        part = _core.MemoryMeasurement(RAW, _columns(raw.var, "var_names"), raw.shape[1])
+        part.add_layer(X, _matrix(raw.X, "raw", view_rows, None))
+        measurements.append(part)
+    name = f"AnnData of {adata.n_obs} cells x {adata.n_vars} genes"
+    obs = _columns(adata.obs, "obs_names")
+    return _core.open_in_memory(name, obs, adata.n_obs, measurements)
+
+
+def _unviewed(adata: Any) -> tuple[Any, Array | None, Array | None]:
+    """Return the AnnData that holds the arrays, and the rows and columns of it that are shown."""
+    if not adata.is_view:
+        return adata, None, None
+    parent, rows, columns = (
+        getattr(adata, name, None) for name in ("_adata_ref", "_oidx", "_vidx")
+    )
+    if parent is None or parent.is_view or rows is None or columns is None:
+        warnings.warn(
+            "this view of an AnnData is copied, since its parent is not known; "
+            "`adata = adata.copy()` avoids a copy each time",
+            UserWarning,
+            stacklevel=2,
+        )
+        return adata.copy(), None, None
+    return parent, _shown(rows, parent.n_obs), _shown(columns, parent.n_vars)
+
+
+def _shown(index: Any, count: int) -> Array | None:
+    """Return the numbers that an index of anndata selects, or None for all in order."""
+    numbers = np.atleast_1d(np.arange(count)[index]).astype(np.int64)
+    return None if np.array_equal(numbers, np.arange(count)) else np.ascontiguousarray(numbers)
+
+
+def _matrices(adata: Any) -> list[tuple[str, Any]]:
+    """Return X, if there is one, and the layers."""
+    matrices = [] if adata.X is None else [(X, adata.X)]
+    return matrices + [(str(name), adata.layers[name]) for name in adata.layers if name is not None]
+
+
+def _matrix(
+    matrix: Any, name: str, view_rows: Array | None, view_columns: Array | None
+) -> _core.MemoryMatrix:
+    layout = getattr(matrix, "format", None)
+    if layout == "csr" and hasattr(matrix, "indptr"):
+        return _core.MemoryMatrix.csr(
+            np.ascontiguousarray(matrix.data),
+            np.ascontiguousarray(matrix.indices),
+            np.ascontiguousarray(matrix.indptr),
+            matrix.shape[0],
+            matrix.shape[1],
+            view_rows,
+            view_columns,
+        )
+    if layout == "csc":
+        raise Unsupported(
+            f"{name} is stored by genes (CSC), so that each batch would read all of it; "
+            "convert it: `adata.X = adata.X.tocsr()`"
+        )
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        return _core.MemoryMatrix.dense(np.asarray(matrix), view_rows, view_columns)
+    raise Unsupported(
+        f"{name} must be a CSR matrix of scipy or a numpy array, got {type(matrix).__name__}; "
+        "convert it: `adata.X = scipy.sparse.csr_matrix(adata.X)`"
+    )
+
+
+def _columns(table: Any, names: str) -> list[_core.MemoryColumn]:
+    """Return the columns of obs or var whose values are numbers, booleans, strings or categories.
+
+    Columns of other objects are left out.
+    """
+    index = names if names not in table.columns else str(table.index.name or "_index")
+    columns = [_strings(index, np.asarray(table.index.astype(str), dtype=object))]
+    for name in table.columns:
+        column = _column(str(name), table[name])
+        if column is not None:
+            columns.append(column)
+    return columns
+
+
+def _column(name: str, series: Any) -> _core.MemoryColumn | None:
+    import pandas as pd
+
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        values = series.cat.categories
+        categories: Any = _numbers(values)
+        if categories is None:
+            if not all(isinstance(value, str) for value in values):
+                return None
+            categories = [str(value) for value in values]
+        codes = np.ascontiguousarray(series.cat.codes)
+        return _core.MemoryColumn.codes(name, codes, categories, bool(dtype.ordered), False)
+    numbers = _numbers(series)
+    if numbers is not None:
+        return _core.MemoryColumn.numbers(name, numbers, None)
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iufb":
+        values = series.array
+        kind = np.dtype(f"{dtype.kind}{dtype.itemsize}") if dtype.kind != "b" else np.dtype(bool)
+        valid = np.ascontiguousarray(~np.asarray(values.isna(), bool))
+        filled = np.ascontiguousarray(values.to_numpy(kind, na_value=kind.type(0)))
+        return _core.MemoryColumn.numbers(name, filled, None if valid.all() else valid)
+    codes, values = pd.factorize(series.to_numpy(object))
+    if not all(isinstance(value, str) for value in values):
+        return None
+    if len(values) * 2 > len(codes) and (codes >= 0).all():
+        return _strings(name, series.to_numpy(object))
+    narrow = np.min_scalar_type(-max(1, len(values)))
+    return _core.MemoryColumn.codes(name, codes.astype(narrow), list(values), False, True)
+
+
+def _numbers(values: Any) -> Array | None:
+    """Return a numpy array of numbers or booleans that the engine reads, or None."""
+    dtype = values.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iufb":
+        return None
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+        return None
+    return np.ascontiguousarray(values.to_numpy(), dtype=dtype.newbyteorder("="))
+
+
+def _strings(name: str, values: Array) -> _core.MemoryColumn:
+    encoded = [str(value).encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, np.uint64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return _core.MemoryColumn.strings(name, b"".join(encoded), offsets)

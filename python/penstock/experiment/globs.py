@@ -1,0 +1,42 @@
+"""Patterns of paths, such as ``"atlas/*.zarr"``."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import Any
+
+from penstock.errors import NotFound, Unsupported
+
+#: Start of a URI, also if a pathlib.Path has joined its slashes.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def expanded(source: Any) -> Any:
+    """Return the sorted paths that a pattern matches, and any other source as it is.
+
+    A text is a pattern if it has ``*``, ``?`` or ``[`` and nothing of that name exists.
+
+    Raises
+    ------
+    NotFound
+        Nothing matches the pattern.
+    Unsupported
+        The pattern is of a remote store, which cannot be searched.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return source
+    text = os.fspath(source)
+    if not glob.has_magic(text):
+        return source
+    if _SCHEME.match(text):
+        if "*" not in text:
+            return source
+        raise Unsupported(f"a pattern must be of a local folder: list the URIs instead of {text}")
+    if os.path.lexists(text):
+        return source
+    found = sorted(glob.glob(text))  # noqa: PTH207  (patterns are texts)
+    if not found:
+        raise NotFound(f"nothing matches {text}")
+    return found

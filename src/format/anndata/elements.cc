@@ -1,0 +1,56 @@
+#include "format/anndata/elements.h"
+
+#include <penstock/error.h>
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::format::anndata {
+
+using nlohmann::json;
+
+std::string text_attribute(const json& attributes, std::string_view name) {
+  const auto found = attributes.find(std::string(name));
+  return found != attributes.end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string();
+}
+
+std::string encoding_of(const json& attributes) {
+  std::string encoding = text_attribute(attributes, "encoding-type");
+  if (!encoding.empty()) return encoding;
+  const std::string sparse = text_attribute(attributes, "h5sparse_format");
+  if (!sparse.empty()) return sparse + "_matrix";
+  if (attributes.contains("_index")) return "dataframe";
+  return {};
+}
+
+std::pair<uint64_t, uint64_t> sparse_shape(const json& attributes, const std::string& path) {
+  for (const char* const name : {"shape", "h5sparse_shape"}) {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) continue;
+    const auto is_length = [](const json& value) {
+      return value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
+    };
+    if (found->is_array() && found->size() == 2 && is_length((*found)[0]) &&
+        is_length((*found)[1])) {
+      return {(*found)[0].get<uint64_t>(), (*found)[1].get<uint64_t>()};
+    }
+    throw CorruptData(std::string(name) + " must be two numbers, got " + found->dump() + ", in " +
+                      path);
+  }
+  throw CorruptData("a sparse matrix has no attribute shape, in " + path);
+}
+
+bool is_anndata(const chunked::Group& group) {
+  const std::string encoding = text_attribute(group.attributes(), "encoding-type");
+  if (!encoding.empty()) return encoding == "anndata";
+  const auto has = [&](const char* name) {
+    return group.group(name) != nullptr || group.array(name) != nullptr;
+  };
+  return has("obs") && has("var");
+}
+
+bool is_collection(const chunked::Group& group) {
+  return text_attribute(group.attributes(), "encoding-type") == "annbatch-preshuffled";
+}
+
+}  // namespace penstock::format::anndata

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/chunked/array.h"
+
+// How AnnData names what it stores: attributes encoding-type and encoding-version of groups and
+// arrays, and their older forms. Source: anndata, docs/fileformat-prose.md and _io/specs.
+
+namespace penstock::format::anndata {
+
+/// A text attribute; empty if there is none or it is no text.
+std::string text_attribute(const nlohmann::json& attributes, std::string_view name);
+
+/// encoding-type, or what files from before anndata 0.8 imply: "csr_matrix" for h5sparse_format
+/// "csr", "dataframe" for a group with _index.
+std::string encoding_of(const nlohmann::json& attributes);
+
+/// The shape of a sparse matrix, from `shape` or h5sparse_shape. Throws CorruptData, which names
+/// `path`, unless it is two numbers.
+std::pair<uint64_t, uint64_t> sparse_shape(const nlohmann::json& attributes,
+                                           const std::string& path);
+
+/// Whether the group is an AnnData object: by its encoding, or as before 0.8 by obs and var.
+bool is_anndata(const chunked::Group& group);
+
+/// Whether the group is a collection that annbatch wrote.
+bool is_collection(const chunked::Group& group);
+
+}  // namespace penstock::format::anndata

@@ -1,0 +1,261 @@
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "base/concat.h"
+#include "base/threads/mutex.h"
+#include "base/threads/parallel.h"
+#include "format/anndata/elements.h"
+#include "format/anndata/open_anndata.h"
+#include "format/anndata/stored_axis.h"
+#include "format/csr/csr_reader.h"
+#include "format/dense/dense_reader.h"
+#include "format/handle_access.h"
+#include "format/stacked/stacked_experiment.h"
+#include "format/stored_matrix.h"
+#include "format/zarr/hierarchy.h"
+#include "io/zip/zip_store.h"
+
+// An AnnData object: obs, var, X, layers and raw. Source: anndata, docs/fileformat-prose.md.
+//
+// Tables and matrices are opened when they are asked for and then kept.
+
+namespace penstock::format::anndata {
+namespace {
+
+constexpr std::string_view kMain = "RNA";
+constexpr std::string_view kRaw = "raw";
+constexpr std::string_view kX = "X";
+
+/// First bytes of files. Sources: HDF5 File Format Specification, II.A; PKWARE's APPNOTE, 4.3.7.
+constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
+constexpr std::string_view kZipSignature = "PK\x03\x04";
+
+std::string first_bytes(const io::Store& store, const std::string& path) {
+  std::string bytes(std::min<uint64_t>(store.size_bytes(path), kHdf5Signature.size()), '\0');
+  store.read(path, 0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+std::string choose_from(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return names.empty() ? " nor any other" : "; choose from " + text;
+}
+
+class AnnDataExperiment final : public StoredExperiment {
+ public:
+  AnnDataExperiment(chunked::GroupPtr root, std::string uri, const OpenOptions& options)
+      : root_(std::move(root)), uri_(std::move(uri)), options_(options) {
+    if (!root_->group("obs")) {
+      throw Unsupported(
+          "obs is no group of columns, as anndata 0.7 and later write it; read the file with "
+          "anndata and write it again, in " +
+          uri_);
+    }
+    if (const auto raw = root_->group("raw"); raw && has_x(*raw)) raw_ = raw;
+  }
+
+  const std::string& uri() const override { return uri_; }
+  const OpenOptions& options() const override { return options_; }
+  DataFrame obs() const override { return axis("obs", "obs_names"); }
+
+  std::vector<std::string> measurements() const override {
+    std::vector<std::string> names{std::string(kMain)};
+    if (raw_) names.emplace_back(kRaw);
+    return names;
+  }
+
+  DataFrame var(std::string_view measurement) const override {
+    return axis(is_raw(measurement) ? "raw/var" : "var", "var_names");
+  }
+
+  std::vector<std::string> layers(std::string_view measurement) const override {
+    std::vector<std::string> names;
+    if (is_raw(measurement) || has_x(*root_)) names.emplace_back(kX);
+    if (is_raw(measurement)) return names;
+    if (const auto stored = root_->group("layers")) {
+      for (std::string& name : stored->members()) names.push_back(std::move(name));
+    }
+    return names;
+  }
+
+  std::string default_layer(std::string_view measurement) const override {
+    const auto names = layers(measurement);
+    if (names.empty()) throw NotFound("there is no X and no layer, in " + uri_);
+    if (names[0] == kX || names.size() == 1) return names[0];
+    throw NotFound("there is no X" + choose_from(names) + " with layer=, in " + uri_);
+  }
+
+  Matrix x(std::string_view measurement, std::string_view layer) const override;
+
+  std::map<std::string, std::string> metadata() const override {
+    std::map<std::string, std::string> texts;
+    for (const auto& [name, value] : root_->attributes().items()) {
+      texts.emplace(name, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    return texts;
+  }
+
+ private:
+  static bool has_x(const chunked::Group& group) {
+    return group.group("X") != nullptr || group.array("X") != nullptr;
+  }
+
+  bool is_raw(std::string_view measurement) const {
+    if (measurement == kMain) return false;
+    if (measurement == kRaw && raw_) return true;
+    throw NotFound("there is no measurement '" + std::string(measurement) + "'" +
+                   choose_from(measurements()) + ", in " + uri_);
+  }
+
+  /// Where a layer is, below the root.
+  std::string place_of(std::string_view measurement, std::string_view layer) const {
+    const auto names = layers(measurement);
+    if (std::find(names.begin(), names.end(), layer) == names.end()) {
+      throw NotFound("there is no layer '" + std::string(layer) + "'" + choose_from(names) +
+                     ", in " + uri_);
+    }
+    if (is_raw(measurement)) return "raw/X";
+    return layer == kX ? "X" : "layers/" + std::string(layer);
+  }
+
+  DataFrame axis(const std::string& place, const std::string& names) const {
+    const MutexLock lock(mutex_);
+    StoredTablePtr& held = axes_[place];
+    if (!held) {
+      auto group = root_->group(place);
+      if (!group) throw CorruptData("there is no table '" + place + "', in " + uri_);
+      held = open_axis(std::move(group), names, options_.threads);
+    }
+    return HandleAccess::table(held);
+  }
+
+  MatrixSourcePtr open_matrix(const std::string& place, uint64_t rows, uint64_t columns) const;
+
+  const chunked::GroupPtr root_;
+  const std::string uri_;
+  const OpenOptions options_;
+  chunked::GroupPtr raw_;
+  mutable Mutex mutex_;
+  mutable std::map<std::string, StoredTablePtr> axes_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable std::map<std::string, Matrix> matrices_ PENSTOCK_GUARDED_BY(mutex_);
+};
+
+MatrixSourcePtr AnnDataExperiment::open_matrix(const std::string& place, uint64_t rows,
+                                               uint64_t columns) const {
+  if (auto array = root_->array(place)) {
+    return make_dense_source(DenseMatrix::load(std::move(array), rows, columns));
+  }
+  const auto group = root_->group(place);
+  if (!group) throw CorruptData("there is no element '" + place + "', in " + uri_);
+  const std::string encoding = encoding_of(group->attributes());
+  if (encoding == "csc_matrix") {
+    throw Unsupported(
+        "the matrix is stored by genes (csc_matrix), so that each batch would read all of it; "
+        "write it by cells: `adata.X = adata.X.tocsr()` and `adata.write_zarr(…)`, in " +
+        group->path());
+  }
+  if (encoding != "csr_matrix") {
+    throw Unsupported("a matrix must be an array or a csr_matrix, this one is '" + encoding +
+                      "', in " + group->path());
+  }
+  const auto shape = sparse_shape(group->attributes(), group->path());
+  if (shape.first != rows || shape.second != columns) {
+    throw CorruptData(concat("a matrix must be ", rows, " cells x ", columns,
+                             " genes, as obs and var say; this one is ", shape.first, " x ",
+                             shape.second, ", in ", group->path()));
+  }
+  return make_csr_source(CsrArray::load(*group, rows, columns, options_.threads));
+}
+
+Matrix AnnDataExperiment::x(std::string_view measurement, std::string_view layer) const {
+  const std::string place = place_of(measurement, layer);
+  {
+    const MutexLock lock(mutex_);
+    if (const auto held = matrices_.find(place); held != matrices_.end()) return held->second;
+  }
+  const uint64_t rows = obs().row_count();
+  const uint64_t columns = var(measurement).row_count();
+  const auto source = open_matrix(place, rows, columns);
+  const MatrixInfo& info = source->info();
+  auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
+      [source] { return source; },
+      [rows] { return std::optional(RowSelection::range(0, static_cast<int64_t>(rows))); }});
+  state->path = io::join(uri_, place);
+  state->shape = {info.row_domain_end, info.column_domain_end};
+  state->value_type = info.value_type;
+  state->stored_bytes = info.stored_bytes;
+  state->fragment_count = info.fragment_count;
+  state->layout = info.layout;
+  const Matrix made =
+      HandleAccess::named(HandleAccess::matrix(std::move(state)), measurement, layer);
+  const MutexLock lock(mutex_);
+  return matrices_.try_emplace(place, made).first->second;
+}
+
+/// The datasets of a collection, by number: dataset_10 comes after dataset_9.
+std::vector<std::string> datasets_of(const chunked::Group& root) {
+  constexpr std::string_view kPrefix = "dataset_";
+  std::vector<std::pair<uint64_t, std::string>> numbered;
+  for (const std::string& name : root.members()) {
+    if (!name.starts_with(kPrefix)) continue;
+    uint64_t number = 0;
+    const char* const end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, number);
+    if (parsed.ec == std::errc() && parsed.ptr == end) numbered.emplace_back(number, name);
+  }
+  std::sort(numbered.begin(), numbered.end());
+  std::vector<std::string> names;
+  for (auto& [number, name] : numbered) names.push_back(std::move(name));
+  return names;
+}
+
+StoredExperimentPtr open_collection(const chunked::GroupPtr& root, const std::string& path,
+                                    const OpenOptions& options) {
+  const auto names = datasets_of(*root);
+  if (names.empty()) throw CorruptData("the collection has no dataset, in " + path);
+  std::vector<StoredExperimentPtr> parts(names.size());
+  parallel_for(names.size(), options.threads, [&](size_t i) {
+    const auto group = root->group(names[i]);
+    if (!group) throw CorruptData("there is no dataset " + names[i] + ", in " + path);
+    parts[i] = std::make_shared<const AnnDataExperiment>(group, io::join(path, names[i]), options);
+  });
+  return stack_experiments(path, options, std::move(parts));
+}
+
+}  // namespace
+
+StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOptions& options) {
+  io::StorePtr store = place.store;
+  if (place.is_file) {
+    const std::string begin = first_bytes(*store, place.path);
+    if (begin.starts_with(kHdf5Signature)) {
+      throw Unsupported(
+          "HDF5 files (.h5ad, .h5) are not read yet: give the AnnData object that "
+          "anndata.read_h5ad returns, or write it with its write_zarr, " +
+          place.path);
+    }
+    if (!begin.starts_with(kZipSignature)) return nullptr;
+    store = io::open_zip(store, place.path);
+  }
+  auto root = zarr::open_zarr(store, place.path);
+  if (!root) {
+    if (!place.is_file) return nullptr;
+    throw InvalidArgument("a zip archive without a zarr group at its top, " + place.path);
+  }
+  if (is_collection(*root)) return open_collection(root, place.path, options);
+  if (!is_anndata(*root)) {
+    throw InvalidArgument(
+        "not an AnnData: a zarr group without encoding-type anndata, and without obs and var, in " +
+        place.path);
+  }
+  return std::make_shared<const AnnDataExperiment>(std::move(root), place.path, options);
+}
+
+}  // namespace penstock::format::anndata

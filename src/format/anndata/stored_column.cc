@@ -1,0 +1,194 @@
+#include "format/anndata/stored_column.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/concat.h"
+#include "base/types/visit_type.h"
+#include "format/anndata/elements.h"
+#include "format/cells/stored_ids.h"
+#include "format/chunked/read_array.h"
+#include "table/column_operations.h"
+
+namespace penstock::format::anndata {
+namespace {
+
+void expect_vector(const chunked::Array& array) {
+  if (array.info().shape.size() != 1) {
+    throw Unsupported(concat("a column must have one dimension, this one has ",
+                             array.info().shape.size(), ", in ", array.info().path));
+  }
+}
+
+chunked::ArrayPtr open_array(const chunked::Group& group, const std::string& name) {
+  auto array = group.array(name);
+  if (!array) throw CorruptData("a column has no array '" + name + "', in " + group.path());
+  expect_vector(*array);
+  return array;
+}
+
+bool is_string(const chunked::Array& array) {
+  return array.info().strings != chunked::StringForm::kNone;
+}
+
+void put_strings(chunked::Strings&& strings, Column& column) {
+  column.type = DataType::kStringUtf8;
+  column.data = std::move(strings.characters);
+  column.offsets = std::move(strings.offsets);
+}
+
+void put_values(const Buffer& values, Column& column) {
+  column.data.assign(values.data(), values.data() + values.size());
+}
+
+}  // namespace
+
+StoredColumn::StoredColumn(const chunked::Group& table, const std::string& stored_name,
+                           std::string name) {
+  info_.name = std::move(name);
+  if (const auto group = table.group(stored_name)) {
+    path_ = group->path();
+    open_group(*group, encoding_of(group->attributes()));
+  } else if ((values_ = table.array(stored_name)) != nullptr) {
+    path_ = values_->info().path;
+    expect_vector(*values_);
+    // anndata 0.7 keeps categories beside the columns and names them in an attribute.
+    const std::string categories = text_attribute(values_->attributes(), "categories");
+    if (!categories.empty()) {
+      auto found = table.array(categories);
+      if (!found) throw CorruptData("there are no categories '" + categories + "', in " + path_);
+      const auto ordered = found->attributes().find("ordered");
+      open_categories(found, ordered != found->attributes().end() && ordered->is_boolean() &&
+                                 ordered->get<bool>());
+    } else {
+      info_.type = is_string(*values_) ? DataType::kStringUtf8 : values_->info().type;
+    }
+  } else {
+    throw NotFound("there is no column '" + stored_name + "', in " + table.path());
+  }
+  if (!is_string(*values_) && values_->info().type != DataType::kBool) {
+    with_place(
+        [&] {
+          visit_number(
+              values_->info().type, [](auto) {}, "values of a column");
+        },
+        [&] { return path_; });
+  }
+}
+
+void StoredColumn::open_group(const chunked::Group& group, const std::string& encoding) {
+  if (encoding == "categorical") {
+    values_ = open_array(group, "codes");
+    const auto ordered = group.attributes().find("ordered");
+    open_categories(open_array(group, "categories"), ordered != group.attributes().end() &&
+                                                         ordered->is_boolean() &&
+                                                         ordered->get<bool>());
+  } else if (encoding == "nullable-integer" || encoding == "nullable-boolean" ||
+             encoding == "nullable-string-array") {
+    values_ = open_array(group, "values");
+    mask_ = open_array(group, "mask");
+    if (mask_->info().shape != values_->info().shape || mask_->info().cell_bytes != 1) {
+      throw CorruptData(concat("mask must be booleans, one for each of ", values_->info().shape[0],
+                               " values, in ", path_));
+    }
+    info_.nullable = true;
+    info_.type = is_string(*values_) ? DataType::kStringUtf8 : values_->info().type;
+  } else {
+    throw Unsupported("columns of encoding-type '" + encoding +
+                      "' are not read; store the values as numbers, strings or categories, in " +
+                      path_);
+  }
+}
+
+void StoredColumn::open_categories(chunked::ArrayPtr categories, bool ordered) {
+  expect_vector(*categories);
+  if (!is_id_type(values_->info().type)) {
+    throw CorruptData("codes of categories must be integers, in " + path_);
+  }
+  categories_ = std::move(categories);
+  info_.enumerated = true;
+  info_.nullable = true;
+  info_.ordered = ordered;
+  info_.type = is_string(*categories_) ? DataType::kStringUtf8 : categories_->info().type;
+}
+
+std::string StoredColumn::version() const {
+  std::string text;
+  for (const chunked::Array* array : {values_.get(), mask_.get(), categories_.get()}) {
+    if (array == nullptr) continue;
+    const std::string own = array->version();
+    if (own.empty()) return {};
+    text += own + "\n";
+  }
+  return text;
+}
+
+std::shared_ptr<const Categories> StoredColumn::categories(unsigned threads) const {
+  return read_categories_.get([&] {
+    const uint64_t count = categories_->info().shape[0];
+    auto made = std::make_shared<Categories>();
+    made->type = info_.type;
+    made->ordered = info_.ordered;
+    if (is_string(*categories_)) {
+      const auto strings = chunked::read_strings(*categories_, 0, count, threads);
+      for (uint64_t i = 0; i < count; ++i) {
+        made->strings.emplace_back(
+            reinterpret_cast<const char*>(strings.characters.data()) + strings.offsets[i],
+            strings.offsets[i + 1] - strings.offsets[i]);
+      }
+    } else {
+      const Buffer values = chunked::read_values(*categories_, 0, count, threads);
+      made->values.assign(values.data(), values.data() + values.size());
+    }
+    return std::shared_ptr<const Categories>(std::move(made));
+  });
+}
+
+Column StoredColumn::read(uint64_t begin, uint64_t end, unsigned threads) const {
+  Column column = categories_ ? read_codes(begin, end, threads) : Column{};
+  column.name = info_.name;
+  column.type = info_.type;
+  column.row_count = end - begin;
+  if (categories_) return column;
+  if (is_string(*values_)) {
+    put_strings(chunked::read_strings(*values_, begin, end, threads), column);
+  } else {
+    put_values(chunked::read_values(*values_, begin, end, threads), column);
+  }
+  if (mask_) {
+    const Buffer mask = chunked::read_values(*mask_, begin, end, threads);
+    const auto missing = mask.as<uint8_t>();
+    if (std::any_of(missing.begin(), missing.end(), [](uint8_t bit) { return bit != 0; })) {
+      column.validity.resize(missing.size());
+      for (size_t i = 0; i < missing.size(); ++i) column.validity[i] = missing[i] == 0;
+    }
+  }
+  if (column.is_variable()) table::encode_strings(column);
+  return column;
+}
+
+Column StoredColumn::read_codes(uint64_t begin, uint64_t end, unsigned threads) const {
+  Column column;
+  const Buffer codes = chunked::read_values(*values_, begin, end, threads);
+  column.code_type = values_->info().type;
+  column.type = info_.type;
+  column.row_count = end - begin;
+  column.categories = categories(threads);
+  put_values(codes, column);
+  visit_integer(column.code_type, [&](auto identity) {
+    using Code = typename decltype(identity)::type;
+    const auto stored = codes.as<Code>();
+    const auto is_missing = [](Code code) { return static_cast<int64_t>(code) == -1; };
+    if (!std::is_signed_v<Code> || std::none_of(stored.begin(), stored.end(), is_missing)) return;
+    column.validity.resize(stored.size());
+    for (size_t i = 0; i < stored.size(); ++i) column.validity[i] = !is_missing(stored[i]);
+  });
+  with_place([&] { table::narrow_codes(column); }, [&] { return path_; });
+  return column;
+}
+
+}  // namespace penstock::format::anndata

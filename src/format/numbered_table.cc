@@ -1,0 +1,136 @@
+#include "format/numbered_table.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash/checksum.h"
+#include "format/anndata/table_writer.h"
+#include "format/pack/pack_folder.h"
+#include "io/store.h"
+#include "table/column_operations.h"
+#include "table/filter_expression.h"
+
+namespace penstock::format {
+namespace {
+
+Column joinids(int64_t begin, int64_t end) {
+  Column column;
+  column.name = kRowNumbers;
+  column.type = DataType::kInt64;
+  column.row_count = static_cast<uint64_t>(end - begin);
+  column.data.resize(column.row_count * sizeof(int64_t));
+  auto* const out = reinterpret_cast<int64_t*>(column.data.data());
+  for (int64_t row = begin; row < end; ++row) out[row - begin] = row;
+  return column;
+}
+
+}  // namespace
+
+void NumberedTable::set_columns(std::vector<ColumnInfo> infos, uint64_t row_count) {
+  ColumnInfo numbers;
+  numbers.name = kRowNumbers;
+  numbers.is_index = true;
+  infos_ = std::move(infos);
+  infos_.insert(infos_.begin(), std::move(numbers));
+  row_count_ = row_count;
+}
+
+void NumberedTable::expect_column(const std::string& name) const {
+  std::string names;
+  for (const ColumnInfo& info : infos_) {
+    if (info.name == name) return;
+    names += (names.empty() ? "" : ", ") + info.name;
+  }
+  throw NotFound("there is no column '" + name + "'; choose from " + names + ", in " + uri());
+}
+
+Column NumberedTable::read_column(const std::string& name, uint64_t begin, uint64_t end) const {
+  if (name == kRowNumbers) return joinids(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+  return stored_column(name, begin, end);
+}
+
+/// Reads the filter's columns into `known` and evaluates it.
+std::vector<uint8_t> NumberedTable::mask_of(const table::BoundFilter& filter, Table& known,
+                                            uint64_t begin, uint64_t end) const {
+  for (const std::string& name : filter.columns()) {
+    if (known.find(name) == nullptr) known.columns.push_back(read_column(name, begin, end));
+  }
+  known.row_count = end - begin;
+  std::vector<uint8_t> mask(end - begin);
+  filter.evaluate(known, mask);
+  return mask;
+}
+
+Table NumberedTable::read(const ReadOptions& options) const {
+  std::vector<std::string> names = options.columns;
+  if (names.empty()) {
+    for (const ColumnInfo& info : infos_) names.push_back(info.name);
+  }
+  for (const std::string& name : names) {
+    expect_column(name);
+  }
+  RowSelection wanted = RowSelection::range(0, static_cast<int64_t>(row_count_));
+  if (options.joinids) wanted = wanted & *options.joinids;
+  const uint64_t begin = wanted.empty() ? 0 : static_cast<uint64_t>(wanted.at(0));
+  const uint64_t end = wanted.empty() ? 0 : static_cast<uint64_t>(wanted.at(wanted.size() - 1)) + 1;
+  Table known;
+  known.row_count = end - begin;
+  std::vector<uint8_t> mask;
+  if (!options.value_filter.empty()) {
+    const auto filter = table::FilterExpression::parse(options.value_filter).bind(infos_);
+    mask = mask_of(filter, known, begin, end);
+  }
+  if (wanted.size() != end - begin) {
+    if (mask.empty()) mask.assign(end - begin, 1);
+    for (uint64_t row = begin; row < end; ++row) {
+      if (!wanted.contains(static_cast<int64_t>(row))) mask[row - begin] = 0;
+    }
+  }
+  Table result;
+  result.row_count = end - begin;
+  for (const std::string& name : names) {
+    const Column* const found = known.find(name);
+    Column column = found != nullptr ? *found : read_column(name, begin, end);
+    if (!mask.empty()) column = table::filter_rows(column, mask);
+    result.row_count = column.size();
+    result.columns.push_back(std::move(column));
+  }
+  return result;
+}
+
+RowSelection NumberedTable::select(std::string_view value_filter,
+                                   std::span<const ConstantColumn> constants) const {
+  const auto all = RowSelection::range(0, static_cast<int64_t>(row_count_));
+  if (value_filter.empty()) return all;
+  const auto filter = table::FilterExpression::parse(value_filter).bind(infos_, constants);
+  if (const auto constant = filter.constant()) return *constant ? all : RowSelection();
+  Table known;
+  const auto mask = mask_of(filter, known, 0, row_count_);
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) rows.push_back(static_cast<int64_t>(i));
+  }
+  return RowSelection::from_sorted(rows);
+}
+
+pack::FileSums NumberedTable::copy_to(const std::string& folder) const {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(infos_.begin(), infos_.end(),
+                       [&](const ColumnInfo& info) { return info.name == name; });
+  };
+  pack::FileSums sums;
+  pack::make_folder(folder);
+  anndata::write_table(
+      *this, has("obs_names") ? "obs_names" : "var_names",
+      [&](const std::string& path, std::span<const std::byte> bytes) {
+        const std::string file = io::join(folder, path);
+        pack::make_folder(file.substr(0, file.rfind('/')));
+        pack::write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+        sums[path] = {bytes.size(), crc32c(bytes)};
+      });
+  return sums;
+}
+
+}  // namespace penstock::format

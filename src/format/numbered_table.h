@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/stored_table.h"
+
+namespace penstock::table {
+class BoundFilter;
+}
+
+// A table whose row ids are row numbers: obs or var of an AnnData. What differs between files and
+// memory is how the values of a column are read.
+
+namespace penstock::format {
+
+/// The column of row ids. A stored column of that name is hidden.
+inline constexpr std::string_view kRowNumbers = "soma_joinid";
+
+class NumberedTable : public StoredTable {
+ public:
+  const std::vector<ColumnInfo>& columns() const final { return infos_; }
+  uint64_t row_count() const final { return row_count_; }
+  /// Reads whole columns between the first and the last row that is asked for.
+  Table read(const ReadOptions& options) const final;
+  RowSelection select(std::string_view value_filter,
+                      std::span<const ConstantColumn> constants) const final;
+  /// Writes a zarr store (anndata/table_writer.h).
+  pack::FileSums copy_to(const std::string& folder) const final;
+
+ protected:
+  /// Called once, by the constructor. `infos` without the row numbers.
+  void set_columns(std::vector<ColumnInfo> infos, uint64_t row_count);
+
+  /// Values of one of the columns, for rows [begin, end).
+  virtual Column stored_column(const std::string& name, uint64_t begin, uint64_t end) const = 0;
+  /// Throws NotFound, which lists the columns, unless there is one of this name.
+  virtual void expect_column(const std::string& name) const;
+
+ private:
+  Column read_column(const std::string& name, uint64_t begin, uint64_t end) const;
+  std::vector<uint8_t> mask_of(const table::BoundFilter& filter, Table& known, uint64_t begin,
+                               uint64_t end) const;
+
+  std::vector<ColumnInfo> infos_;
+  uint64_t row_count_ = 0;
+};
+
+}  // namespace penstock::format

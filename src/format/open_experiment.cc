@@ -1,0 +1,46 @@
+#include "format/open_experiment.h"
+
+#include <penstock/error.h>
+
+#include "format/anndata/open_anndata.h"
+#include "format/handle_access.h"
+#include "format/pack/experiment.h"
+#include "format/soma/experiment.h"
+#include "format/tiledb/directory/prefetch.h"
+#include "io/storage_options.h"
+
+namespace penstock {
+namespace {
+
+/// The formats, in the order in which they are asked. A new format is a line here.
+constexpr format::OpenExperiment kFormats[] = {
+    format::soma::open_experiment,
+    format::pack::open_experiment,
+    format::anndata::open_experiment,
+};
+
+/// Whether the name of a remote place says zarr. Below it may lie 10^5 chunks, so it is not listed
+/// ahead. The content decides what it is.
+bool named_zarr(const format::ExperimentPlace& place) {
+  return place.store->traits().remote &&
+         (place.path.ends_with(".zarr") || place.path.ends_with(".zip"));
+}
+
+}  // namespace
+
+Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
+  format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri)};
+  if (!named_zarr(place)) format::tiledb::prefetch_metadata(*place.store, place.path);
+  place.is_file = place.store->exists(place.path);
+  if (!place.is_file && !place.store->is_directory(place.path)) {
+    throw NotFound("there is nothing at " + place.path);
+  }
+  for (const format::OpenExperiment open_format : kFormats) {
+    if (auto stored = open_format(place, options)) {
+      return HandleAccess::experiment(std::move(stored));
+    }
+  }
+  format::soma::refuse(place, options);
+}
+
+}  // namespace penstock

@@ -1,0 +1,95 @@
+#include "format/stacked/stacked_experiment.h"
+
+#include <penstock/error.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/threads/lazy.h"
+#include "base/threads/mutex.h"
+#include "base/threads/parallel.h"
+#include "format/handle_access.h"
+#include "format/stacked/stacked_source.h"
+#include "format/stacked/stacked_table.h"
+#include "format/stored_matrix.h"
+#include "io/store.h"
+
+namespace penstock::format {
+namespace {
+
+class StackedExperiment final : public StoredExperiment {
+ public:
+  StackedExperiment(std::string uri, OpenOptions options, std::vector<StoredExperimentPtr> parts)
+      : uri_(std::move(uri)), options_(std::move(options)), parts_(std::move(parts)) {}
+
+  const std::string& uri() const override { return uri_; }
+  const OpenOptions& options() const override { return options_; }
+  DataFrame obs() const override {
+    return HandleAccess::table(obs_.get([&] {
+      std::vector<StoredTablePtr> tables(parts_.size());
+      parallel_for(parts_.size(), options_.threads,
+                   [&](size_t i) { tables[i] = HandleAccess::stored(parts_[i]->obs()); });
+      return stack_tables(io::join(uri_, "obs"), std::move(tables));
+    }));
+  }
+  std::vector<std::string> measurements() const override { return parts_[0]->measurements(); }
+  DataFrame var(std::string_view measurement) const override { return parts_[0]->var(measurement); }
+  std::vector<std::string> layers(std::string_view measurement) const override {
+    return parts_[0]->layers(measurement);
+  }
+  std::string default_layer(std::string_view measurement) const override {
+    return parts_[0]->default_layer(measurement);
+  }
+  std::map<std::string, std::string> metadata() const override { return parts_[0]->metadata(); }
+
+  Matrix x(std::string_view measurement, std::string_view layer) const override {
+    const std::string name = std::string(measurement) + "/" + std::string(layer);
+    {
+      const MutexLock lock(mutex_);
+      if (const auto held = matrices_.find(name); held != matrices_.end()) return held->second;
+    }
+    const Matrix made = HandleAccess::named(stack(measurement, layer), measurement, layer);
+    const MutexLock lock(mutex_);
+    return matrices_.try_emplace(name, made).first->second;
+  }
+
+ private:
+  Matrix stack(std::string_view measurement, std::string_view layer) const {
+    std::vector<MatrixSourcePtr> sources(parts_.size());
+    parallel_for(parts_.size(), options_.threads, [&](size_t i) {
+      sources[i] = HandleAccess::source(parts_[i]->x(measurement, layer));
+    });
+    const Matrix first = parts_[0]->x(measurement, layer);
+    const MatrixSourcePtr source =
+        with_place([&] { return stack_sources(std::move(sources)); }, [&] { return uri_; });
+    const MatrixInfo& info = source->info();
+    auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
+        [source] { return source; },
+        [rows = info.row_domain_end] { return std::optional(RowSelection::range(0, rows)); }});
+    state->path = first.uri();
+    state->shape = {info.row_domain_end, info.column_domain_end};
+    state->value_type = info.value_type;
+    state->stored_bytes = info.stored_bytes;
+    state->fragment_count = info.fragment_count;
+    state->layout = info.layout;
+    return HandleAccess::matrix(std::move(state));
+  }
+
+  const std::string uri_;
+  const OpenOptions options_;
+  const std::vector<StoredExperimentPtr> parts_;
+  Lazy<StoredTablePtr> obs_;
+  mutable Mutex mutex_;
+  mutable std::map<std::string, Matrix> matrices_ PENSTOCK_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+StoredExperimentPtr stack_experiments(std::string uri, OpenOptions options,
+                                      std::vector<StoredExperimentPtr> parts) {
+  return std::make_shared<const StackedExperiment>(std::move(uri), std::move(options),
+                                                   std::move(parts));
+}
+
+}  // namespace penstock::format

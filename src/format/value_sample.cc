@@ -1,0 +1,67 @@
+#include "format/value_sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/types/visit_type.h"
+#include "kernel/unpack_row.h"
+
+namespace penstock::format {
+namespace {
+
+constexpr size_t kUnits = 4;
+constexpr int64_t kRows = 16;
+/// Domains of older SOMA releases have no end.
+constexpr int64_t kMostColumns = int64_t{1} << 20;
+
+/// Values of consecutive rows in the middle of a unit, as float64.
+std::vector<double> values_of(const MatrixReader& reader, uint32_t unit,
+                              const plan::FetchUnit& place) {
+  const int64_t count = std::min(kRows, place.row_end - place.row_begin);
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(),
+            place.row_begin + (place.row_end - place.row_begin - count) / 2);
+  const auto decode = reader.start(unit, std::move(rows), nullptr);
+  decode->fetch();
+  for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
+    for (size_t task = 0; task < decode->task_count(phase); ++task) decode->run(phase, task);
+  }
+  const kernel::RowUnpacker unpacker(reader.row_layout(), DataType::kFloat64);
+  std::vector<double> values;
+  for (uint32_t row = 0; row < decode->row_count(); ++row) {
+    std::vector<std::byte> record(decode->packed_bytes(row));
+    decode->pack(row, record.data());
+    std::vector<int32_t> indices(decode->nnz(row));
+    const size_t at = values.size();
+    values.resize(at + indices.size());
+    unpacker.append_csr(record.data(), indices.data(),
+                        reinterpret_cast<std::byte*>(values.data() + at));
+  }
+  return values;
+}
+
+}  // namespace
+
+bool has_fractions(const MatrixSource& source) {
+  const DataType type = source.info().value_type;
+  if (type != DataType::kFloat32 && type != DataType::kFloat64) return false;
+  std::vector<int64_t> columns(
+      static_cast<size_t>(std::min(source.info().column_domain_end, kMostColumns)));
+  std::iota(columns.begin(), columns.end(), int64_t{0});
+  const auto reader = source.reader(columns);
+  const auto units = source.units();
+  const size_t step = std::max<size_t>(1, units.size() / kUnits);
+  for (size_t unit = step / 2; unit < units.size(); unit += step) {
+    const auto values = values_of(*reader, static_cast<uint32_t>(unit), units[unit]);
+    if (std::any_of(values.begin(), values.end(),
+                    [](double value) { return std::trunc(value) != value; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace penstock::format
