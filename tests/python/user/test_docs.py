@@ -49,11 +49,24 @@ def test_examples_run(page: str, census_like: Oracle, tmp_path: Path) -> None:
     if page == "inference.md":  # it writes
         path = tmp_path / "experiment"
         shutil.copytree(census_like.path, path)
+    own = {}
+    if page == "anndata.md":
+        path, own = anndata_store(tmp_path)
     given = {"path": path, "checkpoint": tmp_path / "checkpoint.pt", "folder": tmp_path}
     with served(path, tmp_path) if page == "remote.md" else nullcontext() as address:
-        names = run_page(page, address=address, **given)
+        names = run_page(page, address=address, **given, **own)
     if page in CHECKS:
         CHECKS[page](names, census_like)
+
+
+def anndata_store(folder: Path) -> tuple[Path, dict]:
+    """A zarr store, and the names that its page uses."""
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.read_h5ad(ROOT / "tests" / "data" / "pbmc3k.h5ad")[:300].copy()
+    adata.obs["n_genes"] = np.diff(adata.X.tocsr().indptr)
+    adata.layers["counts"] = adata.X.copy()
+    adata.write_zarr(folder / "cells.zarr")
+    return folder / "cells.zarr", {"adata": adata, "genes": adata.var_names[:5].tolist()}
 
 
 @contextmanager

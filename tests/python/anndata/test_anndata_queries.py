@@ -1,0 +1,165 @@
+"""Rows by filters, masks and names, layers, patterns of paths, and the errors that a user meets."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+from anndata_cases import random_anndata, write_zarr
+
+
+@pytest.fixture(scope="module")
+def adata() -> anndata.AnnData:
+    made = random_anndata(np.random.default_rng(11), 120, 25, raw=True)
+    made.X.sum_duplicates()
+    return made
+
+
+@pytest.fixture(scope="module", params=["memory", "zarr"])
+def source(
+    request: pytest.FixtureRequest,
+    adata: anndata.AnnData,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Any:
+    if request.param == "memory":
+        return adata
+    return write_zarr(adata, tmp_path_factory.mktemp("queries") / "cells.zarr", version=3)
+
+
+def rows_of(dataset: ps.Dataset) -> list[int]:
+    return [int(row) for _, obs in dataset for row in obs["soma_joinid"]]
+
+
+@pytest.mark.parametrize("form", [np.array, list, pd.Series])
+def test_a_mask_selects_its_rows(source: Any, adata: anndata.AnnData, form: Any) -> None:
+    mask = (adata.obs["n_genes"] > 4000).to_numpy()
+    dataset = ps.Dataset(source, obs_query=form(mask), shuffle=False)
+    assert rows_of(dataset) == np.flatnonzero(mask).tolist()
+
+
+def test_names_select_their_rows_and_genes(source: Any, adata: anndata.AnnData) -> None:
+    cells, genes = ["cell-7", "cell-3"], ["g5", "g20"]
+    dataset = ps.Dataset(source, obs_query=cells, var_query=genes, shuffle=False)
+    ((X, obs),) = list(dataset)
+    assert obs["soma_joinid"].tolist() == [3, 7]
+    assert dataset.var_names.tolist() == genes
+    np.testing.assert_array_equal(X, adata[["cell-3", "cell-7"], genes].X.toarray())
+
+
+def test_wrong_masks_and_names_are_errors(source: Any) -> None:
+    for query, message in (
+        (np.ones(119, bool), "a bool for each of the 120 rows, got 119"),
+        (["cell-1", "cell-1"], "obs_query has the name 'cell-1' twice"),
+        (np.zeros((2, 2)), "must be a filter string, an AxisQuery, a bool for each row, or names"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=message):
+            ps.Dataset(source, obs_query=query)
+    with pytest.raises(ps.NotFound, match="obs_names has no 'cell-500', 'nobody', in"):
+        ps.Dataset(source, obs_query=["cell-1", "nobody", "cell-500"])
+
+
+def test_layer_raw_is_the_measurement_raw(source: Any, adata: anndata.AnnData) -> None:
+    dataset = ps.Dataset(source, layer="raw", shuffle=False)
+    assert dataset.var_names.tolist() == adata.raw.var_names.tolist()
+    X = np.vstack([X for X, _ in dataset])
+    np.testing.assert_array_equal(X, adata.raw.X.toarray())
+
+
+def test_a_layer_that_is_not_there_lists_the_others(source: Any) -> None:
+    with pytest.raises(ps.NotFound, match="there is no layer 'logcounts'; choose from X, counts"):
+        ps.Dataset(source, layer="logcounts")
+    with pytest.raises(ps.NotFound, match="there is no measurement 'ATAC'; choose from RNA, raw"):
+        ps.Dataset(source, measurement="ATAC")
+
+
+def test_fractions_warn_once_and_name_the_counts(tmp_path: Path, adata: anndata.AnnData) -> None:
+    normalized = adata.copy()
+    normalized.X.data = np.log1p(normalized.X.data)
+    path = write_zarr(normalized, tmp_path / "normalized.zarr")
+    for source in (normalized, path):
+        with pytest.warns(
+            UserWarning, match=r"X has fractions, .*layer='counts' and layer='raw'"
+        ) as told:
+            ps.Dataset(source)
+        assert len(told) == 1
+        assert told[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ps.Dataset(source, layer="X")
+            ps.Dataset(source, layer="counts")
+    del normalized.layers["counts"], normalized.raw
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.Dataset(normalized)
+
+
+def test_a_pattern_joins_what_it_matches(tmp_path: Path, adata: anndata.AnnData) -> None:
+    parts = [adata[:50].copy(), adata[50:].copy()]
+    for number, part in enumerate(parts):
+        write_zarr(part, tmp_path / f"part-{number}.zarr", version=2 + number)
+    dataset = ps.Dataset(tmp_path / "part-*.zarr", shuffle=False, batch_size=200)
+    assert dataset.n_obs == 120
+    X = np.vstack([X for X, _ in dataset])
+    np.testing.assert_array_equal(X, adata.X.toarray())
+    mixed = ps.Dataset(
+        {"a": parts[0], "b": tmp_path / "part-1.zarr"}, shuffle=False, batch_size=200
+    )
+    np.testing.assert_array_equal(np.vstack([X for X, _ in mixed]), adata.X.toarray())
+    with pytest.raises(ps.NotFound, match="nothing matches"):
+        ps.Dataset(tmp_path / "*.h5ad")
+
+
+def test_a_pickle_reads_the_same(source: Any) -> None:
+    dataset = ps.Dataset(source, obs_query="n_genes > 3000", seed=3, batch_size=16)
+    copy = pickle.loads(pickle.dumps(dataset))
+    for (a, obs_a), (b, obs_b) in zip(dataset, copy, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert obs_a["soma_joinid"].tolist() == obs_b["soma_joinid"].tolist()
+
+
+def test_to_anndata_has_the_names(source: Any, adata: anndata.AnnData) -> None:
+    made = ps.Dataset(source, obs_query="n_genes > 3000").to_anndata()
+    wanted = adata[(adata.obs["n_genes"] > 3000).to_numpy()]
+    assert made.obs_names.tolist() == wanted.obs_names.tolist()
+    assert made.var_names.tolist() == wanted.var_names.tolist()
+    assert (made.X != wanted.X).nnz == 0
+
+
+def test_matrices_by_genes_are_refused_with_the_way_out(
+    tmp_path: Path, adata: anndata.AnnData
+) -> None:
+    by_genes = anndata.AnnData(sp.csc_matrix(adata.X), adata.obs, adata.var)
+    with pytest.raises(ps.Unsupported, match=r"X is stored by genes \(CSC\).*tocsr"):
+        ps.Dataset(by_genes)
+    path = write_zarr(by_genes, tmp_path / "csc.zarr")
+    with pytest.raises(ps.Unsupported, match=r"stored by genes \(csc_matrix\).*tocsr"):
+        ps.Dataset(path)
+
+
+def test_what_is_no_anndata_is_said(tmp_path: Path, adata: anndata.AnnData) -> None:
+    zarr = pytest.importorskip("zarr")
+    zarr.open_group(str(tmp_path / "other.zarr"), mode="w").create_array(
+        "x", shape=(3,), dtype="int32"
+    )
+    with pytest.raises(ps.InvalidArgument, match="not an AnnData: a zarr group without"):
+        ps.open(tmp_path / "other.zarr")
+    adata[:5].copy().write_h5ad(tmp_path / "cells.h5ad")
+    with pytest.raises(ps.Unsupported, match=r"HDF5 files .* are not read yet.*read_h5ad"):
+        ps.open(tmp_path / "cells.h5ad")
+    without_x = anndata.AnnData(None, adata.obs.copy(), adata.var.copy())
+    with pytest.raises(ps.NotFound, match=r"no X|has no layer"):
+        ps.Dataset(without_x)
+    wide = write_zarr(adata, tmp_path / "shapes.zarr", version=3)
+    group = zarr.open_group(str(wide), mode="a")
+    group["X"].attrs["shape"] = [120, 26]
+    zarr.consolidate_metadata(str(wide))
+    with pytest.raises(ps.CorruptData, match=r"120 cells x 25 genes.*120 x 26, in .*shapes.zarr/X"):
+        ps.Dataset(wide)

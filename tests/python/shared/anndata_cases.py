@@ -1,0 +1,137 @@
+"""Random AnnData objects, and ways to store them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+INDEX_TYPES = ("int32", "int64")
+VALUE_TYPES = ("float32", "float64", "int32", "int64", "uint16", "int8")
+
+
+def random_counts(
+    random: np.random.Generator, cells: int, genes: int, value_type: str = "float32"
+) -> sp.csr_matrix:
+    """Counts with empty rows, values above 254, explicit zeros, unsorted rows and duplicates."""
+    lengths = random.integers(0, max(1, genes) + 1, cells) * (random.random(cells) < 0.8)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    count = int(indptr[-1])
+    if random.random() < 0.5:  # duplicates and no order
+        indices = random.integers(0, max(1, genes), count)
+    else:
+        rows = [np.sort(random.choice(genes, length, replace=False)) for length in lengths]
+        indices = np.concatenate([*rows, np.zeros(0, np.int64)])
+    values = random.poisson(2, count).astype(value_type)
+    large = random.random(count) < 0.05
+    values[large] = random.integers(0, 127 if value_type == "int8" else 5000, int(large.sum()))
+    if value_type.startswith("float") and random.random() < 0.3:
+        values = np.log1p(values).astype(value_type)
+    index_type = random.choice(INDEX_TYPES)
+    matrix = sp.csr_matrix((cells, genes), dtype=value_type)
+    matrix.data, matrix.indices, matrix.indptr = (
+        values,
+        indices.astype(index_type),
+        indptr.astype(index_type),
+    )
+    return matrix
+
+
+def random_obs(random: np.random.Generator, cells: int) -> pd.DataFrame:
+    """A column of each kind that AnnData stores, some values missing."""
+    labels = np.array(["B cell", "T cell", "", "naïve ☃"], object)
+    missing = random.random(cells) < 0.2
+    codes = random.integers(0, 4, cells)
+    table = pd.DataFrame(
+        {
+            "category": pd.Categorical.from_codes(np.where(missing, -1, codes), labels),
+            "ordered": pd.Categorical(random.integers(0, 3, cells), [0, 1, 2], ordered=True),
+            "n_genes": random.integers(0, 9000, cells),
+            "small": random.integers(-5, 5, cells).astype(np.int8),
+            "score": random.normal(size=cells),
+            "score32": random.normal(size=cells).astype(np.float32),
+            "doublet": random.random(cells) < 0.3,
+            "nullable": pd.array(random.integers(0, 99, cells), dtype="Int64"),
+            "maybe": pd.array(random.random(cells) < 0.5, dtype="boolean"),
+            "text": labels[random.integers(0, 4, cells)],
+        },
+        index=[f"cell-{i}" for i in range(cells)],
+    )
+    table.loc[missing, ["nullable", "maybe"]] = pd.NA
+    return table
+
+
+def random_anndata(
+    random: np.random.Generator,
+    cells: int,
+    genes: int,
+    *,
+    value_type: str = "float32",
+    dense: bool = False,
+    raw: bool = False,
+) -> anndata.AnnData:
+    """AnnData with X, a layer `counts`, obs, var, and raw with two genes more."""
+    counts = random_counts(random, cells, genes, value_type)
+    var = pd.DataFrame(
+        {"symbol": [f"gene {i % 5}" for i in range(genes)]}, index=[f"g{i}" for i in range(genes)]
+    )
+    x = counts.toarray() if dense else counts
+    made = anndata.AnnData(x, random_obs(random, cells), var)
+    made.layers["counts"] = random_counts(random, cells, genes, "int32")
+    if raw:
+        wider = pd.DataFrame(index=[*var.index, "more-1", "more-2"])
+        made.raw = anndata.AnnData(random_counts(random, cells, genes + 2), made.obs, wider)
+    return made
+
+
+def write_zarr(
+    adata: anndata.AnnData,
+    path: Path,
+    *,
+    version: int = 2,
+    chunk: int | None = None,
+    **settings: Any,
+) -> Path:
+    """Write with anndata, in chunks of `chunk` elements; returns the path."""
+    storage: dict[str, Any] = {} if chunk is None else {"chunks": (chunk,)}
+    before = anndata.settings.zarr_write_format
+    anndata.settings.zarr_write_format = version
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if not storage and not settings:
+                adata.write_zarr(path)
+            else:
+                import zarr
+
+                group = zarr.open_group(str(path), mode="w", zarr_format=version)
+                anndata.io.write_elem(group, "/", adata)
+                for place in _sparse(adata):
+                    element = (
+                        adata.raw.X
+                        if place == "raw/X"
+                        else adata.X
+                        if place == "X"
+                        else adata.layers[place.split("/")[1]]
+                    )
+                    anndata.io.write_elem(
+                        group, place, element, dataset_kwargs={**storage, **settings}
+                    )
+                zarr.consolidate_metadata(str(path))
+    finally:
+        anndata.settings.zarr_write_format = before
+    return path
+
+
+def _sparse(adata: anndata.AnnData) -> list[str]:
+    places = ["X", "layers/counts"] if sp.issparse(adata.X) else ["layers/counts"]
+    return [*places, "raw/X"] if adata.raw is not None else places
+
+
+Read = Callable[[anndata.AnnData, Path], Any]
