@@ -12,8 +12,8 @@ from penstock.errors import InvalidArgument
 class Method:
     """A loader in one of its variants.
 
-    `source` is the kind of store that it reads: experiment, pack, h5ad, annbatch. `blocks` says
-    whether it uses sizes of blocks and chunks; if not, it is measured once.
+    `source` is the kind of store that it reads: experiment, pack, h5ad, annbatch, zarr2, zarr3.
+    `blocks` says whether it uses sizes of blocks and chunks; if not, it is measured once.
     """
 
     name: str
@@ -37,6 +37,14 @@ _ALL = (
     Method("penstock:pack", "penstock", "pack", "pack", filters=True, threads=True, what="from a pack"),
     Method("penstock:pack-global", "penstock", "pack-global", "pack", filters=True, threads=True,
            what="a uniform shuffle of a pack"),
+    Method("penstock:annbatch", "penstock", "annbatch", "annbatch", threads=True,
+           what="from annbatch's pre-shuffled collection"),
+    Method("penstock:zarr2", "penstock", "zarr2", "zarr2", threads=True,
+           what="from a zarr store of version 2, as anndata writes it"),
+    Method("penstock:zarr3", "penstock", "zarr3", "zarr3", threads=True,
+           what="from a zarr store of version 3, as anndata writes it"),
+    Method("penstock:memory", "penstock", "memory", "h5ad", threads=True,
+           what="an AnnData object in memory, from an h5ad file"),
     Method("penstock:device", "penstock", "device", filters=True, threads=True, what="batches made on the GPU"),
     Method("tiledbsoma_ml", "tiledbsoma_ml", "", blocks=True, filters=True, threads=True, peer="tiledbsoma_ml",
            what="ExperimentDataset"),
@@ -48,6 +56,10 @@ _ALL = (
            peer="tiledbsoma", what="the same by way of CSR"),
     Method("annbatch", "annbatch", "", "annbatch", blocks=True, peer="annbatch", threads=True,
            what="on its own pre-shuffled collection"),
+    Method("annbatch:zarr2", "annbatch", "zarr2", "zarr2", blocks=True, peer="annbatch", threads=True,
+           what="on a zarr store of version 2, which is not shuffled"),
+    Method("annbatch:zarr3", "annbatch", "zarr3", "zarr3", blocks=True, peer="annbatch", threads=True,
+           what="on a zarr store of version 3, which is not shuffled"),
     Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
            what="on AnnData in h5ad"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),

@@ -1,13 +1,17 @@
-"""A sharded zarr v3 store of an experiment's cells, in AnnData's layout."""
+"""Zarr stores of an experiment's cells in AnnData's layout: sharded, and as anndata writes them."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from penstock.errors import Unsupported
 
 from .cells import Cells
 
@@ -31,6 +35,39 @@ def write_zarr(cells: Cells, target: Path) -> None:
             anndata.io.write_elem(root, "var", cells.var())
             for name in ("obsm", "varm", "obsp", "varp", "layers", "uns"):
                 anndata.io.write_elem(root, name, {})
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+# A process of its own, whose memory is free afterwards: anndata holds all cells.
+_PROGRAM = """
+import sys, warnings
+import anndata
+warnings.simplefilter("ignore")
+anndata.settings.zarr_write_format = int(sys.argv[3])
+anndata.read_h5ad(sys.argv[1]).write_zarr(sys.argv[2])
+"""
+
+
+def write_as_anndata(h5ad: Path, target: Path, zarr_format: int) -> None:
+    """Write a complete store, or nothing, with anndata's own chunks and codecs.
+
+    Raises
+    ------
+    Unsupported
+        anndata failed; the message has the end of its output.
+    """
+    partial = target.with_name(f".partial.{target.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, str(h5ad), str(partial), str(zarr_format)],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise Unsupported(f"anndata could not write a zarr store: {done.stderr[-1500:]}")
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

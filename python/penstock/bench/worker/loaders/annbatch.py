@@ -1,4 +1,4 @@
-"""annbatch on its pre-shuffled collection, with the zarrs codecs if they are installed.
+"""annbatch on its pre-shuffled collection, or on a store of anndata (``zarr2``, ``zarr3``), with the zarrs codecs if they are installed.
 
 Its batches are CSR; dense ones are made from them here, as its users would. Chunks are its chunks,
 and a block is the cells that it loads at once.
@@ -38,14 +38,18 @@ def open_loader(variant: str, work: Work) -> Opened:
     if work.chunks_per_block is not None:
         settings["preload_nchunks"] = work.chunks_per_block
     genes = work.chosen_genes()
-    collection = annbatch.DatasetCollection(work.source, mode="r")
     loader = annbatch.Loader(
         shuffle=True,
         batch_size=work.batch_size,
         preload_to_gpu=False,
         rng=np.random.default_rng(work.seed),
         **settings,
-    ).use_collection(collection, load_adata=_x_and_joinids)
+    )
+    if variant:
+        loader.add_adata(_x_and_joinids(zarr.open_group(work.source, mode="r")))
+    else:
+        collection = annbatch.DatasetCollection(work.source, mode="r")
+        loader.use_collection(collection, load_adata=_x_and_joinids)
 
     def epoch(number: int) -> Iterator[Batch]:
         for batch in loader:

@@ -2,7 +2,8 @@
 
 ``streamed`` is ``scatter`` with ``keep=False``. ``pack`` reads a pack with ``shuffle=True``, which is
 global on a local disk. ``pack-global`` always uses the global shuffle. ``device`` makes batches on
-the device.
+the device. ``annbatch``, ``zarr2`` and ``zarr3`` read AnnData where it is stored; ``memory`` reads an
+AnnData object.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from ..request import Work
 
 _SHUFFLES: dict[str, bool | str] = {
     "scatter": True, "streamed": True, "chunks": "chunks", "global": "global", "pack": True,
-    "pack-global": "global", "device": True,
+    "pack-global": "global", "device": True, "annbatch": True, "zarr2": True, "zarr3": True,
+    "memory": True,
 }  # fmt: skip
+
+#: Variants whose source is AnnData, where the layer is X.
+_ANNDATA = ("annbatch", "zarr2", "zarr3", "memory")
 
 
 def imports(variant: str, work: Work) -> None:
@@ -31,6 +36,8 @@ def imports(variant: str, work: Work) -> None:
         require("torch")
     if work.sparse and not work.torch:
         require("scipy.sparse")
+    if variant == "memory":
+        require("anndata")
     _ = penstock.Dataset  # `import penstock` may import it lazily
 
 
@@ -59,16 +66,23 @@ def open_loader(variant: str, work: Work) -> Opened:
         settings |= {"device": work.device if on_gpu else "cuda", "format": "torch"}
     elif work.torch:
         settings["format"] = "torch"
+    source: Any = work.source
+    if variant == "memory":
+        import anndata
+
+        source = anndata.read_h5ad(work.source)
     dataset = penstock.Dataset(
-        work.source,
-        measurement=work.measurement,
-        layer=work.layer,
+        source,
+        measurement=None if variant in _ANNDATA else work.measurement,
+        layer=None if variant in _ANNDATA else work.layer,
         obs_query=work.obs_filter,
         obs_columns=["soma_joinid"],
         batch_size=work.batch_size,
         seed=work.seed,
         sparse=work.sparse,
-        storage_options=storage_options(work.source, work.region, work.endpoint),
+        storage_options=None
+        if variant == "memory"
+        else storage_options(work.source, work.region, work.endpoint),
         **settings,
     )
 
