@@ -93,8 +93,9 @@ class Matrix {
 /// file descriptors.
 class Experiment {
  public:
-  /// Throws NotFound if nothing is at `uri`, InvalidArgument if it is not a SOMA experiment, and
-  /// Unsupported for a URI scheme that this build cannot read.
+  /// Opens a SOMA experiment, a pack, or an AnnData in zarr, told by content. Throws NotFound if
+  /// nothing is at `uri`, InvalidArgument if it is none of these, and Unsupported for a URI scheme
+  /// that this build cannot read.
   static Experiment open(const std::string& uri, const OpenOptions& options = {});
 
   const std::string& uri() const;
@@ -103,8 +104,9 @@ class Experiment {
   std::vector<std::string> measurements() const;
   DataFrame var(std::string_view measurement) const;
   std::vector<std::string> layers(std::string_view measurement) const;
-  /// The layer that is read if the user names none: "raw", or the only layer of the measurement.
-  /// Throws NotFound, which lists the layers, if there is neither.
+  /// The layer that is read if the user names none: "raw" of a SOMA experiment, "X" of an AnnData, or
+  /// the only layer of the measurement. Throws NotFound, which lists the layers, if there is none of
+  /// these.
   std::string default_layer(std::string_view measurement) const;
   Matrix x(std::string_view measurement, std::string_view layer) const;
   /// Group metadata as text, e.g. soma_encoding_version.

@@ -83,10 +83,14 @@ Table NumberedTable::read(const ReadOptions& options) const {
     mask = mask_of(filter, known, begin, end);
   }
   if (wanted.size() != end - begin) {
-    if (mask.empty()) mask.assign(end - begin, 1);
-    for (uint64_t row = begin; row < end; ++row) {
-      if (!wanted.contains(static_cast<int64_t>(row))) mask[row - begin] = 0;
+    std::vector<int64_t> rows;
+    wanted.copy_range(static_cast<int64_t>(begin), static_cast<int64_t>(end), rows);
+    std::vector<uint8_t> chosen(end - begin);
+    for (const int64_t row : rows) {
+      const auto place = static_cast<uint64_t>(row) - begin;
+      chosen[place] = mask.empty() ? 1 : mask[place];
     }
+    mask = std::move(chosen);
   }
   Table result;
   result.row_count = end - begin;

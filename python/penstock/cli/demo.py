@@ -40,7 +40,7 @@ def add_arguments(commands: Any) -> None:
         help=f"measurement of --data (default: {_OF_DATA['measurement']})",
     )  # fmt: skip
     parser.add_argument(
-        "--layer", metavar="NAME", help="layer of X of --data (default: raw, or the only layer)"
+        "--layer", metavar="NAME", help="layer of X of --data (default: raw of SOMA, X of AnnData)"
     )
     parser.add_argument(
         "--cells", metavar="N", type=int,

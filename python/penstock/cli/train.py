@@ -67,7 +67,9 @@ def add_arguments(commands: Any) -> None:
         "--regions", metavar="NAME", help="measurement of the accessible regions (MULTIVI)"
     )
     parser.add_argument(
-        "--layer", metavar="NAME", help="layer of X with counts (default: raw, or the only layer)"
+        "--layer",
+        metavar="NAME",
+        help="layer of X with counts (default: raw of SOMA, X of AnnData)",
     )
     parser.add_argument(
         "--batch-key", metavar="COLUMN", action="append",

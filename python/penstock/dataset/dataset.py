@@ -61,10 +61,11 @@ class Dataset:
 
     Parameters
     ----------
-    source : path, URI, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
-        Source of the cells. A tiledbsoma object gives its URI and timestamp. An axis query also
-        gives its rows, genes and measurement. A list or dict of sources is read as one experiment;
-        `penstock.join` says how their genes are matched.
+    source : path, URI, AnnData, Experiment, tiledbsoma Experiment or ExperimentAxisQuery
+        Source of the cells. An AnnData object is read in place. A tiledbsoma object gives its URI
+        and timestamp. An axis query also gives its rows, genes and measurement. A list or dict of
+        sources, or a pattern such as ``"atlas/*.zarr"``, is read as one experiment; `penstock.join`
+        says how their genes are matched.
     measurement : str, default "RNA"
         Name of the measurement.
     measurements : sequence of str, or dict of str to dict, optional
@@ -74,10 +75,11 @@ class Dataset:
         ``var_names``, ``transforms``, ``sparse`` and ``dtype``, and ``measurement`` if its name is
         another. docs/measurements.md has more.
     layer : str, optional
-        Name of the X layer. By default "raw", or the only layer of the measurement.
-    obs_query, var_query : str or AxisQuery, optional
-        Selection of cells and genes: a filter in tiledbsoma's language, or an AxisQuery, ours or
-        tiledbsoma's. All by default. Columns of X are the chosen genes, ascending by joinid.
+        Name of the X layer. By default "raw" of a SOMA experiment, "X" of an AnnData, or the only
+        layer of the measurement. "raw" of an AnnData is its ``raw``.
+    obs_query, var_query : str, AxisQuery or sequence, optional
+        Selection of cells and genes: a filter in tiledbsoma's language, an AxisQuery, ours or
+        tiledbsoma's, a bool for each row, or names. All by default. Columns of X are the chosen genes, ascending by joinid.
     var_names : str, optional
         Column of var with the names of genes, for `Dataset.var_names` and for transforms that take
         names. By default the first of var's usual name columns.

@@ -33,12 +33,28 @@ class AnnDataExperiment(Experiment):
     """An AnnData object in memory, read in place.
 
     CSR and dense matrices are not copied, so changes to their values are seen. obs and var are
-    those of the time when this was made. A pickle has a copy of the AnnData object.
+    those of the time when this was made. A pickle has a copy of the AnnData object. A matrix that
+    cannot be read in place is an error when it is asked for.
     """
 
     def __init__(self, adata: Any) -> None:
-        super().__init__(_open(adata), None, 0)
+        self._unreadable: dict[tuple[str, str], str] = {}
+        super().__init__(_open(adata, self._unreadable), None, 0)
         self.adata = adata
+
+    def default_layer(self, measurement: str = MAIN) -> str:
+        """Return "X", or the only layer; raise `Unsupported` if X cannot be read in place."""
+        self._check_readable(measurement, X)
+        return super().default_layer(measurement)
+
+    def x(self, measurement: str = MAIN, layer: str | None = None) -> _core.Matrix:
+        """Return a description of a layer; raise `Unsupported` if it cannot be read in place."""
+        self._check_readable(measurement, X if layer is None else layer)
+        return super().x(measurement, layer)
+
+    def _check_readable(self, measurement: str, layer: str) -> None:
+        if (measurement, layer) in self._unreadable:
+            raise Unsupported(self._unreadable[measurement, layer])
 
     def __reduce__(self) -> Any:
         return AnnDataExperiment, (self.adata,)
@@ -73,7 +89,11 @@ def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> N
         for name in experiment.layers(MAIN)
         if name != X and not experiment.x(MAIN, name).has_fractions()
     ]
-    if RAW in experiment.measurements and not experiment.x(RAW, X).has_fractions():
+    if (
+        RAW in experiment.measurements
+        and experiment.layers(RAW)
+        and not experiment.x(RAW, X).has_fractions()
+    ):
         counts.append("layer='raw'")
     if counts:
         warnings.warn(
@@ -84,16 +104,23 @@ def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> N
         )
 
 
-def _open(adata: Any) -> _core.Experiment:
+def _open(adata: Any, unreadable: dict[tuple[str, str], str]) -> _core.Experiment:
+    """Make the engine's experiment; put what is wrong with other matrices into `unreadable`."""
     source, view_rows, view_columns = _unviewed(adata)
     main = _core.MemoryMeasurement(MAIN, _columns(adata.var, "var_names"), adata.n_vars)
     for name, matrix in _matrices(source):
-        main.add_layer(name, _matrix(matrix, name, view_rows, view_columns))
+        try:
+            main.add_layer(name, _matrix(matrix, name, view_rows, view_columns))
+        except Unsupported as error:
+            unreadable[MAIN, name] = str(error)
     measurements = [main]
     raw = source.raw
     if raw is not None:
         part = _core.MemoryMeasurement(RAW, _columns(raw.var, "var_names"), raw.shape[1])
-        part.add_layer(X, _matrix(raw.X, "raw", view_rows, None))
+        try:
+            part.add_layer(X, _matrix(raw.X, "raw", view_rows, None))
+        except Unsupported as error:
+            unreadable[RAW, X] = str(error)
         measurements.append(part)
     name = f"AnnData of {adata.n_obs} cells x {adata.n_vars} genes"
     obs = _columns(adata.obs, "obs_names")
@@ -164,8 +191,8 @@ def _columns(table: Any, names: str) -> list[_core.MemoryColumn]:
     """
     index = names if names not in table.columns else str(table.index.name or "_index")
     columns = [_strings(index, np.asarray(table.index.astype(str), dtype=object))]
-    for name in table.columns:
-        column = _column(str(name), table[name])
+    for place, name in enumerate(table.columns):
+        column = _column(str(name), table.iloc[:, place])
         if column is not None:
             columns.append(column)
     return columns

@@ -17,7 +17,7 @@ from .storage_options import Texts, credentials_function, storage_texts
 
 
 class Experiment:
-    """A SOMA experiment: obs, and measurements with var and X layers.
+    """A stored experiment: obs, and measurements with var and X layers.
 
     `penstock.open` returns it. Immutable, thread-safe, and picklable: a copy opens the same URI at
     the same timestamp.
@@ -120,13 +120,13 @@ class Experiment:
         Returns
         -------
         str
-            "raw", or the name of the only layer.
+            "raw" of a SOMA experiment, "X" of an AnnData, or the name of the only layer.
 
         Raises
         ------
         NotFound
-            The measurement does not exist, or has several layers without "raw"; the message lists
-            those that exist.
+            The measurement does not exist, or has several layers without the usual one; the message
+            lists those that exist.
         """
         return self.engine.default_layer(checked_text("measurement", measurement))
 
@@ -176,12 +176,12 @@ def open(
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Open a TileDB-SOMA experiment.
+    """Open a SOMA experiment, a pack, or an AnnData in zarr.
 
     Parameters
     ----------
     uri : str or path
-        A folder or ``file://`` URI, ``s3://bucket/key``, or ``https://…`` with an index beside the
+        A folder or ``file://`` URI, a zip archive of a zarr store, ``s3://bucket/key``, or ``https://…`` with an index beside the
         files (``penstock index``). It must have no user, password or query, since it is shown and
         logged; credentials belong in `storage_options`.
     timestamp : datetime or int, optional
@@ -209,7 +209,7 @@ def open(
     NotFound
         The URI does not exist.
     InvalidArgument
-        The URI is not a SOMA experiment, or has a user, password, query or fragment.
+        Nothing that can be opened is there, or the URI has a user, password, query or fragment.
     Unsupported
         This version does not read the scheme of the URI, or the web server has no index.
     IoError

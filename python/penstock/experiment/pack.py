@@ -46,13 +46,13 @@ def pack(
 
     Parameters
     ----------
-    source : path, URI, Experiment or tiledbsoma Experiment
+    source : path, URI, AnnData, Experiment or tiledbsoma Experiment
         Experiment to pack, at its timestamp.
     destination : str or path
         A folder that does not exist yet. It appears when the pack is complete. Until then the data
         are in ``destination.partial``; packing the same again resumes there.
-    obs_query : str or AxisQuery, optional
-        Cells to pack; they keep their joinids. By default all.
+    obs_query : str, AxisQuery or sequence, optional
+        Cells to pack, as for `Dataset`; they keep their joinids. By default all.
     measurements, layers : str or sequence of str, optional
         Names to pack. By default all.
     overwrite : bool, default False

@@ -19,6 +19,8 @@ namespace {
 constexpr uint64_t kOffsetsAtOnce = uint64_t{1} << 20;
 /// Units of stores without codecs: reads of about a megabyte.
 constexpr int64_t kRowsWithoutCodecs = 512;
+/// 10^9 cells of 2,000 non-zeros in the smallest chunks that h5py chooses have twice as many.
+constexpr uint64_t kMostChunks = uint64_t{1} << 26;
 
 chunked::ArrayPtr open_part(const chunked::Group& group, const std::string& name) {
   auto array = group.array(name);
@@ -123,6 +125,11 @@ void CsrArray::make_units() {
       units_.push_back({begin, end, 0, 0, 1});
     }
   } else {
+    if (info_.tile_count > kMostChunks) {
+      throw Unsupported(concat("data and indices have ", info_.tile_count,
+                               " chunks together; write the matrix with larger chunks, in ",
+                               path_));
+    }
     std::vector<plan::TileRows> tiles;
     for (size_t part = 0; part < kCsrParts; ++part) {
       const uint64_t length = chunk_length(static_cast<CsrPart>(part));

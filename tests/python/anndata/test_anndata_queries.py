@@ -139,6 +139,9 @@ def test_matrices_by_genes_are_refused_with_the_way_out(
     by_genes = anndata.AnnData(sp.csc_matrix(adata.X), adata.obs, adata.var)
     with pytest.raises(ps.Unsupported, match=r"X is stored by genes \(CSC\).*tocsr"):
         ps.Dataset(by_genes)
+    by_genes.layers["counts"] = sp.csr_matrix(adata.X)
+    (X, _), *_ = list(ps.Dataset(by_genes, layer="counts", shuffle=False, batch_size=200))
+    np.testing.assert_array_equal(X, adata.X.toarray())
     path = write_zarr(by_genes, tmp_path / "csc.zarr")
     with pytest.raises(ps.Unsupported, match=r"stored by genes \(csc_matrix\).*tocsr"):
         ps.Dataset(path)

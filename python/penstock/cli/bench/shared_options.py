@@ -100,7 +100,7 @@ def add_layer(group: Any) -> None:
         "--measurement", default="RNA", metavar="NAME", help="measurement (default: %(default)s)"
     )
     group.add_argument(
-        "--layer", metavar="NAME", help="layer of X (default: raw, or the only layer)"
+        "--layer", metavar="NAME", help="layer of X (default: raw of SOMA, X of AnnData)"
     )
 
 
