@@ -1,0 +1,134 @@
+"""Damaged and hostile stores: an error of Penstock's, or values; never a crash, a hang or much memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from amounts import seeds
+from anndata_cases import random_anndata, write_zarr
+from conftest import DATA
+
+CELLS = 60
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("damage")
+    made = random_anndata(np.random.default_rng(51), CELLS, 20, raw=True)
+    found = [
+        write_zarr(made, folder / "two.zarr", version=2, chunk=100),
+        write_zarr(made, folder / "three.zarr", version=3, chunk=100, shards=(300,)),
+    ]
+    dense = random_anndata(np.random.default_rng(52), CELLS, 20, dense=True)
+    found.append(write_zarr(dense, folder / "dense.zarr", version=3))
+    with tarfile.open(DATA / "anndata-annbatch-0.3.1.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    found.append(folder / "collection.zarr")
+    return found
+
+
+def read_all(path: Path) -> None:
+    """Everything that a store has."""
+    experiment = ps.open(path, threads=1)
+    experiment.obs.to_pandas()
+    for measurement in experiment.measurements:
+        experiment.var(measurement).to_pandas()
+        for layer in experiment.layers(measurement):
+            dataset = ps.Dataset(
+                experiment, measurement=measurement, layer=layer, batch_size=32, dtype="float64"
+            )
+            for _ in dataset:
+                pass
+
+
+def outcome(path: Path) -> str:
+    try:
+        read_all(path)
+    except ps.PenstockError as error:
+        return type(error).__name__
+    return "read"
+
+
+def test_what_is_whole_is_read(stores: list[Path]) -> None:
+    assert [outcome(path) for path in stores] == ["read"] * len(stores)
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_a_damaged_file_is_an_error_or_read(stores: list[Path], tmp_path: Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    found = set()
+    for number in range(8):
+        store = stores[random.integers(len(stores))]
+        copy = tmp_path / f"{number}.zarr"
+        shutil.copytree(store, copy)
+        files = sorted(path for path in copy.rglob("*") if path.is_file() and path.stat().st_size)
+        victim = files[random.integers(len(files))]
+        content = bytearray(victim.read_bytes())
+        match int(random.integers(4)):
+            case 0:
+                content[random.integers(len(content))] ^= 1 << int(random.integers(8))
+            case 1:
+                del content[random.integers(len(content)) :]
+            case 2:
+                for _ in range(8):
+                    content[random.integers(len(content))] = int(random.integers(256))
+            case _:
+                content = bytearray(random.bytes(len(content)))
+        victim.write_bytes(content)
+        found.add(outcome(copy))
+        shutil.rmtree(copy)
+    assert found <= {"read", "CorruptData", "Unsupported", "InvalidArgument", "NotFound", "IoError",
+                     "ResourceExhausted"}  # fmt: skip
+
+
+def edited(store: Path, target: Path, array: str, **fields: Any) -> Path:
+    """A copy of a version 2 store in which fields of an array's metadata are others."""
+    shutil.copytree(store, target)
+    path = target / array / ".zarray"
+    document = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps(document))
+    (target / ".zmetadata").unlink(missing_ok=True)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("array", "fields"),
+    [
+        ("X/data", {"shape": [10**15]}),
+        ("X/data", {"chunks": [10**15]}),
+        ("X/data", {"shape": [-1]}),
+        ("X/data", {"chunks": [0]}),
+        ("X/indptr", {"shape": [10**14]}),
+        ("X/indices", {"dtype": "<f4"}),
+        ("X/data", {"dtype": "<c16"}),
+        ("X/data", {"dtype": "<f2"}),
+        ("X/data", {"compressor": {"id": "snappy"}}),
+        ("X/data", {"filters": [{"id": "delta", "dtype": "<f4"}]}),
+        ("obs/n_genes", {"shape": [CELLS + 1]}),
+        ("obs/category/codes", {"dtype": "<f4"}),
+    ],
+    ids=str,
+)
+def test_hostile_metadata_is_an_error_with_the_array(
+    stores: list[Path], tmp_path: Path, array: str, fields: dict[str, Any]
+) -> None:
+    store = edited(stores[0], tmp_path / "edited.zarr", array, **fields)
+    with pytest.raises(ps.PenstockError) as told:
+        read_all(store)
+    assert array.split("/")[0] in str(told.value)
+
+
+def test_a_missing_chunk_is_the_fill_value(stores: list[Path], tmp_path: Path) -> None:
+    """As in zarr: what is not stored is the fill value, here 0."""
+    shutil.copytree(stores[0], tmp_path / "cells.zarr")
+    (tmp_path / "cells.zarr" / "X" / "data" / "1").unlink()
+    batches = list(ps.Dataset(tmp_path / "cells.zarr", layer="X", shuffle=False, sparse=True))
+    values = np.concatenate([X.data for X, _ in batches])
+    assert (values[100:200] == 0).all()
