@@ -119,15 +119,12 @@ RowSelection NumberedTable::select(std::string_view value_filter,
   return RowSelection::from_sorted(rows);
 }
 
+// Sources list the index first, after the row numbers.
 pack::FileSums NumberedTable::copy_to(const std::string& folder) const {
-  const auto has = [&](std::string_view name) {
-    return std::any_of(infos_.begin(), infos_.end(),
-                       [&](const ColumnInfo& info) { return info.name == name; });
-  };
   pack::FileSums sums;
   pack::make_folder(folder);
   anndata::write_table(
-      *this, has("obs_names") ? "obs_names" : "var_names",
+      *this, infos_.size() > 1 ? infos_[1].name : std::string(),
       [&](const std::string& path, std::span<const std::byte> bytes) {
         const std::string file = io::join(folder, path);
         pack::make_folder(file.substr(0, file.rfind('/')));

@@ -24,9 +24,7 @@ def add_arguments(commands: Any) -> None:
         "Census-like experiment that it makes. With --data, runs on your own experiment. "
         "Needs penstock's extra [demo].",
     )
-    parser.add_argument(
-        "--data", metavar="PATH", help="path or URI of your own TileDB-SOMA experiment"
-    )
+    parser.add_argument("--data", metavar="PATH", help="path or URI of your own experiment")
     parser.add_argument(
         "--label", metavar="COLUMN",
         help=f"obs column of --data that is predicted (default: {_OF_DATA['label']})",

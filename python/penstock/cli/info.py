@@ -25,9 +25,7 @@ def add_arguments(commands: Any) -> None:
         description="Shows the measurements, layers, obs columns and storage of an experiment, "
         "and the fetch units and memory of a loader with default settings.",
     )
-    parser.add_argument(
-        "path", metavar="PATH", help="path or URI of a TileDB-SOMA experiment or a pack"
-    )
+    parser.add_argument("path", metavar="PATH", help="path or URI of an experiment or a pack")
     parser.add_argument(
         "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
         help="setting of a remote store, such as anonymous=true or region=us-west-2; may be given several times",

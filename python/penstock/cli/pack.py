@@ -25,9 +25,7 @@ def add_arguments(commands: Any) -> None:
         "format. From a pack any cell can be read alone, so loading is fastest and the shuffle exactly "
         "uniform. If the command is stopped, run it again to resume.",
     )
-    parser.add_argument(
-        "source", metavar="SRC", help="path or URI of a TileDB-SOMA experiment or a pack"
-    )
+    parser.add_argument("source", metavar="SRC", help="path or URI of an experiment or a pack")
     parser.add_argument("destination", metavar="DST", help="folder of the new pack")
     parser.add_argument(
         "--obs-query", metavar="TEXT",

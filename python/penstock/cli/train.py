@@ -34,7 +34,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "uri",
         metavar="URI",
-        help=f"path or URI of a TileDB-SOMA experiment, or {BUNDLED} for cells to try it on",
+        help=f"path or URI of an experiment, or {BUNDLED} for cells to try it on",
     )
     parser.add_argument(
         "--model", default="SCVI",

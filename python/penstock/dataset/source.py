@@ -12,7 +12,7 @@ import numpy as np
 from penstock import _core
 from penstock.base.validation import checked_text
 from penstock.errors import InvalidArgument
-from penstock.experiment.anndata_source import RAW, X, warn_of_fractions
+from penstock.experiment.anndata_source import RAW, raw_of, warn_of_fractions
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.experiment import Experiment, open
 from penstock.experiment.globs import expanded
@@ -61,26 +61,13 @@ def resolve_source(
     if isinstance(experiment, JoinedExperiment):
         name, layer = _joined_layer(experiment, measurement, layer)
     elif measurement is None and layer == RAW:
-        name, layer = _raw(experiment)
+        name, layer = raw_of(experiment)
     if layer is None:
         layer = experiment.default_layer(name)
         warn_of_fractions(experiment, name, layer)
     rows = resolve(experiment.obs, obs_query, "obs_query")
     genes = resolve(experiment.var(name), var_query, "var_query")
     return Selection(experiment, name, layer, rows, genes)
-
-
-def _raw(experiment: Experiment) -> tuple[str, str]:
-    """Return measurement and layer of ``layer="raw"``: of an AnnData its ``raw``, if it has one."""
-    main = DEFAULT_MEASUREMENT
-    if RAW not in experiment.measurements or X not in experiment.layers(RAW):
-        return main, RAW
-    if main in experiment.measurements and RAW in experiment.layers(main):
-        raise InvalidArgument(
-            "layer='raw' is both layers['raw'] and raw.X: give measurement='RNA' with it for the first, "
-            f"or measurement='raw' alone for the second, in {experiment.uri}"
-        )
-    return RAW, X
 
 
 def places_of(selection: Selection) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.call_site import caller_level
-from penstock.errors import Unsupported
+from penstock.errors import InvalidArgument, NotFound, Unsupported
 
 from .experiment import Experiment
 
@@ -45,6 +45,11 @@ class AnnDataExperiment(Experiment):
     def default_layer(self, measurement: str = MAIN) -> str:
         """Return "X", or the only layer; raise `Unsupported` if X cannot be read in place."""
         self._check_readable(measurement, X)
+        layers = self.layers(measurement)
+        if len(layers) > 1 and X not in layers:
+            raise NotFound(
+                f"there is no X; choose from {', '.join(layers)} with layer=, in {self.uri}"
+            )
         return super().default_layer(measurement)
 
     def x(self, measurement: str = MAIN, layer: str | None = None) -> _core.Matrix:
@@ -71,10 +76,29 @@ def from_anndata(adata: Any) -> Experiment:
         A matrix contradicts itself.
     """
     if adata.isbacked:
-        from .experiment import open as open_path
-
-        return open_path(adata.filename)
+        raise Unsupported(
+            "a backed AnnData reads HDF5, which is not read yet: load it with adata.to_memory(), or write "
+            f"it with adata.write_zarr, {adata.filename}"
+        )
     return AnnDataExperiment(adata)
+
+
+def raw_of(experiment: Experiment) -> tuple[str, str]:
+    """Return measurement and layer of ``layer="raw"``: of an AnnData its ``raw``, if it has one.
+
+    Raises
+    ------
+    InvalidArgument
+        A layer of an AnnData has that name, too.
+    """
+    if RAW not in experiment.measurements or X not in experiment.layers(RAW):
+        return MAIN, RAW
+    if MAIN in experiment.measurements and RAW in experiment.layers(MAIN):
+        raise InvalidArgument(
+            "layer='raw' is both layers['raw'] and raw.X: rename the first, or give measurement='raw' "
+            f"for the second, in {experiment.uri}"
+        )
+    return RAW, X
 
 
 def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> None:
@@ -82,18 +106,16 @@ def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> N
 
     A few rows of each are read.
     """
-    if measurement != MAIN or layer != X or not experiment.x(MAIN, X).has_fractions():
+    if measurement != MAIN or layer != X or "obs_names" not in experiment.obs.columns:
+        return
+    if not experiment.x(MAIN, X).has_fractions():
         return
     counts = [
         f"layer={name!r}"
         for name in experiment.layers(MAIN)
-        if name != X and not experiment.x(MAIN, name).has_fractions()
+        if name != X and _has_counts(experiment, MAIN, name)
     ]
-    if (
-        RAW in experiment.measurements
-        and experiment.layers(RAW)
-        and not experiment.x(RAW, X).has_fractions()
-    ):
+    if RAW in experiment.measurements and _has_counts(experiment, RAW, X):
         counts.append("layer='raw'")
     if counts:
         warnings.warn(
@@ -102,6 +124,13 @@ def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> N
             UserWarning,
             stacklevel=caller_level(),
         )
+
+
+def _has_counts(experiment: Experiment, measurement: str, layer: str) -> bool:
+    try:
+        return not experiment.x(measurement, layer).has_fractions()
+    except (Unsupported, NotFound):  # such as a layer by genes
+        return False
 
 
 def _open(adata: Any, unreadable: dict[tuple[str, str], str]) -> _core.Experiment:

@@ -106,7 +106,10 @@ std::vector<int64_t> every_column(uint64_t count) {
 
 MatrixSourcePtr cached_source(MatrixSourcePtr source, std::shared_ptr<CacheFolder> folder) {
   if (source->content().empty()) {
-    throw Unsupported("a matrix whose content is not known cannot be cached");
+    throw Unsupported(
+        "the cache cannot tell whether this matrix changes, because its store gives no versions of "
+        "objects, as web servers do not; leave cache_dir out, or make a pack with `penstock pack` "
+        "and read that");
   }
   return std::make_shared<const CachedSource>(std::move(source), std::move(folder));
 }

@@ -54,6 +54,50 @@ def test_names_select_their_rows_and_genes(source: Any, adata: anndata.AnnData) 
     np.testing.assert_array_equal(X, adata[["cell-3", "cell-7"], genes].X.toarray())
 
 
+def test_a_series_must_be_of_these_rows(source: Any, adata: anndata.AnnData) -> None:
+    mask = adata.obs["n_genes"] > 4000
+    assert ps.Dataset(source, obs_query=mask).n_obs == mask.sum()
+    with pytest.raises(ps.InvalidArgument, match="the index of obs_query must be obs_names"):
+        ps.Dataset(source, obs_query=mask[::-1])
+
+
+def test_objects_are_joined_by_place(adata: anndata.AnnData) -> None:
+    joined = ps.join([adata, adata.copy()], layer="raw")
+    assert list(joined.experiments) == ["anndata-0", "anndata-1"]
+    assert (joined.measurement, joined.layer) == ("raw", "X")
+    assert ps.Dataset(joined).shape == (240, 27)
+    assert ps.open(adata).n_obs == 120
+
+
+def test_without_x_a_layer_must_be_named(tmp_path: Path, adata: anndata.AnnData) -> None:
+    made = anndata.AnnData(None, adata.obs.copy(), adata.var.copy())
+    made.layers["a"] = made.layers["b"] = adata.layers["counts"]
+    for source in (made, write_zarr(made, tmp_path / "layers.zarr")):
+        with pytest.raises(ps.NotFound, match="there is no X; choose from a, b with layer="):
+            ps.Dataset(source)
+        assert ps.Dataset(source, layer="b").n_obs == 120
+
+
+def test_a_backed_object_is_refused_with_the_way_out(
+    tmp_path: Path, adata: anndata.AnnData
+) -> None:
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    with pytest.raises(ps.Unsupported, match=r"a backed AnnData .*to_memory\(\)"):
+        ps.Dataset(backed)
+    assert ps.Dataset(backed.to_memory()).n_obs == 120
+
+
+def test_names_that_repeat_are_refused(adata: anndata.AnnData) -> None:
+    same = adata.copy()
+    same.obs_names = ["cell"] * 60 + [f"other-{i}" for i in range(60)]
+    with pytest.raises(ps.InvalidArgument, match="obs_names has 'cell' more than once"):
+        ps.Dataset(same, obs_query=["cell"])
+    assert ps.Dataset(same, obs_query=["other-3"]).n_obs == 1
+    mask = pd.array([True] * 60 + [False] * 60, dtype="boolean")
+    assert ps.Dataset(same, obs_query=mask).n_obs == 60
+
+
 def test_wrong_masks_and_names_are_errors(source: Any) -> None:
     for query, message in (
         (np.ones(119, bool), "a bool for each of the 120 rows, got 119"),
@@ -95,7 +139,11 @@ def test_fractions_warn_once_and_name_the_counts(tmp_path: Path, adata: anndata.
             warnings.simplefilter("error")
             ps.Dataset(source, layer="X")
             ps.Dataset(source, layer="counts")
-    del normalized.layers["counts"], normalized.raw
+    normalized.layers["by genes"] = sp.csc_matrix(adata.X)
+    by_genes = write_zarr(normalized, tmp_path / "by-genes.zarr")
+    with pytest.warns(UserWarning, match="X has fractions"):
+        ps.Dataset(by_genes)
+    del normalized.layers["counts"], normalized.layers["by genes"], normalized.raw
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ps.Dataset(normalized)

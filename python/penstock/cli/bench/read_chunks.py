@@ -23,7 +23,7 @@ def add_arguments(commands: Any) -> None:
         description="Reads every row once, chunk by chunk, as a table, a blockwise table, blockwise "
         "COO and blockwise CSR: in order, with -s in random order within a chunk, with -ss over all.",
     )
-    parser.add_argument("uri", metavar="URI", help="path or URI of a TileDB-SOMA experiment")
+    parser.add_argument("uri", metavar="URI", help="path or URI of an experiment")
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
                         help="rows in a chunk (default: %(default)s)")  # fmt: skip
     parser.add_argument("-s", "--shuffle", action="count", default=0,

@@ -61,7 +61,7 @@ def add_target(
     release = f" (default without URI and -u: {ALB_CENSUS})" if as_alb else ""
     genes = f"; for a Census {ALB_GENES:,}, 0: all" if as_alb else ""
     parser.add_argument("uri", metavar="URI", nargs=None if uri_required else "?",
-                        help="path or URI of a TileDB-SOMA experiment")  # fmt: skip
+                        help="path or URI of an experiment")  # fmt: skip
     group = parser.add_argument_group("what is loaded")
     group.add_argument("-V", "--census", metavar="RELEASE",
                        help=f"release of the Census to load, in place of URI{release}")  # fmt: skip

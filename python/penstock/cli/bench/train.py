@@ -30,7 +30,7 @@ def add_arguments(commands: Any) -> None:
         "--shuffle, in turns. Writes a table, training.parquet, the traces of all runs, and plots: seconds and memory "
         "by cells, and loss by step and memory over time of the most cells. Needs penstock's extra [scvi], too.",
     )
-    parser.add_argument("uri", metavar="URI", help="path or URI of a TileDB-SOMA experiment")
+    parser.add_argument("uri", metavar="URI", help="path or URI of an experiment")
     group = parser.add_argument_group("what varies; values are separated by commas")
     group.add_argument(
         "--cells", metavar="N,N…", help="numbers of cells, the first ones (default: all)"

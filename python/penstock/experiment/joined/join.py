@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.base.validation import check_no_secrets, checked_items, checked_names, checked_text
 from penstock.errors import InvalidArgument
+from penstock.experiment.anndata_source import MAIN, RAW, AnnDataExperiment, raw_of
 from penstock.experiment.experiment import Experiment
 from penstock.experiment.globs import expanded
 from penstock.experiment.open_source import open_source
@@ -28,8 +29,9 @@ def join(
     Parameters
     ----------
     experiments : dict or sequence
-        Paths, Experiments or tiledbsoma Experiments. A dict gives their names; otherwise the last
-        part of the path is the name.
+        Paths, AnnData objects, Experiments or tiledbsoma Experiments, or a pattern of paths. A dict
+        gives their names. Otherwise the last part of the path is the name; an AnnData object is
+        ``anndata-0`` by its place.
     genes : {"inner", "outer"} or sequence of str
         "inner" takes the genes of all experiments, in the order of the first. "outer" takes the
         genes of any experiment. A list takes its genes, in its order. X is zero for genes that an
@@ -41,8 +43,8 @@ def join(
     measurement : str or sequence of str, default "RNA"
         One name for all experiments, or one for each.
     layer : str or sequence of str, optional
-        One name for all experiments, or one for each. By default "raw", or the only layer of an
-        experiment.
+        One name for all experiments, or one for each. By default "raw" of a SOMA experiment, "X" of
+        an AnnData, or the only layer. "raw" of an AnnData is its ``raw``.
     source_column : str, default "source"
         Name of the added obs column, with the name of the experiment of each cell.
 
@@ -61,17 +63,22 @@ def join(
     named = _opened(expanded(experiments))
     each = len(named)
     measurements = _one_for_each("measurement", measurement, each)
+    if layer is None:
+        layers = [
+            opened.default_layer(name)
+            for opened, name in zip(named.values(), measurements, strict=True)
+        ]
+    else:
+        layers = _one_for_each("layer", layer, each)
+    for number, opened in enumerate(named.values()):
+        if layers[number] == RAW and measurements[number] == MAIN:
+            measurements[number], layers[number] = raw_of(opened)
     return join_opened(
         named,
         genes if isinstance(genes, str) else checked_names("genes", genes),
         None if var_column is None else checked_text("var_column", var_column),
         measurements,
-        [
-            opened.default_layer(name)
-            for opened, name in zip(named.values(), measurements, strict=True)
-        ]
-        if layer is None
-        else _one_for_each("layer", layer, each),
+        layers,
         checked_text("source_column", source_column),
     )
 
@@ -98,7 +105,12 @@ def _opened(experiments: Any) -> dict[str, Experiment]:
         for name in names:
             check_no_secrets("the name of an experiment", name)
     else:
-        names = _names_of([each.uri for each in opened])
+        names = _names_of(
+            [
+                f"anndata-{place}" if isinstance(each, AnnDataExperiment) else each.uri
+                for place, each in enumerate(opened)
+            ]
+        )
     if not opened:
         raise InvalidArgument("there is no experiment to join")
     return dict(zip(names, opened, strict=True))
