@@ -91,7 +91,10 @@ def parse_methods(text: str) -> list[Method]:
 
 
 def method_named(name: str) -> Method:
-    """Return the method of this name, or the only one with this prefix."""
+    """Return the method of this name, or the only one with this prefix beside its variants."""
+    begins = [each for each in METHODS if name and each.lower().startswith(name.lower())]
+    if begins and all(each.startswith(f"{begins[0]}:") for each in begins[1:]):
+        return METHODS[begins[0]]
     return METHODS[name_among(name, list(METHODS))]
 
 

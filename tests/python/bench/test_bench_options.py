@@ -50,7 +50,9 @@ def test_peers_are_listed_by_name(here: Path, monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(peers, "_can_import", lambda python, modules: True)
     assert run("bench", "peers", "list", "tiledbsoma", "annbatch") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["np.array", "scipy.csr", "annbatch"]
+    assert [line.split()[0] for line in lines] == [
+        "np.array", "scipy.csr", "annbatch", "annbatch:zarr2", "annbatch:zarr3",
+    ]  # fmt: skip
     assert run("bench", "peers", "list", "scDataset") == 0
     assert capsys.readouterr().out.split()[0] == "scDataset"
     for name in ("nobody", "penstock"):
@@ -81,8 +83,8 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
         (["data-loader", "x", "--pack", "p"],
          "--pack needs a method that uses it, got -m penstock; methods that do: penstock:pack, penstock:pack-global"),
         (["compare", "x", "-m", "penstock,tiledbsoma_ml", "--h5ad", "p"],
-         "--h5ad needs a method that uses it, got -m penstock,tiledbsoma_ml; methods that do: annbatch, scDataset, A"),
-        (["compare", "x", "-m", "penstock,scDataset", "--annbatch", "p"], "methods that do: annbatch"),
+         "--h5ad needs a method that uses it, got -m penstock,tiledbsoma_ml; methods that do: penstock:annbatch, penstock:memory, annbatch, "),
+        (["compare", "x", "-m", "penstock,scDataset", "--annbatch", "p"], "methods that do: penstock:annbatch, annbatch"),
         (["data-loader", "x", "-P", "1MiB"],
          "-P needs a method that uses it, got -m penstock; methods that do: tiledbsoma_ml, cell"),
         (["data-loader", "x", "--census", "stable"], "one of them"),

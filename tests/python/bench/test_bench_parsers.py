@@ -111,7 +111,7 @@ def test_methods_by_name_and_prefix() -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("nothing", "is no method: penstock, "), ("ann", "begins several methods: annbatch, AnnLoader"),
+    ("nothing", "is no method: penstock, "), ("ann", "begins several methods: annbatch, "),
     ("", "is no method"), ("penstock,,", "is no method"),
 ])  # fmt: skip
 def test_unknown_methods(text: str, words: str) -> None:
