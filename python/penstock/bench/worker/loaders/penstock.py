@@ -86,10 +86,17 @@ def open_loader(variant: str, work: Work) -> Opened:
         **settings,
     )
 
+    # Exports name cells by their joinids. Rows of AnnData are numbers of rows.
+    joinids = None
+    if variant in _ANNDATA:
+        names = penstock.open(source).obs.read(["obs_names"])["obs_names"].to_numpy()
+        joinids = names.astype(np.int64)
+
     def epoch(number: int) -> Iterator[Batch]:
         dataset.set_epoch(number)
         for x, obs in dataset:
-            yield x, np.asarray(obs["soma_joinid"])
+            rows = np.asarray(obs["soma_joinid"])
+            yield x, rows if joinids is None else joinids[rows]
 
     def statistics() -> dict[str, Any]:
         told = dataset.stats
