@@ -74,8 +74,8 @@ class Matrix {
   bool addresses_rows() const;
   /// Whether this is read through a cache that has all of these rows now.
   bool is_cached(const RowSelection& rows) const;
-  /// Whether a value of some rows, spread over the matrix, is no whole number. Reads them; false for
-  /// a type of integers.
+  /// Whether a value of some rows, spread over the matrix, is no whole number. Reads them; false
+  /// for a type of integers.
   bool has_fractions() const;
   uint64_t stored_cells() const;  ///< upper bound of the non-zeros: cells of the tiles
   uint64_t tile_count() const;
@@ -104,9 +104,9 @@ class Experiment {
   std::vector<std::string> measurements() const;
   DataFrame var(std::string_view measurement) const;
   std::vector<std::string> layers(std::string_view measurement) const;
-  /// The layer that is read if the user names none: "raw" of a SOMA experiment, "X" of an AnnData, or
-  /// the only layer of the measurement. Throws NotFound, which lists the layers, if there is none of
-  /// these.
+  /// The layer that is read if the user names none: "raw" of a SOMA experiment, "X" of an AnnData,
+  /// or the only layer of the measurement. Throws NotFound, which lists the layers, if there is
+  /// none of these.
   std::string default_layer(std::string_view measurement) const;
   Matrix x(std::string_view measurement, std::string_view layer) const;
   /// Group metadata as text, e.g. soma_encoding_version.

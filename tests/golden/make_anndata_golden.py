@@ -86,7 +86,10 @@ def write_collection(folder: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             DatasetCollection(str(store)).add_adatas(
-                [str(path) for path in sources], n_obs_per_chunk=16, dataset_size="10kB", shuffle_chunk_size=10
+                [str(path) for path in sources],
+                n_obs_per_chunk=16,
+                dataset_size="10kB",
+                shuffle_chunk_size=10,
             )
         group = zarr.open_group(str(store), mode="r")
         names = sorted(group, key=lambda name: int(name.split("_")[-1]))

@@ -171,7 +171,7 @@ class Experiment:
 
 
 def open(
-    uri: str | os.PathLike[str] | Any,
+    uri: str | os.PathLike[str],
     timestamp: datetime | int | None = None,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -180,10 +180,10 @@ def open(
 
     Parameters
     ----------
-    uri : str, path or AnnData
+    uri : str or path
         A folder or ``file://`` URI, a zip archive of a zarr store, ``s3://bucket/key``, or ``https://…`` with an index beside the
         files (``penstock index``). It must have no user, password or query, since it is shown and
-        logged; credentials belong in `storage_options`. An AnnData object is read in place.
+        logged; credentials belong in `storage_options`.
     timestamp : datetime or int, optional
         Read the state at this time. An int is milliseconds since 1970-01-01 UTC; a datetime
         without a time zone is UTC. By default the newest state.
@@ -216,12 +216,6 @@ def open(
         The remote store refuses, does not answer, or needs credentials; the message says what to
         check.
     """
-    from .anndata_source import from_anndata, is_anndata  # it needs the class above
-
-    if is_anndata(uri):
-        if timestamp is not None or storage_options is not None:
-            raise InvalidArgument("timestamp and storage_options do not apply to an AnnData object")
-        return from_anndata(uri)
     path = checked_path("uri", uri)
     if "://" not in path:  # a later chdir must not change what is read
         path = os.path.abspath(path)  # noqa: PTH100  (links stay links)

@@ -54,7 +54,7 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
 
 def _check_index(axis: DataFrame, query: Any, argument: str) -> None:
     """Raise `InvalidArgument` if a pandas Series is of other rows, or in another order."""
-    index = getattr(query, "index", None)
+    index: Any = getattr(query, "index", None)
     column = _name_column(axis, argument)
     if column is None or getattr(index, "dtype", None) is None or index.dtype.kind in "iu":
         return

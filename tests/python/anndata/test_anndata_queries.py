@@ -66,7 +66,6 @@ def test_objects_are_joined_by_place(adata: anndata.AnnData) -> None:
     assert list(joined.experiments) == ["anndata-0", "anndata-1"]
     assert (joined.measurement, joined.layer) == ("raw", "X")
     assert ps.Dataset(joined).shape == (240, 27)
-    assert ps.open(adata).n_obs == 120
 
 
 def test_without_x_a_layer_must_be_named(tmp_path: Path, adata: anndata.AnnData) -> None:
