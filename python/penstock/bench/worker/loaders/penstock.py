@@ -89,7 +89,9 @@ def open_loader(variant: str, work: Work) -> Opened:
     # Exports name cells by their joinids. Rows of AnnData are numbers of rows.
     joinids = None
     if variant in _ANNDATA:
-        names = penstock.open(source).obs.read(["obs_names"])["obs_names"].to_numpy()
+        from penstock.experiment.open_source import open_source
+
+        names = open_source(source, None).obs.read(["obs_names"])["obs_names"].to_numpy()
         joinids = names.astype(np.int64)
 
     def epoch(number: int) -> Iterator[Batch]:
