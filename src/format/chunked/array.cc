@@ -75,4 +75,23 @@ void ChunkGrid::position_of(uint64_t chunk, std::span<uint64_t> position) const 
   }
 }
 
+bool no_filter_applied(const ArrayInfo& info, uint32_t skipped_filters) {
+  const auto& filters = info.pipeline.filters();
+  for (size_t i = 0; i < filters.size(); ++i) {
+    if (i >= 32 || (skipped_filters >> i & 1U) == 0) return false;
+  }
+  return true;
+}
+
+void expect_backed(const ArrayInfo& info, const ChunkPlace& place) {
+  const uint64_t decoded = info.decoded_bytes();
+  const uint64_t most = no_filter_applied(info, place.skipped_filters)
+                            ? place.length
+                            : info.pipeline.most_decoded_bytes(place.length);
+  if (decoded > most) {
+    throw CorruptData(concat("a chunk of ", decoded, " bytes cannot be stored in ", place.length,
+                             " bytes, in ", place.path));
+  }
+}
+
 }  // namespace penstock::format::chunked

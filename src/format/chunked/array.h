@@ -64,6 +64,13 @@ struct ChunkPlace {
   bool absent() const noexcept { return path.empty(); }
 };
 
+/// Whether the stored bytes are the cells: every filter was left out.
+bool no_filter_applied(const ArrayInfo& info, uint32_t skipped_filters);
+
+/// Throws CorruptData unless the stored bytes of a chunk can decode to its cells, so that their
+/// size is safe to allocate. For cells of fixed size, and chunks that are not absent.
+void expect_backed(const ArrayInfo& info, const ChunkPlace& place);
+
 class Array {
  public:
   virtual ~Array() = default;

@@ -39,14 +39,6 @@ class ScratchPool {
   std::vector<codec::ChunkScratch> free_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
-bool no_filter_applied(const ArrayInfo& info, uint32_t skipped) {
-  const auto& filters = info.pipeline.filters();
-  for (size_t i = 0; i < filters.size(); ++i) {
-    if (i >= 32 || (skipped >> i & 1U) == 0) return false;
-  }
-  return true;
-}
-
 std::vector<ChunkPlace> places_of(const Array& array, uint64_t begin, uint64_t end) {
   const ArrayInfo& info = array.info();
   if (info.shape.size() != 1) {
@@ -96,14 +88,7 @@ void ChunkRange::expect_backed(uint64_t cell_bytes) const {
     if (here.absent) {
       absent_cells += here.end - here.begin;
     } else if (info.cell_bytes != 0) {
-      const uint64_t decoded = info.decoded_bytes();
-      const uint64_t most = no_filter_applied(info, place.skipped_filters)
-                                ? place.length
-                                : info.pipeline.most_decoded_bytes(place.length);
-      if (decoded > most) {
-        throw CorruptData(concat("a chunk of ", decoded, " bytes cannot be stored in ",
-                                 place.length, " bytes, in ", place.path));
-      }
+      chunked::expect_backed(info, place);
     }
   }
   if (absent_cells > kMostAbsentBytes / std::max<uint64_t>(cell_bytes, 1)) {

@@ -117,13 +117,9 @@ void CsrDecode::place_pieces() {
       Piece& piece = pieces_[of[k]];
       piece.place = std::move(places[k]);
       if (piece.place.absent()) continue;
+      chunked::expect_backed(array.array(part).info(), piece.place);
       wanted[of[k]] = {piece.place.offset, piece.place.length};
       if (!array.addresses_elements(part)) continue;
-      if (piece.place.length < length * cell) {
-        throw CorruptData(concat("chunk ", piece.chunk, " has ", piece.place.length,
-                                 " bytes in place of ", length * cell, ", in ",
-                                 array.array(part).info().path));
-      }
       wanted[of[k]] = {piece.place.offset + (piece.begin - piece.chunk * length) * cell,
                        (piece.end - piece.begin) * cell};
     }
@@ -199,7 +195,7 @@ void CsrDecode::decode(const Piece& piece) {
       cells = {std::as_const(swapped).span(), false};
     }
     if (piece.part == CsrPart::kIndices) {
-      take_ids(piece, element, cells, count);
+      take_ids(element, cells, count);
     } else {
       take_values(piece, element, cells, count);
     }
@@ -211,7 +207,7 @@ void CsrDecode::decode(const Piece& piece) {
     }
     const codec::CellBytes cells{std::as_const(filled).span(), false};
     const size_t count = piece.end - piece.begin;
-    piece.part == CsrPart::kIndices ? take_ids(piece, piece.begin, cells, count)
+    piece.part == CsrPart::kIndices ? take_ids(piece.begin, cells, count)
                                     : take_values(piece, piece.begin, cells, count);
     return;
   }
@@ -226,8 +222,7 @@ void CsrDecode::decode(const Piece& piece) {
                              });
 }
 
-void CsrDecode::take_ids(const Piece& piece, uint64_t element, const codec::CellBytes& cells,
-                         size_t count) {
+void CsrDecode::take_ids(uint64_t element, const codec::CellBytes& cells, size_t count) {
   const DataType type = reader_->array().array(CsrPart::kIndices).info().type;
   const uint64_t at = element - base_;
   const uint64_t most =
@@ -235,11 +230,11 @@ void CsrDecode::take_ids(const Piece& piece, uint64_t element, const codec::Cell
           ? narrow_stored_ids(type, cells, count, elements_.ids.as<uint16_t>().data() + at)
           : narrow_stored_ids(type, cells, count, elements_.ids.as<uint32_t>().data() + at);
   if (count != 0 && most >= static_cast<uint64_t>(reader_->array().info().column_domain_end)) {
-    bad_id(piece, element, count);
+    bad_id(element, count);
   }
 }
 
-void CsrDecode::bad_id(const Piece& /*piece*/, uint64_t element, size_t count) const {
+void CsrDecode::bad_id(uint64_t element, size_t count) const {
   const CsrArray& array = reader_->array();
   throw CorruptData(concat("column ids must be in 0 … ", array.info().column_domain_end - 1,
                            ", but rows ", array.offsets().row_of(element), " … ",

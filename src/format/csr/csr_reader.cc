@@ -7,6 +7,7 @@
 
 #include "base/concat.h"
 #include "format/recent_readers.h"
+#include "format/unit_rows.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
@@ -52,20 +53,8 @@ CsrReader::CsrReader(std::shared_ptr<const CsrArray> array, std::span<const int6
 
 std::unique_ptr<UnitDecode> CsrReader::start(uint32_t unit, std::vector<int64_t> rows,
                                              std::unique_ptr<UnitDecode> recycled) const {
-  if (unit >= array_->units().size()) throw InvalidArgument(concat("no fetch unit ", unit));
-  const plan::FetchUnit& place = array_->units()[unit];
-  if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
-    throw InvalidArgument(
-        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
-  }
-  std::unique_ptr<CsrDecode> decode;
-  if (auto* own = dynamic_cast<CsrDecode*>(recycled.get());
-      own != nullptr && own->reader() == this) {
-    recycled.release();
-    decode.reset(own);
-  } else {
-    decode = std::make_unique<CsrDecode>(shared_from_this());
-  }
+  check_unit_rows(array_->units(), unit, rows);
+  auto decode = recycle_or_make<CsrDecode>(std::move(recycled), shared_from_this());
   decode->start(std::move(rows));
   return decode;
 }

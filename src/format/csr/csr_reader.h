@@ -94,11 +94,11 @@ class CsrDecode final : public UnitDecode {
   void find_pieces(CsrPart part);
   void place_pieces();
   void decode(const Piece& piece);
-  void take_ids(const Piece& piece, uint64_t element, const codec::CellBytes& cells, size_t count);
+  void take_ids(uint64_t element, const codec::CellBytes& cells, size_t count);
   void take_values(const Piece& piece, uint64_t element, const codec::CellBytes& cells,
                    size_t count);
   void finish(size_t task);
-  [[noreturn]] void bad_id(const Piece& piece, uint64_t element, size_t count) const;
+  [[noreturn]] void bad_id(uint64_t element, size_t count) const;
 
   const std::shared_ptr<const CsrReader> reader_;
   std::vector<CsrRow> rows_;

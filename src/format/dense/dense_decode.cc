@@ -59,6 +59,7 @@ void DenseDecode::fetch() {
     parts_[i].place = std::move(places[i]);
     const chunked::ChunkPlace& place = parts_[i].place;
     if (place.absent()) continue;
+    chunked::expect_backed(array.info(), place);
     parts_[i].stored.resize_discard(place.length);
     requests_.push_back({place.path, place.offset, parts_[i].stored.span()});
     bytes_read_ += place.length;

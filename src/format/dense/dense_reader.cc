@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "format/recent_readers.h"
+#include "format/unit_rows.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
@@ -56,20 +57,8 @@ DenseReader::DenseReader(std::shared_ptr<const DenseMatrix> matrix,
 
 std::unique_ptr<UnitDecode> DenseReader::start(uint32_t unit, std::vector<int64_t> rows,
                                                std::unique_ptr<UnitDecode> recycled) const {
-  if (unit >= matrix_->units().size()) throw InvalidArgument(concat("no fetch unit ", unit));
-  const plan::FetchUnit& place = matrix_->units()[unit];
-  if (!rows.empty() && (rows.front() < place.row_begin || rows.back() >= place.row_end)) {
-    throw InvalidArgument(
-        concat("rows ", rows.front(), " … ", rows.back(), " are not all in fetch unit ", unit));
-  }
-  std::unique_ptr<DenseDecode> decode;
-  if (auto* own = dynamic_cast<DenseDecode*>(recycled.get());
-      own != nullptr && own->reader() == this) {
-    recycled.release();
-    decode.reset(own);
-  } else {
-    decode = std::make_unique<DenseDecode>(shared_from_this());
-  }
+  check_unit_rows(matrix_->units(), unit, rows);
+  auto decode = recycle_or_make<DenseDecode>(std::move(recycled), shared_from_this());
   decode->start(std::move(rows));
   return decode;
 }

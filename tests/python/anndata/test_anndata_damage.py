@@ -125,6 +125,18 @@ def test_hostile_metadata_is_an_error_with_the_array(
     assert array.split("/")[0] in str(told.value)
 
 
+def test_a_dense_chunk_that_claims_too_much_is_refused(stores: list[Path], tmp_path: Path) -> None:
+    shutil.copytree(stores[2], tmp_path / "dense.zarr")
+    path = tmp_path / "dense.zarr" / "zarr.json"
+    text = path.read_text()
+    document = json.loads(text)
+    nodes = document["consolidated_metadata"]["metadata"]
+    nodes["X"]["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 20, 1 << 20]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ps.PenstockError, match=r"X|memory_budget"):
+        read_all(tmp_path / "dense.zarr")
+
+
 def test_a_missing_chunk_is_the_fill_value(stores: list[Path], tmp_path: Path) -> None:
     """As in zarr: what is not stored is the fill value, here 0."""
     shutil.copytree(stores[0], tmp_path / "cells.zarr")

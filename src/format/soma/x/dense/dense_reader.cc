@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/concat.h"
+#include "format/unit_rows.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format::soma {
@@ -18,25 +19,8 @@ XDenseReader::XDenseReader(std::shared_ptr<const XDenseArray> array,
 
 std::unique_ptr<UnitDecode> XDenseReader::start(uint32_t unit, std::vector<int64_t> rows,
                                                 std::unique_ptr<UnitDecode> recycled) const {
-  if (unit >= array_->units().size()) {
-    throw InvalidArgument(concat("no fetch unit ", unit));
-  }
-  const plan::FetchUnit& place = array_->units()[unit];
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < place.row_begin || rows[i] >= place.row_end ||
-        (i != 0 && rows[i] <= rows[i - 1])) {
-      throw InvalidArgument(
-          concat("row ", rows[i], " is not in fetch unit ", unit, " or out of order"));
-    }
-  }
-  std::unique_ptr<XDenseDecode> decode;
-  if (auto* own = dynamic_cast<XDenseDecode*>(recycled.get());
-      own != nullptr && own->reader() == this) {
-    recycled.release();
-    decode.reset(own);
-  } else {
-    decode = std::make_unique<XDenseDecode>(shared_from_this());
-  }
+  check_unit_rows(array_->units(), unit, rows);
+  auto decode = recycle_or_make<XDenseDecode>(std::move(recycled), shared_from_this());
   decode->start(std::move(rows));
   return decode;
 }
