@@ -106,7 +106,7 @@ void StoredColumn::open_group(const chunked::Group& group, const std::string& en
 
 void StoredColumn::open_categories(chunked::ArrayPtr categories, bool ordered) {
   expect_vector(*categories);
-  if (!is_id_type(values_->info().type)) {
+  if (!is_integer(values_->info().type)) {
     throw CorruptData("codes of categories must be integers, in " + path_);
   }
   categories_ = std::move(categories);

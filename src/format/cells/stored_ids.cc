@@ -104,22 +104,6 @@ uint64_t narrow(DataType type, const codec::CellBytes& ids, size_t count, Out* o
 
 }  // namespace
 
-bool is_id_type(DataType type) noexcept {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kUInt8:
-    case DataType::kInt16:
-    case DataType::kUInt16:
-    case DataType::kInt32:
-    case DataType::kUInt32:
-    case DataType::kInt64:
-    case DataType::kUInt64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 uint64_t narrow_stored_ids(DataType type, const codec::CellBytes& ids, size_t count, uint16_t* out,
                            VectorPath path) noexcept {
   return narrow(type, ids, count, out, path);

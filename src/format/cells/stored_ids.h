@@ -14,12 +14,10 @@
 
 namespace penstock::format {
 
-/// Whether ids of this type are read: the integers of 1, 2, 4 and 8 bytes.
-bool is_id_type(DataType type) noexcept;
-
 /// Writes the low bits of `count` ids to `out`. Returns the largest id; a negative one counts as
 /// larger than all others, as does one that does not fit `out`. So ids are right if the result is
-/// below the number of columns. `ids` holds at least count * size_of(type) bytes.
+/// below the number of columns. `type` must be an integer type, and `ids` holds at least count *
+/// size_of(type) bytes.
 uint64_t narrow_stored_ids(DataType type, const codec::CellBytes& ids, size_t count, uint16_t* out,
                            VectorPath path = best_vector_path()) noexcept;
 uint64_t narrow_stored_ids(DataType type, const codec::CellBytes& ids, size_t count, uint32_t* out,

@@ -63,11 +63,5 @@ TEST(StoredIds, EveryTypeAndPath) {
   check_type<int64_t>(DataType::kInt64);
 }
 
-TEST(StoredIds, OtherTypesAreNoIds) {
-  EXPECT_TRUE(is_id_type(DataType::kUInt8));
-  EXPECT_FALSE(is_id_type(DataType::kFloat32));
-  EXPECT_FALSE(is_id_type(DataType::kBool));
-}
-
 }  // namespace
 }  // namespace penstock::format

@@ -33,7 +33,7 @@ chunked::ArrayPtr open_part(const chunked::Group& group, const std::string& name
 }
 
 void expect_ids(const chunked::Array& array) {
-  if (!is_id_type(array.info().type)) {
+  if (!is_integer(array.info().type)) {
     throw CorruptData("indices and indptr are integers, these are " +
                       std::string(name_of(array.info().type)) + ", in " + array.info().path);
   }

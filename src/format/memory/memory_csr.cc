@@ -63,7 +63,7 @@ class CsrMatrix final : public MemoryMatrix, public std::enable_shared_from_this
       throw InvalidArgument(concat("indptr must have one entry more than there are rows, got ",
                                    matrix_.indptr.count, " for ", matrix_.rows, " rows"));
     }
-    if (!is_id_type(matrix_.indices.type)) {
+    if (!is_integer(matrix_.indices.type)) {
       throw Unsupported("indices must be integers, not " +
                         std::string(name_of(matrix_.indices.type)));
     }
