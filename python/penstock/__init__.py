@@ -45,8 +45,9 @@ from .experiment.axis_query import AxisQuery
 from .experiment.census import census_releases, open_census
 from .experiment.columns import ColumnValues
 from .experiment.data_frame import DataFrame
-from .experiment.experiment import Experiment, open
+from .experiment.experiment import Experiment
 from .experiment.joined import JoinedExperiment, join
+from .experiment.open_source import open
 from .experiment.pack import pack
 from .genes.highly_variable import highly_variable_genes
 from .genes.statistics import cell_statistics, gene_statistics

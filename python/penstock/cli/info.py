@@ -10,7 +10,7 @@ from penstock import _core
 from penstock.base.text import aligned, count, plural, size
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
-from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.reprs import column_type
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
 
 def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
     """Print the information about an experiment."""
-    experiment = open(path, storage_options=storage_options)
+    experiment = open_stored(path, storage_options=storage_options)
     for line in lines(experiment):
         print(line)
 

@@ -14,7 +14,7 @@ from penstock.base.validation import checked_text
 from penstock.errors import InvalidArgument
 from penstock.experiment.anndata_source import RAW, raw_of, warn_of_fractions
 from penstock.experiment.axis_query import resolve
-from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.globs import expanded
 from penstock.experiment.joined import JoinedExperiment, join
 from penstock.experiment.open_source import check_for_uri, open_source, reopen
@@ -82,7 +82,7 @@ def _opened(source: Any, threads: int | None, storage_options: Mapping[str, Any]
     """Return a part of a join: open a URI with the options, return anything else as it is."""
     if not isinstance(source, (str, os.PathLike)) or "://" not in os.fspath(source):
         return source
-    return open(source, threads=threads, storage_options=storage_options)
+    return open_stored(source, threads=threads, storage_options=storage_options)
 
 
 def _joined_layer(

@@ -14,7 +14,7 @@ import torch
 from penstock import __version__
 from penstock.base.text import size
 from penstock.experiment.data_frame import DataFrame
-from penstock.experiment.experiment import Experiment, open
+from penstock.experiment.experiment import Experiment, open_stored
 
 from . import bundled_cells, plot
 from .console import Screen
@@ -55,7 +55,7 @@ def _real_cells(screen: Screen, parsed: argparse.Namespace) -> Result:
         "2,638 blood cells of a healthy donor (10x Genomics, 3k PBMC): who is who?",
     )
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        experiment = open(bundled_cells.unpack(Path(folder)))
+        experiment = open_stored(bundled_cells.unpack(Path(folder)))
         job = Job(
             experiment,
             "cell_type",
@@ -70,7 +70,7 @@ def _made_cells(screen: Screen, parsed: argparse.Namespace, output: Path) -> Res
     screen.heading("2", "At scale", MADE_DETAIL)
     path = output / f"census-like-{parsed.cells}.soma"
     _make(screen, path, parsed.cells)
-    experiment = open(path)
+    experiment = open_stored(path)
     job = Job(experiment, "cell_type", epochs=parsed.epochs, memory_budget=parsed.memory)
     with screen.progress() as progress:
         everything = stream(job, progress)
@@ -116,7 +116,7 @@ def _largest_tissues(obs: DataFrame, how_many: int) -> tuple[list[str], int]:
 
 
 def _own_cells(screen: Screen, parsed: argparse.Namespace) -> Result:
-    experiment: Experiment = open(parsed.data)
+    experiment: Experiment = open_stored(parsed.data)
     screen.heading("1", "Your cells", experiment.uri)
     job = Job(
         experiment,

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.base.validation import check_no_secrets, checked_text
 from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
 
-from .experiment import Experiment, open
+from .experiment import Experiment, open_stored
 from .storage_options import storage_texts
 
 #: Release directory of the Census; PENSTOCK_CENSUS_DIRECTORY or `directory` replaces it.
@@ -201,4 +201,4 @@ def open_census(
         if release.region and "endpoint" not in options:
             options.setdefault("region", release.region)
     name = organism.strip().lower().replace(" ", "_")
-    return open(release.experiment(name), timestamp, threads, storage_options=options)
+    return open_stored(release.experiment(name), timestamp, threads, storage_options=options)

@@ -170,52 +170,13 @@ class Experiment:
         return _reopen, (self.uri, self._timestamp_ms, self._threads, self._storage)
 
 
-def open(
+def open_stored(
     uri: str | os.PathLike[str],
     timestamp: datetime | int | None = None,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Open a SOMA experiment, a pack, or an AnnData in zarr.
-
-    Parameters
-    ----------
-    uri : str or path
-        A folder or ``file://`` URI, a zip archive of a zarr store, ``s3://bucket/key``, or ``https://…`` with an index beside the
-        files (``penstock index``). It must have no user, password or query, since it is shown and
-        logged; credentials belong in `storage_options`.
-    timestamp : datetime or int, optional
-        Read the state at this time. An int is milliseconds since 1970-01-01 UTC; a datetime
-        without a time zone is UTC. By default the newest state.
-    threads : int, optional
-        Threads that read metadata and tables. As many as cores by default.
-    storage_options : dict, optional
-        Access to a remote store.
-        S3: ``anonymous``, ``region``, ``endpoint``, ``addressing_style`` (``"auto"``, ``"path"``,
-        ``"virtual"``), ``requester_pays``, ``profile``, ``access_key_id``, ``secret_access_key``,
-        ``session_token``, or s3fs's names for them (``anon``, ``key``, ``secret``, ``token``,
-        ``endpoint_url``). Without keys, credentials are found as in other AWS tools.
-        http(s): ``headers``, a dict, sent only to the scheme, host and port of `uri`.
-        Both: ``max_requests`` (64), ``connect_timeout`` (10 s), ``stall_timeout`` (20 s),
-        ``retry_timeout`` (60 s), ``max_attempts`` (8).
-
-    Returns
-    -------
-    Experiment
-        Its tables and layers are read when they are used.
-
-    Raises
-    ------
-    NotFound
-        The URI does not exist.
-    InvalidArgument
-        Nothing that can be opened is there, or the URI has a user, password, query or fragment.
-    Unsupported
-        This version does not read the scheme of the URI, or the web server has no index.
-    IoError
-        The remote store refuses, does not answer, or needs credentials; the message says what to
-        check.
-    """
+    """Open a path or URI; see `penstock.open`."""
     path = checked_path("uri", uri)
     if "://" not in path:  # a later chdir must not change what is read
         path = os.path.abspath(path)  # noqa: PTH100  (links stay links)
@@ -245,4 +206,4 @@ def _milliseconds(timestamp: datetime | int | None) -> int | None:
 def _reopen(
     uri: str, timestamp_ms: int | None, threads: int, storage: Texts | None = None
 ) -> Experiment:
-    return open(uri, timestamp_ms, threads or None, storage)
+    return open_stored(uri, timestamp_ms, threads or None, storage)

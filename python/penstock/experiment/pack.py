@@ -17,7 +17,7 @@ from penstock.base.validation import (
 from penstock.errors import InvalidArgument
 
 from .axis_query import resolve
-from .experiment import Experiment, open
+from .experiment import Experiment, open_stored
 from .joined import JoinedExperiment
 from .open_source import open_source
 
@@ -103,7 +103,7 @@ def pack(
             progress(packer.progress())
     if progress is not None:
         progress(packer.progress())
-    return open(path, threads=threads)
+    return open_stored(path, threads=threads)
 
 
 def _names(what: str, names: str | Sequence[str] | None) -> list[str]:

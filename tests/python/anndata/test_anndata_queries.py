@@ -148,6 +148,18 @@ def test_fractions_warn_once_and_name_the_counts(tmp_path: Path, adata: anndata.
         ps.Dataset(normalized)
 
 
+def test_open_takes_an_anndata_as_a_dataset_does(adata: anndata.AnnData) -> None:
+    opened = ps.open(adata)
+    assert opened.n_obs == adata.n_obs
+    assert opened.obs.to_pandas()["obs_names"].tolist() == adata.obs_names.tolist()
+    ((X, _),) = list(ps.Dataset(opened, shuffle=False, batch_size=adata.n_obs))
+    np.testing.assert_array_equal(X, adata.X.toarray())
+    with pytest.raises(ps.InvalidArgument, match="no earlier states"):
+        ps.open(adata, timestamp=1)
+    with pytest.raises(ps.InvalidArgument, match="is opened already"):
+        ps.open(adata, storage_options={"region": "us-east-1"})
+
+
 def test_a_pattern_joins_what_it_matches(tmp_path: Path, adata: anndata.AnnData) -> None:
     parts = [adata[:50].copy(), adata[50:].copy()]
     for number, part in enumerate(parts):

@@ -16,7 +16,7 @@ from penstock.compat.key_errors import missing_names
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.experiment.axis_query import AxisQuery
-from penstock.experiment.experiment import open as open_experiment
+from penstock.experiment.experiment import open_stored
 from penstock.experiment.storage_options import of_context
 from penstock.plan.epoch_size import part_names, warn_of_empty_parts
 
@@ -233,7 +233,7 @@ def _by_ids(x_locator: Any, query_ids: Any, shuffle: bool) -> dict[str, Any]:
             )
     storage = of_context(x_locator.uri, x_locator.tiledb_config)
     return {
-        "source": open_experiment(
+        "source": open_stored(
             x_locator.uri, x_locator.tiledb_timestamp_ms, storage_options=storage
         ),
         "measurement": x_locator.measurement_name,
