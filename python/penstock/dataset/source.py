@@ -64,7 +64,7 @@ def resolve_source(
         name, layer = raw_of(experiment)
     if layer is None:
         layer = experiment.default_layer(name)
-        warn_of_fractions(experiment, name, layer)
+        warn_of_fractions([(experiment, name, layer)])
     rows = resolve(experiment.obs, obs_query, "obs_query")
     genes = resolve(experiment.var(name), var_query, "var_query")
     return Selection(experiment, name, layer, rows, genes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ Array = npt.NDArray[Any]
 MAIN, RAW = "RNA", "raw"
 #: The layer of X.
 X = "X"
+
+#: Experiments of a join that are examined for fractions.
+MOST_EXAMINED = 8
 
 
 def is_anndata(source: Any) -> bool:
@@ -101,15 +105,36 @@ def raw_of(experiment: Experiment) -> tuple[str, str]:
     return RAW, X
 
 
-def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> None:
-    """Warn that X of an AnnData is not counts, if another layer or raw has counts.
+def warn_of_fractions(parts: Sequence[tuple[Experiment, str, str]]) -> None:
+    """Warn once if X of an AnnData is not counts, but another layer or raw has counts.
 
-    A few rows of each are read.
+    `parts` are experiments that are read together, each with its measurement and layer. A few rows
+    of at most `MOST_EXAMINED` of them are read.
     """
+    for part in _spread(parts):
+        counts = _counts_instead(*part)
+        if not counts:
+            continue
+        warnings.warn(
+            f"X has fractions, so it is not counts. Counts are in {' and '.join(counts)}: choose one, or "
+            f"layer='X' to read X without this warning, in {part[0].uri}",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+        return
+
+
+def _spread(parts: Sequence[Any]) -> list[Any]:
+    count = min(len(parts), MOST_EXAMINED)
+    return [parts[i * len(parts) // count] for i in range(count)]
+
+
+def _counts_instead(experiment: Experiment, measurement: str, layer: str) -> list[str]:
+    """Return the arguments that choose counts; none unless X is read, and has fractions."""
     if measurement != MAIN or layer != X or "obs_names" not in experiment.obs.columns:
-        return
+        return []
     if not experiment.x(MAIN, X).has_fractions():
-        return
+        return []
     counts = [
         f"layer={name!r}"
         for name in experiment.layers(MAIN)
@@ -117,13 +142,7 @@ def warn_of_fractions(experiment: Experiment, measurement: str, layer: str) -> N
     ]
     if RAW in experiment.measurements and _has_counts(experiment, RAW, X):
         counts.append("layer='raw'")
-    if counts:
-        warnings.warn(
-            f"X has fractions, so it is not counts. Counts are in {' and '.join(counts)}: choose one, or "
-            f"layer='X' to read X without this warning, in {experiment.uri}",
-            UserWarning,
-            stacklevel=caller_level(),
-        )
+    return counts
 
 
 def _has_counts(experiment: Experiment, measurement: str, layer: str) -> bool:

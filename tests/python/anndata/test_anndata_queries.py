@@ -14,6 +14,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from anndata_cases import random_anndata, write_zarr
+from penstock.experiment import anndata_source
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +147,40 @@ def test_fractions_warn_once_and_name_the_counts(tmp_path: Path, adata: anndata.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ps.Dataset(normalized)
+
+
+def test_fractions_of_joined_stores_warn_once(tmp_path: Path, adata: anndata.AnnData) -> None:
+    normalized = adata.copy()
+    normalized.X.data = np.log1p(normalized.X.data)
+    paths = [write_zarr(normalized, tmp_path / f"{name}.zarr") for name in "ab"]
+    whole = adata.copy()
+    whole.X.data = np.round(whole.X.data)
+    counts = write_zarr(whole, tmp_path / "counts.zarr")
+    joins: list[Any] = [paths, {"a": counts, "b": normalized}, str(tmp_path / "?.zarr")]
+    for sources in joins:
+        with pytest.warns(UserWarning, match="X has fractions") as told:
+            ps.Dataset(sources)
+        assert len(told) == 1
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.Dataset(paths, layer="X")
+        ps.Dataset([counts, whole])
+
+
+def test_of_many_joined_stores_some_are_looked_at_for_fractions(
+    monkeypatch: pytest.MonkeyPatch, adata: anndata.AnnData
+) -> None:
+    looked: list[str] = []
+    whole = anndata_source._counts_instead
+
+    def counted(*part: Any) -> list[str]:
+        looked.append(part[0].uri)
+        return whole(*part)
+
+    monkeypatch.setattr(anndata_source, "_counts_instead", counted)
+    ps.join([adata[i : i + 2].copy() for i in range(0, 60, 2)])
+    assert len(looked) == anndata_source.MOST_EXAMINED
 
 
 def test_open_takes_an_anndata_as_a_dataset_does(adata: anndata.AnnData) -> None:

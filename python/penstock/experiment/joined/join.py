@@ -7,7 +7,13 @@ from typing import Any
 
 from penstock.base.validation import check_no_secrets, checked_items, checked_names, checked_text
 from penstock.errors import InvalidArgument
-from penstock.experiment.anndata_source import MAIN, RAW, AnnDataExperiment, raw_of
+from penstock.experiment.anndata_source import (
+    MAIN,
+    RAW,
+    AnnDataExperiment,
+    raw_of,
+    warn_of_fractions,
+)
 from penstock.experiment.experiment import Experiment
 from penstock.experiment.globs import expanded
 from penstock.experiment.open_source import open_source
@@ -68,6 +74,7 @@ def join(
             opened.default_layer(name)
             for opened, name in zip(named.values(), measurements, strict=True)
         ]
+        warn_of_fractions(list(zip(named.values(), measurements, layers, strict=True)))
     else:
         layers = _one_for_each("layer", layer, each)
     for number, opened in enumerate(named.values()):
