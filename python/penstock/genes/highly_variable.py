@@ -14,7 +14,7 @@ from penstock.base.validation import checked_choice, checked_int, checked_names,
 from penstock.errors import InvalidArgument
 
 from .dispersion import by_dispersion
-from .statistics import Floats, Groups, Moments, check_dataset, gene_moments, group_codes
+from .statistics import Floats, Groups, Moments, as_dataset, gene_moments, group_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
 
 
 def highly_variable_genes(
-    ds: Dataset,
+    ds: Dataset | Any,
     n: int = 2000,
     *,
     flavor: str = "seurat_v3",
@@ -41,8 +41,9 @@ def highly_variable_genes(
 
     Parameters
     ----------
-    ds : Dataset
-        Cells of all ranks, and genes. "seurat_v3" takes counts. "seurat" and "cell_ranger" take
+    ds : Dataset or source of one
+        Cells of all ranks, and genes. A source, such as a path or an AnnData object, is read with
+        the default settings of a Dataset. "seurat_v3" takes counts. "seurat" and "cell_ranger" take
         logarithmised values, such as those of ``ds.with_settings(transforms=[ps.NormalizeTotal(),
         ps.Log1p()])``.
     n : int, default 2000
@@ -78,7 +79,7 @@ def highly_variable_genes(
     MissingPackage
         pandas, or scikit-misc for "seurat_v3", is not installed; the extra [genes] has both.
     """
-    check_dataset(ds)
+    ds = as_dataset(ds)
     groups = None if batch_key is None else batch_groups(ds, batch_key)
     if groups is not None:
         sizes = np.bincount(groups.codes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_text, described
+from penstock.base.validation import checked_text
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing
 from penstock.experiment.data_frame import JOINID
@@ -63,7 +63,7 @@ class Moments:
             )
 
 
-def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame:
+def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.DataFrame:
     """Compute mean, variance, non-zeros and total of each gene, in one pass over the cells.
 
     The values are those of X after the transforms. Counts are summed as 64-bit integers, so results
@@ -71,8 +71,9 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
 
     Parameters
     ----------
-    ds : Dataset
-        Cells of all ranks, regardless of the shuffle, and genes.
+    ds : Dataset or source of one
+        Cells of all ranks, regardless of the shuffle, and genes. A source, such as a path or an
+        AnnData object, is read with the default settings of a Dataset.
     group_by : str, optional
         Column of obs. Statistics are computed for each of its values; cells without a value are
         left out. Takes 24 bytes for each gene and value (80 if X does not hold integers).
@@ -87,7 +88,7 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
     Raises
     ------
     InvalidArgument
-        `ds` is not a Dataset, its transforms make tokens, centre or have callables, or no cell has
+        `ds` is no source of a Dataset, its transforms make tokens, centre or have callables, or no cell has
         a value of `group_by`.
     NotFound
         The column does not exist.
@@ -97,7 +98,7 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
     require("pandas")
     import pandas as pd
 
-    check_dataset(ds)
+    ds = as_dataset(ds)
     groups = None if group_by is None else group_codes(ds, group_by)
     moments = gene_moments(ds, groups)
     frame = pd.DataFrame(
@@ -118,12 +119,12 @@ def gene_statistics(ds: Dataset, *, group_by: str | None = None) -> pd.DataFrame
     return frame
 
 
-def cell_statistics(ds: Dataset) -> pd.DataFrame:
+def cell_statistics(ds: Dataset | Any) -> pd.DataFrame:
     """Compute mean, variance, non-zeros and total of each cell, in one pass.
 
     Parameters
     ----------
-    ds : Dataset
+    ds : Dataset or source of one
         As in `gene_statistics`.
 
     Returns
@@ -136,13 +137,14 @@ def cell_statistics(ds: Dataset) -> pd.DataFrame:
     Raises
     ------
     InvalidArgument
-        `ds` is not a Dataset, or its transforms make tokens, centre or have callables.
+        `ds` is no source of a Dataset, or its transforms make tokens, centre or have callables.
     MissingPackage
         pandas is not installed.
     """
     require("pandas")
     import pandas as pd
 
+    ds = as_dataset(ds)
     options = _options(ds, by_row=True)
     statistics = _core.StatisticsPass(ds.reader.selection.matrix, options)
     statistics.run()
@@ -226,14 +228,11 @@ def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None
     )
 
 
-def check_dataset(ds: Any) -> None:
-    """Raise `InvalidArgument` if `ds` is not a Dataset."""
+def as_dataset(ds: Any) -> Dataset:
+    """Return `ds` if it is a Dataset, else a Dataset of this source, with default settings."""
     from penstock.dataset.dataset import Dataset
 
-    if not isinstance(ds, Dataset):
-        raise InvalidArgument(
-            f"statistics need a penstock Dataset, got {described(ds)}: make one with ps.Dataset"
-        )
+    return ds if isinstance(ds, Dataset) else Dataset(ds)
 
 
 def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:
@@ -244,7 +243,6 @@ def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:
 
 
 def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
-    check_dataset(ds)
     selection, settings = ds.reader.selection, ds.reader.settings
     if isinstance(selection, SeveralMeasurements):
         selection.refuse("statistics")

@@ -195,6 +195,19 @@ def test_open_takes_an_anndata_as_a_dataset_does(adata: anndata.AnnData) -> None
         ps.open(adata, storage_options={"region": "us-east-1"})
 
 
+def test_statistics_take_what_a_dataset_takes(tmp_path: Path, adata: anndata.AnnData) -> None:
+    logged = anndata.AnnData(adata.X.log1p(), adata.obs, adata.var)
+    path = write_zarr(logged, tmp_path / "cells.zarr")
+    for call in (
+        lambda source: ps.highly_variable_genes(source, 3, flavor="seurat"),
+        ps.gene_statistics,
+        ps.cell_statistics,
+    ):
+        wanted = call(ps.Dataset(path))
+        for source in (path, logged, ps.open(path)):
+            pd.testing.assert_frame_equal(call(source), wanted)
+
+
 def test_a_pattern_joins_what_it_matches(tmp_path: Path, adata: anndata.AnnData) -> None:
     parts = [adata[:50].copy(), adata[50:].copy()]
     for number, part in enumerate(parts):
