@@ -12,6 +12,7 @@
 #include "base/threads/parallel.h"
 #include "format/anndata/elements.h"
 #include "format/anndata/open_anndata.h"
+#include "format/anndata/record_axis.h"
 #include "format/anndata/stored_axis.h"
 #include "format/csr/csr_reader.h"
 #include "format/dense/dense_reader.h"
@@ -52,13 +53,11 @@ class AnnDataExperiment final : public StoredExperiment {
  public:
   AnnDataExperiment(chunked::GroupPtr root, std::string uri, const OpenOptions& options)
       : root_(std::move(root)), uri_(std::move(uri)), options_(options) {
-    if (!root_->group("obs")) {
-      throw Unsupported(
-          "obs is no group of columns, as anndata 0.7 and later write it; read the file with "
-          "anndata and write it again, in " +
-          uri_);
+    if (has("raw/X")) {
+      raw_x_ = "raw/X";
+    } else if (!root_->group("obs") && has("raw.X")) {  // as before anndata 0.7
+      raw_x_ = "raw.X";
     }
-    if (const auto raw = root_->group("raw"); raw && has_x(*raw)) raw_ = raw;
   }
 
   const std::string& uri() const override { return uri_; }
@@ -67,17 +66,18 @@ class AnnDataExperiment final : public StoredExperiment {
 
   std::vector<std::string> measurements() const override {
     std::vector<std::string> names{std::string(kMain)};
-    if (raw_) names.emplace_back(kRaw);
+    if (!raw_x_.empty()) names.emplace_back(kRaw);
     return names;
   }
 
   DataFrame var(std::string_view measurement) const override {
-    return axis(is_raw(measurement) ? "raw/var" : "var", "var_names");
+    if (!is_raw(measurement)) return axis("var", "var_names");
+    return axis(raw_x_ == "raw/X" ? "raw/var" : "raw.var", "var_names");
   }
 
   std::vector<std::string> layers(std::string_view measurement) const override {
     std::vector<std::string> names;
-    if (is_raw(measurement) || has_x(*root_)) names.emplace_back(kX);
+    if (is_raw(measurement) || has("X")) names.emplace_back(kX);
     if (is_raw(measurement)) return names;
     if (const auto stored = root_->group("layers")) {
       for (std::string& name : stored->members()) names.push_back(std::move(name));
@@ -103,13 +103,13 @@ class AnnDataExperiment final : public StoredExperiment {
   }
 
  private:
-  static bool has_x(const chunked::Group& group) {
-    return group.group("X") != nullptr || group.array("X") != nullptr;
+  bool has(const std::string& place) const {
+    return root_->group(place) != nullptr || root_->array(place) != nullptr;
   }
 
   bool is_raw(std::string_view measurement) const {
     if (measurement == kMain) return false;
-    if (measurement == kRaw && raw_) return true;
+    if (measurement == kRaw && !raw_x_.empty()) return true;
     throw NotFound("there is no measurement '" + std::string(measurement) + "'" +
                    choose_from(measurements()) + ", in " + uri_);
   }
@@ -121,7 +121,7 @@ class AnnDataExperiment final : public StoredExperiment {
       throw NotFound("there is no layer '" + std::string(layer) + "'" + choose_from(names) +
                      ", in " + uri_);
     }
-    if (is_raw(measurement)) return "raw/X";
+    if (is_raw(measurement)) return raw_x_;
     return layer == kX ? "X" : "layers/" + std::string(layer);
   }
 
@@ -129,9 +129,14 @@ class AnnDataExperiment final : public StoredExperiment {
     const MutexLock lock(mutex_);
     StoredTablePtr& held = axes_[place];
     if (!held) {
-      auto group = root_->group(place);
-      if (!group) throw CorruptData("there is no table '" + place + "', in " + uri_);
-      held = open_axis(std::move(group), names, options_.threads);
+      if (auto group = root_->group(place)) {
+        held = open_axis(std::move(group), names, options_.threads);
+      } else if (auto records = root_->array(place)) {
+        const auto categories = root_->group(place == "raw.var" ? "raw.cat" : "uns");
+        held = open_record_axis(std::move(records), categories, names, options_.threads);
+      } else {
+        throw CorruptData("there is no table '" + place + "', in " + uri_);
+      }
     }
     return HandleAccess::table(held);
   }
@@ -141,7 +146,7 @@ class AnnDataExperiment final : public StoredExperiment {
   const chunked::GroupPtr root_;
   const std::string uri_;
   const OpenOptions options_;
-  chunked::GroupPtr raw_;
+  std::string raw_x_;  ///< where the X of raw is; empty if there is none
   mutable Mutex mutex_;
   mutable std::map<std::string, StoredTablePtr> axes_ PENSTOCK_GUARDED_BY(mutex_);
   mutable std::map<std::string, Matrix> matrices_ PENSTOCK_GUARDED_BY(mutex_);

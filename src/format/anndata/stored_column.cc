@@ -3,12 +3,12 @@
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/concat.h"
 #include "base/types/visit_type.h"
+#include "format/anndata/column_parts.h"
 #include "format/anndata/elements.h"
 #include "format/cells/stored_ids.h"
 #include "format/chunked/read_array.h"
@@ -33,16 +33,6 @@ chunked::ArrayPtr open_array(const chunked::Group& group, const std::string& nam
 
 bool is_string(const chunked::Array& array) {
   return array.info().strings != chunked::StringForm::kNone;
-}
-
-void put_strings(chunked::Strings&& strings, Column& column) {
-  column.type = DataType::kStringUtf8;
-  column.data = std::move(strings.characters);
-  column.offsets = std::move(strings.offsets);
-}
-
-void put_values(const Buffer& values, Column& column) {
-  column.data.assign(values.data(), values.data() + values.size());
 }
 
 }  // namespace
@@ -128,24 +118,8 @@ std::string StoredColumn::version() const {
 }
 
 std::shared_ptr<const Categories> StoredColumn::categories(unsigned threads) const {
-  return read_categories_.get([&] {
-    const uint64_t count = categories_->info().shape[0];
-    auto made = std::make_shared<Categories>();
-    made->type = info_.type;
-    made->ordered = info_.ordered;
-    if (is_string(*categories_)) {
-      const auto strings = chunked::read_strings(*categories_, 0, count, threads);
-      for (uint64_t i = 0; i < count; ++i) {
-        made->strings.emplace_back(
-            reinterpret_cast<const char*>(strings.characters.data()) + strings.offsets[i],
-            strings.offsets[i + 1] - strings.offsets[i]);
-      }
-    } else {
-      const Buffer values = chunked::read_values(*categories_, 0, count, threads);
-      made->values.assign(values.data(), values.data() + values.size());
-    }
-    return std::shared_ptr<const Categories>(std::move(made));
-  });
+  return read_categories_.get(
+      [&] { return anndata::read_categories(*categories_, info_.ordered, threads); });
 }
 
 Column StoredColumn::read(uint64_t begin, uint64_t end, unsigned threads) const {
@@ -172,23 +146,8 @@ Column StoredColumn::read(uint64_t begin, uint64_t end, unsigned threads) const 
 }
 
 Column StoredColumn::read_codes(uint64_t begin, uint64_t end, unsigned threads) const {
-  Column column;
   const Buffer codes = chunked::read_values(*values_, begin, end, threads);
-  column.code_type = values_->info().type;
-  column.type = info_.type;
-  column.row_count = end - begin;
-  column.categories = categories(threads);
-  put_values(codes, column);
-  visit_integer(column.code_type, [&](auto identity) {
-    using Code = typename decltype(identity)::type;
-    const auto stored = codes.as<Code>();
-    const auto is_missing = [](Code code) { return static_cast<int64_t>(code) == -1; };
-    if (!std::is_signed_v<Code> || std::none_of(stored.begin(), stored.end(), is_missing)) return;
-    column.validity.resize(stored.size());
-    for (size_t i = 0; i < stored.size(); ++i) column.validity[i] = !is_missing(stored[i]);
-  });
-  with_place([&] { table::narrow_codes(column); }, [&] { return path_; });
-  return column;
+  return coded_column(codes, values_->info().type, categories(threads), path_);
 }
 
 }  // namespace penstock::format::anndata

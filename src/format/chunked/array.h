@@ -35,6 +35,16 @@ enum class StringForm : uint8_t {
   kFixedBytes,  ///< cell_bytes bytes, zero-padded
 };
 
+/// A field of the cells of an array of records: a number, a boolean or a string of fixed size.
+struct RecordField {
+  std::string name;
+  DataType type = DataType::kFloat32;
+  StringForm strings = StringForm::kNone;
+  bool big_endian = false;
+  uint32_t offset = 0;  ///< in the record
+  uint32_t bytes = 0;
+};
+
 struct ArrayInfo {
   std::string path;  ///< for people
   std::vector<uint64_t> shape;
@@ -43,6 +53,7 @@ struct ArrayInfo {
   uint32_t cell_bytes = 4;             ///< 0 for strings of variable length
   StringForm strings = StringForm::kNone;
   bool big_endian = false;
+  std::vector<RecordField> fields;  ///< of records, in order; their type is kBlob
   codec::ChunkPipeline pipeline;
   std::vector<std::byte> fill_value;  ///< cell_bytes of them, little-endian; all 0 if none is set
   std::string fill_text;              ///< of strings

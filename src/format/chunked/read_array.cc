@@ -10,6 +10,7 @@
 #include "codec/vlen_utf8.h"
 #include "format/chunked/chunk_range.h"
 #include "format/chunked/fixed_strings.h"
+#include "format/chunked/swap_bytes.h"
 
 namespace penstock::format::chunked {
 namespace {
@@ -30,22 +31,6 @@ size_t number_bytes(const ArrayInfo& info) {
     default:
       return info.cell_bytes;
   }
-}
-
-template <typename T>
-void swap_each(std::span<std::byte> bytes, T (*swap)(T)) {
-  for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
-    T value;
-    std::memcpy(&value, bytes.data() + i, sizeof(T));
-    value = swap(value);
-    std::memcpy(bytes.data() + i, &value, sizeof(T));
-  }
-}
-
-void swap_bytes(std::span<std::byte> bytes, size_t of_number) {
-  if (of_number == 2) swap_each<uint16_t>(bytes, [](uint16_t v) { return __builtin_bswap16(v); });
-  if (of_number == 4) swap_each<uint32_t>(bytes, [](uint32_t v) { return __builtin_bswap32(v); });
-  if (of_number == 8) swap_each<uint64_t>(bytes, [](uint64_t v) { return __builtin_bswap64(v); });
 }
 
 void fill(std::span<std::byte> out, std::span<const std::byte> value) {
@@ -74,7 +59,7 @@ void decode_part(const ArrayInfo& info, const ChunkPart& part, std::span<std::by
     const uint64_t skipped = (part.begin - part.chunk_begin) * info.cell_bytes;
     std::memcpy(out.data(), chunk.data() + skipped, out.size());
   }
-  if (info.big_endian) swap_bytes(out, number_bytes(info));
+  if (info.big_endian) swap_numbers(out, number_bytes(info));
 }
 
 /// Decodes the strings of a part of a chunk.

@@ -4,6 +4,25 @@
 #include <cstring>
 
 namespace penstock::format::chunked {
+namespace {
+
+template <typename T>
+void swap_each(std::span<std::byte> bytes, T (*swap)(T)) {
+  for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof(T));
+    value = swap(value);
+    std::memcpy(bytes.data() + i, &value, sizeof(T));
+  }
+}
+
+}  // namespace
+
+void swap_numbers(std::span<std::byte> bytes, size_t of_number) {
+  if (of_number == 2) swap_each<uint16_t>(bytes, [](uint16_t v) { return __builtin_bswap16(v); });
+  if (of_number == 4) swap_each<uint32_t>(bytes, [](uint32_t v) { return __builtin_bswap32(v); });
+  if (of_number == 8) swap_each<uint64_t>(bytes, [](uint64_t v) { return __builtin_bswap64(v); });
+}
 
 void unshuffle(const codec::CellBytes& planes, uint32_t cell_bytes, Buffer& out) {
   out.resize_discard(planes.bytes.size());

@@ -56,9 +56,29 @@ std::optional<uint32_t> count_in(std::string_view digits) {
   return count;
 }
 
+/// Records: a list of names and types. Fields that are arrays or records are not read.
+void set_record(ArrayInfo& info, const json& dtype) {
+  uint32_t offset = 0;
+  for (const json& each : dtype) {
+    if (!each.is_array() || each.size() != 2 || !each[0].is_string() || !each[1].is_string()) {
+      throw_unknown(dtype);
+    }
+    ArrayInfo cell;
+    set_v2_type(cell, each[1]);
+    if (cell.cell_bytes == 0 || cell.cell_bytes > kMostCellBytes - offset) throw_unknown(dtype);
+    info.fields.push_back({each[0].get<std::string>(), cell.type, cell.strings, cell.big_endian,
+                           offset, cell.cell_bytes});
+    offset += cell.cell_bytes;
+  }
+  if (offset == 0) throw_unknown(dtype);
+  info.type = DataType::kBlob;
+  info.cell_bytes = offset;
+}
+
 }  // namespace
 
 void set_v2_type(ArrayInfo& info, const json& dtype) {
+  if (dtype.is_array()) return set_record(info, dtype);
   if (!dtype.is_string()) throw_unknown(dtype);
   const auto text = dtype.get<std::string>();
   if (text.size() < 2 || std::string_view("<>|").find(text[0]) == std::string_view::npos) {

@@ -12,8 +12,8 @@ namespace penstock::format::zarr {
 inline constexpr uint32_t kMostCellBytes = uint32_t{1} << 24;
 
 /// Sets the type, cell size, string form and byte order of version 2: "<f4", "|b1", "|S5", "<U4",
-/// "|O". Objects are strings of variable length; the caller checks their filter. Throws Unsupported
-/// for other types.
+/// "|O", [["index", "|S18"], …] for records. Objects are strings of variable length; the caller
+/// checks their filter. Throws Unsupported for other types.
 void set_v2_type(chunked::ArrayInfo& info, const nlohmann::json& dtype);
 
 /// The same of version 3: "float32", "string", {"name": "fixed_length_utf32", …}. Byte order is the

@@ -124,6 +124,14 @@ void set_number(ArrayInfo& info, const json& fill) {
   }
 }
 
+void set_record(ArrayInfo& info, const json& fill) {
+  if (fill.is_number() && fill == 0) return;
+  const auto bytes =
+      fill.is_string() ? base64_bytes(fill.get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes || bytes->size() != info.cell_bytes) throw_bad(info, fill);
+  std::memcpy(info.fill_value.data(), bytes->data(), bytes->size());
+}
+
 }  // namespace
 
 std::optional<std::string> base64_bytes(std::string_view text) {
@@ -151,6 +159,7 @@ void set_fill_value(ArrayInfo& info, const json& fill) {
   info.fill_value.assign(info.cell_bytes, std::byte{0});
   info.fill_text.clear();
   if (fill.is_null()) return;
+  if (!info.fields.empty()) return set_record(info, fill);
   if (info.strings == StringForm::kNone) return set_number(info, fill);
   // zarr 2 wrote 0 for strings, too.
   if (fill.is_number() && fill == 0) return;
