@@ -33,7 +33,9 @@ class RowBuffer {
            nnz.capacity() * sizeof(uint32_t) + (scratch != nullptr ? scratch->memory_bytes() : 0);
   }
 
-  std::vector<const std::byte*> records;  ///< kernel/packed_row.h, in the layout of the reader
+  /// kernel/packed_row.h, in the layout of the reader. Values of rows in place live as long as the
+  /// reader.
+  std::vector<const std::byte*> records;
   std::vector<uint32_t> nnz;
   Buffer bytes;               ///< where the records are
   uint64_t bytes_read = 0;    ///< from the store, by the last read
@@ -61,6 +63,9 @@ class RowReader {
 
   /// Expected bytes of a packed row, also where rows are used in place.
   virtual double packed_bytes_per_row() const { return buffer_bytes_per_row(); }
+
+  /// Whether the rows are in memory, so that no read waits.
+  virtual bool in_memory() const { return false; }
 
   /// Returns how many bytes could be read in the time of one more read; 0 if few.
   virtual uint64_t request_bytes() const { return 0; }

@@ -50,12 +50,6 @@ void copy_values(DataType from, const std::byte* values, uint32_t count, DataTyp
   });
 }
 
-PackedRowHeader header_of(const std::byte* record) noexcept {
-  PackedRowHeader header;
-  std::memcpy(&header, record, sizeof(header));
-  return header;
-}
-
 /// First entry of [begin, nnz) whose column is `end` or more.
 uint32_t first_entry(const PackedRowView& view, uint8_t index_bytes, uint32_t begin, uint32_t end) {
   return with_index_type(index_bytes, [&](auto index) {

@@ -1,7 +1,6 @@
 #include "format/beside/row_reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -62,9 +61,8 @@ void BesideRowReader::read(std::span<const int64_t> rows, RowBuffer& out) const 
     for (size_t i = 0; i < share.places.size(); ++i) {
       const size_t place = share.places[i];
       if (buffer.nnz[i] == 0) continue;
-      kernel::PackedRowHeader own;
-      std::memcpy(&own, buffer.records[i], sizeof(own));
-      scratch->headers[place] = kernel::merged_header(scratch->headers[place], own);
+      scratch->headers[place] =
+          kernel::merged_header(scratch->headers[place], kernel::header_of(buffer.records[i]));
       scratch->records[place * parts + scratch->record_counts[place]++] = {buffer.records[i],
                                                                            layout, first_column};
     }

@@ -9,14 +9,8 @@ namespace {
 
 constexpr size_t kRowsPerTask = 64;
 
-kernel::PackedRowHeader header_of(const std::byte* record) noexcept {
-  kernel::PackedRowHeader header;
-  std::memcpy(&header, record, sizeof(header));
-  return header;
-}
-
 size_t bytes_of(const kernel::PackedRowLayout& layout, const std::byte* record) noexcept {
-  const kernel::PackedRowHeader header = header_of(record);
+  const kernel::PackedRowHeader header = kernel::header_of(record);
   return layout.record_bytes(header.nnz, header.wide_count);
 }
 
@@ -58,7 +52,7 @@ const std::byte* ChosenDecode::record(uint32_t row) const noexcept {
 }
 
 kernel::PackedRowHeader ChosenDecode::header(uint32_t row) const noexcept {
-  return header_of(record(row));
+  return kernel::header_of(record(row));
 }
 
 }  // namespace penstock::format

@@ -54,6 +54,11 @@ class Offsets {
   bool wide_ = true;
 };
 
+/// Stored entries [begin, begin + count) of a row.
+struct EntryRange {
+  size_t begin = 0, count = 0;
+};
+
 class CsrMatrix final : public MemoryMatrix, public std::enable_shared_from_this<CsrMatrix> {
  public:
   CsrMatrix(CsrInMemory matrix)
@@ -88,7 +93,7 @@ class CsrMatrix final : public MemoryMatrix, public std::enable_shared_from_this
                                    offsets_.at(static_cast<uint64_t>(begin)));
     }
     uint64_t count = 0;
-    for (int64_t row = begin; row < end; ++row) count += length(row);
+    for (int64_t row = begin; row < end; ++row) count += range(row).count;
     return count;
   }
 
@@ -98,11 +103,17 @@ class CsrMatrix final : public MemoryMatrix, public std::enable_shared_from_this
     return static_cast<uint64_t>(
         matrix_.view.all_rows ? row : matrix_.view.rows[static_cast<size_t>(row)]);
   }
-  uint64_t length(int64_t row) const noexcept {
+  /// The caller's arrays can change after they were checked, so each row is checked again.
+  EntryRange range(int64_t row) const {
     const uint64_t stored = stored_row(row);
-    return static_cast<uint64_t>(offsets_.at(stored + 1) - offsets_.at(stored));
+    const int64_t begin = offsets_.at(stored), end = offsets_.at(stored + 1);
+    const auto last = static_cast<int64_t>(std::min(matrix_.data.count, matrix_.indices.count));
+    if (begin < 0 || end < begin || end > last) {
+      throw InvalidArgument(concat("indptr was changed: row ", row, " has entries ", begin, " … ",
+                                   end, " of ", last));
+    }
+    return {static_cast<size_t>(begin), static_cast<size_t>(end - begin)};
   }
-  int64_t begin(int64_t row) const noexcept { return offsets_.at(stored_row(row)); }
   const CsrInMemory& matrix() const noexcept { return matrix_; }
   const MemoryView& view() const noexcept { return matrix_.view; }
   size_t value_bytes() const noexcept { return value_bytes_; }
@@ -121,33 +132,56 @@ class CsrMemoryRows final : public MemoryRows {
         columns_(columns, matrix_->view().columns, matrix_->view().all_columns,
                  matrix_->matrix().columns) {}
 
-  uint64_t most_entries(int64_t row) const override { return matrix_->length(row); }
+  uint64_t most_entries(int64_t row) const override { return matrix_->range(row).count; }
 
   void read(int64_t row, RowEntries& out) const override {
-    const auto count = static_cast<size_t>(matrix_->length(row));
-    const auto begin = static_cast<size_t>(matrix_->begin(row));
-    const MemoryArray& ids = matrix_->matrix().indices;
+    const auto [begin, count] = matrix_->range(row);
     const size_t size = matrix_->value_bytes();
     out.index_memory.resize(count);
-    const uint64_t most = narrow_stored_ids(
-        ids.type, {{ids.data + begin * size_of(ids.type), count * size_of(ids.type)}, false}, count,
-        out.index_memory.data());
-    if (count != 0 && most >= matrix_->matrix().columns) {
-      throw InvalidArgument(concat("column ids must be in 0 … ", matrix_->matrix().columns - 1,
-                                   ", but row ", row, " has another"));
-    }
-    out.values = matrix_->matrix().data.data + begin * size;
-    size_t kept = count;
-    if (!columns_.all()) kept = choose(count, size, out);
+    copy_ids(row, begin, count, out.index_memory.data());
+    // A copy: codes of values that change while they are packed would contradict each other.
+    const std::byte* const values = matrix_->matrix().data.data + begin * size;
+    out.value_memory.assign(values, values + count * size);
+    out.values = out.value_memory.data();
+    const size_t kept = columns_.all() ? count : choose(count, size, out);
     out.indices = {out.index_memory.data(), kept};
     if (falls(out.indices)) sort(size, out);
   }
 
+  size_t write_in_place(int64_t row, uint64_t most, const kernel::PackedRowLayout& layout,
+                        std::byte* record) const override {
+    const auto [begin, count] = matrix_->range(row);
+    if (!columns_.all() || count > most) return 0;
+    std::byte* const ids =
+        kernel::start_in_place_record(record, static_cast<uint32_t>(count),
+                                      matrix_->matrix().data.data + begin * matrix_->value_bytes());
+    const bool ascends = layout.index_bytes == 2
+                             ? write_ids(row, begin, count, reinterpret_cast<uint16_t*>(ids))
+                             : write_ids(row, begin, count, reinterpret_cast<uint32_t*>(ids));
+    return ascends ? kernel::in_place_record_bytes(layout, static_cast<uint32_t>(count)) : 0;
+  }
+
  private:
+  template <typename Index>
+  bool write_ids(int64_t row, size_t begin, size_t count, Index* out) const {
+    copy_ids(row, begin, count, out);
+    return count == 0 || count_not_ascending(out, count, best_vector_path()) == 0;
+  }
+
+  template <typename Index>
+  void copy_ids(int64_t row, size_t begin, size_t count, Index* out) const {
+    const MemoryArray& ids = matrix_->matrix().indices;
+    const size_t size = size_of(ids.type);
+    const uint64_t most =
+        narrow_stored_ids(ids.type, {{ids.data + begin * size, count * size}, false}, count, out);
+    if (count == 0 || most < matrix_->matrix().columns) return;
+    throw InvalidArgument(concat("column ids must be in 0 … ", matrix_->matrix().columns - 1,
+                                 ", but row ", row, " has another"));
+  }
+
   // Every entry is written, but the place advances only after a chosen one: no branch to
   // mispredict.
   size_t choose(size_t count, size_t size, RowEntries& out) const {
-    out.value_memory.resize((count + 1) * size);
     const uint32_t* const table = columns_.data();
     size_t kept = 0;
     const auto keep = [&](auto sample) {
@@ -155,8 +189,8 @@ class CsrMemoryRows final : public MemoryRows {
       for (size_t i = 0; i < count; ++i) {
         const uint32_t index = table[out.index_memory[i]];
         out.index_memory[kept] = index;
-        std::memcpy(out.value_memory.data() + kept * sizeof(Bits), out.values + i * sizeof(Bits),
-                    sizeof(Bits));
+        std::memmove(out.value_memory.data() + kept * sizeof(Bits),
+                     out.value_memory.data() + i * sizeof(Bits), sizeof(Bits));
         kept += index != ColumnTable::kNotChosen;
       }
     };
@@ -173,7 +207,6 @@ class CsrMemoryRows final : public MemoryRows {
       default:
         keep(uint64_t{});
     }
-    out.values = out.value_memory.data();
     return kept;
   }
 

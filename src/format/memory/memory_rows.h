@@ -29,6 +29,15 @@ class MemoryRows {
   virtual uint64_t most_entries(int64_t row) const = 0;
   /// Throws InvalidArgument if the row's ids are not columns.
   virtual void read(int64_t row, RowEntries& out) const = 0;
+
+  /// Writes a record whose values stay in the caller's memory (kernel::kInPlaceRow), of at most
+  /// `most` entries, and returns its bytes. 0 if the row must be packed: its columns do not ascend
+  /// or only some are chosen. Throws as read().
+  virtual size_t write_in_place(int64_t /*row*/, uint64_t /*most*/,
+                                const kernel::PackedRowLayout& /*layout*/,
+                                std::byte* /*record*/) const {
+    return 0;
+  }
 };
 
 /// What a source in memory is made of.

@@ -22,28 +22,39 @@ struct MemoryReaderState {
   std::vector<plan::FetchUnit> units;
 };
 
-/// Packs rows into `bytes`, which grows by the most that they can take. Returns the bytes used.
+/// Writes records of rows, packed or in place.
 class RowPacker {
  public:
   RowPacker(const MemoryRows& rows, const kernel::PackedRowLayout& layout)
       : rows_(rows), layout_(layout) {}
 
-  size_t most_bytes(std::span<const int64_t> ids) const {
+  /// Appends the most entries of each row to `most`. Returns the most bytes of all records.
+  size_t most_bytes(std::span<const int64_t> ids, std::vector<uint32_t>& most) const {
     size_t bytes = 0;
     for (const int64_t row : ids) {
-      const auto most = static_cast<uint32_t>(rows_.most_entries(row));
-      // A record of codes is never larger than one of values (kernel::choose_wide_count).
-      bytes += layout_.record_bytes(most, kernel::kRawRow) + most;
+      const auto entries = static_cast<uint32_t>(rows_.most_entries(row));
+      most.push_back(entries);
+      // A record of codes is never larger than one of values (kernel::choose_wide_count). One in
+      // place is larger only by an address.
+      bytes += layout_.record_bytes(entries, kernel::kRawRow) + sizeof(const std::byte*) + entries;
     }
     return bytes;
   }
 
-  std::byte* pack(int64_t row, std::byte* out, RowEntries& entries, uint32_t& nnz) const {
+  /// Returns the end of the record, which has at most `most` entries.
+  std::byte* pack(int64_t row, uint32_t most, std::byte* out, RowEntries& entries) const {
     rows_.read(row, entries);
-    nnz = static_cast<uint32_t>(entries.indices.size());
+    const auto nnz = static_cast<uint32_t>(entries.indices.size());
+    if (nnz > most) throw InvalidArgument(concat("row ", row, " was changed while it was read"));
     const uint32_t wide = kernel::choose_wide_count(layout_, entries.values, nnz);
     kernel::pack_row(layout_, entries.indices, entries.values, wide, out);
     return out + layout_.record_bytes(nnz, wide);
+  }
+
+  /// The same, with the values where they are if that can be.
+  std::byte* place(int64_t row, uint32_t most, std::byte* out, RowEntries& entries) const {
+    const size_t bytes = rows_.write_in_place(row, most, layout_, out);
+    return bytes != 0 ? out + bytes : pack(row, most, out, entries);
   }
 
  private:
@@ -63,7 +74,9 @@ class MemoryRowReader final : public RowReader {
 
   const kernel::PackedRowLayout& row_layout() const override { return layout_; }
 
-  void read(std::span<const int64_t> rows, RowBuffer& out) const override {
+  void read(std::span<const int64_t> rows, RowBuffer& out) const override { read(rows, true, out); }
+
+  void read(std::span<const int64_t> rows, bool in_place, RowBuffer& out) const {
     out.bytes_read = out.cached_bytes = out.read_count = 0;
     out.records.clear();
     out.nnz.clear();
@@ -73,16 +86,17 @@ class MemoryRowReader final : public RowReader {
             concat("row ", row, " is outside 0 … ", state_->matrix->info().row_domain_end - 1));
       }
     }
-    const RowPacker packer(*rows_, layout_);
-    out.bytes.resize_discard(packer.most_bytes(rows) + sizeof(kernel::PackedRowHeader));
     if (out.scratch == nullptr) out.scratch = std::make_unique<Scratch>();
-    auto& entries = static_cast<Scratch&>(*out.scratch).entries;
+    auto& [entries, most] = static_cast<Scratch&>(*out.scratch).memory;
+    most.clear();
+    const RowPacker packer(*rows_, layout_);
+    out.bytes.resize_discard(packer.most_bytes(rows, most) + sizeof(kernel::PackedRowHeader));
     std::byte* next = out.bytes.data();
-    for (const int64_t row : rows) {
-      uint32_t nnz = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
       out.records.push_back(next);
-      next = packer.pack(row, next, entries, nnz);
-      out.nnz.push_back(nnz);
+      next = in_place ? packer.place(rows[i], most[i], next, entries)
+                      : packer.pack(rows[i], most[i], next, entries);
+      out.nnz.push_back(kernel::header_of(out.records.back()).nnz);
     }
   }
 
@@ -94,14 +108,21 @@ class MemoryRowReader final : public RowReader {
            2 * sizeof(kernel::PackedRowHeader);
   }
   double packed_bytes_per_row() const override { return packed_bytes_; }
+  bool in_memory() const override { return true; }
   uint64_t bytes_needed(std::span<const int64_t> /*rows*/) const override { return 0; }
 
  private:
-  struct Scratch final : RowBuffer::Scratch {
+  struct Memory {
     RowEntries entries;
+    std::vector<uint32_t> most;
+  };
+  struct Scratch final : RowBuffer::Scratch {
+    Memory memory;
     size_t memory_bytes() const noexcept override {
+      const RowEntries& entries = memory.entries;
       return entries.index_memory.capacity() * 4 + entries.order.capacity() * 4 +
-             entries.value_memory.capacity() + entries.sorted_values.capacity();
+             entries.value_memory.capacity() + entries.sorted_values.capacity() +
+             memory.most.capacity() * 4;
     }
   };
 
@@ -114,7 +135,7 @@ class MemoryRowReader final : public RowReader {
 /// A unit, packed row by row in its only phase.
 class MemoryDecode final : public UnitDecode {
  public:
-  MemoryDecode(std::shared_ptr<const RowReader> rows, std::vector<int64_t> ids)
+  MemoryDecode(std::shared_ptr<const MemoryRowReader> rows, std::vector<int64_t> ids)
       : reader_(std::move(rows)), ids_(std::move(ids)), buffers_(task_count(0)) {}
 
   void fetch() override {}
@@ -125,7 +146,7 @@ class MemoryDecode final : public UnitDecode {
   void run(size_t /*phase*/, size_t task) override {
     const auto all = std::span<const int64_t>(ids_);
     reader_->read(all.subspan(task * kTaskRows, std::min(kTaskRows, all.size() - task * kTaskRows)),
-                  buffers_[task]);
+                  false, buffers_[task]);
   }
   uint32_t row_count() const override { return static_cast<uint32_t>(ids_.size()); }
   uint32_t nnz(uint32_t row) const override { return buffer(row).nnz[row % kTaskRows]; }
@@ -144,7 +165,7 @@ class MemoryDecode final : public UnitDecode {
   const RowBuffer& buffer(uint32_t row) const { return buffers_[row / kTaskRows]; }
   const std::byte* record(uint32_t row) const { return buffer(row).records[row % kTaskRows]; }
 
-  std::shared_ptr<const RowReader> reader_;
+  std::shared_ptr<const MemoryRowReader> reader_;
   std::vector<int64_t> ids_;
   std::vector<RowBuffer> buffers_;
 };
@@ -183,12 +204,13 @@ class MemoryReader final : public MatrixReader {
     const int64_t step = std::max<int64_t>(1, rows / kSampleRows);
     const RowPacker packer(*rows_, layout_);
     RowEntries entries;
+    std::vector<uint32_t> most;
     Buffer record;
     double packed = 0, stored = 0;
     for (int64_t row = 0; row < rows; row += step) {
-      record.resize_discard(packer.most_bytes({&row, 1}) + sizeof(kernel::PackedRowHeader));
-      uint32_t nnz = 0;
-      const std::byte* const end = packer.pack(row, record.data(), entries, nnz);
+      most.clear();
+      record.resize_discard(packer.most_bytes({&row, 1}, most) + sizeof(kernel::PackedRowHeader));
+      const std::byte* const end = packer.pack(row, most[0], record.data(), entries);
       packed += static_cast<double>(end - record.data()) - sizeof(kernel::PackedRowHeader);
       stored += static_cast<double>(state_->matrix->entries(row, row + 1));
     }
@@ -199,7 +221,7 @@ class MemoryReader final : public MatrixReader {
   kernel::PackedRowLayout layout_;
   std::shared_ptr<const MemoryRows> rows_;
   double packed_bytes_per_cell_ = 3;
-  RowReaderPtr row_reader_;
+  std::shared_ptr<const MemoryRowReader> row_reader_;
 };
 
 class MemorySource final : public MatrixSource {

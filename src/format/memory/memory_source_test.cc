@@ -2,6 +2,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <type_traits>
@@ -99,11 +100,16 @@ MemoryView random_view(Random& random, uint64_t rows, uint64_t columns) {
   return view;
 }
 
-/// Rows as records: by the row reader and by units.
-std::vector<std::vector<std::byte>> records_of(const MatrixSource& source,
-                                               const MatrixReader& reader,
-                                               std::vector<uint32_t>& nnz) {
-  std::vector<std::vector<std::byte>> records;
+/// The record of a row: by the row reader, and by its unit.
+struct Records {
+  std::vector<std::byte> read, packed;
+  bool in_place = false;
+};
+
+std::vector<Records> records_of(const MatrixSource& source, const MatrixReader& reader,
+                                std::vector<uint32_t>& nnz) {
+  std::vector<Records> records;
+  const kernel::PackedRowLayout& layout = reader.row_layout();
   const auto rows = reader.row_reader(RowSelection());
   RowBuffer buffer;
   for (uint32_t unit = 0; unit < source.units().size(); ++unit) {
@@ -115,21 +121,28 @@ std::vector<std::vector<std::byte>> records_of(const MatrixSource& source,
     decode->fetch();
     for (size_t task = 0; task < decode->task_count(0); ++task) decode->run(0, task);
     for (uint32_t i = 0; i < ids.size(); ++i) {
-      std::vector<std::byte> record(decode->packed_bytes(i));
-      decode->pack(i, record.data());
       EXPECT_EQ(buffer.nnz[i], decode->nnz(i));
-      const auto view = kernel::PackedRowView::of(buffer.records[i], reader.row_layout());
-      EXPECT_EQ(view.wide_count, decode->wide_count(i));
       nnz.push_back(decode->nnz(i));
-      records.push_back(std::move(record));
+      Records both;
+      both.packed.resize(decode->packed_bytes(i));
+      decode->pack(i, both.packed.data());
+      kernel::PackedRowHeader header;
+      std::memcpy(&header, buffer.records[i], sizeof(header));
+      both.in_place = header.wide_count == kernel::kInPlaceRow;
+      if (!both.in_place) EXPECT_EQ(header.wide_count, decode->wide_count(i));
+      const size_t bytes =
+          both.in_place ? kernel::in_place_record_bytes(layout, nnz.back()) : both.packed.size();
+      both.read.assign(buffer.records[i], buffer.records[i] + bytes);
+      records.push_back(std::move(both));
     }
   }
   return records;
 }
 
+/// Returns the number of rows whose values were read in place.
 template <typename Value>
-void check(const Cells<Value>& cells, DataType type, const MatrixSource& source,
-           const MemoryView& view, Random& random) {
+size_t check(const Cells<Value>& cells, DataType type, const MatrixSource& source,
+             const MemoryView& view, Random& random) {
   std::vector<int64_t> chosen;
   const bool all = random() % 2 == 0;
   for (int64_t column = 0; column < source.info().column_domain_end; ++column) {
@@ -138,7 +151,8 @@ void check(const Cells<Value>& cells, DataType type, const MatrixSource& source,
   const auto reader = source.reader(chosen);
   std::vector<uint32_t> nnz;
   const auto records = records_of(source, *reader, nnz);
-  ASSERT_EQ(records.size(), view.all_rows ? cells.rows : view.rows.size());
+  EXPECT_EQ(records.size(), view.all_rows ? cells.rows : view.rows.size());
+  size_t in_place = 0;
   const kernel::RowUnpacker unpacker(reader->row_layout(), type);
   for (size_t row = 0; row < records.size(); ++row) {
     const size_t stored = view.all_rows ? row : static_cast<size_t>(view.rows[row]);
@@ -152,34 +166,42 @@ void check(const Cells<Value>& cells, DataType type, const MatrixSource& source,
     }
     std::stable_sort(wanted.begin(), wanted.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    ASSERT_EQ(nnz[row], wanted.size());
-    std::vector<int32_t> indices(wanted.size());
-    std::vector<Value> values(wanted.size());
-    ASSERT_EQ(unpacker.append_csr(records[row].data(), indices.data(),
-                                  reinterpret_cast<std::byte*>(values.data())),
-              kernel::kNoMisfit);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      ASSERT_EQ(indices[i], wanted[i].first);
-      ASSERT_EQ(values[i], wanted[i].second);
+    in_place += records[row].in_place;
+    EXPECT_EQ(nnz[row], wanted.size());
+    if (nnz[row] != wanted.size()) return in_place;
+    for (const auto* record : {&records[row].read, &records[row].packed}) {
+      std::vector<int32_t> indices(wanted.size());
+      std::vector<Value> values(wanted.size());
+      EXPECT_EQ(unpacker.append_csr(record->data(), indices.data(),
+                                    reinterpret_cast<std::byte*>(values.data())),
+                kernel::kNoMisfit);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_EQ(indices[i], wanted[i].first);
+        EXPECT_EQ(values[i], wanted[i].second);
+      }
     }
   }
+  return in_place;
 }
 
 template <typename Value>
 void check_type(DataType type, uint64_t own_seed) {
   const TestSeed seed(own_seed);
   Random random(seed);
+  size_t in_place = 0;
   for (int round = 0; round < 60; ++round) {
     const auto sparse = random_cells<Value>(random, true);
     const auto view = random_view(random, sparse.rows, sparse.columns);
     const auto source = round % 2 == 0
                             ? csr_source<Value, int32_t>(sparse, type, DataType::kInt32, view)
                             : csr_source<Value, int64_t>(sparse, type, DataType::kInt64, view);
-    check(sparse, type, *source, view, random);
+    in_place += check(sparse, type, *source, view, random);
     const auto dense = random_cells<Value>(random, false);
     const auto dense_view = random_view(random, dense.rows, dense.columns);
-    check(dense, type, *dense_source(dense, type, round % 2 == 0, dense_view), dense_view, random);
+    const auto dense_rows = dense_source(dense, type, round % 2 == 0, dense_view);
+    EXPECT_EQ(check(dense, type, *dense_rows, dense_view, random), 0U);
   }
+  EXPECT_GT(in_place, 0U);
 }
 
 TEST(MemorySource, RandomMatricesAndViews) {
@@ -227,6 +249,38 @@ TEST(MemorySource, ContradictionsAreErrors) {
   view.rows = {2};
   EXPECT_EQ(message_of(csr({0, 1, 2}, {0, 1}, view)),
             "a view's rows and columns must be those of its matrix, of 2 x 2");
+}
+
+TEST(MemorySource, ArraysThatChangeAreErrors) {
+  std::vector<int32_t> indptr{0, 2, 4}, ids{0, 1, 0, 1};
+  const std::vector<float> values{1, 2, 3, 4};
+  const auto borrowed = [](DataType type, const auto& from) {
+    return MemoryArray{type, reinterpret_cast<const std::byte*>(from.data()), from.size(), nullptr};
+  };
+  const auto source = make_memory_source(CsrInMemory{borrowed(DataType::kFloat32, values),
+                                                     borrowed(DataType::kInt32, ids),
+                                                     borrowed(DataType::kInt32, indptr),
+                                                     2,
+                                                     2,
+                                                     {}});
+  const auto reader = source->reader(std::vector<int64_t>{0, 1})->row_reader(RowSelection());
+  RowBuffer buffer;
+  const auto message = [&] {
+    try {
+      reader->read(std::vector<int64_t>{0, 1}, buffer);
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message(), "");
+  indptr = {0, 3, 2};
+  EXPECT_EQ(message(), "indptr was changed: row 1 has entries 3 … 2 of 4");
+  indptr = {0, 2, 5};
+  EXPECT_EQ(message(), "indptr was changed: row 1 has entries 2 … 5 of 4");
+  indptr = {0, 2, 4};
+  ids[3] = 2;
+  EXPECT_EQ(message(), "column ids must be in 0 … 1, but row 1 has another");
 }
 
 }  // namespace
