@@ -300,11 +300,14 @@ RowBudgetSplit split_row_budget(const BudgetRequest& request, const format::RowR
       static_cast<uint64_t>(static_cast<double>(batch_rows) * row_bytes * margin) + 4096;
   const uint64_t budget = part_of(request, split.reader_bytes + 2 * batch);
   // Readers come first, up to half of the memory. Then batches, as many as keep readers and
-  // consumer from waiting for each other.
+  // consumer from waiting for each other. Where no read waits these are few, and they stay in the
+  // processor's cache: with 16 batches of 2 MB a cell costs 2.9 microseconds of CPU, with 4 it
+  // costs 2.5 (an AnnData in memory, CSR, 32 MiB of cache).
   split.readers = static_cast<uint32_t>(
       std::clamp<uint64_t>(budget / 2 / (split.reader_bytes + batch), 1, std::max(threads, 1U)));
   const uint64_t left = budget - split.readers * split.reader_bytes;
-  const uint64_t wanted = std::max<uint64_t>(16, uint64_t{split.readers} * 3);
+  const uint64_t wanted = reader.in_memory() ? uint64_t{split.readers} + 2
+                                             : std::max<uint64_t>(16, uint64_t{split.readers} * 3);
   split.batches_ahead = static_cast<uint32_t>(std::clamp<uint64_t>(left / batch - 1, 1, wanted));
   split.batch_bytes = batch * (uint64_t{split.batches_ahead} + 1);
   return split;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,10 @@ class BesideRowReader final : public RowReader {
   void prefetch(std::span<const int64_t> rows) const noexcept override;
   double buffer_bytes_per_row() const override;
   double packed_bytes_per_row() const override;
+  bool in_memory() const override {
+    return std::all_of(readers_.begin(), readers_.end(),
+                       [](const RowReaderPtr& part) { return part->in_memory(); });
+  }
   uint64_t request_bytes() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
 

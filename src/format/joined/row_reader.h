@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,10 @@ class JoinedRowReader final : public RowReader {
   void read(std::span<const int64_t> rows, RowBuffer& out) const override;
   void prefetch(std::span<const int64_t> rows) const noexcept override;
   double buffer_bytes_per_row() const override;
+  bool in_memory() const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const RowReaderPtr& part) { return !part || part->in_memory(); });
+  }
   uint64_t request_bytes() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
 

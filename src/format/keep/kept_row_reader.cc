@@ -49,6 +49,8 @@ class KeptRowReader final : public RowReader {
 
   const kernel::PackedRowLayout& row_layout() const override { return layout_; }
 
+  bool in_memory() const override { return true; }
+
   void read(std::span<const int64_t> rows, RowBuffer& out) const override {
     if (out.scratch == nullptr) out.scratch = std::make_unique<Scratch>();
     auto& scratch = static_cast<Scratch&>(*out.scratch);
