@@ -99,9 +99,9 @@ double ZarrArray::stored_bytes_per_chunk() const {
   std::vector<uint64_t> chunks;
   const uint64_t samples = std::min(count, kSamples);
   chunks.reserve(samples);
-  for (uint64_t i = 0; i < samples; ++i) {
-    chunks.push_back(i * (count - 1) / std::max<uint64_t>(samples - 1, 1));
-  }
+  // In the middle of equal parts: the last chunk is often a short one.
+  for (uint64_t i = 0; i < samples; ++i)
+    chunks.push_back(count / samples * i + count / samples / 2);
   // Without the lock, because places() may call the wait hook.
   double total = 0;
   for (const ChunkPlace& place : places(chunks)) total += static_cast<double>(place.length);
