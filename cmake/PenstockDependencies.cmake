@@ -37,6 +37,7 @@ endif()
 penstock_module(ZSTD libzstd libzstd-dev)
 penstock_module(LZ4 liblz4 liblz4-dev)
 penstock_module(ZLIB zlib zlib1g-dev)
+penstock_module(DEFLATE libdeflate libdeflate-dev)
 # Debian ships CRoaring without pkg-config data; its CMake package exports the plain target `roaring`.
 penstock_package(roaring roaring libroaring-dev)
 penstock_module(CRYPTO libcrypto libssl-dev)

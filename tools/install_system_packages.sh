@@ -15,6 +15,7 @@ needed=(
   "header:zstd.h libzstd-dev"
   "header:lz4.h liblz4-dev"
   "header:zlib.h zlib1g-dev"
+  "header:libdeflate.h libdeflate-dev"
   "header:bzlib.h libbz2-dev"
   "header:openssl/evp.h libssl-dev"
   "header:curl/curl.h libcurl4-openssl-dev"

@@ -53,7 +53,7 @@ class ChunkDecode {
     const ChunkFilter& filter = filters_[left_ - 1];
     Buffer& out = free_buffer();
     const auto size = chunk_bytes ? bytes_before(*chunk_bytes) : std::nullopt;
-    if (size && filter.type != ChunkFilterType::kCrc32c) {
+    if (size && !is_checksum(filter.type)) {
       const uint64_t most = most_decoded_bytes(filter.type, data_.size());
       if (*size > most) {
         throw CorruptData(concat(name_of(filter.type), ": ", data_.size(),

@@ -29,6 +29,8 @@ enum class ChunkFilterType : uint8_t {
   kCrc32c,   ///< four bytes at the end: CRC-32C of the bytes before
   kShuffle,  ///< byte planes of cells of `element_bytes`; the rest that is no whole cell is stored
              ///< as is
+  kFletcher32,  ///< four bytes at the end: Fletcher's checksum of the bytes before (HDF5)
+  kLzf,         ///< h5py's LZF
 };
 
 struct ChunkFilter {

@@ -11,9 +11,11 @@
 #include "codec/blosc/blosc_chunk.h"
 #include "codec/compressors/inflate_stream.h"
 #include "codec/compressors/lz4.h"
+#include "codec/compressors/lzf.h"
 #include "codec/compressors/zstd.h"
 #include "codec/expansion.h"
 #include "codec/filters/byteshuffle.h"
+#include "codec/filters/fletcher32.h"
 
 namespace penstock::codec {
 namespace {
@@ -65,6 +67,26 @@ std::span<const std::byte> check_crc32c(std::span<const std::byte> stored) {
   return bytes;
 }
 
+std::span<const std::byte> check_fletcher32(std::span<const std::byte> stored) {
+  if (stored.size() < kChecksumBytes) {
+    throw CorruptData(concat("fletcher32: a checksum has 4 bytes, the chunk ", stored.size()));
+  }
+  const auto bytes = stored.first(stored.size() - kChecksumBytes);
+  const auto expected = ByteReader(stored.last(kChecksumBytes)).read<uint32_t>("fletcher32");
+  const uint32_t got = fletcher32(bytes);
+  // HDF5 before 1.6.3 stored the bytes of each half in the other order, on machines like this.
+  const uint32_t old = (got & 0x00FF00FFU) << 8 | (got >> 8 & 0x00FF00FFU);
+  if (expected != got && expected != old) {
+    throw CorruptData(concat("fletcher32: the checksum of ", bytes.size(), " bytes is ", got,
+                             ", stored is ", expected));
+  }
+  return bytes;
+}
+
+std::span<const std::byte> check_checksum(ChunkFilterType type, std::span<const std::byte> stored) {
+  return type == ChunkFilterType::kCrc32c ? check_crc32c(stored) : check_fletcher32(stored);
+}
+
 void check_size(const ChunkFilter& filter, uint64_t got, uint64_t expected) {
   if (got != expected) {
     throw CorruptData(
@@ -77,6 +99,10 @@ void check_element(const ChunkFilter& filter) {
 }
 
 }  // namespace
+
+bool is_checksum(ChunkFilterType type) noexcept {
+  return type == ChunkFilterType::kCrc32c || type == ChunkFilterType::kFletcher32;
+}
 
 std::string_view name_of(ChunkFilterType type) noexcept {
   switch (type) {
@@ -94,6 +120,10 @@ std::string_view name_of(ChunkFilterType type) noexcept {
       return "crc32c";
     case ChunkFilterType::kShuffle:
       return "shuffle";
+    case ChunkFilterType::kFletcher32:
+      return "fletcher32";
+    case ChunkFilterType::kLzf:
+      return "lzf";
   }
   return "unknown";
 }
@@ -108,7 +138,10 @@ uint64_t most_decoded_bytes(ChunkFilterType type, uint64_t stored) noexcept {
       return most_decoded_bytes(FilterType::kGzip, stored);
     case ChunkFilterType::kLz4:
       return most_decoded_bytes(FilterType::kLz4, stored);
+    case ChunkFilterType::kLzf:
+      return stored > UINT64_MAX / kMostLzfExpansion ? UINT64_MAX : stored * kMostLzfExpansion;
     case ChunkFilterType::kCrc32c:
+    case ChunkFilterType::kFletcher32:
     case ChunkFilterType::kShuffle:
       break;
   }
@@ -117,7 +150,7 @@ uint64_t most_decoded_bytes(ChunkFilterType type, uint64_t stored) noexcept {
 
 std::optional<uint64_t> stored_bytes(ChunkFilterType type, uint64_t decoded) noexcept {
   if (type == ChunkFilterType::kShuffle) return decoded;
-  if (type == ChunkFilterType::kCrc32c) return decoded + kChecksumBytes;
+  if (is_checksum(type)) return decoded + kChecksumBytes;
   return std::nullopt;
 }
 
@@ -143,8 +176,12 @@ void undo_sized(const ChunkFilter& filter, std::span<const std::byte> stored,
       if (!lz4_decompress(chunk.block, out)) throw_bad_stream(filter, stored.size(), out.size());
       return;
     }
-    case ChunkFilterType::kCrc32c: {
-      const auto bytes = check_crc32c(stored);
+    case ChunkFilterType::kLzf:
+      if (!lzf_decompress(stored, out)) throw_bad_stream(filter, stored.size(), out.size());
+      return;
+    case ChunkFilterType::kCrc32c:
+    case ChunkFilterType::kFletcher32: {
+      const auto bytes = check_checksum(filter.type, stored);
       check_size(filter, bytes.size(), out.size());
       std::copy(bytes.begin(), bytes.end(), out.begin());
       return;
@@ -184,8 +221,12 @@ std::span<const std::byte> undo_unsized(const ChunkFilter& filter,
       if (!lz4_decompress(chunk.block, out.span())) throw_bad_stream(filter, stored.size());
       break;
     }
+    case ChunkFilterType::kLzf:
+      if (!lzf_decompress_unsized(stored, out)) throw_bad_stream(filter, stored.size());
+      break;
     case ChunkFilterType::kCrc32c:
-      return check_crc32c(stored);
+    case ChunkFilterType::kFletcher32:
+      return check_checksum(filter.type, stored);
     case ChunkFilterType::kShuffle:
       check_element(filter);
       out.resize_discard(stored.size());

@@ -16,6 +16,9 @@ namespace penstock::codec {
 
 std::string_view name_of(ChunkFilterType type) noexcept;
 
+/// Whether the filter adds a checksum behind the bytes and leaves them as they are.
+bool is_checksum(ChunkFilterType type) noexcept;
+
 /// Most bytes that `stored` bytes can decode to. UINT64_MAX: too many to count.
 uint64_t most_decoded_bytes(ChunkFilterType type, uint64_t stored) noexcept;
 

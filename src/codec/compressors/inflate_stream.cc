@@ -1,6 +1,8 @@
 #include "codec/compressors/inflate_stream.h"
 
+#include <libdeflate.h>
 #include <penstock/error.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <limits>
@@ -58,14 +60,42 @@ InflateStream& thread_stream() {
   return stream;
 }
 
+/// libdeflate inflates what is known to fit, in less than half of zlib's time.
+class WholeInflater {
+ public:
+  WholeInflater() : decompressor_(libdeflate_alloc_decompressor()) {
+    if (decompressor_ == nullptr) throw ResourceExhausted("libdeflate cannot start: no memory");
+  }
+  ~WholeInflater() { libdeflate_free_decompressor(decompressor_); }
+  WholeInflater(const WholeInflater&) = delete;
+  WholeInflater& operator=(const WholeInflater&) = delete;
+
+  /// Inflates one stream or member. Takes what was used off the fronts of both.
+  bool run(DeflateFormat format, std::span<const std::byte>& in, std::span<std::byte>& out) {
+    const auto inflate = format == DeflateFormat::kGzip ? libdeflate_gzip_decompress_ex
+                                                        : libdeflate_zlib_decompress_ex;
+    std::byte nothing{};  // a valid pointer even without output
+    size_t in_bytes = 0, out_bytes = 0;
+    if (inflate(decompressor_, in.data(), in.size(), out.empty() ? &nothing : out.data(),
+                out.size(), &in_bytes, &out_bytes) != LIBDEFLATE_SUCCESS) {
+      return false;
+    }
+    in = in.subspan(in_bytes);
+    out = out.subspan(out_bytes);
+    return true;
+  }
+
+ private:
+  libdeflate_decompressor* const decompressor_;
+};
+
 }  // namespace
 
 bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in,
                      std::span<std::byte> out) {
-  InflateStream& stream = thread_stream();
+  thread_local WholeInflater inflater;
   do {
-    stream.start(format);
-    if (stream.run(in, out) != Progress::kEnd) return false;
+    if (!inflater.run(format, in, out)) return false;
   } while (format == DeflateFormat::kGzip && !in.empty());
   return in.empty() && out.empty();
 }

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <zlib.h>
-
 #include <cstddef>
 #include <span>
 
 #include "base/memory/buffer.h"
 
-// Inflates zlib streams (RFC 1950) and gzip members (RFC 1952). inflateInit allocates some 40 KiB
-// and costs as much as decoding a small tile, so each thread resets and reuses one stream.
+// Inflates zlib streams (RFC 1950) and gzip members (RFC 1952): by libdeflate if the size is known,
+// else by zlib, which can stop and go on. inflateInit allocates some 40 KiB and costs as much as
+// decoding a small tile, so each thread keeps one of both.
 
 namespace penstock::codec {
 
