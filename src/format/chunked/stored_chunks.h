@@ -27,6 +27,7 @@ class StoredChunks {
 
   /// Bytes of wanted[i], as a view; empty if nothing was wanted.
   std::span<const std::byte> bytes(size_t i) const noexcept { return views_[i]; }
+  size_t read_count() const noexcept { return reads_.size(); }
 
  private:
   std::vector<Buffer> reads_;

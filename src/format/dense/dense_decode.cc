@@ -18,7 +18,7 @@ constexpr size_t kCountRows = 64;
 void DenseDecode::start(std::vector<int64_t> rows) {
   rows_ = std::move(rows);
   bytes_read_ = 0;
-  requests_.clear();
+  stored_.reset();
   block_.resize(rows_.size(), 0, reader_->row_layout());
   find_parts();
 }
@@ -49,22 +49,22 @@ void DenseDecode::find_parts() {
   }
 }
 
-// Chunks are large (h5py and zarr choose hundreds of kilobytes), so each is a read of its own.
+// Neighbours in an object are read together: rows of a matrix without chunks are chunks of a row.
 void DenseDecode::fetch() {
   const chunked::Array& array = reader_->matrix().array();
   std::vector<uint64_t> chunks;
   for (const Part& part : parts_) chunks.push_back(part.chunk);
   auto places = array.places(chunks);
+  std::vector<chunked::WantedBytes> wanted(parts_.size());
   for (size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].place = std::move(places[i]);
-    const chunked::ChunkPlace& place = parts_[i].place;
+    chunked::ChunkPlace& place = parts_[i].place = std::move(places[i]);
     if (place.absent()) continue;
     chunked::expect_backed(array.info(), place);
-    parts_[i].stored.resize_discard(place.length);
-    requests_.push_back({place.path, place.offset, parts_[i].stored.span()});
+    wanted[i] = {&place.path, {place.offset, place.length}};
     bytes_read_ += place.length;
   }
-  array.store().read_many(requests_);
+  stored_.emplace(array.store(), wanted);
+  for (size_t i = 0; i < parts_.size(); ++i) parts_[i].stored = stored_->bytes(i);
   block_.resize(rows_.size(), reader_->columns().size(), reader_->row_layout());
 }
 
@@ -92,8 +92,7 @@ void DenseDecode::decode(Part& part) {
   const size_t cell = info.cell_bytes;
   if (!part.place.absent()) {
     chunk.resize_discard(info.decoded_bytes());
-    info.pipeline.decode(std::as_const(part.stored).span(), part.place.skipped_filters,
-                         chunk.span(), scratch);
+    info.pipeline.decode(part.stored, part.place.skipped_filters, chunk.span(), scratch);
     if (info.big_endian && cell > 1) {
       Buffer swapped;
       chunked::to_little_endian({std::as_const(chunk).span(), false}, static_cast<uint32_t>(cell),

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/threads/lazy.h"
 #include "format/cells/column_map.h"
 #include "format/cells/dense_block.h"
+#include "format/chunked/stored_chunks.h"
 #include "format/dense/dense_matrix.h"
-#include "io/store.h"
 
 // A stored dense matrix under a choice of columns.
 //
@@ -62,7 +64,7 @@ class DenseDecode final : public UnitDecode {
   uint32_t wide_count(uint32_t row) const override { return block_.wide_count(row); }
   void pack(uint32_t row, std::byte* destination) const override { block_.pack(row, destination); }
   uint64_t bytes_read() const override { return bytes_read_; }
-  uint64_t read_count() const override { return requests_.size(); }
+  uint64_t read_count() const override { return stored_ ? stored_->read_count() : 0; }
 
  private:
   /// A chunk with chosen rows and columns: index ranges of rows_ and of the reader's columns.
@@ -72,7 +74,7 @@ class DenseDecode final : public UnitDecode {
     size_t row_begin = 0, row_end = 0;
     size_t column_begin = 0, column_end = 0;
     chunked::ChunkPlace place;
-    Buffer stored;
+    std::span<const std::byte> stored;
   };
 
   void find_parts();
@@ -81,7 +83,7 @@ class DenseDecode final : public UnitDecode {
   std::shared_ptr<const DenseReader> reader_;
   std::vector<int64_t> rows_;
   std::vector<Part> parts_;
-  std::vector<io::ReadRequest> requests_;
+  std::optional<chunked::StoredChunks> stored_;
   uint64_t bytes_read_ = 0;
   DenseBlock block_;
 };
