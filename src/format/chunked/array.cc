@@ -75,6 +75,10 @@ void ChunkGrid::position_of(uint64_t chunk, std::span<uint64_t> position) const 
   }
 }
 
+Strings Array::strings_of(std::span<const std::byte> /*cells*/, unsigned /*threads*/) const {
+  throw InvalidArgument("the strings of this array are no references, in " + info().path);
+}
+
 bool no_filter_applied(const ArrayInfo& info, uint32_t skipped_filters) {
   const auto& filters = info.pipeline.filters();
   for (size_t i = 0; i < filters.size(); ++i) {

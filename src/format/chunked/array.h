@@ -33,9 +33,16 @@ enum class StringForm : uint8_t {
   kVlenUtf8,    ///< codec/vlen_utf8.h in each chunk
   kFixedUtf32,  ///< cell_bytes / 4 code points, zero-padded
   kFixedBytes,  ///< cell_bytes bytes, zero-padded
+  kReferences,  ///< cell_bytes that say where the string is: Array::strings_of()
 };
 
-/// A field of the cells of an array of records: a number, a boolean or a string of fixed size.
+/// Strings as UTF-8: `offsets` has one entry more than strings.
+struct Strings {
+  std::vector<std::byte> characters;
+  std::vector<uint64_t> offsets;
+};
+
+/// A field of the cells of an array of records: a number, a boolean or a string.
 struct RecordField {
   std::string name;
   DataType type = DataType::kFloat32;
@@ -96,6 +103,9 @@ class Array {
   /// Expected stored bytes of one chunk, from a few chunks spread over the array. Every call
   /// returns the same value.
   virtual double stored_bytes_per_chunk() const = 0;
+
+  /// The strings that cells of StringForm::kReferences refer to.
+  virtual Strings strings_of(std::span<const std::byte> cells, unsigned threads) const;
 
   /// A text that changes when a stored chunk is written, from the versions of all objects; empty if
   /// the store cannot tell. Asks for each object.

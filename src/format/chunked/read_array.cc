@@ -145,6 +145,7 @@ Strings read_strings(const Array& array, uint64_t begin, uint64_t end, unsigned 
   }
   if (info.strings == StringForm::kVlenUtf8) return read_vlen(array, begin, end, threads);
   const Buffer cells = read_values(array, begin, end, threads);
+  if (info.strings == StringForm::kReferences) return array.strings_of(cells.span(), threads);
   Strings result;
   result.offsets.reserve(end - begin + 1);
   result.offsets.push_back(0);

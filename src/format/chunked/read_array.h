@@ -16,12 +16,6 @@ namespace penstock::format::chunked {
 /// CorruptData for damage, each with the array's path.
 Buffer read_values(const Array& array, uint64_t begin, uint64_t end, unsigned threads);
 
-/// Strings: `offsets` has one entry more than strings.
-struct Strings {
-  std::vector<std::byte> characters;
-  std::vector<uint64_t> offsets;
-};
-
 /// Strings [begin, end) of a 1-D array of strings, any StringForm, as UTF-8.
 Strings read_strings(const Array& array, uint64_t begin, uint64_t end, unsigned threads);
 

@@ -27,6 +27,7 @@ Buffer read_field(const Array& records, const RecordField& field, uint64_t begin
 Strings read_string_field(const Array& records, const RecordField& field, uint64_t begin,
                           uint64_t end, unsigned threads) {
   const Buffer cells = read_field(records, field, begin, end, threads);
+  if (field.strings == StringForm::kReferences) return records.strings_of(cells.span(), threads);
   Strings result;
   result.offsets.push_back(0);
   with_place(

@@ -16,7 +16,7 @@ void parse(std::span<const std::byte> input) {
   const auto store = std::make_shared<io::MemoryStore>();
   store->put("root/.zgroup", R"({"zarr_format": 2})");
   store->put("root/.zmetadata", text);
-  if (const auto root = open_zarr(store, "root")) visit(*root, 0);
+  if (const auto root = open_zarr(store, "root")) visit_group(*root);
 }
 
 }  // namespace
