@@ -14,7 +14,7 @@ from penstock import _core
 from penstock.base.call_site import caller_level
 from penstock.errors import InvalidArgument, NotFound, Unsupported
 
-from .experiment import Experiment
+from .experiment import Experiment, open_stored
 
 Array = npt.NDArray[Any]
 
@@ -70,21 +70,24 @@ class AnnDataExperiment(Experiment):
 
 
 def from_anndata(adata: Any) -> Experiment:
-    """Return an experiment over an AnnData object.
+    """Return an experiment over an AnnData object. Of a backed one the file is read, as it was written last.
 
     Raises
     ------
     Unsupported
-        A matrix is stored by genes, or is of a kind that is not read in place.
+        A matrix is stored by genes, or is of a kind that is not read in place. Or the object is a
+        view of a backed one.
     InvalidArgument
         A matrix contradicts itself.
     """
-    if adata.isbacked:
+    if not adata.isbacked:
+        return AnnDataExperiment(adata)
+    if adata.is_view:
         raise Unsupported(
-            "a backed AnnData reads HDF5, which is not read yet: load it with adata.to_memory(), or write "
-            f"it with adata.write_zarr, {adata.filename}"
+            "a view of a backed AnnData is not read in place: give the whole object and choose cells with "
+            f"obs_query, or load the view with view.to_memory(), {adata.filename}"
         )
-    return AnnDataExperiment(adata)
+    return open_stored(adata.filename)
 
 
 def raw_of(experiment: Experiment) -> tuple[str, str]:

@@ -14,9 +14,11 @@
 #include "format/anndata/open_anndata.h"
 #include "format/anndata/record_axis.h"
 #include "format/anndata/stored_axis.h"
+#include "format/anndata/tenx.h"
 #include "format/csr/csr_reader.h"
 #include "format/dense/dense_reader.h"
 #include "format/handle_access.h"
+#include "format/hdf5/hierarchy.h"
 #include "format/stacked/stacked_experiment.h"
 #include "format/stored_matrix.h"
 #include "format/zarr/hierarchy.h"
@@ -33,12 +35,11 @@ constexpr std::string_view kMain = "RNA";
 constexpr std::string_view kRaw = "raw";
 constexpr std::string_view kX = "X";
 
-/// First bytes of files. Sources: HDF5 File Format Specification, II.A; PKWARE's APPNOTE, 4.3.7.
-constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
+/// First bytes of a zip archive: PKWARE's APPNOTE, 4.3.7.
 constexpr std::string_view kZipSignature = "PK\x03\x04";
 
 std::string first_bytes(const io::Store& store, const std::string& path) {
-  std::string bytes(std::min<uint64_t>(store.size_bytes(path), kHdf5Signature.size()), '\0');
+  std::string bytes(std::min<uint64_t>(store.size_bytes(path), kZipSignature.size()), '\0');
   store.read(path, 0, std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
@@ -234,19 +235,29 @@ StoredExperimentPtr open_collection(const chunked::GroupPtr& root, const std::st
   return stack_experiments(path, options, std::move(parts));
 }
 
+/// Null if `root` is.
+StoredExperimentPtr open_h5ad(const chunked::GroupPtr& root, const ExperimentPlace& place,
+                              const OpenOptions& options) {
+  if (!root) return nullptr;
+  const auto stored = is_anndata(*root) ? root : open_tenx(root);
+  if (!stored) {
+    throw InvalidArgument(
+        "an HDF5 file that is neither an AnnData (with obs and var) nor of 10x Cell Ranger (with "
+        "matrix/barcodes), " +
+        place.path);
+  }
+  return std::make_shared<const AnnDataExperiment>(stored, place.path, options);
+}
+
 }  // namespace
 
 StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOptions& options) {
   io::StorePtr store = place.store;
   if (place.is_file) {
     const std::string begin = first_bytes(*store, place.path);
-    if (begin.starts_with(kHdf5Signature)) {
-      throw Unsupported(
-          "HDF5 files (.h5ad, .h5) are not read yet: give the AnnData object that "
-          "anndata.read_h5ad returns, or write it with its write_zarr, " +
-          place.path);
+    if (!begin.starts_with(kZipSignature)) {
+      return open_h5ad(hdf5::open_hdf5(store, place.path), place, options);
     }
-    if (!begin.starts_with(kZipSignature)) return nullptr;
     store = io::open_zip(store, place.path);
   }
   auto root = zarr::open_zarr(store, place.path);

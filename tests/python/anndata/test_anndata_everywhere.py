@@ -10,7 +10,7 @@ import anndata
 import numpy as np
 import penstock as ps
 import pytest
-from anndata_cases import random_anndata, write_zarr
+from anndata_cases import random_anndata, write_h5ad, write_zarr
 
 CELLS = 500
 
@@ -34,16 +34,23 @@ def stores(adata: anndata.AnnData, tmp_path_factory: pytest.TempPathFactory) -> 
     found["sharded"] = write_zarr(
         adata, folder / "shards.zarr", version=3, chunk=150, shards=(1500,)
     )
+    found["h5ad"] = write_h5ad(adata, folder / "plain.h5ad")
+    found["h5ad gzip"] = write_h5ad(adata, folder / "gzip.h5ad", "gzip")
     archive = shutil.make_archive(str(folder / "cells"), "zip", found["zarr 3"])
     found["zip"] = Path(archive)
     ps.pack(found["zarr 2"], folder / "of-zarr.pack")
     found["pack of zarr"] = folder / "of-zarr.pack"
     ps.pack(adata, folder / "of-memory.pack")
     found["pack of memory"] = folder / "of-memory.pack"
+    ps.pack(found["h5ad gzip"], folder / "of-h5ad.pack")
+    found["pack of h5ad"] = folder / "of-h5ad.pack"
     return found
 
 
-KINDS = ("zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "pack of zarr", "pack of memory")
+KINDS = (
+    "zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "h5ad", "h5ad gzip", "pack of zarr", "pack of memory",
+    "pack of h5ad",
+)  # fmt: skip
 
 
 def batches(dataset: ps.Dataset) -> list[tuple[Any, list[int]]]:

@@ -78,14 +78,18 @@ def test_without_x_a_layer_must_be_named(tmp_path: Path, adata: anndata.AnnData)
         assert ps.Dataset(source, layer="b").n_obs == 120
 
 
-def test_a_backed_object_is_refused_with_the_way_out(
-    tmp_path: Path, adata: anndata.AnnData
-) -> None:
+def test_of_a_backed_object_the_file_is_read(tmp_path: Path, adata: anndata.AnnData) -> None:
     adata.write_h5ad(tmp_path / "cells.h5ad")
     backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
-    with pytest.raises(ps.Unsupported, match=r"a backed AnnData .*to_memory\(\)"):
-        ps.Dataset(backed)
-    assert ps.Dataset(backed.to_memory()).n_obs == 120
+    settings = {"shuffle": "global", "seed": 3, "batch_size": 16, "layer": "X"}
+    for (X, obs), (wanted, rows) in zip(
+        ps.Dataset(backed, **settings), ps.Dataset(adata, **settings), strict=True
+    ):
+        np.testing.assert_array_equal(X, wanted)
+        assert obs["soma_joinid"].tolist() == rows["soma_joinid"].tolist()
+    with pytest.raises(ps.Unsupported, match=r"a view of a backed AnnData .*to_memory\(\)"):
+        ps.Dataset(backed[:50])
+    assert ps.Dataset(backed[:50].to_memory()).n_obs == 50
 
 
 def test_names_that_repeat_are_refused(adata: anndata.AnnData) -> None:

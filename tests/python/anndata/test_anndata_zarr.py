@@ -11,18 +11,21 @@ import pandas as pd
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from anndata_cases import VALUE_TYPES, random_anndata, write_zarr
+from anndata_cases import VALUE_TYPES, random_anndata, write_h5ad, write_zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.experiment.open_source import open_source
 
-SOURCES = ("memory", "zarr 2", "zarr 3")
+SOURCES = ("memory", "zarr 2", "zarr 3", "h5ad", "h5ad gzip", "h5ad lzf")
 
 
 def source_of(adata: anndata.AnnData, kind: str, folder: Path, chunk: int | None) -> Any:
     if kind == "memory":
         return adata
-    path = folder / f"{np.random.default_rng().integers(2**62)}.zarr"
+    name = str(np.random.default_rng().integers(2**62))
+    if kind.startswith("h5ad"):
+        return str(write_h5ad(adata, folder / f"{name}.h5ad", kind[5:] or None))
+    path = folder / f"{name}.zarr"
     return str(write_zarr(adata, path, version=int(kind[-1]), chunk=chunk))
 
 

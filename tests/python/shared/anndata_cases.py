@@ -90,6 +90,14 @@ def random_anndata(
     return made
 
 
+def write_h5ad(adata: anndata.AnnData, path: Path, compression: str | None = None) -> Path:
+    """Write with anndata; returns the path."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata.write_h5ad(path, compression=compression)
+    return path
+
+
 def write_zarr(
     adata: anndata.AnnData,
     path: Path,

@@ -1,0 +1,155 @@
+#include "format/anndata/tenx.h"
+
+#include <penstock/error.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/concat.h"
+#include "format/chunked/read_array.h"
+
+namespace penstock::format::anndata {
+namespace {
+
+using chunked::ArrayPtr;
+using chunked::GroupPtr;
+using nlohmann::json;
+
+/// A group whose members lie elsewhere, under other names.
+class MadeGroup final : public chunked::Group {
+ public:
+  MadeGroup(std::string path, json attributes)
+      : path_(std::move(path)), attributes_(std::move(attributes)) {}
+
+  void add(const std::string& name, ArrayPtr array) { arrays_[name] = std::move(array); }
+  void add(const std::string& name, GroupPtr group) { groups_[name] = std::move(group); }
+
+  const std::string& path() const override { return path_; }
+  const json& attributes() const override { return attributes_; }
+  std::vector<std::string> members() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, array] : arrays_) names.push_back(name);
+    for (const auto& [name, group] : groups_) names.push_back(name);
+    return names;
+  }
+  GroupPtr group(const std::string& name) const override {
+    const auto found = groups_.find(name);
+    return found == groups_.end() ? nullptr : found->second;
+  }
+  ArrayPtr array(const std::string& name) const override {
+    const auto found = arrays_.find(name);
+    return found == arrays_.end() ? nullptr : found->second;
+  }
+
+ private:
+  const std::string path_;
+  const json attributes_;
+  std::map<std::string, ArrayPtr> arrays_;
+  std::map<std::string, GroupPtr> groups_;
+};
+
+/// A column of a table: its name, and where it is stored.
+struct NamedColumn {
+  std::string name, stored;
+};
+
+/// A table of those columns that are stored, the first of which is the index.
+GroupPtr table_of(const chunked::Group& stored, const std::vector<NamedColumn>& columns) {
+  json order = json::array();
+  std::vector<std::pair<std::string, ArrayPtr>> found;
+  for (const NamedColumn& column : columns) {
+    auto array = stored.array(column.stored);
+    if (!array) {
+      if (!found.empty()) continue;
+      throw CorruptData("there is no array '" + column.stored + "', in " + stored.path());
+    }
+    if (!found.empty()) order.push_back(column.name);
+    found.emplace_back(column.name, std::move(array));
+  }
+  auto table = std::make_shared<MadeGroup>(
+      stored.path(),
+      json{{"encoding-type", "dataframe"}, {"_index", columns[0].name}, {"column-order", order}});
+  for (auto& [name, array] : found) table->add(name, std::move(array));
+  return table;
+}
+
+/// Features and barcodes, as stored.
+std::pair<uint64_t, uint64_t> shape_of(const chunked::Group& matrix) {
+  const auto array = matrix.array("shape");
+  if (!array || array->info().shape != std::vector<uint64_t>{2}) {
+    throw CorruptData("a matrix of 10x has no shape of two numbers, in " + matrix.path());
+  }
+  const Buffer values = chunked::read_values(*array, 0, 2, 1);
+  const auto length_at = [&](size_t i) {
+    ByteReader reader(values.span());
+    const uint32_t bytes = array->info().cell_bytes;
+    reader.skip(i * bytes, "shape");
+    const int64_t length =
+        bytes == 4 ? int64_t{reader.read<int32_t>("shape")} : reader.read<int64_t>("shape");
+    if (length < 0) throw CorruptData(concat("a shape of ", length, ", in ", matrix.path()));
+    return static_cast<uint64_t>(length);
+  };
+  if (array->info().cell_bytes != 4 && array->info().cell_bytes != 8) {
+    throw CorruptData("the shape of a matrix is two integers, in " + matrix.path());
+  }
+  return {length_at(0), length_at(1)};
+}
+
+bool is_matrix(const chunked::Group& group) {
+  for (const char* const name : {"barcodes", "data", "indices", "indptr", "shape"}) {
+    if (!group.array(name)) return false;
+  }
+  return true;
+}
+
+GroupPtr as_anndata(const chunked::Group& matrix, GroupPtr var) {
+  const auto [features, barcodes] = shape_of(matrix);
+  auto x = std::make_shared<MadeGroup>(
+      matrix.path(), json{{"encoding-type", "csr_matrix"}, {"shape", {barcodes, features}}});
+  for (const char* const name : {"data", "indices", "indptr"}) x->add(name, matrix.array(name));
+  auto root = std::make_shared<MadeGroup>(matrix.path(), json{{"encoding-type", "anndata"}});
+  root->add("obs", table_of(matrix, {{"barcodes", "barcodes"}}));
+  root->add("var", std::move(var));
+  root->add("X", GroupPtr(std::move(x)));
+  return root;
+}
+
+}  // namespace
+
+GroupPtr open_tenx(const GroupPtr& root) {
+  if (const auto matrix = root->group("matrix"); matrix && is_matrix(*matrix)) {
+    const auto features = matrix->group("features");
+    if (!features) throw CorruptData("a matrix of 10x has no features, in " + matrix->path());
+    return as_anndata(*matrix, table_of(*features, {{"name", "name"},
+                                                    {"gene_ids", "id"},
+                                                    {"feature_types", "feature_type"},
+                                                    {"genome", "genome"},
+                                                    {"pattern", "pattern"},
+                                                    {"read", "read"},
+                                                    {"sequence", "sequence"}}));
+  }
+  // Cell Ranger 1 and 2: a group a genome.
+  std::vector<std::string> genomes;
+  for (const std::string& name : root->members()) {
+    const auto group = root->group(name);
+    if (group && is_matrix(*group) && group->array("genes")) genomes.push_back(name);
+  }
+  if (genomes.empty()) return nullptr;
+  if (genomes.size() > 1) {
+    std::string names;
+    for (const std::string& name : genomes) names += (names.empty() ? "" : ", ") + name;
+    throw Unsupported("a file with a matrix for each of the genomes " + names +
+                      " is not read; write one of them: scanpy.read_10x_h5(path, genome=…) and "
+                      "write_h5ad, in " +
+                      root->path());
+  }
+  const auto matrix = root->group(genomes[0]);
+  return as_anndata(*matrix,
+                    table_of(*matrix, {{"gene_names", "gene_names"}, {"gene_ids", "genes"}}));
+}
+
+}  // namespace penstock::format::anndata

@@ -1,0 +1,146 @@
+"""Real files: h5ad of old versions of anndata, and what Cell Ranger wrote."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scanpy
+import scipy.sparse as sp
+from conftest import DATA
+
+ARCHIVES = ("anndata-0.7.0", "anndata-0.7.8", "anndata-0.11.4", "10x_pbmc68k_reduced", "pbmc3k")
+CELL_RANGER = ("cell-ranger-1.2.0", "cell-ranger-3.0.0", "space-ranger-2.1.0-probes")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("h5ad")
+    for name in ARCHIVES[:3]:
+        (place / f"{name}.h5ad").write_bytes(
+            gzip.decompress((DATA / f"{name}.h5ad.gz").read_bytes())
+        )
+    of_scanpy = Path(scanpy.__file__).parent / "datasets" / "10x_pbmc68k_reduced.h5ad"
+    (place / of_scanpy.name).symlink_to(of_scanpy)
+    (place / "pbmc3k.h5ad").symlink_to(DATA / "pbmc3k.h5ad")
+    return place
+
+
+def read(reader: Any, path: Path, **settings: Any) -> anndata.AnnData:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return reader(path, **settings)
+
+
+def expect_table(got: pd.DataFrame, wanted: pd.DataFrame, names: str) -> None:
+    assert got.pop("soma_joinid").tolist() == list(range(len(wanted)))
+    assert got.pop(names).tolist() == wanted.index.tolist()
+    assert list(got.columns) == list(wanted.columns)
+    for name in wanted.columns:
+        assert got[name].tolist() == wanted[name].tolist(), name
+        if isinstance(wanted[name].dtype, pd.CategoricalDtype) and isinstance(
+            got[name].dtype, pd.CategoricalDtype
+        ):
+            assert got[name].cat.categories.tolist() == wanted[name].cat.categories.tolist()
+
+
+def rows_of(source: Any, **settings: Any) -> np.ndarray:
+    dataset = ps.Dataset(source, shuffle=False, dtype="float64", batch_size=700, **settings)
+    return np.vstack([X for X, _ in dataset])
+
+
+def dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_file_is_read_as_anndata_reads_it(folder: Path, name: str) -> None:
+    path = folder / f"{name}.h5ad"
+    wanted = read(anndata.read_h5ad, path)
+    experiment = ps.open(path)
+    expect_table(experiment.obs.to_pandas(), wanted.obs, "obs_names")
+    expect_table(experiment.var().to_pandas(), wanted.var, "var_names")
+    assert experiment.layers() == (["X"] if wanted.X is not None else []) + sorted(wanted.layers)
+    if wanted.X is not None:
+        np.testing.assert_array_equal(rows_of(path, layer="X"), dense(wanted.X))
+    for layer, matrix in wanted.layers.items():
+        np.testing.assert_array_equal(rows_of(path, layer=layer), dense(matrix))
+    assert ("raw" in experiment.measurements) == (wanted.raw is not None)
+    if wanted.raw is not None:
+        expect_table(experiment.var("raw").to_pandas(), wanted.raw.var, "var_names")
+        np.testing.assert_array_equal(rows_of(path, measurement="raw"), dense(wanted.raw.X))
+
+
+@pytest.mark.parametrize("name", CELL_RANGER)
+def test_a_file_of_cell_ranger_is_read_as_scanpy_reads_it(name: str) -> None:
+    path = DATA / "tenx" / f"{name}.h5"
+    wanted = read(scanpy.read_10x_h5, path, gex_only=False)
+    experiment = ps.open(path)
+    obs, var = experiment.obs.to_pandas(), experiment.var().to_pandas()
+    assert obs["obs_names"].tolist() == wanted.obs_names.tolist()
+    assert var["var_names"].tolist() == wanted.var_names.tolist()
+    for column in {"gene_ids", "feature_types", "genome"} & set(wanted.var.columns):
+        if column in var.columns:
+            assert var[column].tolist() == wanted.var[column].tolist(), column
+        else:
+            assert name == "cell-ranger-1.2.0"
+            assert column == "genome"
+    np.testing.assert_array_equal(rows_of(path), dense(wanted.X))
+    dataset = ps.Dataset(path, sparse=True, seed=1, batch_size=64)
+    X = sp.vstack([X for X, _ in dataset])
+    assert X.sum() == wanted.X.sum()
+
+
+def test_several_genomes_are_refused_by_name() -> None:
+    with pytest.raises(
+        ps.Unsupported, match=r"genomes .*, .* is not read; write one of them: scanpy.read_10x_h5"
+    ):
+        ps.open(DATA / "tenx" / "cell-ranger-1.2.0-two-genomes.h5")
+
+
+def test_other_hdf5_files_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["numbers"] = np.arange(3)
+    with pytest.raises(ps.InvalidArgument, match=r"neither an AnnData .* nor of 10x Cell Ranger"):
+        ps.open(tmp_path / "x.h5")
+
+
+def test_a_file_that_is_open_for_writing_can_be_read(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "x.h5ad"
+    path.write_bytes((DATA / "pbmc3k.h5ad").read_bytes())
+    wanted = rows_of(path)
+    with h5py.File(path, "r+") as file:
+        np.testing.assert_array_equal(rows_of(path), wanted)
+        file.attrs["more"] = 1
+    np.testing.assert_array_equal(rows_of(path), wanted)
+
+
+@pytest.mark.parametrize("kind", ["virtual", "external", "szip or other"])
+def test_what_is_not_read_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.h5ad"
+    anndata.AnnData(np.ones((4, 3), "float32")).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["X"]
+        if kind == "virtual":
+            layout = h5py.VirtualLayout((4, 3), "float32")
+            file.create_virtual_dataset("X", layout)
+        elif kind == "external":
+            external = [(str(tmp_path / "values.bin"), 0, 48)]
+            file.create_dataset("X", (4, 3), "float32", external=external)
+        else:
+            file.create_dataset("X", (4, 3), "int32", chunks=(2, 3), scaleoffset=4)
+    words = {
+        "virtual": "virtual dataset",
+        "external": "other files",
+        "szip or other": "filter scale-offset",
+    }
+    with pytest.raises(ps.Unsupported, match=rf"{words[kind]}.*anndata.*x\.h5ad/X"):
+        ps.Dataset(path)
