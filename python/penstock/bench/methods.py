@@ -12,7 +12,7 @@ from penstock.errors import InvalidArgument
 class Method:
     """A loader in one of its variants.
 
-    `source` is the kind of store that it reads: experiment, pack, h5ad, annbatch, zarr2, zarr3.
+    `source` is the kind of store that it reads: experiment, pack, h5ad, h5ad-gzip, annbatch, zarr2, zarr3.
     `blocks` says whether it uses sizes of blocks and chunks; if not, it is measured once.
     """
 
@@ -43,6 +43,9 @@ _ALL = (
            what="from a zarr store of version 2, as anndata writes it"),
     Method("penstock:zarr3", "penstock", "zarr3", "zarr3", threads=True,
            what="from a zarr store of version 3, as anndata writes it"),
+    Method("penstock:h5ad", "penstock", "h5ad", "h5ad", threads=True, what="from an h5ad file, uncompressed"),
+    Method("penstock:h5ad-gzip", "penstock", "h5ad", "h5ad-gzip", threads=True,
+           what="from an h5ad file with gzip, as the CELLxGENE downloads are"),
     Method("penstock:memory", "penstock", "memory", "h5ad", threads=True,
            what="an AnnData object in memory, from an h5ad file"),
     Method("penstock:device", "penstock", "device", filters=True, threads=True, what="batches made on the GPU"),
@@ -62,7 +65,11 @@ _ALL = (
            what="on a zarr store of version 3, which is not shuffled"),
     Method("scDataset", "scdataset", "", "h5ad", blocks=True, peer="scdataset",
            what="on AnnData in h5ad"),
+    Method("scDataset:gzip", "scdataset", "", "h5ad-gzip", blocks=True, peer="scdataset",
+           what="on AnnData in h5ad with gzip"),
     Method("AnnLoader", "annloader", "", "h5ad", peer="anndata", what="on backed AnnData"),
+    Method("AnnLoader:gzip", "annloader", "", "h5ad-gzip", peer="anndata",
+           what="on backed AnnData with gzip"),
     Method("MappedCollection", "mapped_collection", "", "h5ad", peer="lamindb",
            what="LaminDB's, on AnnData in h5ad, with DataLoader workers"),
     Method("AnnDataLoader", "in_memory", "AnnDataLoader", "h5ad", peer="scvi",

@@ -19,15 +19,15 @@ from penstock.synthetic.disk_space import told_when_full
 
 from .annbatch_collection import write_annbatch
 from .cells import Cells
-from .h5ad import write_h5ad
+from .h5ad import write_h5ad, write_with_gzip
 from .zarr_store import write_as_anndata
 
 _SUFFIXES = {"h5ad": ".h5ad", "annbatch": ".annbatch.zarr", "pack": ".pack", "slice": ".soma",
-             "zarr2": ".v2.zarr", "zarr3": ".v3.zarr"}  # fmt: skip
+             "zarr2": ".v2.zarr", "zarr3": ".v3.zarr", "h5ad-gzip": ".gzip.h5ad"}  # fmt: skip
 
 
 def kept_export(cells: Cells, kind: str, say: Callable[[str], object] = print) -> Path:
-    """Return the path of the export (h5ad, annbatch, zarr2, zarr3, pack, slice), which is made if missing.
+    """Return the path of the export (h5ad, h5ad-gzip, annbatch, zarr2, zarr3, pack, slice), which is made if missing.
 
     An experiment that has changed is exported again. If several processes need an export, one makes
     it and the others wait.
@@ -58,6 +58,8 @@ def _make(cells: Cells, kind: str, target: Path, say: Callable[[str], object]) -
     with told_when_full(folder):
         if kind == "h5ad":
             write_h5ad(cells, target)
+        elif kind == "h5ad-gzip":
+            write_with_gzip(kept_export(cells, "h5ad", say), target)
         elif kind == "annbatch":
             write_annbatch(kept_export(cells, "h5ad", say), target)
         elif kind in ("zarr2", "zarr3"):

@@ -2,7 +2,7 @@
 
 ``streamed`` is ``scatter`` with ``keep=False``. ``pack`` reads a pack with ``shuffle=True``, which is
 global on a local disk. ``pack-global`` always uses the global shuffle. ``device`` makes batches on
-the device. ``annbatch``, ``zarr2`` and ``zarr3`` read AnnData where it is stored; ``memory`` reads an
+the device. ``annbatch``, ``zarr2``, ``zarr3`` and ``h5ad`` read AnnData where it is stored; ``memory`` reads an
 AnnData object.
 """
 
@@ -20,11 +20,11 @@ from ..request import Work
 _SHUFFLES: dict[str, bool | str] = {
     "scatter": True, "streamed": True, "chunks": "chunks", "global": "global", "pack": True,
     "pack-global": "global", "device": True, "annbatch": True, "zarr2": True, "zarr3": True,
-    "memory": True,
+    "h5ad": True, "memory": True,
 }  # fmt: skip
 
 #: Variants whose source is AnnData, where the layer is X.
-_ANNDATA = ("annbatch", "zarr2", "zarr3", "memory")
+_ANNDATA = ("annbatch", "zarr2", "zarr3", "h5ad", "memory")
 
 
 def imports(variant: str, work: Work) -> None:
