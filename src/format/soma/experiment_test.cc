@@ -1,17 +1,17 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 #include <penstock/experiment.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "format/handle_access.h"
 #include "format/matrix_source.h"
+#include "format/testing/unpacked.h"
 
 namespace penstock {
 namespace {
+
+using format::testing::Unpacked;
 
 ReadOptions wanted(std::vector<std::string> columns, std::string value_filter = {}) {
   ReadOptions options;
@@ -19,33 +19,6 @@ ReadOptions wanted(std::vector<std::string> columns, std::string value_filter = 
   options.value_filter = std::move(value_filter);
   return options;
 }
-
-/// A stored experiment of tests/data, unpacked for the time of a test.
-class Unpacked {
- public:
-  explicit Unpacked(const std::string& name)
-      : folder_(std::filesystem::temp_directory_path() /
-                ("penstock_" + name + "_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-    const std::string command =
-        "tar -xzf '" PENSTOCK_TEST_DATA "/" + name + ".tar.gz' -C '" + folder_.string() + "'";
-    if (std::system(command.c_str()) != 0) throw IoError(command);
-  }
-  ~Unpacked() { std::filesystem::remove_all(folder_); }
-  Unpacked(const Unpacked&) = delete;
-  Unpacked& operator=(const Unpacked&) = delete;
-
-  /// The folder of the experiment itself.
-  std::string path() const {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
-      if (entry.path().filename() == "obs") return entry.path().parent_path().string();
-    }
-    return folder_.string();
-  }
-
- private:
-  std::filesystem::path folder_;
-};
 
 TEST(Experiment, RealCells) {
   const Unpacked stored("pbmc3k-soma");
