@@ -26,10 +26,10 @@ struct OpenOptions {
 struct ReadOptions {
   std::vector<std::string> columns;     ///< empty: all
   std::string value_filter;             ///< in tiledbsoma's syntax; empty: every row
-  std::optional<RowSelection> joinids;  ///< only these rows
+  std::optional<RowSelection> joinids;  ///< ids of the rows to read; absent: all
 };
 
-/// obs or var. Rows come in ascending soma_joinid order.
+/// obs or var. Rows come in ascending order of ids: of soma_joinid, unless experiments are joined.
 class DataFrame {
  public:
   const std::vector<ColumnInfo>& columns() const;
@@ -45,7 +45,7 @@ class DataFrame {
   /// for a filter that does not parse (the message points at the place).
   Table read(const ReadOptions& options = {}) const;
 
-  /// joinids of the rows that match the filter; all rows if it is empty. The filter may name
+  /// Ids of the rows that match the filter; all rows if it is empty. The filter may name
   /// `constants` in addition to the stored columns.
   RowSelection select(std::string_view value_filter,
                       std::span<const ConstantColumn> constants = {}) const;
@@ -63,7 +63,7 @@ class Matrix {
   std::pair<int64_t, int64_t> shape() const;
   DataType value_type() const;
   const std::string& uri() const;
-  /// The names passed to Experiment::x; empty for a joined matrix.
+  /// The names passed to Experiment::x; empty for a matrix of join_matrices.
   const std::string& measurement() const noexcept { return measurement_; }
   const std::string& layer() const noexcept { return layer_; }
   uint64_t stored_bytes() const;

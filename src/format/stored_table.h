@@ -11,9 +11,9 @@
 
 #include "format/pack/checked_store.h"
 
-// What a DataFrame stands on: a table of one axis, in any format. Rows have ids (column
-// soma_joinid, int64), ascending. Implementations are immutable and safe from any thread, and read
-// on first use.
+// What a DataFrame stands on: a table of one axis, in any format. Rows have ids (int64), ascending:
+// the column soma_joinid, or in obs of a join soma_joinid plus the offset of the experiment.
+// Implementations are immutable and safe from any thread, and read on first use.
 
 namespace penstock::format {
 

@@ -72,6 +72,10 @@ std::vector<PlannedLayer> plan_layers(const Experiment& source, const PackOption
                           "', layer '" + name + "', " + source.uri());
       }
       const Matrix matrix = source.x(measurement, name);
+      if (HandleAccess::joined(matrix) != 0) {
+        throw InvalidArgument("pack each experiment of a join, then join the packs; the join is " +
+                              source.uri());
+      }
       layers.push_back({measurement, name, matrix, columns_of(matrix, source.var(measurement))});
     }
   }
