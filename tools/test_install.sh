@@ -65,10 +65,13 @@ tar -xzf "$root/tests/data/pbmc3k-soma.tar.gz" -C "$work"
 experiment=$(dirname "$(find "$work" -maxdepth 2 -name __tiledb_group.tdb | head -n 1)")
 "$work/build/stream_cells" "$experiment" raw | tee "$work/out.txt"
 grep -q '2638 cells' "$work/out.txt"
+"$work/build/join_cells" a="$experiment" b="$experiment" | tee "$work/out.txt"
+grep -q '^b: 2638 cells' "$work/out.txt"
+grep -q '^5276 cells x 13714 genes' "$work/out.txt"
 tools=$(dirname "$(realpath "$0")")
 "$tools/test_resume_example.sh" "$work/build/resume_cells" "$experiment" raw 2638
 if ldd "$work/build/stream_cells" | grep -i python; then
   echo "the example is linked with Python" >&2
   exit 1
 fi
-echo "installed library: the examples build against it, stream and resume"
+echo "installed library: the examples build against it, stream, join and resume"
