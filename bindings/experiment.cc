@@ -132,6 +132,31 @@ void register_experiment(nb::module_& module) {
              "Matrices with the same rows as one: columns of the first, then of the second.");
   module.def("join_matrices", &join_matrices, nb::arg("parts"), nb::arg("column_count"));
 
+  // Tests compare it with penstock.experiment.joined, which the package uses.
+  nb::enum_<JoinGenes>(module, "JoinGenes")
+      .value("inner", JoinGenes::kInner)
+      .value("outer", JoinGenes::kOuter)
+      .value("listed", JoinGenes::kListed);
+  nb::class_<JoinExperiment>(module, "JoinExperiment", "An experiment to be joined with others.")
+      .def(
+          "__init__",
+          [](JoinExperiment* self, const Experiment& experiment, std::string name,
+             std::string measurement, std::string layer) {
+            new (self) JoinExperiment{experiment, std::move(name), std::move(measurement),
+                                      std::move(layer)};
+          },
+          nb::arg("experiment"), nb::arg("name"), nb::arg("measurement"), nb::arg("layer"));
+  module.def(
+      "join_experiments",
+      [](std::vector<JoinExperiment> experiments, JoinGenes genes,
+         std::vector<std::string> gene_names, std::string var_column, std::string source_column) {
+        return join_experiments(
+            std::move(experiments),
+            {genes, std::move(gene_names), std::move(var_column), std::move(source_column)});
+      },
+      nb::arg("experiments"), nb::arg("genes"), nb::arg("gene_names"), nb::arg("var_column"),
+      nb::arg("source_column"), Release());
+
   nb::class_<Experiment>(module, "Experiment")
       .def_static("open", &open, nb::arg("uri"), nb::arg("timestamp_ms").none(), nb::arg("threads"),
                   nb::arg("storage_options") = Texts(), nb::arg("credentials").none() = nb::none())

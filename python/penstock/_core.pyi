@@ -206,6 +206,26 @@ def beside(matrices: Sequence[Matrix]) -> Matrix:
 
 def join_matrices(parts: Sequence[JoinPart], column_count: int) -> Matrix: ...
 
+class JoinGenes(enum.Enum):
+    inner = 0
+
+    outer = 1
+
+    listed = 2
+
+class JoinExperiment:
+    """An experiment to be joined with others."""
+
+    def __init__(self, experiment: Experiment, name: str, measurement: str, layer: str) -> None: ...
+
+def join_experiments(
+    experiments: Sequence[JoinExperiment],
+    genes: JoinGenes,
+    gene_names: Sequence[str],
+    var_column: str,
+    source_column: str,
+) -> Experiment: ...
+
 class Experiment:
     @staticmethod
     def open(
