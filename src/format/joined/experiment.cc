@@ -125,7 +125,8 @@ void check_arguments(const Parts& parts, const JoinOptions& options) {
   }
 }
 
-/// Sets the layer, checks that a part can be joined, and returns its obs.
+/// Sets the layer, checks that a part can be joined, and returns its obs. Opens its tables, so that
+/// those of all parts open in parallel.
 ObsPart open_part(JoinExperiment& part, const std::string& source_column) {
   const Experiment& experiment = part.experiment;
   if (part.layer.empty()) part.layer = experiment.default_layer(part.measurement);
@@ -133,6 +134,7 @@ ObsPart open_part(JoinExperiment& part, const std::string& source_column) {
     throw InvalidArgument("the experiment '" + part.name +
                           "' is a join itself: give all experiments to one join");
   }
+  experiment.var(part.measurement).columns();
   const DataFrame obs = experiment.obs();
   for (const ColumnInfo& column : obs.columns()) {
     if (column.name != source_column) continue;
