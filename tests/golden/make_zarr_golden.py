@@ -189,7 +189,13 @@ def version_2() -> Hierarchy:
     h.refuse("types/float16", "f2", np.zeros(3, "float16"), chunks=(2,))
     h.refuse("types/complex64", "c8", np.zeros(3, "complex64"), chunks=(2,))
     h.refuse("types/time", "M8", np.zeros(3, "M8[ns]"), chunks=(2,))
-    h.refuse("types/record", "a", np.zeros(3, [("a", "i4"), ("b", "f4")]), chunks=(2,))
+    records = np.zeros(11, [("index", "S5"), ("a", "<i4"), ("b", "<f4"), ("name", "<U3")])
+    records["index"], records["name"] = (
+        [f"c{i}" for i in range(11)],
+        ["", "é", "☃☃☃"] * 3 + ["a", "b"],
+    )
+    records["a"], records["b"] = np.arange(11) ** 7, np.arange(11) / 7
+    h.add("types/record", records, chunks=(3,), holes=[slice(3, 6)])
     h.change("fill/number", ".zarray", fill_value=1.5)
     h.change("fill/none_stored", ".zarray", dimension_separator="drop")
     # zarr 2 wrote 0 as the fill value of strings.

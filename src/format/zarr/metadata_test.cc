@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <penstock/error.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -94,6 +95,11 @@ TEST(ZarrMetadata, WhatIsNotKnownIsNamed) {
            {{{"dtype", "<M8[ns]"}}, "<M8[ns]"},
            {{{"dtype", "|O"}}, "|O"},
            {{{"dtype", "<U0"}}, "<U0"},
+           {{{"dtype", {{"a", "<f2"}}}}, "a"},
+           {{{"dtype", json::array({{"a", "<i4", json::array({2})}})}}, "a"},
+           {{{"dtype", json::array({{"a", "|O"}})}}, "a"},
+           {{{"dtype", json::array({{"a", "|S9999999"}, {"b", "|S9999999"}})}}, "a"},
+           {{{"dtype", json::array()}}, "[]"},
            {{{"dtype", "<U99999999999"}}, "<U99999999999"}}) {
     const std::string said = thrown([&] { v2(each.first); });
     EXPECT_EQ(said.substr(0, 11), "Unsupported") << said;
@@ -166,6 +172,26 @@ TEST(ZarrMetadata, KeysOfChunks) {
   EXPECT_EQ((ChunkKeys{false, '.'}.key_of(position)), "3.0.12");
   EXPECT_EQ((ChunkKeys{true, '/'}.key_of({})), "c");
   EXPECT_EQ((ChunkKeys{false, '/'}.key_of({})), "0");
+}
+
+TEST(ZarrMetadata, RecordsHaveFields) {
+  const json dtype = json::array({{"index", "|S3"}, {"count", ">i8"}, {"name", "<U2"}});
+  const auto info = v2({{"dtype", dtype}, {"fill_value", nullptr}}).info;
+  EXPECT_EQ(info.type, DataType::kBlob);
+  EXPECT_EQ(info.cell_bytes, 19U);
+  ASSERT_EQ(info.fields.size(), 3U);
+  EXPECT_EQ(info.fields[0].strings, chunked::StringForm::kFixedBytes);
+  EXPECT_EQ(info.fields[1].name, "count");
+  EXPECT_EQ(info.fields[1].type, DataType::kInt64);
+  EXPECT_TRUE(info.fields[1].big_endian);
+  EXPECT_EQ(info.fields[2].offset, 11U);
+  EXPECT_EQ(info.fields[2].bytes, 8U);
+  const json small = json::array({{"a", "|i1"}, {"b", "|S2"}});
+  using Bytes = std::array<char, 3>;
+  const auto filled = fill_of<Bytes>(v2({{"dtype", small}, {"fill_value", "AWFi"}}));
+  EXPECT_EQ(filled, (Bytes{1, 'a', 'b'}));
+  EXPECT_NE(thrown([&] { v2({{"dtype", small}, {"fill_value", "AWE="}}); }), "nothing");
+  EXPECT_NE(thrown([&] { v2({{"dtype", small}, {"fill_value", 5}}); }), "nothing");
 }
 
 TEST(ZarrMetadata, FillValues) {
