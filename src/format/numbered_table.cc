@@ -46,6 +46,18 @@ void NumberedTable::expect_column(const std::string& name) const {
   throw NotFound("there is no column '" + name + "'; choose from " + names + ", in " + uri());
 }
 
+/// Announces columns, without the row numbers and each once.
+void NumberedTable::announce(const std::vector<std::string>& names,
+                             const std::vector<std::string>& more, uint64_t begin,
+                             uint64_t end) const {
+  std::vector<std::string> stored = names;
+  stored.insert(stored.end(), more.begin(), more.end());
+  std::sort(stored.begin(), stored.end());
+  stored.erase(std::unique(stored.begin(), stored.end()), stored.end());
+  std::erase(stored, kRowNumbers);
+  will_read(stored, begin, end);
+}
+
 Column NumberedTable::read_column(const std::string& name, uint64_t begin, uint64_t end) const {
   if (name == kRowNumbers) return joinids(static_cast<int64_t>(begin), static_cast<int64_t>(end));
   return stored_column(name, begin, end);
@@ -80,7 +92,10 @@ Table NumberedTable::read(const ReadOptions& options) const {
   std::vector<uint8_t> mask;
   if (!options.value_filter.empty()) {
     const auto filter = table::FilterExpression::parse(options.value_filter).bind(infos_);
+    announce(names, filter.columns(), begin, end);
     mask = mask_of(filter, known, begin, end);
+  } else {
+    announce(names, {}, begin, end);
   }
   if (wanted.size() != end - begin) {
     std::vector<int64_t> rows;
@@ -110,6 +125,7 @@ RowSelection NumberedTable::select(std::string_view value_filter,
   if (value_filter.empty()) return all;
   const auto filter = table::FilterExpression::parse(value_filter).bind(infos_, constants);
   if (const auto constant = filter.constant()) return *constant ? all : RowSelection();
+  announce(filter.columns(), {}, 0, row_count_);
   Table known;
   const auto mask = mask_of(filter, known, 0, row_count_);
   std::vector<int64_t> rows;

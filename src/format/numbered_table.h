@@ -37,11 +37,16 @@ class NumberedTable : public StoredTable {
 
   /// Values of one of the columns, for rows [begin, end).
   virtual Column stored_column(const std::string& name, uint64_t begin, uint64_t end) const = 0;
+  /// Called before stored_column() with all columns that are read next.
+  virtual void will_read(const std::vector<std::string>& /*names*/, uint64_t /*begin*/,
+                         uint64_t /*end*/) const {}
   /// Throws NotFound, which lists the columns, unless there is one of this name.
   virtual void expect_column(const std::string& name) const;
 
  private:
   Column read_column(const std::string& name, uint64_t begin, uint64_t end) const;
+  void announce(const std::vector<std::string>& names, const std::vector<std::string>& more,
+                uint64_t begin, uint64_t end) const;
   std::vector<uint8_t> mask_of(const table::BoundFilter& filter, Table& known, uint64_t begin,
                                uint64_t end) const;
 

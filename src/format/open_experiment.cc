@@ -31,9 +31,11 @@ bool named_zarr(const format::ExperimentPlace& place) {
 Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
   format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri)};
   if (!named_zarr(place)) format::tiledb::prefetch_metadata(*place.store, place.path);
-  place.is_file = place.store->exists(place.path);
-  if (!place.is_file && !place.store->is_directory(place.path)) {
-    throw NotFound("there is nothing at " + place.path);
+  // A folder is what is asked for most, and its list is needed anyway. Whether a file is there, a
+  // remote store only knows from a list of the folder above.
+  if (!place.store->is_directory(place.path)) {
+    place.is_file = place.store->exists(place.path);
+    if (!place.is_file) throw NotFound("there is nothing at " + place.path);
   }
   for (const format::OpenExperiment open_format : kFormats) {
     if (auto stored = open_format(place, options)) {

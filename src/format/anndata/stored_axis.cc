@@ -56,6 +56,16 @@ class StoredAxis final : public NumberedTable {
   Column stored_column(const std::string& name, uint64_t begin, uint64_t end) const override {
     return columns_.find(name)->second->read(begin, end, threads_);
   }
+  void will_read(const std::vector<std::string>& names, uint64_t begin,
+                 uint64_t end) const override {
+    std::vector<chunked::ArrayRange> ranges;
+    for (const std::string& name : names) {
+      columns_.find(name)->second->add_ranges(begin, end, ranges);
+    }
+    if (ranges.empty()) return;
+    ranges[0].array->store().will_open(group_->path());  // one list for all columns
+    chunked::announce_ranges(ranges);
+  }
   void expect_column(const std::string& name) const override {
     const auto reason = unreadable_.find(name);
     if (reason != unreadable_.end()) throw Unsupported(reason->second);

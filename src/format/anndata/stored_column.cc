@@ -117,6 +117,13 @@ std::string StoredColumn::version() const {
   return text;
 }
 
+void StoredColumn::add_ranges(uint64_t begin, uint64_t end,
+                              std::vector<chunked::ArrayRange>& ranges) const {
+  ranges.push_back({values_.get(), begin, end});
+  if (mask_) ranges.push_back({mask_.get(), begin, end});
+  if (categories_) ranges.push_back({categories_.get(), 0, categories_->info().shape[0]});
+}
+
 std::shared_ptr<const Categories> StoredColumn::categories(unsigned threads) const {
   return read_categories_.get(
       [&] { return anndata::read_categories(*categories_, info_.ordered, threads); });

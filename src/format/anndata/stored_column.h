@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/threads/lazy.h"
+#include "format/chunked/announce_ranges.h"
 #include "format/chunked/array.h"
 
 // One column of an AnnData table: numbers, booleans, strings, categories, and numbers, booleans or
@@ -27,6 +29,9 @@ class StoredColumn {
 
   /// Versions of the stored objects; empty if the store cannot tell.
   std::string version() const;
+
+  /// What read() will read, for chunked::announce_ranges.
+  void add_ranges(uint64_t begin, uint64_t end, std::vector<chunked::ArrayRange>& ranges) const;
 
   /// Rows [begin, end). Strings become codes if many repeat (table::encode_strings).
   Column read(uint64_t begin, uint64_t end, unsigned threads) const;

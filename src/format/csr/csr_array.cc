@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/concat.h"
+#include "base/threads/parallel.h"
 #include "base/types/visit_type.h"
 #include "format/cells/stored_ids.h"
 #include "format/chunked/read_array.h"
@@ -67,14 +68,17 @@ std::shared_ptr<const CsrArray> CsrArray::load(const chunked::Group& group, uint
   made->info_.column_domain_end = checked_cast<int64_t>(columns, "number of columns");
   made->info_.value_type = data->info().type;
   made->indptr_ = indptr;
-  made->read_offsets(*indptr, threads);
+  // Where a request takes a round trip, the chunks of all arrays are found at the same time.
+  parallel_for(kCsrParts + 1, indptr->store().traits().remote ? kCsrParts + 1 : 1, [&](size_t i) {
+    if (i == kCsrParts) return made->read_offsets(*indptr, threads);
+    made->chunk_bytes_[i] = made->arrays_[i]->stored_bytes_per_chunk();
+  });
   if (made->offsets_.element_count() != elements) {
     throw CorruptData(concat("indptr ends at ", made->offsets_.element_count(),
                              ", but data and indices have ", elements, " elements, in ",
                              made->path_));
   }
   for (size_t part = 0; part < kCsrParts; ++part) {
-    made->chunk_bytes_[part] = made->arrays_[part]->stored_bytes_per_chunk();
     const auto chunks = made->arrays_[part]->info().chunk_count();
     made->info_.tile_count += chunks;
     made->info_.stored_bytes +=

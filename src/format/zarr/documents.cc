@@ -49,8 +49,9 @@ std::shared_ptr<const Documents> Documents::open(const io::StorePtr& store,
           const std::shared_ptr<Documents> documents(new Documents(store, path, version));
           documents->root_document_ = std::move(*found);
           documents->take_consolidated();
-          // After the store is known to be a hierarchy: this may list all of it.
-          if (store->will_open(path) && documents->consolidated_.is_null()) {
+          // This may list all of the hierarchy, so not before it is known to be one, and not if
+          // the consolidated metadata say what is there.
+          if (documents->consolidated_.is_null() && store->will_open(path)) {
             announce_metadata(*store, path);
           }
           return documents;

@@ -238,20 +238,10 @@ RemoteListing HttpSource::list_tree(const std::string& directory, size_t /*max_o
   return listing;
 }
 
+// The index has all objects.
 RemoteListing HttpSource::list_folder(const std::string& directory) const {
-  RemoteListing listing;
-  const std::string prefix = directory + "/";
-  for (RemoteObject& object : index_of(directory)) {
-    if (!object.path.starts_with(prefix)) continue;
-    const size_t slash = object.path.find('/', prefix.size());
-    if (slash == std::string::npos) {
-      listing.objects.push_back(std::move(object));
-    } else if (std::string folder = object.path.substr(0, slash);
-               std::find(listing.folders.begin(), listing.folders.end(), folder) ==
-               listing.folders.end()) {
-      listing.folders.push_back(std::move(folder));
-    }
-  }
+  RemoteListing listing = list_tree(directory, 0);
+  listing.whole_tree = true;
   return listing;
 }
 

@@ -36,6 +36,7 @@ struct RemoteListing {
   std::vector<RemoteObject> objects;
   std::vector<std::string> folders;  ///< list_folder: paths of the folders in it
   bool complete = true;              ///< false: there are more than max_objects
+  bool whole_tree = false;           ///< list_folder: all objects below, where that costs no more
 };
 
 /// A read of a range of an object in its listed version.
@@ -58,7 +59,7 @@ class ObjectSource {
 
   /// All objects below `directory`, at any depth, up to about `max_objects`.
   virtual RemoteListing list_tree(const std::string& directory, size_t max_objects) const = 0;
-  /// One level.
+  /// One level, or the whole tree if that costs no more.
   virtual RemoteListing list_folder(const std::string& directory) const = 0;
   /// Reads all at once. Throws the first error when no read is running any more. Reads must not be
   /// empty or exceed their object's size.

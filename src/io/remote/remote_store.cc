@@ -54,9 +54,15 @@ void RemoteStore::need_folder(const std::string& path) const {
   {
     const MutexLock lock(fork_safe_lock());
     if (folders_.contains(path) || below_tree(path)) return;
+    // The list of the folder above has the names of its folders.
+    if (const auto above = folders_.find(parent_of(path)); above != folders_.end()) {
+      const auto entry = above->second.find(base_name(path));
+      if (entry == above->second.end() || !entry->second.is_directory) return;
+    }
   }
   const RemoteListing listing = source_->list_folder(path);
   const MutexLock lock(fork_safe_lock());
+  if (listing.whole_tree) return add_tree(listing, path);
   Folder& folder = folders_[path];
   for (const std::string& found : listing.folders) {
     if (!below(found, path)) continue;
@@ -77,10 +83,15 @@ bool RemoteStore::will_open(const std::string& directory) const {
   const RemoteListing listing = source_->list_tree(root, kMaxTreeObjects);
   if (!listing.complete) return false;
   const MutexLock lock(fork_safe_lock());
-  if (below_tree(root)) return true;
-  for (const RemoteObject& object : listing.objects) add(object, root);
-  trees_.insert(root);
+  add_tree(listing, root);
   return true;
+}
+
+// A folder without objects may be an object itself, which the folder above tells.
+void RemoteStore::add_tree(const RemoteListing& listing, const std::string& root) const {
+  if (below_tree(root)) return;
+  for (const RemoteObject& object : listing.objects) add(object, root);
+  if (!folders_[root].empty()) trees_.insert(root);
 }
 
 std::vector<DirectoryEntry> RemoteStore::list(const std::string& directory) const {

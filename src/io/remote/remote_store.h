@@ -47,6 +47,8 @@ class RemoteStore final : public Store {
 
   void add(const RemoteObject& object, const std::string& root) const
       PENSTOCK_REQUIRES(fork_safe_lock());
+  void add_tree(const RemoteListing& listing, const std::string& root) const
+      PENSTOCK_REQUIRES(fork_safe_lock());
   bool below_tree(const std::string& folder) const PENSTOCK_REQUIRES(fork_safe_lock());
   void need_folder(const std::string& path) const PENSTOCK_EXCLUDES(fork_safe_lock());
   RemoteObject object(const std::string& path) const PENSTOCK_EXCLUDES(fork_safe_lock());

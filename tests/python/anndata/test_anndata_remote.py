@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,132 @@ def test_batches_are_those_of_the_folder(
     assert batches(**source(server, name), **settings) == batches(source=folder / name, **settings)
 
 
+def arguments_of(server: Any, name: str, **options: Any) -> tuple[str, dict[str, Any]]:
+    given = source(server, name)
+    return given["source"], {**given["storage_options"], **options}
+
+
+def asked_by(server: Any, call: Callable[[], Any]) -> list[str]:
+    """Paths of the requests that a call makes; listings of S3 as ``list PREFIX``."""
+    begin = len(server.requests)
+    call()
+    paths = []
+    for request in server.requests[begin:]:
+        parts = urllib.parse.urlsplit(request)
+        fields = urllib.parse.parse_qs(parts.query)
+        if "list-type" in fields:
+            kind = "list" if "delimiter" in fields else "list all below"
+            paths.append(f"{kind} {fields['prefix'][0].removeprefix('stores/')}")
+        else:
+            paths.append(parts.path.removeprefix(f"/{BUCKET}/stores").removeprefix("/"))
+    return paths
+
+
+@contextmanager
+def together(server: Any, count: int, chosen: Callable[[str], bool]) -> Iterator[None]:
+    """Answer chosen requests when `count` of them have come; fail unless they come at the same time.
+
+    Whoever makes them one after the other never makes the second one. The time that counts is far
+    above that of any machine.
+    """
+    gate, alone = threading.Barrier(count, timeout=30), []
+
+    def wait(path: str) -> None:
+        if not chosen(path):
+            return
+        try:
+            gate.wait()
+        except threading.BrokenBarrierError:
+            alone.append(path)
+
+    server.before_answer = wait
+    try:
+        yield
+    finally:
+        server.before_answer = lambda path: None
+    assert not alone, alone
+
+
+PATIENT = {"stall_timeout": 120, "retry_timeout": 300}
+
+
+@pytest.mark.parametrize(
+    ("name", "documents"),
+    [("two.zarr", [".zgroup", ".zmetadata"]), ("three.zarr", ["zarr.json"])],
+)
+def test_opening_consolidated_metadata_takes_a_list_and_these(
+    server: Any, name: str, documents: list[str]
+) -> None:
+    uri, options = arguments_of(server, name)
+    asked = asked_by(server, lambda: ps.open(uri, storage_options=options))
+    if server._folder is None:
+        assert asked[0] == f"list {name}/"
+        assert asked[1:] == [f"{name}/{document}" for document in documents]
+    else:
+        indexes = [f"{name}/.penstock-index.json", ".penstock-index.json"]
+        assert asked == indexes + [f"{name}/{document}" for document in documents]
+
+
+def test_a_table_takes_two_rounds_of_requests(server: Any, folder: Path) -> None:
+    """One list of its objects, and all of them at the same time."""
+    uri, options = arguments_of(server, "three.zarr", **PATIENT)
+    experiment = ps.open(uri, storage_options=options)
+    chunks = len([*(folder / "three.zarr" / "obs").glob("**/c/*")])
+    assert chunks > 10
+    with together(server, chunks, lambda path: "/obs/" in path and "list-type" not in path):
+        asked = asked_by(server, experiment.obs.to_pandas)
+    assert len(set(asked)) == len(asked)
+    assert sum("list" in path for path in asked) == (1 if server._folder is None else 0)
+    assert len(asked) == chunks + (1 if server._folder is None else 0)
+    again = asked_by(server, lambda: experiment.obs.to_pandas(columns=["category", "score"]))
+    assert len(again) <= 3
+    assert not any("list" in path for path in again)
+
+
+def test_a_matrix_takes_a_round_of_lists_and_its_offsets(server: Any) -> None:
+    """Objects of the three arrays of X are found at the same time."""
+    uri, options = arguments_of(server, "three.zarr", **PATIENT)
+    experiment = ps.open(uri, storage_options=options)
+    assert experiment.n_obs == CELLS
+    experiment.var().to_pandas()
+    lists = 3 if server._folder is None else 0
+    with together(server, max(lists, 1), lambda path: "list-type" in path):
+        asked = asked_by(server, lambda: experiment.x("RNA", "X").shape)
+        asked += asked_by(server, lambda: ps.Dataset(experiment, layer="X"))
+    assert len(asked) == lists + 1, asked
+    assert "three.zarr/X/indptr/c/0" in asked
+
+
+def test_an_epoch_requests_each_chunk_once(server: Any, folder: Path) -> None:
+    for name in ("two.zarr", "three.zarr"):
+        dataset = ps.Dataset(**source(server, name), layer="X", batch_size=32, keep=False)
+        list(dataset)
+        stored = [
+            path
+            for array in ("data", "indices")
+            for path in (folder / name / "X" / array).rglob("*")
+            if path.is_file() and path.name[0] not in ".z"
+        ]
+        asked = asked_by(server, lambda dataset=dataset: list(dataset))
+        assert sorted(asked) == sorted(str(path.relative_to(folder)) for path in stored)
+        assert dataset.stats.requests == len(asked)
+        assert dataset.stats.bytes_read == sum(path.stat().st_size for path in stored)
+
+
+def test_an_epoch_reads_neighbours_in_a_shard_together(server: Any, folder: Path) -> None:
+    dataset = ps.Dataset(**source(server, "shards.zarr"), layer="X", batch_size=32, keep=False)
+    list(dataset)
+    shards = [
+        path
+        for array in ("data", "indices")
+        for path in (folder / "shards.zarr" / "X" / array / "c").iterdir()
+    ]
+    asked = asked_by(server, lambda: list(dataset))
+    # A unit that a boundary of shards divides reads both sides of it.
+    assert len(shards) <= len(asked) <= 2 * len(shards)
+    assert dataset.stats.bytes_read <= 1.05 * sum(path.stat().st_size for path in shards)
+
+
 @pytest.mark.parametrize("name", STORES)
 def test_opening_takes_few_requests(server: Any, name: str) -> None:
     begin = len(server.requests)
@@ -98,7 +227,8 @@ def test_faults_now_and_then_change_nothing(server: Any, folder: Path) -> None:
     server.fault = lambda number, path: "500" if number % 7 == 3 else None
     before = server.injected["500"]
     try:
-        got = batches(**source(server, "shards.zarr"))
+        uri, options = arguments_of(server, "shards.zarr", max_attempts=20, retry_timeout=60)
+        got = batches(source=uri, storage_options=options)
     finally:
         server.fault = lambda number, path: None
     assert server.injected["500"] > before

@@ -178,6 +178,7 @@ class FaultProxy:
 
     def __init__(self, upstream: str | None = None, folder: Path | None = None) -> None:
         self.fault = lambda number, path: None
+        self.before_answer: Callable[[str], None] = lambda path: None  #: may wait
         self.requests: list[str] = []
         self.fields: list[dict[str, str]] = []  #: of each request, with names in lower case
         self.injected: Counter[str] = Counter()  #: faults that an answer really had
@@ -216,6 +217,7 @@ class FaultProxy:
             self.requests.append(handler.path)
             self.fields.append({name.lower(): text for name, text in handler.headers.items()})
             fault = self.fault(number, handler.path)
+        self.before_answer(handler.path)
         if fault in ("reset", "500", "slowdown", "forbidden", "expired", "late"):
             self._count(fault)
         if fault == "reset":
