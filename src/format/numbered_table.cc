@@ -137,6 +137,7 @@ RowSelection NumberedTable::select(std::string_view value_filter,
 
 // Sources list the index first, after the row numbers.
 pack::FileSums NumberedTable::copy_to(const std::string& folder) const {
+  const std::string before = content();
   pack::FileSums sums;
   pack::make_folder(folder);
   anndata::write_table(
@@ -147,7 +148,10 @@ pack::FileSums NumberedTable::copy_to(const std::string& folder) const {
         pack::write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
         sums[path] = {bytes.size(), crc32c(bytes)};
       });
-  return sums;
+  if (before.empty() || content() == before) return sums;
+  throw IoError(
+      "a table was written to while it was packed: open the experiment again and pack that, " +
+      uri());
 }
 
 }  // namespace penstock::format

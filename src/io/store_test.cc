@@ -4,9 +4,11 @@
 #include <penstock/error.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "io/file_store.h"
 #include "io/memory_store.h"
@@ -26,6 +28,8 @@ struct Fixture {
   StorePtr store;
   std::function<void(const std::string& path, const std::string& bytes)> write;
   std::function<void()> clean_up;
+  /// The store as another process opens it; null if it is always as it is now.
+  std::function<StorePtr()> open_again = nullptr;
 };
 
 Fixture memory_fixture() {
@@ -52,7 +56,7 @@ Fixture http_fixture() {
           [server](const std::string& path, const std::string& bytes) {
             server->put(path.substr(server->url().size()), bytes);
           },
-          [] {}};
+          [] {}, [root] { return store_for(root, {}); }};
 }
 
 Fixture s3_fixture() {
@@ -62,7 +66,7 @@ Fixture s3_fixture() {
           [server](const std::string& path, const std::string& bytes) {
             server->put(path.substr(std::string("s3:/").size()), bytes);
           },
-          [] {}};
+          [] {}, [options] { return store_for("s3://bucket/data", options); }};
 }
 
 /// An archive that is opened again after each write; every second entry is deflated.
@@ -70,7 +74,9 @@ Fixture zip_fixture() {
   class Reopened final : public Store {
    public:
     void write(const std::string& path, const std::string& bytes) {
-      members_.push_back({path.substr(kRoot.size() + 1), bytes, members_.size() % 2 == 1});
+      const std::string name = path.substr(kRoot.size() + 1);
+      std::erase_if(members_, [&](const ZipMember& member) { return member.name == name; });
+      members_.push_back({name, bytes, members_.size() % 2 == 1});
       const auto archives = std::make_shared<MemoryStore>();
       archives->put(kRoot, ZipWriter::archive(members_));
       store_ = open_zip(archives, kRoot);
@@ -81,6 +87,7 @@ Fixture zip_fixture() {
     bool exists(const std::string& path) const override { return store_->exists(path); }
     bool is_directory(const std::string& path) const override { return store_->is_directory(path); }
     uint64_t size_bytes(const std::string& path) const override { return store_->size_bytes(path); }
+    std::string version(const std::string& path) const override { return store_->version(path); }
     void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override {
       store_->read(path, offset, out);
     }
@@ -189,6 +196,38 @@ TEST_P(StoreTest, ReadsManyAtOnce) {
   const std::vector<ReadRequest> absent{
       {path("a/none"), 0, std::as_writable_bytes(std::span(one))}};
   EXPECT_THROW(store().read_many(absent), NotFound);
+}
+
+// A web server tells no version before an object is read.
+TEST_P(StoreTest, AVersionChangesWithTheObject) {
+  const auto version_in = [&](const Store& opened, const std::string& name) {
+    opened.read_all(path(name));
+    return opened.version(path(name));
+  };
+  const std::string one = version_in(store(), "a/b/one");
+  EXPECT_NE(one, "");
+  EXPECT_EQ(version_in(store(), "a/b/one"), one);
+  EXPECT_THROW(store().version(path("a/none")), NotFound);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a step of the times of files
+  write("a/b/one", "9876543210");                              // as long as before
+  const StorePtr later = fixture_.open_again ? fixture_.open_again() : fixture_.store;
+  const std::string changed = version_in(*later, "a/b/one");
+  EXPECT_NE(changed, "");
+  EXPECT_NE(changed, one);
+  write("a/b/one", "0123456789ab");
+  const StorePtr last = fixture_.open_again ? fixture_.open_again() : fixture_.store;
+  EXPECT_NE(version_in(*last, "a/b/one"), changed);
+}
+
+TEST(RemoteStores, OnlyListingsTellVersionsBeforeAnObjectIsRead) {
+  Fixture s3 = s3_fixture();
+  s3.write(join(s3.root, "x"), "abc");
+  EXPECT_NE(s3.store->version(join(s3.root, "x")), "");
+  Fixture http = http_fixture();
+  http.write(join(http.root, "x"), "abc");
+  EXPECT_EQ(http.store->version(join(http.root, "x")), "");
+  http.store->read_all(join(http.root, "x"));
+  EXPECT_NE(http.store->version(join(http.root, "x")), "");
 }
 
 // Reads give the same bytes whether ranges were announced or not, in any pieces.

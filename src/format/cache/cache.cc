@@ -50,7 +50,10 @@ Cache::~Cache() = default;
 Matrix Cache::through(const Matrix& matrix) {
   if (matrix.addresses_rows()) return matrix;  // a cache would add nothing
   auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
-      [matrix, impl = impl_] { return impl->cached(HandleAccess::source(matrix)); },
+      [matrix, impl = impl_] {
+        const auto& source = HandleAccess::source(matrix);
+        return with_place([&] { return impl->cached(source); }, [&] { return matrix.uri(); });
+      },
       [matrix] {
         const RowSelection* rows = HandleAccess::stored_rows(matrix);
         return rows == nullptr ? std::nullopt : std::optional<RowSelection>(*rows);

@@ -24,9 +24,7 @@ class CsrSource final : public MatrixSource {
 
   const MatrixInfo& info() const override { return array_->info(); }
   std::span<const plan::FetchUnit> units() const override { return array_->units(); }
-  std::string content() const override {
-    return content_.get([&] { return array_->content(); });
-  }
+  std::string content() const override { return array_->content(); }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return readers_.get(columns,
                         [&] { return std::make_shared<const CsrReader>(array_, columns); });
@@ -34,7 +32,6 @@ class CsrSource final : public MatrixSource {
 
  private:
   const std::shared_ptr<const CsrArray> array_;
-  Lazy<std::string> content_;
   RecentReaders<CsrReader> readers_;
 };
 

@@ -20,7 +20,7 @@ class DenseSource final : public MatrixSource {
   std::span<const plan::FetchUnit> units() const override { return matrix_->units(); }
   std::string content() const override {
     const MatrixInfo& own = matrix_->info();
-    const std::string version = version_.get([&] { return matrix_->array().version(); });
+    const std::string version = matrix_->array().version();
     if (version.empty()) return {};
     return concat("dense ", matrix_->array().info().path, " ", own.row_domain_end, " x ",
                   own.column_domain_end, "\n", version);
@@ -32,7 +32,6 @@ class DenseSource final : public MatrixSource {
 
  private:
   const std::shared_ptr<const DenseMatrix> matrix_;
-  Lazy<std::string> version_;
   RecentReaders<DenseReader> readers_;
 };
 

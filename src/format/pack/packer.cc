@@ -113,7 +113,10 @@ class Packer::Impl {
     contents_.source = source_.uri();
     contents_.timestamp_ms = source_.options().timestamp_ms;
     contents_.metadata = source_.metadata();
-    contents_.key = hex(content_key(content() + unknown_content()));
+    content_ = content();
+    const std::string unknown = unknown_content();
+    contents_.key = hex(content_key(content_ + unknown));
+    if (!unknown.empty()) content_.clear();
     progress_.rows_total = rows_.size() * layers_.size();
     folder_ =
         std::make_unique<PackFolder>(std::move(destination), contents_.key, options_.overwrite);
@@ -236,7 +239,16 @@ class Packer::Impl {
     }
   }
 
+  /// Throws if X was written to meanwhile: its rows would be of different times.
+  void expect_unchanged() const {
+    if (content_.empty() || content() == content_) return;
+    throw IoError(
+        "the source was written to while it was packed: open the experiment again and pack that, " +
+        source_.uri());
+  }
+
   void finish() {
+    expect_unchanged();
     write_file(io::join(folder_->path(), kContentsName), contents_.to_json());
     folder_->finish();
   }
@@ -247,6 +259,7 @@ class Packer::Impl {
   std::vector<PlannedLayer> layers_;
   RowSelection rows_;
   PackContents contents_;
+  std::string content_;  ///< of the source when packing began; empty if it is not known
   std::unique_ptr<PackFolder> folder_;
   PackProgress progress_;  ///< of the finished layers
   size_t layer_ = 0;
