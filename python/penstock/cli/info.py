@@ -22,10 +22,13 @@ def add_arguments(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "info",
         help="contents of an experiment, and the memory that loading it takes",
-        description="Shows the measurements, layers, obs columns and storage of an experiment, "
+        description="Shows the measurements, layers, obs columns and storage of a SOMA experiment, "
+        "an AnnData in zarr, or a pack: chunks and codecs, how much of them an epoch reads, "
         "and the fetch units and memory of a loader with default settings.",
     )
-    parser.add_argument("path", metavar="PATH", help="path or URI of an experiment or a pack")
+    parser.add_argument(
+        "path", metavar="PATH", help="path or URI of an experiment, an AnnData in zarr, or a pack"
+    )
     parser.add_argument(
         "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
         help="setting of a remote store, such as anonymous=true or region=us-west-2; may be given several times",
@@ -85,7 +88,10 @@ def _measurement(experiment: Experiment, name: str) -> Iterator[str]:
 
 
 def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:
-    rows = [(column.name, column_type(column), size(column.stored_bytes)) for column in schema]
+    rows = [
+        (column.name, column_type(column), size(column.stored_bytes) if column.stored_bytes else "")
+        for column in schema
+    ]
     yield from _indented(rows, 2, right=[2])
 
 
@@ -99,24 +105,60 @@ def _layer(experiment: Experiment, measurement: str, name: str) -> Iterator[str]
         ("shape", f"{count(rows)} × {count(columns)}"),
         ("non-zeros", count(nonzeros) + _per(nonzeros, cells, "a cell", 0)),
         ("stored", size(matrix.stored_bytes) + bytes_each),
-        ("fragments", count(matrix.fragment_count)),
-        ("layout", matrix.layout),
-        ("fetch units", _units(matrix)),
     ]
+    if _in_chunks(matrix):
+        facts += [("layout", matrix.layout), ("chunks", _chunks(matrix))]
+    else:
+        facts += [("fragments", count(matrix.fragment_count)), ("layout", matrix.layout)]
+    facts.append(("fetch units", _units(matrix)))
     yield from _indented(facts, 2)
+    yield from (f"  {line}" for line in _advice(matrix))
     dataset = Dataset(experiment, measurement=measurement, layer=name)
     yield f"  {_loader_memory(dataset)}"
+
+
+def _in_chunks(matrix: _core.Matrix) -> bool:
+    """Return whether the matrix lies in chunks of zarr arrays."""
+    return "zarr" in matrix.layout
+
+
+def _chunks(matrix: _core.Matrix) -> str:
+    """Return the number of chunks, the rows of each, and what an epoch reads of them.
+
+    A chunk that a boundary of units divides is read by both units.
+    """
+    units = matrix.units()
+    read = sum(unit.stored_bytes for unit in units)
+    chunks = sum(unit.tile_count for unit in units)
+    text = count(chunks)
+    if matrix.layout.startswith("csr") and chunks:
+        rows = sum(unit.row_end - unit.row_begin for unit in units)
+        text += (
+            f" of data and indices, each about {plural(max(1, round(2 * rows / chunks)), 'row')}"
+        )
+    if matrix.stored_bytes:
+        text += f"; an epoch reads {read / matrix.stored_bytes:.2f} times what is stored"
+    return text
+
+
+def _advice(matrix: _core.Matrix) -> Iterator[str]:
+    slow = [codec for codec in ("gzip", "zlib") if codec in matrix.layout.replace(",", "").split()]
+    if slow:
+        yield (
+            f"{slow[0]} is slow to decode: cache_dir=… or a pack (`penstock pack`) makes later epochs faster"
+        )
 
 
 def _units(matrix: _core.Matrix) -> str:
     units = matrix.units()
     if not units:
         return "none"
+    tile = "chunk" if _in_chunks(matrix) else "tile"
     rows = sum(unit.row_end - unit.row_begin for unit in units) / len(units)
     stored = sum(unit.stored_bytes for unit in units) / len(units)
     tiles = sum(unit.tile_count for unit in units) / len(units)
     about = f"{len(units):,}, each about" if len(units) > 1 else "1, of"
-    return f"{about} {plural(round(rows), 'row')}, {plural(round(tiles), 'tile')}, {size(stored)}"
+    return f"{about} {plural(round(rows), 'row')}, {plural(round(tiles), tile)}, {size(stored)}"
 
 
 def _loader_memory(dataset: Dataset) -> str:
