@@ -54,6 +54,11 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if name.startswith("8-"):
         _, held_out, commonest = shares
         assert held_out > commonest + 30, text
+    if name.startswith("10-"):
+        assert shares[0] > 80, text
+        first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
+        assert last < first, text
+        assert "equal: True" in text
     if name.startswith("9-"):
         same, other = (float(each) for each in re.findall(r"\d+\.\d+", text)[-2:])
         assert other > 5 * max(same, 0.01), text
@@ -61,10 +66,10 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_which_keep_outputs() -> None:
     """Those of one model each, whose outputs readers see; the first five have plots and long texts."""
-    assert len(NOTEBOOKS) == 9
+    assert len(NOTEBOOKS) == 10
     for name in NOTEBOOKS:
         notebook = nbformat.read(FOLDER / name, as_version=4)
         nbformat.validate(notebook)
         kept = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-        assert bool(kept) == (name[0] in "6789"), name
+        assert bool(kept) == (name.split("-")[0] in ("6", "7", "8", "9", "10")), name
         assert not any(output.output_type == "error" for output in kept), name
