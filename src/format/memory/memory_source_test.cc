@@ -129,7 +129,9 @@ std::vector<Records> records_of(const MatrixSource& source, const MatrixReader& 
       kernel::PackedRowHeader header;
       std::memcpy(&header, buffer.records[i], sizeof(header));
       both.in_place = header.wide_count == kernel::kInPlaceRow;
-      if (!both.in_place) EXPECT_EQ(header.wide_count, decode->wide_count(i));
+      if (!both.in_place) {
+        EXPECT_EQ(header.wide_count, decode->wide_count(i));
+      }
       const size_t bytes =
           both.in_place ? kernel::in_place_record_bytes(layout, nnz.back()) : both.packed.size();
       both.read.assign(buffer.records[i], buffer.records[i] + bytes);

@@ -49,7 +49,12 @@ def write_with_gzip(h5ad: Path, target: Path) -> None:
             group.attrs.update(source["X"].attrs)
             for name, stored in source["X"].items():
                 made = group.create_dataset(
-                    name, stored.shape, stored.dtype, maxshape=(None,), chunks=True, compression="gzip"
+                    name,
+                    stored.shape,
+                    stored.dtype,
+                    maxshape=(None,),
+                    chunks=True,
+                    compression="gzip",
                 )
                 step = made.chunks[0] * 64
                 for begin in range(0, len(stored), step):
