@@ -5,40 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/concat.h"
 #include "base/threads/parallel.h"
-#include "base/types/visit_type.h"
-#include "format/cells/stored_ids.h"
-#include "format/chunked/read_array.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
 namespace {
 
-/// Offsets that are decoded at a time: 8 MB.
-constexpr uint64_t kOffsetsAtOnce = uint64_t{1} << 20;
 /// Units of stores without codecs: reads of about a megabyte.
 constexpr int64_t kRowsWithoutCodecs = 512;
 /// 10^9 cells of 2,000 non-zeros in the smallest chunks that h5py chooses have twice as many.
 constexpr uint64_t kMostChunks = uint64_t{1} << 26;
-
-chunked::ArrayPtr open_part(const chunked::Group& group, const std::string& name) {
-  auto array = group.array(name);
-  if (!array) throw CorruptData("a CSR matrix has no array '" + name + "', in " + group.path());
-  if (array->info().shape.size() != 1) {
-    throw CorruptData(concat("an array of a CSR matrix has one dimension, this one has ",
-                             array->info().shape.size(), ", in ", array->info().path));
-  }
-  return array;
-}
-
-void expect_ids(const chunked::Array& array) {
-  if (!is_integer(array.info().type)) {
-    throw CorruptData("indices and indptr are integers, these are " +
-                      std::string(name_of(array.info().type)) + ", in " + array.info().path);
-  }
-}
 
 }  // namespace
 
@@ -46,78 +23,31 @@ std::shared_ptr<const CsrArray> CsrArray::load(const chunked::Group& group, uint
                                                uint64_t columns, unsigned threads) {
   std::shared_ptr<CsrArray> made(new CsrArray());
   made->path_ = group.path();
-  auto& data = made->arrays_[static_cast<size_t>(CsrPart::kData)];
-  auto& indices = made->arrays_[static_cast<size_t>(CsrPart::kIndices)];
-  data = open_part(group, "data");
-  indices = open_part(group, "indices");
-  const auto indptr = open_part(group, "indptr");
-  expect_ids(*indices);
-  expect_ids(*indptr);
-  with_place([&] { kernel::make_row_layout(columns, data->info().type); },
-             [&] { return data->info().path; });
-  const uint64_t elements = data->info().shape[0];
-  if (indices->info().shape[0] != elements) {
-    throw CorruptData(concat("data and indices must be of one length, found ", elements, " and ",
-                             indices->info().shape[0], ", in ", made->path_));
-  }
-  if (indptr->info().shape[0] != rows + 1) {
-    throw CorruptData(concat("indptr must have one entry more than there are rows, found ",
-                             indptr->info().shape[0], " for ", rows, " rows, in ", made->path_));
-  }
-  made->info_.row_domain_end = checked_cast<int64_t>(rows, "number of rows");
-  made->info_.column_domain_end = checked_cast<int64_t>(columns, "number of columns");
-  made->info_.value_type = data->info().type;
-  made->indptr_ = indptr;
+  made->arrays_ = open_compressed(group, {"CSR", "row"}, rows);
+  const chunked::ArrayInfo& data = made->arrays_.data->info();
+  with_place([&] { kernel::make_row_layout(columns, data.type); }, [&] { return data.path; });
   // Where a request takes a round trip, the chunks of all arrays are found at the same time.
-  parallel_for(kCsrParts + 1, indptr->store().traits().remote ? kCsrParts + 1 : 1, [&](size_t i) {
-    if (i == kCsrParts) return made->read_offsets(*indptr, threads);
-    made->chunk_bytes_[i] = made->arrays_[i]->stored_bytes_per_chunk();
+  const chunked::Array& indptr = *made->arrays_.indptr;
+  parallel_for(kCsrParts + 1, indptr.store().traits().remote ? kCsrParts + 1 : 1, [&](size_t i) {
+    if (i != kCsrParts) {
+      made->chunk_bytes_[i] = made->array(static_cast<CsrPart>(i)).stored_bytes_per_chunk();
+      return;
+    }
+    read_offsets(indptr, threads, [&](std::span<const uint64_t> offsets) {
+      for (const uint64_t offset : offsets) made->offsets_.append(offset);
+    });
   });
-  if (made->offsets_.element_count() != elements) {
-    throw CorruptData(concat("indptr ends at ", made->offsets_.element_count(),
-                             ", but data and indices have ", elements, " elements, in ",
-                             made->path_));
-  }
-  for (size_t part = 0; part < kCsrParts; ++part) {
-    const auto chunks = made->arrays_[part]->info().chunk_count();
-    made->info_.tile_count += chunks;
-    made->info_.stored_bytes +=
-        static_cast<uint64_t>(made->chunk_bytes_[part] * static_cast<double>(chunks));
-  }
-  made->info_.stored_cells = elements;
-  made->info_.fragment_count = 1;
-  made->info_.layout = "csr, " + data->info().layout;
+  expect_all_elements(made->arrays_, made->offsets_.element_count(), made->path_);
+  made->info_ = compressed_info(made->arrays_, rows, columns, "csr");
   made->make_units();
   return made;
 }
 
-void CsrArray::read_offsets(const chunked::Array& indptr, unsigned threads) {
-  const uint64_t count = indptr.info().shape[0];
-  for (uint64_t begin = 0; begin < count; begin += kOffsetsAtOnce) {
-    const uint64_t end = std::min(count, begin + kOffsetsAtOnce);
-    const Buffer offsets = chunked::read_values(indptr, begin, end, threads);
-    with_place(
-        [&] {
-          visit_number(indptr.info().type, [&](auto identity) {
-            using Offset = typename decltype(identity)::type;
-            for (const Offset offset : offsets.as<Offset>()) {
-              offsets_.append(checked_cast<uint64_t>(static_cast<int64_t>(offset), "indptr"));
-            }
-          });
-        },
-        [&] { return indptr.info().path; });
-  }
-}
-
 std::string CsrArray::content() const {
-  std::string text = concat("csr ", path_, " ", info_.row_domain_end, " x ",
-                            info_.column_domain_end, " ", info_.stored_cells, "\n");
-  for (const chunked::Array* array : {arrays_[0].get(), arrays_[1].get(), indptr_.get()}) {
-    const std::string version = array->version();
-    if (version.empty()) return {};
-    text += version + "\n";
-  }
-  return text;
+  const std::string versions = arrays_.content();
+  if (versions.empty()) return {};
+  return concat("csr ", path_, " ", info_.row_domain_end, " x ", info_.column_domain_end, " ",
+                info_.stored_cells, "\n", versions);
 }
 
 // A tile is a chunk of either array. Only chunks of data carry cells, so that none counts twice.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "format/chunked/array.h"
+#include "format/csr/compressed_arrays.h"
 #include "format/csr/row_offsets.h"
 #include "format/matrix_source.h"
 
@@ -35,7 +36,7 @@ class CsrArray {
   const std::string& path() const noexcept { return path_; }
   const RowOffsets& offsets() const noexcept { return offsets_; }
   const chunked::Array& array(CsrPart part) const noexcept {
-    return *arrays_[static_cast<size_t>(part)];
+    return part == CsrPart::kIndices ? *arrays_.indices : *arrays_.data;
   }
   /// Elements of a chunk.
   uint64_t chunk_length(CsrPart part) const noexcept { return array(part).info().chunk_shape[0]; }
@@ -58,7 +59,6 @@ class CsrArray {
 
  private:
   CsrArray() = default;
-  void read_offsets(const chunked::Array& indptr, unsigned threads);
   void make_units();
   uint64_t bytes_of_elements(CsrPart part, const RowSelection& rows, int64_t row_begin,
                              int64_t row_end) const;
@@ -66,8 +66,7 @@ class CsrArray {
   std::string path_;
   MatrixInfo info_;
   RowOffsets offsets_;
-  chunked::ArrayPtr arrays_[kCsrParts];
-  chunked::ArrayPtr indptr_;
+  CompressedArrays arrays_;
   double chunk_bytes_[kCsrParts] = {};
   std::vector<plan::FetchUnit> units_;
 };
