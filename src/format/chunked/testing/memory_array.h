@@ -52,12 +52,10 @@ class MemoryArray final : public Array {
       const uint64_t first = chunk * layout.chunk_length;
       std::copy_n(values.begin() + static_cast<ptrdiff_t>(first),
                   std::min<uint64_t>(layout.chunk_length, values.size() - first), cells.begin());
-      if (layout.absent_zeros &&
-          std::all_of(cells.begin(), cells.end(), [](T value) { return value == T{}; })) {
-        continue;
-      }
       std::vector<std::byte> bytes(cells.size() * sizeof(T));
       std::memcpy(bytes.data(), cells.data(), bytes.size());
+      const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };  // -0.0 is not
+      if (layout.absent_zeros && std::all_of(bytes.begin(), bytes.end(), is_zero)) continue;
       store_->put(object(chunk), stored(std::move(bytes), sizeof(T)));
     }
   }
