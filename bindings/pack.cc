@@ -1,3 +1,4 @@
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -19,7 +20,10 @@ void register_pack(nb::module_& module) {
       .def_ro("rows_total", &PackProgress::rows_total)
       .def_ro("rows_kept", &PackProgress::rows_kept)
       .def_ro("bytes_written", &PackProgress::bytes_written)
-      .def_ro("layer", &PackProgress::layer);
+      .def_ro("layer", &PackProgress::layer)
+      .def_ro("passes", &PackProgress::passes)
+      .def_ro("pass_number", &PackProgress::pass)
+      .def_ro("pass_share", &PackProgress::pass_share);
 
   nb::class_<Packer>(module, "Packer", "Packs an experiment, a while at a time.")
       .def(
@@ -27,19 +31,21 @@ void register_pack(nb::module_& module) {
           [](Packer* self, const Experiment& source, std::string destination,
              std::optional<RowSelection> rows, std::vector<std::string> measurements,
              std::vector<std::string> layers, bool overwrite, unsigned threads,
-             uint64_t rows_per_file) {
+             uint64_t rows_per_file, uint64_t memory_budget) {
             PackOptions options;
             options.rows = std::move(rows);
             options.measurements = std::move(measurements);
             options.layers = std::move(layers);
             options.overwrite = overwrite;
             options.threads = threads;
+            options.memory_budget = memory_budget;
             if (rows_per_file != 0) options.rows_per_file = rows_per_file;
             new (self) Packer(source, std::move(destination), std::move(options));
           },
           nb::arg("source"), nb::arg("destination"), nb::arg("rows").none(),
           nb::arg("measurements"), nb::arg("layers"), nb::arg("overwrite"), nb::arg("threads"),
-          nb::arg("rows_per_file"), Release())
+          nb::arg("rows_per_file"), nb::arg("memory_budget") = PackOptions{}.memory_budget,
+          Release())
       .def("advance", &Packer::advance, nb::arg("seconds"), Release(),
            "Works on for about so long; False when the pack is there.")
       .def("progress", &Packer::progress);

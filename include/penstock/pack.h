@@ -4,6 +4,7 @@
 #include <penstock/row_selection.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ struct PackOptions {
   std::vector<std::string> layers;        ///< in each measurement that has them; empty: all
   bool overwrite = false;                 ///< replace an existing pack
   unsigned threads = 0;                   ///< 0: as many as cores
+  /// For layers that are stored by columns (CSC): a pass over the layer packs as many rows as fit.
+  uint64_t memory_budget = uint64_t{2} << 30;
   uint64_t rows_per_file = uint64_t{1} << 18;
 };
 
@@ -26,6 +29,10 @@ struct PackProgress {
   uint64_t rows_kept = 0;   ///< rows that an earlier attempt had packed
   uint64_t bytes_written = 0;
   std::string layer;  ///< the layer being packed: "RNA/X/raw"
+  /// Passes over each layer that is stored by columns, of those whose non-zeros are counted.
+  std::map<std::string, uint32_t> passes{};
+  uint32_t pass = 0;      ///< pass over the current layer, from 1; the first counts its non-zeros
+  double pass_share = 0;  ///< part of the pass that is done, from 0 to 1
 };
 
 /// Copies an experiment into a pack, Penstock's own store, whose rows can be read one by one
@@ -48,7 +55,8 @@ class Packer {
   Packer& operator=(const Packer&) = delete;
 
   /// Packs for about this long; false when the pack is complete. Throws ResourceExhausted if the
-  /// disk is full; rows packed so far are kept.
+  /// disk is full, or if `memory_budget` is too small, with the least that works; rows packed so
+  /// far are kept.
   bool advance(double seconds);
 
   PackProgress progress() const;

@@ -783,6 +783,12 @@ class PackProgress:
     def bytes_written(self) -> int: ...
     @property
     def layer(self) -> str: ...
+    @property
+    def passes(self) -> dict[str, int]: ...
+    @property
+    def pass_number(self) -> int: ...
+    @property
+    def pass_share(self) -> float: ...
 
 class Packer:
     """Packs an experiment, a while at a time."""
@@ -797,6 +803,7 @@ class Packer:
         overwrite: bool,
         threads: int,
         rows_per_file: int,
+        memory_budget: int = 2147483648,
     ) -> None: ...
     def advance(self, seconds: float) -> bool:
         """Works on for about so long; False when the pack is there."""

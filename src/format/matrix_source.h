@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "format/row_bands.h"
 #include "format/row_reader.h"
 #include "kernel/packed_row.h"
 #include "plan/fetch_unit.h"
@@ -41,7 +42,8 @@ struct MatrixInfo {
   uint64_t stored_bytes = 0;
   uint64_t tile_count = 0;
   uint32_t fragment_count = 0;
-  std::string layout;  ///< for people: "row-major, tiles 2048 x 2048, capacity 65536"
+  bool stored_by_columns = false;  ///< rows come from MatrixSource::row_bands only
+  std::string layout;              ///< for people: "row-major, tiles 2048 x 2048, capacity 65536"
 };
 
 /// A row that stays in memory after its unit is decoded.
@@ -135,6 +137,13 @@ class MatrixSource {
   /// For a source that cannot address single rows by nature: whether a cache holds each of these
   /// rows now, so that they can be read one by one. Asks no network.
   virtual bool is_cached(const RowSelection& /*rows*/) const { return false; }
+
+  /// Reads `rows` in passes over the whole matrix, if it is stored by columns. Such a matrix has no
+  /// units, and its reader() throws Unsupported. Null for all others.
+  virtual std::unique_ptr<RowBands> row_bands(const RowSelection& /*rows*/,
+                                              const RowBandOptions& /*options*/) const {
+    return nullptr;
+  }
 
   /// `columns`: strictly ascending column ids; output column i is columns[i]. Ids outside the
   /// domain are InvalidArgument.

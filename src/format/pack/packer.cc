@@ -141,6 +141,10 @@ class Packer::Impl {
       now.rows_done += writer_->rows_done();
       now.rows_kept += writer_->rows_kept();
       now.bytes_written += writer_->bytes_written();
+      const format::PassProgress passes = writer_->passes();
+      now.pass = passes.pass;
+      now.pass_share = passes.share;
+      if (passes.passes != 0) now.passes[now.layer] = passes.passes;
     }
     return now;
   }
@@ -203,6 +207,8 @@ class Packer::Impl {
         .layers.push_back(writer_->contents(layers_[layer_].name));
     writer_.reset();
     progress_ = now;
+    progress_.pass = 0;
+    progress_.pass_share = 0;
     ++layer_;
   }
 
@@ -213,9 +219,9 @@ class Packer::Impl {
     const std::string folder = layer_path(folder_->path(), layer.measurement, layer.name);
     make_folder(folder);
     const auto key = content_key(contents_.key + " " + progress_.layer);
-    writer_ = std::make_unique<LayerWriter>(HandleAccess::source(layer.matrix), rows_,
-                                            layer.stored_columns, key, folder,
-                                            options_.rows_per_file, options_.threads);
+    writer_ = std::make_unique<LayerWriter>(
+        HandleAccess::source(layer.matrix), rows_, layer.stored_columns, key, folder,
+        options_.rows_per_file, format::RowBandOptions{options_.memory_budget, options_.threads});
   }
 
   PackedMeasurement& contents_of(const std::string& name) {

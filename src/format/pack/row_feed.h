@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "format/matrix_source.h"
+#include "format/row_file/encode_unit.h"
+
+// Where a layer's writer gets encoded rows from, in order. A row is named by its position among the
+// rows that are packed.
+//
+//   unit feed   matrices that have units: a few units at a time, decoded by many threads
+//   band feed   matrices stored by columns: bands of rows (format/row_bands.h)
+
+namespace penstock::format::pack {
+
+class RowFeed {
+ public:
+  virtual ~RowFeed() = default;
+
+  /// Positions at which files end, ascending; the last is the number of rows. A file has
+  /// `rows_per_file` rows, or some more.
+  virtual std::vector<uint64_t> file_ends(uint64_t rows_per_file) const = 0;
+
+  /// Encodes rows from position `first` on, not to `last` or beyond it. Empty if it only read on:
+  /// then call it again. `first` only grows, and files are never cut elsewhere than file_ends says.
+  virtual std::vector<EncodedRows> next(uint64_t first, uint64_t last) = 0;
+
+  /// Of a band feed.
+  virtual PassProgress passes() const { return {}; }
+};
+
+/// The feed that fits the source. All `column_count` columns are encoded.
+std::unique_ptr<RowFeed> make_row_feed(MatrixSourcePtr source, const RowSelection& rows,
+                                       uint64_t column_count, const RowBandOptions& options);
+
+}  // namespace penstock::format::pack
