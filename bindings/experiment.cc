@@ -101,6 +101,8 @@ void register_experiment(nb::module_& module) {
                    "Whether any row can be read by itself at little cost, as in a pack on a disk.")
       .def("is_cached", &Matrix::is_cached, nb::arg("rows"), Release(),
            "Whether a cache that it is read through has each of these rows now.")
+      .def("expect_rows", &Matrix::expect_rows,
+           "Raise Unsupported if the matrix is stored by genes, so that rows cannot be read.")
       .def("has_fractions", &Matrix::has_fractions, Release(),
            "Whether a value of some rows is no whole number. Reads a few rows.")
       .def(

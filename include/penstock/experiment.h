@@ -74,8 +74,11 @@ class Matrix {
   bool addresses_rows() const;
   /// Whether this is read through a cache that has all of these rows now.
   bool is_cached(const RowSelection& rows) const;
+  /// Throws Unsupported, with what to do, for a matrix that is stored by columns (CSC): its rows
+  /// cannot be read, but a Packer makes a pack of it.
+  void expect_rows() const;
   /// Whether a value of some rows, spread over the matrix, is no whole number. Reads them; false
-  /// for a type of integers.
+  /// for a type of integers. Throws what expect_rows throws.
   bool has_fractions() const;
   uint64_t stored_cells() const;  ///< upper bound of the non-zeros: cells of the tiles
   uint64_t tile_count() const;

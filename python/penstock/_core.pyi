@@ -179,6 +179,11 @@ class Matrix:
     def is_cached(self, rows: RowSelection) -> bool:
         """Whether a cache that it is read through has each of these rows now."""
 
+    def expect_rows(self) -> None:
+        """
+        Raise Unsupported if the matrix is stored by genes, so that rows cannot be read.
+        """
+
     def has_fractions(self) -> bool:
         """Whether a value of some rows is no whole number. Reads a few rows."""
 

@@ -51,7 +51,13 @@ uint32_t Matrix::fragment_count() const { return state_->fragment_count; }
 const std::string& Matrix::layout() const { return state_->layout; }
 bool Matrix::addresses_rows() const { return state_->addresses_rows; }
 bool Matrix::is_cached(const RowSelection& rows) const { return state_->source()->is_cached(rows); }
-bool Matrix::has_fractions() const { return format::has_fractions(*state_->source()); }
+void Matrix::expect_rows() const {
+  if (state_->stored_by_columns) format::refuse_stored_by_columns(state_->path);
+}
+bool Matrix::has_fractions() const {
+  expect_rows();
+  return format::has_fractions(*state_->source());
+}
 uint64_t Matrix::stored_cells() const { return state_->source()->info().stored_cells; }
 uint64_t Matrix::tile_count() const { return state_->source()->info().tile_count; }
 

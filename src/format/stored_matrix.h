@@ -33,6 +33,7 @@ struct Matrix::State {
   uint32_t fragment_count = 0;
   std::string layout;
   bool addresses_rows = false;
+  bool stored_by_columns = false;  ///< as in format::MatrixInfo
   Origin origin;
 
   const format::MatrixSourcePtr& source() const {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import _core
 from penstock.base.text import aligned, count, plural, size
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
+from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted, Unsupported
 from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.reprs import column_type
 
@@ -113,13 +113,17 @@ def _layer(experiment: Experiment, measurement: str, name: str) -> Iterator[str]
     facts.append(("fetch units", _units(matrix)))
     yield from _indented(facts, 2)
     yield from (f"  {line}" for line in _advice(matrix))
-    dataset = Dataset(experiment, measurement=measurement, layer=name)
-    yield f"  {_loader_memory(dataset)}"
+    try:
+        dataset = Dataset(experiment, measurement=measurement, layer=name)
+    except Unsupported as error:
+        yield f"  a loader cannot read this layer: {error}"
+    else:
+        yield f"  {_loader_memory(dataset)}"
 
 
 def _in_chunks(matrix: _core.Matrix) -> bool:
-    """Return whether the matrix lies in chunks of zarr arrays."""
-    return "zarr" in matrix.layout
+    """Return whether the matrix lies in chunks of zarr or HDF5 arrays."""
+    return "zarr" in matrix.layout or "hdf5" in matrix.layout
 
 
 def _chunks(matrix: _core.Matrix) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.text import plural, size
-from penstock.base.validation import checked_int
+from penstock.base.validation import checked_int, parse_memory_size
 from penstock.experiment.pack import pack
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def add_arguments(commands: Any) -> None:
         "--threads", metavar="N", type=int, help="threads that read and pack (default: all cores)"
     )
     parser.add_argument(
+        "--memory-budget", metavar="SIZE", default="2GiB",
+        help="memory for layers that are stored by genes (CSC); more memory needs fewer passes over them",
+    )  # fmt: skip
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace a pack that is already at DST"
     )
     parser.set_defaults(run=run)
@@ -52,6 +56,7 @@ def run(parsed: argparse.Namespace) -> None:
     """Pack, and print a summary."""
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1, most=1024)
+    parse_memory_size("--memory-budget", parsed.memory_budget)
     last: list[PackProgress] = []
     begin = time.monotonic()
     with _bar() as show:
@@ -68,13 +73,14 @@ def run(parsed: argparse.Namespace) -> None:
             layers=parsed.layer,
             overwrite=parsed.overwrite,
             threads=parsed.threads,
+            memory_budget=parsed.memory_budget,
             progress=seen,
         )
-    for line in _summary(packed, last[-1], time.monotonic() - begin):
+    for line in _summary(packed, last[-1], time.monotonic() - begin, parsed.memory_budget):
         print(line)
 
 
-def _summary(packed: Any, progress: PackProgress, seconds: float) -> Iterator[str]:
+def _summary(packed: Any, progress: PackProgress, seconds: float, budget: str) -> Iterator[str]:
     written = progress.rows_done - progress.rows_kept
     layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
     stored = sum(packed.x(*layer).stored_bytes for layer in layers)
@@ -89,6 +95,23 @@ def _summary(packed: Any, progress: PackProgress, seconds: float) -> Iterator[st
             f"{plural(written, 'row')} packed in {seconds:,.1f} s, "
             f"{written / max(seconds, 1e-9):,.0f} cells/s"
         )
+    for layer, passes in progress.passes.items():
+        yield (
+            f"{layer} is stored by genes: read in {plural(passes, 'pass')} with --memory-budget {budget}; "
+            "a larger budget needs fewer"
+        )
+
+
+def _doing(progress: PackProgress) -> str:
+    """Return the layer, and the pass over a layer that is stored by genes."""
+    if not progress.pass_number:
+        return progress.layer
+    passes = progress.passes.get(progress.layer)
+    return (
+        f"{progress.layer}, stored by genes: pass {progress.pass_number}"
+        + (f" of {passes}" if passes else "")
+        + f", {progress.pass_share:.0%}"
+    )
 
 
 @contextmanager
@@ -126,7 +149,7 @@ def _bar() -> Iterator[Callable[[PackProgress], None]]:
             speed = done / max(time.monotonic() - begin, 1e-9)
             bars.update(
                 task,
-                description=progress.layer.replace("[", r"\["),
+                description=_doing(progress).replace("[", r"\["),
                 completed=progress.rows_done,
                 total=progress.rows_total,
                 speed=f"{speed:>9,.0f} cells/s",

@@ -13,6 +13,7 @@ from penstock.base.validation import (
     checked_local_path,
     checked_text,
     described,
+    parse_memory_size,
 )
 from penstock.errors import InvalidArgument
 
@@ -36,6 +37,7 @@ def pack(
     layers: str | Sequence[str] | None = None,
     overwrite: bool = False,
     threads: int | None = None,
+    memory_budget: int | str = "2GiB",
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[_core.PackProgress], Any] | None = None,
 ) -> Experiment:
@@ -59,11 +61,16 @@ def pack(
         Replace an existing pack, whatever it holds. Anything but a pack is never replaced.
     threads : int, optional
         As many as cores by default.
+    memory_budget : int or str, default "2GiB"
+        Memory for layers that are stored by genes (CSC). Each pass over such a layer packs as many
+        cells as fit, so a larger budget needs fewer passes. Other layers do not use it.
     storage_options : dict, optional
         Access to a remote source, as for `penstock.open`.
     progress : callable, optional
         Called about ten times a second with an object of counts: ``rows_done``, ``rows_total``
         (cells times layers), ``rows_kept`` (from an earlier attempt), ``bytes_written``, ``layer``.
+        For layers stored by genes also ``passes`` (a dict from layer to number), ``pass_number``
+        and ``pass_share`` (done of the current pass).
 
     Returns
     -------
@@ -80,7 +87,8 @@ def pack(
     NotFound
         The experiment, a measurement or a layer does not exist.
     ResourceExhausted
-        The disk is full. The packed data stay, and packing again resumes there.
+        The disk is full, or `memory_budget` is too small; the message says how much is needed. The
+        packed data stay, and packing again resumes there.
     """
     path = checked_local_path("destination", destination)
     experiment = open_source(source, threads, storage_options)
@@ -96,6 +104,7 @@ def pack(
         checked_bool("overwrite", overwrite),
         0 if threads is None else checked_int("threads", threads, least=1, most=1024),
         0,
+        parse_memory_size("memory_budget", memory_budget),
     )
     # The interpreter checks for Ctrl-C between two calls.
     while packer.advance(_SECONDS_BETWEEN):

@@ -35,6 +35,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         # A missing or unsupported layer raises here, not at the first batch.
+        self.matrix.expect_rows()
         cells = self.matrix.shape[0]
         if len(self.rows) and (last := self.rows.at(len(self.rows) - 1)) >= cells:
             raise InvalidArgument(

@@ -15,6 +15,7 @@
 #include "format/anndata/record_axis.h"
 #include "format/anndata/stored_axis.h"
 #include "format/anndata/tenx.h"
+#include "format/csc/csc_array.h"
 #include "format/csr/csr_reader.h"
 #include "format/dense/dense_reader.h"
 #include "format/handle_access.h"
@@ -161,15 +162,10 @@ MatrixSourcePtr AnnDataExperiment::open_matrix(const std::string& place, uint64_
   const auto group = root_->group(place);
   if (!group) throw CorruptData("there is no element '" + place + "', in " + uri_);
   const std::string encoding = encoding_of(group->attributes());
-  if (encoding == "csc_matrix") {
-    throw Unsupported(
-        "the matrix is stored by genes (csc_matrix), so that each batch would read all of it; "
-        "write it by cells: `adata.X = adata.X.tocsr()` and `adata.write_zarr(…)`, in " +
-        group->path());
-  }
-  if (encoding != "csr_matrix") {
-    throw Unsupported("a matrix must be an array or a csr_matrix, this one is '" + encoding +
-                      "', in " + group->path());
+  const bool by_genes = encoding == "csc_matrix";
+  if (!by_genes && encoding != "csr_matrix") {
+    throw Unsupported("a matrix must be an array, a csr_matrix or a csc_matrix, this one is '" +
+                      encoding + "', in " + group->path());
   }
   const auto shape = sparse_shape(group->attributes(), group->path());
   if (shape.first != rows || shape.second != columns) {
@@ -177,6 +173,7 @@ MatrixSourcePtr AnnDataExperiment::open_matrix(const std::string& place, uint64_
                              " genes, as obs and var say; this one is ", shape.first, " x ",
                              shape.second, ", in ", group->path()));
   }
+  if (by_genes) return make_csc_source(CscArray::load(*group, rows, columns, options_.threads));
   return make_csr_source(CsrArray::load(*group, rows, columns, options_.threads));
 }
 
@@ -199,6 +196,7 @@ Matrix AnnDataExperiment::x(std::string_view measurement, std::string_view layer
   state->stored_bytes = info.stored_bytes;
   state->fragment_count = info.fragment_count;
   state->layout = info.layout;
+  state->stored_by_columns = info.stored_by_columns;
   const Matrix made =
       HandleAccess::named(HandleAccess::matrix(std::move(state)), measurement, layer);
   const MutexLock lock(mutex_);

@@ -63,6 +63,7 @@ Matrix beside(std::vector<Matrix> matrices) {
   state->value_type = held->front().value_type();
   state->addresses_rows = true;
   for (const Matrix& part : *held) {
+    part.expect_rows();
     const auto [rows, columns] = part.shape();
     if (columns > std::numeric_limits<int32_t>::max() - state->shape.second) {
       throw InvalidArgument(concat("matrices beside one another have too many columns: ",

@@ -48,6 +48,7 @@ Cache::Cache(CacheOptions options) : impl_(std::make_shared<Impl>(options)) {
 Cache::~Cache() = default;
 
 Matrix Cache::through(const Matrix& matrix) {
+  matrix.expect_rows();
   if (matrix.addresses_rows()) return matrix;  // a cache would add nothing
   auto state = std::make_shared<HandleAccess::MatrixState>(HandleAccess::MatrixState::Origin{
       [matrix, impl = impl_] {

@@ -66,6 +66,7 @@ Matrix join_matrices(std::vector<JoinPart> parts, int64_t column_count) {
   state->value_type = held->front().matrix.value_type();
   state->addresses_rows = true;
   for (const JoinPart& part : *held) {
+    part.matrix.expect_rows();
     state->value_type = kernel::common_value_type(state->value_type, part.matrix.value_type());
     state->shape = {part.row_offset + part.row_end, column_count};
     state->addresses_rows = state->addresses_rows && part.matrix.addresses_rows();

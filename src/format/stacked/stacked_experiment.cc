@@ -58,7 +58,9 @@ class StackedExperiment final : public StoredExperiment {
   Matrix stack(std::string_view measurement, std::string_view layer) const {
     std::vector<MatrixSourcePtr> sources(parts_.size());
     parallel_for(parts_.size(), options_.threads, [&](size_t i) {
-      sources[i] = HandleAccess::source(parts_[i]->x(measurement, layer));
+      const Matrix part = parts_[i]->x(measurement, layer);
+      part.expect_rows();
+      sources[i] = HandleAccess::source(part);
     });
     const Matrix first = parts_[0]->x(measurement, layer);
     const MatrixSourcePtr source =

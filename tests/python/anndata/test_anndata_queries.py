@@ -254,7 +254,7 @@ def test_matrices_by_genes_are_refused_with_the_way_out(
     (X, _), *_ = list(ps.Dataset(by_genes, layer="counts", shuffle=False, batch_size=200))
     np.testing.assert_array_equal(X, adata.X.toarray())
     path = write_zarr(by_genes, tmp_path / "csc.zarr")
-    with pytest.raises(ps.Unsupported, match=r"stored by genes \(csc_matrix\).*tocsr"):
+    with pytest.raises(ps.Unsupported, match=r"stored by genes \(CSC\).*`penstock pack SOURCE"):
         ps.Dataset(path)
 
 

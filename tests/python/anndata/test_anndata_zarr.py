@@ -10,8 +10,14 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
-import scipy.sparse as sp
-from anndata_cases import VALUE_TYPES, random_anndata, write_h5ad, write_zarr
+from anndata_cases import (
+    VALUE_TYPES,
+    csr_of,
+    expect_same,
+    random_anndata,
+    write_h5ad,
+    write_zarr,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.experiment.open_source import open_source
@@ -27,24 +33,6 @@ def source_of(adata: anndata.AnnData, kind: str, folder: Path, chunk: int | None
         return str(write_h5ad(adata, folder / f"{name}.h5ad", kind[5:] or None))
     path = folder / f"{name}.zarr"
     return str(write_zarr(adata, path, version=int(kind[-1]), chunk=chunk))
-
-
-def csr_of(dataset: ps.Dataset) -> sp.csr_matrix:
-    """All cells in stored order."""
-    parts = [X for X, _ in dataset]
-    return sp.vstack(parts, format="csr") if parts else sp.csr_matrix(dataset.shape)
-
-
-def expect_same(ours: sp.csr_matrix, theirs: Any) -> None:
-    """Rows as sets of entries with their number, since ours are sorted, and duplicates stay."""
-    theirs = sp.csr_matrix(theirs)
-    assert ours.shape == theirs.shape
-    assert ours.dtype == theirs.dtype
-    for row in range(theirs.shape[0]):
-        a, b = ours[row], theirs[row]
-        order = np.argsort(b.indices, kind="stable")
-        np.testing.assert_array_equal(a.indices, b.indices[order])
-        np.testing.assert_array_equal(a.data, b.data[order])
 
 
 @given(

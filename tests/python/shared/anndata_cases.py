@@ -10,6 +10,7 @@ from typing import Any
 import anndata
 import numpy as np
 import pandas as pd
+import penstock as ps
 import scipy.sparse as sp
 
 INDEX_TYPES = ("int32", "int64")
@@ -126,7 +127,7 @@ def write_zarr(
                         if place == "raw/X"
                         else adata.X
                         if place == "X"
-                        else adata.layers[place.split("/")[1]]
+                        else adata.layers[place.removeprefix("layers/")]
                     )
                     anndata.io.write_elem(
                         group, place, element, dataset_kwargs={**storage, **settings}
@@ -138,8 +139,27 @@ def write_zarr(
 
 
 def _sparse(adata: anndata.AnnData) -> list[str]:
-    places = ["X", "layers/counts"] if sp.issparse(adata.X) else ["layers/counts"]
+    places = ["X"] if sp.issparse(adata.X) else []
+    places += [f"layers/{name}" for name, layer in adata.layers.items() if sp.issparse(layer)]
     return [*places, "raw/X"] if adata.raw is not None else places
+
+
+def csr_of(dataset: ps.Dataset) -> sp.csr_matrix:
+    """All cells in stored order."""
+    parts = [X for X, _ in dataset]
+    return sp.vstack(parts, format="csr") if parts else sp.csr_matrix(dataset.shape)
+
+
+def expect_same(ours: sp.csr_matrix, theirs: Any) -> None:
+    """Rows as sets of entries with their number, since ours are sorted, and duplicates stay."""
+    theirs = sp.csr_matrix(theirs)
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    for row in range(theirs.shape[0]):
+        a, b = ours[row], theirs[row]
+        order = np.argsort(b.indices, kind="stable")
+        np.testing.assert_array_equal(a.indices, b.indices[order])
+        np.testing.assert_array_equal(a.data, b.data[order])
 
 
 Read = Callable[[anndata.AnnData, Path], Any]
