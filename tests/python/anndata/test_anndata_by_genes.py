@@ -105,7 +105,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, anndata.AnnDa
     matrix.data = np.ceil(5 * matrix.data)
     made = anndata_of(random, matrix)
     folder = tmp_path_factory.mktemp("large")
-    return write_zarr(made, folder / "cells.zarr", version=3, chunk=700), made
+    return write_zarr(made, folder / "cells.zarr", version=3, chunk=700, shards=(7000,)), made
 
 
 def passes_of(path: Path, pack: Path, **settings: Any) -> int:
@@ -278,6 +278,21 @@ def test_x_by_genes_is_refused_before_it_is_read(tmp_path: Path) -> None:
         shutil.rmtree(path / "X" / "data" / "c")
         with pytest.raises(ps.Unsupported, match=REFUSED + rf".*{value_type}\.zarr/X"):
             Dataset(path)
+
+
+def test_a_collection_by_genes_names_the_dataset(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    random = np.random.default_rng(13)
+    root = zarr.open_group(str(tmp_path / "collection.zarr"), mode="w", zarr_format=3)
+    root.attrs["encoding-type"] = "annbatch-preshuffled"
+    parts = [anndata.AnnData(by_genes(random, 30, 10)) for _ in range(2)]
+    parts[0].X = parts[0].X.tocsr()
+    for number, part in enumerate(parts):
+        anndata.io.write_elem(root, f"dataset_{number}", part)
+    with pytest.raises(ps.Unsupported, match=REFUSED + r".*collection\.zarr/dataset_1/X"):
+        Dataset(tmp_path / "collection.zarr")
+    packed = ps.pack(tmp_path / "collection.zarr" / "dataset_1", tmp_path / "pack")
+    expect_same_bits(packed_csr(packed, "X", "float32"), parts[1].X)
 
 
 def test_no_cells_are_no_pack(tmp_path: Path) -> None:
