@@ -132,6 +132,8 @@ def _chunks(matrix: _core.Matrix) -> str:
     A chunk that a boundary of units divides is read by both units.
     """
     units = matrix.units()
+    if not units:  # stored by genes, or no cells: there is no epoch
+        return count(matrix.tile_count())
     read = sum(unit.stored_bytes for unit in units)
     chunks = sum(unit.tile_count for unit in units)
     text = count(chunks)

@@ -257,6 +257,8 @@ def test_training_is_refused_with_the_way_out(
     shown = capsys.readouterr().out
     assert "csc (stored by genes), zarr v2" in shown
     assert "a loader cannot read this layer: the matrix is stored by genes" in shown
+    layer = shown.partition("layer RNA/X/by genes")[2].partition("\n\n")[0]
+    assert "an epoch reads" not in layer  # there is none
     assert shown.count("a loader with default settings takes") == 2
     # As the message says.
     assert main(["pack", str(path), str(tmp_path / "cells.pack")]) == 0
