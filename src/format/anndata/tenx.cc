@@ -106,13 +106,28 @@ bool is_matrix(const chunked::Group& group) {
   return true;
 }
 
+std::vector<NamedColumn> columns_of(const chunked::Group& features) {
+  // Of probes, the id is that of the probe.
+  const bool probes = features.array("gene_id") != nullptr;
+  std::vector<NamedColumn> columns = {{"name", "name"}, {"gene_ids", probes ? "gene_id" : "id"}};
+  if (probes) columns.push_back({"probe_ids", "id"});
+  columns.push_back({"feature_types", "feature_type"});
+  for (const std::string& name : features.members()) {
+    const bool taken = name == "name" || name == "id" || name == "gene_id" ||
+                       name == "feature_type" || name == "_all_tag_keys";
+    if (!taken) columns.push_back({name, name});
+  }
+  return columns;
+}
+
 GroupPtr as_anndata(const chunked::Group& matrix, GroupPtr var) {
   const auto [features, barcodes] = shape_of(matrix);
   auto x = std::make_shared<MadeGroup>(
       matrix.path(), json{{"encoding-type", "csr_matrix"}, {"shape", {barcodes, features}}});
   for (const char* const name : {"data", "indices", "indptr"}) x->add(name, matrix.array(name));
   auto root = std::make_shared<MadeGroup>(matrix.path(), json{{"encoding-type", "anndata"}});
-  root->add("obs", table_of(matrix, {{"barcodes", "barcodes"}}));
+  root->add("obs", table_of(matrix, {{"barcodes", "barcodes"},
+                                     {"filtered_barcodes", "filtered_barcodes"}}));
   root->add("var", std::move(var));
   root->add("X", GroupPtr(std::move(x)));
   return root;
@@ -124,13 +139,7 @@ GroupPtr open_tenx(const GroupPtr& root) {
   if (const auto matrix = root->group("matrix"); matrix && is_matrix(*matrix)) {
     const auto features = matrix->group("features");
     if (!features) throw CorruptData("a matrix of 10x has no features, in " + matrix->path());
-    return as_anndata(*matrix, table_of(*features, {{"name", "name"},
-                                                    {"gene_ids", "id"},
-                                                    {"feature_types", "feature_type"},
-                                                    {"genome", "genome"},
-                                                    {"pattern", "pattern"},
-                                                    {"read", "read"},
-                                                    {"sequence", "sequence"}}));
+    return as_anndata(*matrix, table_of(*features, columns_of(*features)));
   }
   // Cell Ranger 1 and 2: a group a genome.
   std::vector<std::string> genomes;

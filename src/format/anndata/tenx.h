@@ -7,8 +7,8 @@ namespace penstock::format::anndata {
 /// A file of counts that 10x Genomics' Cell Ranger wrote, as the root of an AnnData: barcodes as
 /// obs, features as var, counts as X. Null if it is none.
 ///
-/// Columns of var are called as scanpy.read_10x_h5 calls them: var_names are the names of the
-/// features; gene_ids, feature_types and genome follow, as far as they are stored. Throws
+/// Columns are called as scanpy.read_10x_h5 calls them: var_names are the names of the features;
+/// gene_ids, feature_types and what else is stored of features follow. Throws
 /// Unsupported for a file of Cell Ranger 1 or 2 with several genomes, each of which is a matrix.
 ///
 /// Source: 10x Genomics, "Feature-Barcode Matrices", HDF5 format.

@@ -87,12 +87,10 @@ def test_a_file_of_cell_ranger_is_read_as_scanpy_reads_it(name: str) -> None:
     obs, var = experiment.obs.to_pandas(), experiment.var().to_pandas()
     assert obs["obs_names"].tolist() == wanted.obs_names.tolist()
     assert var["var_names"].tolist() == wanted.var_names.tolist()
-    for column in {"gene_ids", "feature_types", "genome"} & set(wanted.var.columns):
-        if column in var.columns:
-            assert var[column].tolist() == wanted.var[column].tolist(), column
-        else:
-            assert name == "cell-ranger-1.2.0"
-            assert column == "genome"
+    for column in wanted.var.columns:
+        assert var[column].tolist() == wanted.var[column].tolist(), column
+    for column in wanted.obs.columns:
+        assert obs[column].tolist() == wanted.obs[column].tolist(), column
     np.testing.assert_array_equal(rows_of(path), dense(wanted.X))
     dataset = ps.Dataset(path, sparse=True, seed=1, batch_size=64)
     X = sp.vstack([X for X, _ in dataset])
