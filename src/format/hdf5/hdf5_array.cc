@@ -24,6 +24,13 @@ const Message& expect_message(const ObjectHeader& header, MessageType type, cons
   return *message;
 }
 
+/// h5py calls a zlib stream gzip.
+std::string filters_for_people(const codec::ChunkPipeline& pipeline) {
+  std::string text = pipeline.text();
+  if (const size_t at = text.find("zlib"); at != std::string::npos) text.replace(at, 4, "gzip");
+  return text;
+}
+
 }  // namespace
 
 Hdf5Array::Hdf5Array(FilePtr file, const ObjectHeader& header, const std::string& path)
@@ -120,7 +127,7 @@ void Hdf5Array::take_layout(const ObjectHeader& header) {
     for (const uint64_t length : info_.chunk_shape) {
       lengths += (lengths.empty() ? "" : " x ") + std::to_string(length);
     }
-    info_.layout = "hdf5, chunks of " + lengths + ", " + info_.pipeline.text();
+    info_.layout = "hdf5, chunks of " + lengths + ", " + filters_for_people(info_.pipeline);
     return;
   }
   info_.chunk_shape = info_.shape;

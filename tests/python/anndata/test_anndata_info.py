@@ -10,7 +10,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import zarr
-from anndata_cases import random_anndata, write_zarr
+from anndata_cases import random_anndata, write_h5ad, write_zarr
 from penstock.cli import main
 
 CELLS = 3000
@@ -72,11 +72,13 @@ def test_a_dense_matrix_and_columns(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert int(chunks.group(1)) >= len(files_of(path, "X"))
 
 
-def test_a_matrix_by_genes_says_what_to_do(
+def test_an_h5ad_says_its_chunks_and_filters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = random_anndata(np.random.default_rng(74), 50, 20)
-    made.layers["by genes"] = made.X.tocsc()
-    path = write_zarr(made, tmp_path / "cells.zarr")
-    assert main(["info", str(path)]) == 0
-    assert re.search(r"by genes: cannot be read: .*csc_matrix.*tocsr", capsys.readouterr().out)
+    made = random_anndata(np.random.default_rng(75), 300, 20)
+    write_h5ad(made, tmp_path / "cells.h5ad", "gzip")
+    assert main(["info", str(tmp_path / "cells.h5ad")]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"layout +csr, hdf5, chunks of \d+, gzip", told)
+    assert re.search(r"chunks +\d+ of data and indices, each about \d+ rows", told)
+    assert "gzip is slow to decode" in told

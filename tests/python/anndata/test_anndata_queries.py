@@ -265,9 +265,6 @@ def test_what_is_no_anndata_is_said(tmp_path: Path, adata: anndata.AnnData) -> N
     )
     with pytest.raises(ps.InvalidArgument, match="not an AnnData: a zarr group without"):
         ps.open(tmp_path / "other.zarr")
-    adata[:5].copy().write_h5ad(tmp_path / "cells.h5ad")
-    with pytest.raises(ps.Unsupported, match=r"HDF5 files .* are not read yet.*read_h5ad"):
-        ps.open(tmp_path / "cells.h5ad")
     without_x = anndata.AnnData(None, adata.obs.copy(), adata.var.copy())
     with pytest.raises(ps.NotFound, match=r"no X|has no layer"):
         ps.Dataset(without_x)
