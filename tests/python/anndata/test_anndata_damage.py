@@ -14,6 +14,7 @@ import pytest
 from amounts import seeds
 from anndata_cases import random_anndata, write_zarr
 from conftest import DATA
+from hdf5_cases import write_file
 
 CELLS = 60
 
@@ -86,6 +87,34 @@ def test_a_damaged_file_is_an_error_or_read(stores: list[Path], tmp_path: Path, 
         shutil.rmtree(copy)
     assert found <= {"read", "CorruptData", "Unsupported", "InvalidArgument", "NotFound", "IoError",
                      "ResourceExhausted"}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+def test_a_damaged_h5ad_is_an_error_or_read(tmp_path: Path, version: str, seed: int) -> None:
+    """Bytes of the metadata, and cuts; groups of changed bytes reach behind the first check."""
+    random = np.random.default_rng(seed)
+    path = tmp_path / "x.h5ad"
+    write_file(path, random, version, CELLS, 20, dense=bool(seed % 2))
+    whole = path.read_bytes()
+    found = set()
+    for _ in range(60):
+        content = bytearray(whole)
+        at = int(random.integers(len(content)))
+        match int(random.integers(4)):
+            case 0:
+                content[at] ^= 1 << int(random.integers(8))
+            case 1:
+                del content[at:]
+            case 2:
+                content[at : at + 8] = random.bytes(8)
+            case _:
+                content[at : at + 8] = b"\xff" * 8
+        path.write_bytes(content)
+        found.add(outcome(path))
+    assert found <= {"read", "CorruptData", "Unsupported", "InvalidArgument", "NotFound", "IoError",
+                     "ResourceExhausted"}  # fmt: skip
+    assert len(found) > 1
 
 
 def edited(store: Path, target: Path, array: str, **fields: Any) -> Path:

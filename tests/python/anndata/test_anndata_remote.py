@@ -14,14 +14,14 @@ import anndata
 import numpy as np
 import penstock as ps
 import pytest
-from anndata_cases import random_anndata, write_zarr
+from anndata_cases import random_anndata, write_h5ad, write_zarr
 from penstock.experiment.web_index import write_index
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 from remote_servers import BUCKET, bare_environment, fault_proxy, s3_server, upload
 
 CELLS = 400
-STORES = ["two.zarr", "three.zarr", "shards.zarr", "cells.zarr.zip"]
+STORES = ["two.zarr", "three.zarr", "shards.zarr", "cells.zarr.zip", "plain.h5ad", "gzip.h5ad"]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_zarr(made, place / "three.zarr", version=3, chunk=900)
     write_zarr(made, place / "shards.zarr", version=3, chunk=100, shards=(2000,))
     shutil.make_archive(str(place / "cells.zarr"), "zip", place / "three.zarr")
+    write_h5ad(made, place / "plain.h5ad")
+    write_h5ad(made, place / "gzip.h5ad", "gzip")
     write_index(place)
     return place
 

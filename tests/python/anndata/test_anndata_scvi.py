@@ -8,7 +8,7 @@ from typing import Any
 import anndata
 import numpy as np
 import pytest
-from anndata_cases import random_anndata, write_zarr
+from anndata_cases import random_anndata, write_h5ad, write_zarr
 
 scvi = pytest.importorskip("scvi")
 
@@ -37,9 +37,14 @@ def trained(data: Any) -> tuple[Any, Any]:
 
 def test_a_store_trains_the_model_of_the_object(adata: anndata.AnnData, tmp_path: Path) -> None:
     of_memory, module = trained(adata)
-    of_store, _ = trained(write_zarr(adata, tmp_path / "cells.zarr", version=3, chunk=500))
-    a, b = (model.history["elbo_train"].to_numpy().astype(float) for model in (of_memory, of_store))
+    of_zarr, _ = trained(write_zarr(adata, tmp_path / "cells.zarr", version=3, chunk=500))
+    of_h5ad, _ = trained(write_h5ad(adata, tmp_path / "cells.h5ad", "gzip"))
+    a, b, c = (
+        model.history["elbo_train"].to_numpy().astype(float)
+        for model in (of_memory, of_zarr, of_h5ad)
+    )
     np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(a, c)
     assert np.isfinite(a).all()
     latent = pscvi.latent(of_memory, module)
     assert latent.values.shape == (300, 4)
