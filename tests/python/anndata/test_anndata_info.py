@@ -82,3 +82,15 @@ def test_an_h5ad_says_its_chunks_and_filters(
     assert re.search(r"layout +csr, hdf5, chunks of \d+, gzip", told)
     assert re.search(r"chunks +\d+ of data and indices, each about \d+ rows", told)
     assert "gzip is slow to decode" in told
+
+
+def test_a_matrix_by_genes_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = random_anndata(np.random.default_rng(74), 50, 20)
+    made.layers["by genes"] = made.X.tocsc()
+    path = write_zarr(made, tmp_path / "cells.zarr")
+    text = told_of(path, capsys, "RNA/X/by genes")
+    assert "csc (stored by genes), zarr" in text
+    assert re.search("a loader cannot read this layer: .*`penstock pack", text)
+    assert "an epoch reads" not in text
