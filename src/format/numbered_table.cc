@@ -38,11 +38,10 @@ void NumberedTable::set_columns(std::vector<ColumnInfo> infos, uint64_t row_coun
 }
 
 void NumberedTable::expect_column(const std::string& name) const {
+  const auto is_it = [&](const ColumnInfo& info) { return info.name == name; };
+  if (std::any_of(infos_.begin(), infos_.end(), is_it)) return;
   std::string names;
-  for (const ColumnInfo& info : infos_) {
-    if (info.name == name) return;
-    names += (names.empty() ? "" : ", ") + info.name;
-  }
+  for (const ColumnInfo& info : infos_) names += (names.empty() ? "" : ", ") + info.name;
   throw NotFound("there is no column '" + name + "'; choose from " + names + ", in " + uri());
 }
 

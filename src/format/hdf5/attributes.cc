@@ -25,6 +25,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kReferencePrefix = "object at ";
+/// Values of one attribute. A table of more columns is not read.
+constexpr uint64_t kMostValues = uint64_t{1} << 20;
 
 template <typename T>
 T big_endian_swapped(T value) {
@@ -39,6 +41,7 @@ class AttributeReader {
 
   json run(const ObjectHeader& header) {
     json attributes = json::object();
+    header.expect_one(MessageType::kAttributeInfo);
     for (const Message& message : header.messages()) {
       if (message.type == MessageType::kAttribute && !message.shared) {
         ByteReader reader(message.body);
@@ -103,6 +106,7 @@ class AttributeReader {
       }
     }
     reader.expect_items(count, type.bytes, "values of an attribute");
+    if (count > kMostValues) throw Unsupported("so many values");
     if (space.shape.empty()) return read_cell(type, reader);
     json values = json::array();
     for (uint64_t i = 0; i < count; ++i) values.push_back(read_cell(type, reader));

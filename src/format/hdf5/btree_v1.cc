@@ -37,6 +37,7 @@ class TreeWalk {
     if (type != static_cast<uint8_t>(type_)) {
       throw CorruptData(concat("a node of a B-tree is of type ", unsigned{type}));
     }
+    walk_.count(head + node.entries * entry_bytes() + key_bytes_, "nodes of a B-tree");
     node.bytes =
         file_.read(address + head, node.entries * entry_bytes() + key_bytes_, "a node of a B-tree");
     return node;

@@ -32,13 +32,14 @@ class Pages {
 
   /// Page i has entries only if bit first_bit + i of `in_use` is set, the highest of a byte first.
   void take(uint64_t address, uint64_t index, uint64_t count, std::span<const std::byte> in_use,
-            uint64_t first_bit) {
+            uint64_t first_bit, Walk& walk) {
     const uint64_t page_bytes = page_entries_ * entry_bytes_ + kChecksumBytes;
     uint64_t page = first_bit;
     for (uint64_t done = 0; done < count; done += page_entries_, ++page, address += page_bytes) {
       if (page / 8 >= in_use.size()) throw CorruptData("a chunk index has too few bits of pages");
       if ((std::to_integer<unsigned>(in_use[page / 8]) >> (7 - page % 8) & 1) == 0) continue;
       const uint64_t here = std::min(page_entries_, count - done);
+      walk.count(here * entry_bytes_ + kChecksumBytes, "pages of a chunk index");
       const Buffer bytes =
           file_.read(address, here * entry_bytes_ + kChecksumBytes, "a page of a chunk index");
       expect_checksum(bytes.span(), "a page of a chunk index");
@@ -88,7 +89,9 @@ void read_fixed_array(const File& file, uint64_t address, bool filtered, ChunkEn
   body.skip(file.offset_bytes(), "a chunk index");
   const auto in_use = body.take(bits, "pages of a chunk index");
   if (paged) {
-    Pages(file, entries, entry_bytes, page_entries).take(block + bytes.size(), 0, count, in_use, 0);
+    Walk walk(file);
+    Pages(file, entries, entry_bytes, page_entries)
+        .take(block + bytes.size(), 0, count, in_use, 0, walk);
   } else {
     entries.take(body, 0, count, entry_bytes);
   }
@@ -186,6 +189,7 @@ class ExtensibleArray {
     if (file_.is_undefined(address)) return;
     const uint64_t bits = is_paged(per_block) ? (per_block / page_entries_ + 7) / 8 : 0;
     const uint64_t length = frame(true) + blocks * (bits + file_.offset_bytes()) + kChecksumBytes;
+    walk_.count(length, "blocks of a chunk index");
     const Buffer bytes = file_.read(address, length, "a chunk index");
     expect_checksum(bytes.span(), "a chunk index");
     ByteReader reader(bytes.span());
@@ -210,7 +214,7 @@ class ExtensibleArray {
     open_block(reader, "EADB", true);
     if (paged) {
       Pages(file_, entries_, entry_bytes_, page_entries_)
-          .take(address + bytes.size(), index, per_block, in_use, first_bit);
+          .take(address + bytes.size(), index, per_block, in_use, first_bit, walk_);
     } else {
       entries_.take(reader, index, per_block, entry_bytes_);
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "base/utf8.h"
 #include "format/hdf5/file.h"
 
 namespace penstock::format::hdf5 {
@@ -21,6 +22,7 @@ std::string read_padded_name(ByteReader& reader, unsigned version) {
     if (letter == '\0') break;
     name.push_back(letter);
   }
+  if (!is_utf8(name)) throw CorruptData("the name of a member is not UTF-8");
   const size_t stored = name.size() + 1;
   if (version < 3) reader.skip((stored + 7) / 8 * 8 - stored, "name of a member");
   return name;
@@ -58,6 +60,10 @@ void read_enum(ByteReader& reader, unsigned version, unsigned count, int level, 
   const Datatype base = read_type(reader, level + 1);
   if (base.type_class != TypeClass::kInteger) {
     throw Unsupported("an enumeration of other values than integers is not read");
+  }
+  if (base.bytes != type.bytes) {
+    throw CorruptData(
+        concat("an enumeration of ", type.bytes, " bytes of integers of ", base.bytes));
   }
   type.is_signed = base.is_signed;
   type.big_endian = base.big_endian;

@@ -60,12 +60,18 @@ void expect_checksum(std::span<const std::byte> bytes, std::string_view what) {
 File::File(io::StorePtr store, std::string path)
     : store_(std::move(store)),
       path_(std::move(path)),
+      version_(store_->traits().remote ? std::string() : store_->version(path_)),
       size_bytes_(store_->size_bytes(path_)),
       page_bytes_(store_->traits().remote ? kRemotePage : kPage) {}
 
 std::shared_ptr<const File> File::open(const io::StorePtr& store, const std::string& path) {
   std::shared_ptr<File> file(new File(store, path));
   return file->find_superblock() ? file : nullptr;
+}
+
+void File::expect_unchanged() const {
+  if (version_.empty() || store_->version(path_) == version_) return;
+  throw CorruptData("the file was written since it was opened; open it again, in " + path_);
 }
 
 bool File::find_superblock() {
@@ -94,27 +100,31 @@ void File::read_superblock(uint64_t at) {
     }
   }
   undefined_ = ~uint64_t{0} >> (64 - 8 * offset_bytes_);
-  uint64_t end = 0;
+  uint64_t base = 0, end = 0;
   if (version < 2) {
     reader.skip(version == 0 ? 9 : 13, "sizes of nodes");
-    read_address(reader, "base address");
+    base = read_address(reader, "base address");
     read_address(reader, "free space");
     end = read_address(reader, "end of file");
     read_address(reader, "driver information");
-    read_address(reader, "name of the root group");
+    read_length(reader, "name of the root group");
     root_address_ = read_address(reader, "root group");
   } else {
     reader.skip(1, "flags");
-    read_address(reader, "base address");
+    base = read_address(reader, "base address");
     read_address(reader, "superblock extension");
     end = read_address(reader, "end of file");
     root_address_ = read_address(reader, "root group");
-    expect_checksum(bytes.span().first(reader.offset() + sizeof(uint32_t)), "the superblock");
+    const size_t covered = reader.offset();
+    reader.skip(sizeof(uint32_t), "checksum of the superblock");
+    expect_checksum(bytes.span().first(covered + sizeof(uint32_t)), "the superblock");
   }
+  // Both moved with the superblock, if somebody cut or added a user block.
+  if (end < base) throw CorruptData("the file ends before it begins");
+  end = end - base + at;
   if (end > size_bytes_) {
     throw CorruptData(concat("the file was cut: it has ", size_bytes_, " bytes of ", end));
   }
-  // Where the superblock is, also if somebody cut or added a user block: so does libhdf5.
   base_ = at;
 }
 

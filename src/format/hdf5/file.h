@@ -53,6 +53,9 @@ class File {
   /// it.
   uint64_t position_of(uint64_t address, uint64_t length, std::string_view what) const;
 
+  /// Throws CorruptData if the file was written since it was opened. A remote store is not asked.
+  void expect_unchanged() const;
+
   /// A copy of the bytes at an address.
   Buffer read(uint64_t address, uint64_t length, std::string_view what) const;
 
@@ -72,6 +75,7 @@ class File {
 
   const io::StorePtr store_;
   const std::string path_;
+  std::string version_;  ///< when it was opened; empty: not known
   uint64_t size_bytes_ = 0;
   uint64_t page_bytes_ = 0;
   uint64_t base_ = 0;
@@ -102,7 +106,8 @@ void expect_checksum(std::span<const std::byte> bytes, std::string_view what);
 /// place.
 class Walk {
  public:
-  explicit Walk(const File& file) : left_(file.size_bytes()) {}
+  /// `times`: how often the same bytes may be read.
+  explicit Walk(const File& file, uint64_t times = 1) : left_(file.size_bytes() * times) {}
   void count(uint64_t bytes, std::string_view what) {
     if (bytes > left_) {
       throw CorruptData(concat(what, " refer to one another, or several to one place"));

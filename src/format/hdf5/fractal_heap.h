@@ -34,6 +34,7 @@ class FractalHeap {
   uint64_t row_bytes(uint64_t row) const;
 
   const File& file_;
+  Walk walk_;  ///< of objects, each of which is asked for once
   size_t id_bytes_ = 0;
   unsigned offset_bytes_ = 0;  ///< of an offset in the heap
   unsigned size_bytes_ = 0;    ///< of an object's length in an id

@@ -24,7 +24,8 @@ HeapReference read_heap_reference(const File& file, ByteReader& reader) {
 }
 
 HeapCollection::HeapCollection(const File& file, uint64_t address) {
-  const size_t head = size_t{8} + file.length_bytes();
+  // Both heads are padded to a multiple of 8.
+  const size_t head = (size_t{8} + file.length_bytes() + 7) / 8 * 8;
   const Buffer start = file.read(address, head, "a heap of strings");
   ByteReader reader(start.span());
   expect_signature(reader, "GCOL");
@@ -35,11 +36,12 @@ HeapCollection::HeapCollection(const File& file, uint64_t address) {
   bytes_ = file.read(address, size, "a heap of strings");
   ByteReader objects(std::as_const(bytes_).span());
   objects.skip(head, "a heap of strings");
-  const size_t object_head = size_t{8} + file.length_bytes();
+  const size_t object_head = head;
   while (objects.remaining() >= object_head) {
     const auto number = objects.read<uint16_t>("number of a string");
     objects.skip(6, "a string");
     const uint64_t length = file.read_length(objects, "size of a string");
+    objects.skip(object_head - 8 - file.length_bytes(), "a string");
     if (number == 0) break;  // free space, to the end
     objects_[number] = objects.take(length, "a string");
     const uint64_t padding = (8 - length % 8) % 8;
@@ -64,8 +66,8 @@ namespace {
 /// Strings of some cells. Each collection is read once and dropped.
 class HeapWindow {
  public:
-  HeapWindow(const File& file, std::vector<HeapReference> references)
-      : file_(file), references_(std::move(references)), texts_(references_.size()), walk_(file) {
+  HeapWindow(const File& file, std::vector<HeapReference> references, Walk& walk)
+      : file_(file), references_(std::move(references)), texts_(references_.size()), walk_(walk) {
     for (uint32_t i = 0; i < references_.size(); ++i) {
       if (references_[i].length != 0) order_.push_back(i);
     }
@@ -108,7 +110,7 @@ class HeapWindow {
   std::vector<size_t> starts_;   ///< in order_, of each collection
   std::vector<std::string> texts_;
   Mutex mutex_;
-  Walk walk_ PENSTOCK_GUARDED_BY(mutex_);
+  Walk& walk_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -121,7 +123,7 @@ chunked::Strings read_heap_strings(const File& file, std::span<const std::byte> 
   chunked::Strings strings;
   strings.offsets.reserve(count + 1);
   strings.offsets.push_back(0);
-  Walk walk(file);
+  Walk walk(file), heaps(file, 2);  // two windows may need a collection
   ByteReader reader(cells);
   for (size_t done = 0; done < count; done += kWindow) {
     std::vector<HeapReference> references;
@@ -129,7 +131,7 @@ chunked::Strings read_heap_strings(const File& file, std::span<const std::byte> 
       references.push_back(read_heap_reference(file, reader));
       walk.count(references.back().length, "strings");
     }
-    HeapWindow window(file, std::move(references));
+    HeapWindow window(file, std::move(references), heaps);
     window.read(threads);
     for (const std::string& text : window.texts()) {
       if (!is_utf8(text)) {

@@ -18,6 +18,9 @@ namespace {
 
 using chunked::StringForm;
 
+/// Strings of fixed size are the longest.
+constexpr uint32_t kMostCellBytes = uint32_t{1} << 20;
+
 const Message& expect_message(const ObjectHeader& header, MessageType type, const char* what) {
   const Message* const message = header.find(type);
   if (message == nullptr) throw CorruptData(std::string("an array without ") + what);
@@ -60,6 +63,9 @@ Hdf5Array::Hdf5Array(FilePtr file, const ObjectHeader& header, const std::string
 }
 
 void Hdf5Array::take_type(const Datatype& type) {
+  if (type.bytes > kMostCellBytes) {
+    throw Unsupported(concat("cells of ", type.bytes, " bytes are not read"));
+  }
   info_.cell_bytes = type.bytes;
   info_.big_endian = type.big_endian && type.bytes > 1;
   switch (type.type_class) {
@@ -146,7 +152,12 @@ void Hdf5Array::take_layout(const ObjectHeader& header) {
 void Hdf5Array::take_fill_value(const ObjectHeader& header, const Datatype& type) {
   info_.fill_value.assign(info_.cell_bytes, std::byte{0});
   const std::vector<std::byte> stored = read_fill_value(header);
-  if (stored.empty() || type.type_class == TypeClass::kVariable) return;
+  if (stored.empty()) return;
+  if (type.type_class == TypeClass::kVariable) {
+    ByteReader reader(stored);
+    if (read_heap_reference(*file_, reader).length == 0) return;
+    throw Unsupported("a fill value of strings of variable length is not read");
+  }
   if (stored.size() != info_.cell_bytes) {
     throw CorruptData(
         concat("a fill value of ", stored.size(), " bytes for cells of ", info_.cell_bytes));

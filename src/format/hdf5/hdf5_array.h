@@ -31,6 +31,7 @@ class Hdf5Array final : public chunked::Array {
   std::vector<chunked::ChunkPlace> places(std::span<const uint64_t> chunks) const override;
   double stored_bytes_per_chunk() const override;
   std::string version() const override;
+  void expect_unchanged() const override { file_->expect_unchanged(); }
   chunked::Strings strings_of(std::span<const std::byte> cells, unsigned threads) const override;
 
  private:

@@ -22,8 +22,9 @@ using chunked::GroupPtr;
 
 class Hdf5Group final : public chunked::Group {
  public:
-  Hdf5Group(FilePtr file, const ObjectHeader& header, std::string path)
+  Hdf5Group(FilePtr file, uint64_t address, const ObjectHeader& header, std::string path)
       : file_(std::move(file)),
+        address_(address),
         path_(std::move(path)),
         attributes_(
             with_place([&] { return read_attributes(*file_, header); }, [&] { return path_; })),
@@ -33,38 +34,30 @@ class Hdf5Group final : public chunked::Group {
   const nlohmann::json& attributes() const override { return attributes_; }
   std::vector<std::string> members() const override {
     std::vector<std::string> names;
-    for (const auto& [name, address] : links_) names.push_back(name);
+    for (const auto& [name, link] : links_) names.push_back(name);
     return names;
   }
 
   GroupPtr group(const std::string& name) const override {
-    const size_t slash = name.find('/');
-    if (slash != std::string::npos) {
-      const GroupPtr first = group(name.substr(0, slash));
-      return first ? first->group(name.substr(slash + 1)) : nullptr;
-    }
-    const auto header = open(name);
-    if (!header) return nullptr;
     return with_place(
         [&]() -> GroupPtr {
-          if (!is_group(*header)) return nullptr;
-          return std::make_shared<Hdf5Group>(file_, *header, below(name));
+          const auto address = find(name);
+          if (!address) return nullptr;
+          const ObjectHeader header = ObjectHeader::read(*file_, *address);
+          if (!is_group(header)) return nullptr;
+          return std::make_shared<Hdf5Group>(file_, *address, header, below(name));
         },
         [&] { return below(name); });
   }
 
   ArrayPtr array(const std::string& name) const override {
-    const size_t slash = name.find('/');
-    if (slash != std::string::npos) {
-      const GroupPtr first = group(name.substr(0, slash));
-      return first ? first->array(name.substr(slash + 1)) : nullptr;
-    }
-    const auto header = open(name);
-    if (!header) return nullptr;
     return with_place(
         [&]() -> ArrayPtr {
-          if (is_group(*header)) return nullptr;
-          return std::make_shared<Hdf5Array>(file_, *header, below(name));
+          const auto address = find(name);
+          if (!address) return nullptr;
+          const ObjectHeader header = ObjectHeader::read(*file_, *address);
+          if (is_group(header)) return nullptr;
+          return std::make_shared<Hdf5Array>(file_, header, below(name));
         },
         [&] { return below(name); });
   }
@@ -72,24 +65,22 @@ class Hdf5Group final : public chunked::Group {
  private:
   std::string below(const std::string& name) const { return path_ + "/" + name; }
 
-  /// The header of a member, or of the object that a reference names.
-  std::optional<ObjectHeader> open(const std::string& name) const {
-    std::optional<uint64_t> address;
-    const auto found = links_.find(name);
-    if (found != links_.end()) {
-      address = found->second;
-    } else {
-      address = referenced_address(name);
+  /// The header of a member, whose name may have slashes, or of what a reference names.
+  std::optional<uint64_t> find(const std::string& name) const {
+    if (!io::is_plain_path(name)) return std::nullopt;  // names come from attributes
+    const auto first = links_.find(name.substr(0, name.find('/')));
+    if (first == links_.end()) return referenced_address(name);
+    if (first->first.size() == name.size() && first->second.kind == Link::Kind::kHard) {
+      return first->second.address;
     }
-    if (!address) return std::nullopt;
-    return with_place([&] { return ObjectHeader::read(*file_, *address); },
-                      [&] { return below(name); });
+    return find_object(*file_, address_, name);
   }
 
   const FilePtr file_;
+  const uint64_t address_;
   const std::string path_;
   const nlohmann::json attributes_;
-  const std::map<std::string, uint64_t> links_;
+  const std::map<std::string, Link> links_;
 };
 
 }  // namespace
@@ -101,7 +92,7 @@ GroupPtr open_hdf5(const io::StorePtr& store, const std::string& path) {
       [&]() -> GroupPtr {
         const ObjectHeader root = ObjectHeader::read(*file, file->root_address());
         if (!is_group(root)) throw CorruptData("the root is no group");
-        return std::make_shared<Hdf5Group>(file, root, path);
+        return std::make_shared<Hdf5Group>(file, file->root_address(), root, path);
       },
       [&] { return path; });
 }

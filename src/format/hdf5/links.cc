@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,10 +15,12 @@
 namespace penstock::format::hdf5 {
 namespace {
 
-using Links = std::map<std::string, uint64_t>;
+using Links = std::map<std::string, Link>;
 
-/// A link that names another member.
-using SoftLinks = std::map<std::string, std::string>;
+/// Soft links that lead to one another; libhdf5 follows 16, too.
+constexpr int kMostFollowed = 16;
+/// Groups within groups that a path may name.
+constexpr size_t kMostLevels = 64;
 
 // ---- old groups: a symbol table
 
@@ -55,8 +58,7 @@ class LocalHeap {
 };
 
 /// Reads the members that a leaf of a symbol table names.
-void read_symbols(const File& file, uint64_t address, const LocalHeap& names, Links& links,
-                  SoftLinks& soft) {
+void read_symbols(const File& file, uint64_t address, const LocalHeap& names, Links& links) {
   constexpr uint32_t kSoftLink = 2;
   const Buffer head = file.read(address, 8, "members of a group");
   ByteReader reader(head.span());
@@ -64,37 +66,39 @@ void read_symbols(const File& file, uint64_t address, const LocalHeap& names, Li
   read_version(reader, 1, 1, "a symbol table");
   reader.skip(1, "members of a group");
   const auto count = reader.read<uint16_t>("number of members");
-  const uint64_t entry = uint64_t{2} * file.offset_bytes() + 24;
+  // libhdf5 stores the place of a name as a length.
+  const uint64_t entry = uint64_t{file.offset_bytes()} + file.length_bytes() + 24;
   const Buffer bytes = file.read(address + 8, count * entry, "members of a group");
   ByteReader entries(bytes.span());
   for (unsigned i = 0; i < count; ++i) {
-    const uint64_t name_at = file.read_address(entries, "name of a member");
+    const uint64_t name_at = file.read_length(entries, "name of a member");
     const uint64_t header = file.read_address(entries, "address of a member");
     const auto cached = entries.read<uint32_t>("kind of a member");
     entries.skip(4, "member");
     const auto scratch = entries.take(16, "member");
     if (cached == kSoftLink) {
       ByteReader value(scratch);
-      soft[names.name_at(name_at)] = names.name_at(value.read<uint32_t>("target of a link"));
+      links[names.name_at(name_at)] = {Link::Kind::kSoft, 0,
+                                       names.name_at(value.read<uint32_t>("target of a link"))};
     } else {
-      links[names.name_at(name_at)] = header;
+      links[names.name_at(name_at)] = {Link::Kind::kHard, header, {}};
     }
   }
 }
 
-void read_symbol_table(const File& file, const Message& message, Links& links, SoftLinks& soft) {
+void read_symbol_table(const File& file, const Message& message, Links& links) {
   ByteReader reader(message.body);
   const uint64_t tree = file.read_address(reader, "members of a group");
   const uint64_t heap = file.read_address(reader, "names of a group");
   const LocalHeap names(file, heap);
   walk_btree_v1(
       file, tree, BTree1Type::kGroup, file.length_bytes(),
-      [&](ByteReader& /*key*/, uint64_t leaf) { read_symbols(file, leaf, names, links, soft); });
+      [&](ByteReader& /*key*/, uint64_t leaf) { read_symbols(file, leaf, names, links); });
 }
 
 // ---- new groups: link messages
 
-void read_link(const File& file, ByteReader& reader, Links& links, SoftLinks& soft) {
+void read_link(const File& file, ByteReader& reader, Links& links) {
   constexpr uint8_t kHard = 0, kSoft = 1;
   read_version(reader, 1, 1, "a link");
   const auto flags = reader.read<uint8_t>("flags of a link");
@@ -104,14 +108,17 @@ void read_link(const File& file, ByteReader& reader, Links& links, SoftLinks& so
   const uint64_t length = read_number(reader, 1U << (flags & 0x03), "length of a link's name");
   const std::string name(reader.take_string(length, "name of a link"));
   if (kind == kHard) {
-    links[name] = file.read_address(reader, "address of a member");
+    links[name] = {Link::Kind::kHard, file.read_address(reader, "address of a member"), {}};
   } else if (kind == kSoft) {
     const auto bytes = reader.read<uint16_t>("length of a link's target");
-    soft[name] = std::string(reader.take_string(bytes, "target of a link"));
+    links[name] = {Link::Kind::kSoft, 0,
+                   std::string(reader.take_string(bytes, "target of a link"))};
+  } else {
+    links[name] = {Link::Kind::kOther, 0, {}};
   }
 }
 
-void read_dense_links(const File& file, const Message& message, Links& links, SoftLinks& soft) {
+void read_dense_links(const File& file, const Message& message, Links& links) {
   ByteReader reader(message.body);
   read_version(reader, 0, 0, "information of links");
   const auto flags = reader.read<uint8_t>("flags of links");
@@ -126,7 +133,7 @@ void read_dense_links(const File& file, const Message& message, Links& links, So
                   record.skip(kHashBytes, "hash of a name");
                   const Buffer link = heap.read(record.take(heap.id_bytes(), "id of a link"));
                   ByteReader body(link.span());
-                  read_link(file, body, links, soft);
+                  read_link(file, body, links);
                 });
 }
 
@@ -142,29 +149,62 @@ bool is_group(const ObjectHeader& header) {
   return false;
 }
 
-std::map<std::string, uint64_t> read_links(const File& file, const ObjectHeader& header) {
+std::map<std::string, Link> read_links(const File& file, const ObjectHeader& header) {
   Links links;
-  SoftLinks soft;
+  header.expect_one(MessageType::kSymbolTable);
+  header.expect_one(MessageType::kLinkInfo);
   for (const Message& message : header.messages()) {
     if (message.type == MessageType::kSymbolTable) {
-      read_symbol_table(file, message, links, soft);
+      read_symbol_table(file, message, links);
     } else if (message.type == MessageType::kLink) {
       ByteReader reader(message.body);
-      read_link(file, reader, links, soft);
+      read_link(file, reader, links);
     } else if (message.type == MessageType::kLinkInfo) {
-      read_dense_links(file, message, links, soft);
+      read_dense_links(file, message, links);
     }
   }
-  for (const auto& [name, target] : soft) {
-    const auto found = links.find(target);
-    if (found != links.end()) links.emplace(name, found->second);
-  }
-  // Names that nobody can ask for: they become parts of paths.
   std::erase_if(links, [](const auto& link) {
     return !is_utf8(link.first) || !io::is_plain_path(link.first) ||
            link.first.find('/') != std::string::npos;
   });
   return links;
+}
+
+namespace {
+
+std::optional<uint64_t> find_below(const File& file, uint64_t group, std::string_view path,
+                                   int follows) {
+  if (path.starts_with('/')) group = file.root_address();
+  size_t levels = 0;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    const std::string name(path.substr(0, slash));
+    path.remove_prefix(std::min(slash + 1, path.size()));
+    if (name.empty() || name == ".") continue;
+    if (++levels > kMostLevels) return std::nullopt;
+    const auto links = read_links(file, ObjectHeader::read(file, group));
+    const auto found = links.find(name);
+    if (found == links.end()) return std::nullopt;
+    const Link& link = found->second;
+    if (link.kind == Link::Kind::kHard) {
+      group = link.address;
+    } else if (link.kind == Link::Kind::kSoft && follows > 0) {
+      const auto target = find_below(file, group, link.target, follows - 1);
+      if (!target) return std::nullopt;
+      group = *target;
+    } else {
+      throw Unsupported("the link '" + name +
+                        "' leads to another file, or in a circle; write the file again with "
+                        "anndata");
+    }
+  }
+  return group;
+}
+
+}  // namespace
+
+std::optional<uint64_t> find_object(const File& file, uint64_t group, std::string_view path) {
+  return find_below(file, group, path, kMostFollowed);
 }
 
 }  // namespace penstock::format::hdf5

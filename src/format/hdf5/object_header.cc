@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <utility>
 
 #include "base/concat.h"
@@ -12,6 +13,7 @@ namespace penstock::format::hdf5 {
 namespace {
 
 constexpr uint8_t kSharedFlag = 0x02;
+constexpr MessageType kNothing{0};
 /// Header and continuation blocks of one object; real ones have a few.
 constexpr size_t kMostBlocks = 1024;
 /// Bytes of them all. Attributes of more than 64 KiB are not in the header.
@@ -92,6 +94,9 @@ class ObjectHeader::Reader {
   }
 
   std::span<const std::byte> add(const Block& block) {
+    if (!addresses_.insert(block.address).second) {
+      throw CorruptData("an object header refers to itself");
+    }
     bytes_ += std::min(block.length, kMostHeader + 1);
     if (header_.blocks_.size() == kMostBlocks || bytes_ > kMostHeader) {
       throw CorruptData("an object header refers to itself, or has too many blocks");
@@ -118,6 +123,7 @@ class ObjectHeader::Reader {
       message.shared = (flags & kSharedFlag) != 0;
       message.address = address + reader.offset();
       message.body = reader.take(length, "a message");
+      if (message.type == kNothing) continue;
       if (message.type == MessageType::kContinuation) {
         add_continuation(message);
       } else {
@@ -140,12 +146,19 @@ class ObjectHeader::Reader {
   bool has_order_ = false;
   std::deque<Block> continuations_;
   uint64_t bytes_ = 0;
+  std::set<uint64_t> addresses_;
 };
 
 ObjectHeader ObjectHeader::read(const File& file, uint64_t address) {
   ObjectHeader header;
   Reader(file, header).run(address);
   return header;
+}
+
+void ObjectHeader::expect_one(MessageType type) const {
+  const auto count = std::count_if(messages_.begin(), messages_.end(),
+                                   [&](const Message& message) { return message.type == type; });
+  if (count > 1) throw CorruptData("an object has several lists of members or attributes");
 }
 
 const Message* ObjectHeader::find(MessageType type) const {

@@ -45,6 +45,8 @@ class ObjectHeader {
   const std::vector<Message>& messages() const noexcept { return messages_; }
   /// The first message of a type; null if there is none. Throws Unsupported if it is shared.
   const Message* find(MessageType type) const;
+  /// Throws CorruptData if there are several messages of a type.
+  void expect_one(MessageType type) const;
 
  private:
   class Reader;
