@@ -104,6 +104,10 @@ class Array {
   /// returns the same value.
   virtual double stored_bytes_per_chunk() const = 0;
 
+  /// Throws CorruptData if the array was written again since it was opened. Costs little; a remote
+  /// store is not asked.
+  virtual void expect_unchanged() const {}
+
   /// The strings that cells of StringForm::kReferences refer to.
   virtual Strings strings_of(std::span<const std::byte> cells, unsigned threads) const;
 

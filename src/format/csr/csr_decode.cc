@@ -79,6 +79,9 @@ void CsrDecode::find_pieces(CsrPart part) {
 }
 
 void CsrDecode::fetch() {
+  for (const CsrPart part : {CsrPart::kIndices, CsrPart::kData}) {
+    reader_->array().array(part).expect_unchanged();
+  }
   find_pieces(CsrPart::kIndices);
   const size_t data = pieces_.size();
   find_pieces(CsrPart::kData);

@@ -52,6 +52,7 @@ void DenseDecode::find_parts() {
 // Neighbours in an object are read together: rows of a matrix without chunks are chunks of a row.
 void DenseDecode::fetch() {
   const chunked::Array& array = reader_->matrix().array();
+  array.expect_unchanged();
   std::vector<uint64_t> chunks;
   for (const Part& part : parts_) chunks.push_back(part.chunk);
   auto places = array.places(chunks);

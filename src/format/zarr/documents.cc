@@ -82,6 +82,10 @@ std::string Documents::path_of(const std::string& node) const {
   return node.empty() ? root_ : io::join(root_, node);
 }
 
+std::string Documents::array_document(const std::string& node) const {
+  return io::join(path_of(node), version_ == 3 ? "zarr.json" : ".zarray");
+}
+
 std::optional<json> Documents::document(const std::string& node, const std::string& name) const {
   if (node.empty() && name == (version_ == 3 ? "zarr.json" : ".zgroup")) return root_document_;
   if (consolidated_.is_null()) return read_json(*store_, io::join(path_of(node), name));

@@ -33,6 +33,8 @@ class Documents {
   const io::StorePtr& store() const noexcept { return store_; }
   /// Where a node is, for people and for its chunks.
   std::string path_of(const std::string& node) const;
+  /// Where the metadata of an array are, beside consolidated ones.
+  std::string array_document(const std::string& node) const;
 
  private:
   Documents(io::StorePtr store, std::string root, int version)

@@ -36,7 +36,8 @@ class ZarrGroup final : public chunked::Group {
     if (!io::is_plain_path(name)) return nullptr;
     auto metadata = documents_->array(below(name));
     if (!metadata) return nullptr;
-    return std::make_shared<ZarrArray>(documents_->store(), std::move(*metadata));
+    return std::make_shared<ZarrArray>(documents_->store(), std::move(*metadata),
+                                       documents_->array_document(below(name)));
   }
 
  private:

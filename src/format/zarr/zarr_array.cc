@@ -21,12 +21,30 @@ constexpr uint64_t kSamples = 12;
 
 }  // namespace
 
-ZarrArray::ZarrArray(io::StorePtr store, ArrayMetadata metadata)
+ZarrArray::ZarrArray(io::StorePtr store, ArrayMetadata metadata, std::string document)
     : store_(std::move(store)),
       metadata_(std::move(metadata)),
+      document_(std::move(document)),
+      document_version_(document_version()),
       grid_(metadata_.info),
       indexes_(metadata_.sharding ? std::make_unique<ShardIndexes>(metadata_.sharding->index)
                                   : nullptr) {}
+
+std::string ZarrArray::document_version() const {
+  if (store_->traits().remote) return {};
+  try {
+    return store_->version(document_);
+  } catch (const NotFound&) {
+    return {};
+  }
+}
+
+// Who writes an array again writes its metadata first, or removes them.
+void ZarrArray::expect_unchanged() const {
+  if (document_version_.empty() || document_version() == document_version_) return;
+  throw CorruptData("the array was written or removed since it was opened; open it again, in " +
+                    metadata_.info.path);
+}
 
 std::string ZarrArray::path_of(std::span<const uint64_t> position) const {
   return io::join(metadata_.info.path, metadata_.keys.key_of(position));
