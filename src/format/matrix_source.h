@@ -130,6 +130,9 @@ class MatrixSource {
   virtual const MatrixInfo& info() const = 0;
   virtual std::span<const plan::FetchUnit> units() const = 0;
 
+  /// Whether all rows are in memory already, so that keeping them would be a second copy.
+  virtual bool in_memory() const { return false; }
+
   /// A text that identifies the content, wherever it is stored. It changes with every write. Empty
   /// if the content is not known.
   virtual std::string content() const { return {}; }

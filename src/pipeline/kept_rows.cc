@@ -30,12 +30,12 @@ uint64_t KeptRows::bytes() const { return impl_->store->bytes(); }
 void KeptRows::clear() { impl_->store->clear(); }
 
 bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options) {
-  if (options.kept == nullptr || !pipeline::may_keep(options)) return false;
+  if (!pipeline::may_keep(*HandleAccess::source(matrix), options)) return false;
   return pipeline::make_epoch_setup(HandleAccess::source(matrix), options).budget.keep_room != 0;
 }
 
 LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options) {
-  if (options.kept == nullptr || !pipeline::may_keep(options)) return options;
+  if (!pipeline::may_keep(*HandleAccess::source(matrix), options)) return options;
   if (std::holds_alternative<GlobalShuffle>(options.order)) return options;
   const uint64_t kept = pipeline::memory_for_part_of_rows(HandleAccess::source(matrix), options);
   options.memory_budget -= kept;

@@ -22,6 +22,10 @@ class BesideSource final : public MatrixSource {
   const MatrixInfo& info() const override { return matrix_->info; }
   std::span<const plan::FetchUnit> units() const override { return matrix_->units; }
   std::string content() const override;
+  bool in_memory() const override {
+    return std::all_of(matrix_->parts.begin(), matrix_->parts.end(),
+                       [](const MatrixSourcePtr& part) { return part->in_memory(); });
+  }
   bool is_cached(const RowSelection& rows) const override;
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return std::make_shared<const BesideReader>(matrix_, columns);

@@ -21,6 +21,10 @@ class JoinedSource final : public MatrixSource {
   const MatrixInfo& info() const override { return matrix_->info; }
   std::span<const plan::FetchUnit> units() const override { return matrix_->units; }
   std::string content() const override;
+  bool in_memory() const override {
+    return std::all_of(matrix_->parts.begin(), matrix_->parts.end(),
+                       [](const JoinedPart& part) { return part.source->in_memory(); });
+  }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return std::make_shared<const JoinedReader>(matrix_, columns);
   }

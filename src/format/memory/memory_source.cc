@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/concat.h"
@@ -239,6 +240,7 @@ class MemorySource final : public MatrixSource {
   }
 
   const MatrixInfo& info() const override { return state_->matrix->info(); }
+  bool in_memory() const override { return true; }
   std::span<const plan::FetchUnit> units() const override { return state_->units; }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return std::make_shared<const MemoryReader>(state_, columns);
@@ -259,6 +261,14 @@ void check(const MemoryView& view, uint64_t rows, uint64_t columns) {
   }
 }
 
+/// A stored entry of a CSR matrix goes into one column.
+void expect_each_once(std::vector<int64_t> columns) {
+  std::sort(columns.begin(), columns.end());
+  if (std::adjacent_find(columns.begin(), columns.end()) != columns.end()) {
+    throw InvalidArgument("a view of a CSR matrix shows a column twice");
+  }
+}
+
 std::shared_ptr<const MemoryMatrix> make_matrix(CsrInMemory&& matrix) {
   return make_csr_matrix(std::move(matrix));
 }
@@ -272,6 +282,9 @@ MatrixSourcePtr make_memory_source(MatrixInMemory matrix) {
   return std::visit(
       [](auto&& stored) -> MatrixSourcePtr {
         check(stored.view, stored.rows, stored.columns);
+        if constexpr (std::is_same_v<std::decay_t<decltype(stored)>, CsrInMemory>) {
+          expect_each_once(stored.view.columns);
+        }
         return std::make_shared<const MemorySource>(make_matrix(std::move(stored)));
       },
       std::move(matrix));

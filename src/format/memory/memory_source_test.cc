@@ -251,6 +251,11 @@ TEST(MemorySource, ContradictionsAreErrors) {
   view.rows = {2};
   EXPECT_EQ(message_of(csr({0, 1, 2}, {0, 1}, view)),
             "a view's rows and columns must be those of its matrix, of 2 x 2");
+  MemoryView twice;
+  twice.all_columns = false;
+  twice.columns = {1, 1};
+  EXPECT_EQ(message_of(csr({0, 1, 2}, {0, 1}, twice)),
+            "a view of a CSR matrix shows a column twice");
 }
 
 TEST(MemorySource, ArraysThatChangeAreErrors) {

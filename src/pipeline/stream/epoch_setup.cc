@@ -112,8 +112,9 @@ std::vector<int64_t> column_ids(const format::MatrixSource& source, const Loader
   return options.columns ? *options.columns : every_column(source.info().column_domain_end);
 }
 
-bool may_keep(const LoaderOptions& options) noexcept {
-  return options.world_size == 1 && options.num_workers == 1;
+bool may_keep(const format::MatrixSource& source, const LoaderOptions& options) noexcept {
+  return options.kept != nullptr && options.world_size == 1 && options.num_workers == 1 &&
+         !source.in_memory();
 }
 
 StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const LoaderOptions& options) {
@@ -125,7 +126,7 @@ StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const Loade
   if (options.columns) {
     setup.column_ids = std::make_shared<const std::vector<int64_t>>(*options.columns);
   }
-  if (options.kept != nullptr && may_keep(options)) {
+  if (may_keep(*source, options)) {
     setup.keep = std::make_shared<format::KeepReader>(HandleAccess::store(*options.kept), source,
                                                       columns, setup.rows);
     setup.reader = setup.keep;

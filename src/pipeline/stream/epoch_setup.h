@@ -39,8 +39,8 @@ struct EpochSetup : StreamSetup {
 /// joinids of the options, or all of the matrix.
 RowSelection selected_rows(const format::MatrixSource& source, const LoaderOptions& options);
 std::vector<int64_t> column_ids(const format::MatrixSource& source, const LoaderOptions& options);
-/// Whether this loader has all rows of the selection and may keep them.
-bool may_keep(const LoaderOptions& options) noexcept;
+/// Whether this loader keeps rows: it is asked to, has all rows of the selection, and reads them.
+bool may_keep(const format::MatrixSource& source, const LoaderOptions& options) noexcept;
 
 /// Part of the memory_budget that keeps rows if not all fit in it; 0 if it is not worth it.
 uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
