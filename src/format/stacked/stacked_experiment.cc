@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "format/stacked/stacked_table.h"
 #include "format/stored_matrix.h"
 #include "io/store.h"
+#include "table/column_operations.h"
 
 namespace penstock::format {
 namespace {
@@ -62,6 +64,7 @@ class StackedExperiment final : public StoredExperiment {
       part.expect_rows();
       sources[i] = HandleAccess::source(part);
     });
+    expect_same_genes(measurement);
     const Matrix first = parts_[0]->x(measurement, layer);
     const MatrixSourcePtr source =
         with_place([&] { return stack_sources(std::move(sources)); }, [&] { return uri_; });
@@ -76,6 +79,35 @@ class StackedExperiment final : public StoredExperiment {
     state->fragment_count = info.fragment_count;
     state->layout = info.layout;
     return HandleAccess::matrix(std::move(state));
+  }
+
+  /// Columns are not matched, so the names must be those of the first part, in their order.
+  void expect_same_genes(std::string_view measurement) const {
+    const std::string index = "var_names";
+    const auto names_of = [&](size_t part) {
+      ReadOptions wanted;
+      wanted.columns = {index};
+      Table table = parts_[part]->var(measurement).read(wanted);
+      table::decode_strings(table.columns[0]);
+      std::vector<std::string> names;
+      for (uint64_t i = 0; i < table.row_count; ++i) {
+        names.emplace_back(table.columns[0].string_at(i));
+      }
+      return names;
+    };
+    const auto columns = parts_[0]->var(measurement).columns();
+    if (std::none_of(columns.begin(), columns.end(),
+                     [&](const ColumnInfo& column) { return column.name == index; })) {
+      return;
+    }
+    const std::vector<std::string> first = names_of(0);
+    parallel_for(parts_.size() - 1, options_.threads, [&](size_t i) {
+      if (names_of(i + 1) == first) return;
+      throw InvalidArgument(
+          "the genes of a dataset are not those of the first one, in that order; "
+          "join the datasets with penstock.join, in " +
+          parts_[i + 1]->uri());
+    });
   }
 
   const std::string uri_;
