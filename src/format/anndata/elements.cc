@@ -23,6 +23,37 @@ std::string encoding_of(const json& attributes) {
   return {};
 }
 
+void expect_known_encoding(const json& attributes, const std::string& path) {
+  // Source: anndata 0.13, _io/specs/methods.py.
+  constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
+      {"anndata", "0.1.0"},
+      {"raw", "0.1.0"},
+      {"dataframe", "0.1.0"},
+      {"dataframe", "0.2.0"},
+      {"csr_matrix", "0.1.0"},
+      {"csc_matrix", "0.1.0"},
+      {"array", "0.2.0"},
+      {"string-array", "0.2.0"},
+      {"rec-array", "0.2.0"},
+      {"categorical", "0.2.0"},
+      {"nullable-integer", "0.1.0"},
+      {"nullable-boolean", "0.1.0"},
+      {"dict", "0.1.0"},
+      {"nullable-string-array", "0.1.0"},
+      {"null", "0.1.0"},
+      {"awkward-array", "0.1.0"},
+      {"string", "0.2.0"},
+      {"numeric-scalar", "0.2.0"}};
+  const std::string type = text_attribute(attributes, "encoding-type");
+  const std::string version = text_attribute(attributes, "encoding-version");
+  if (type.empty()) return;
+  for (const auto& [known_type, known_version] : kKnown) {
+    if (type == known_type && (version.empty() || version == known_version)) return;
+  }
+  throw Unsupported("encoding-type '" + type + "' of version '" + version +
+                    "' is not known; write it again with anndata 0.13 or before, in " + path);
+}
+
 std::pair<uint64_t, uint64_t> sparse_shape(const json& attributes, const std::string& path) {
   for (const char* const name : {"shape", "h5sparse_shape"}) {
     const auto found = attributes.find(name);

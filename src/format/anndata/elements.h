@@ -21,6 +21,11 @@ std::string text_attribute(const nlohmann::json& attributes, std::string_view na
 /// "csr", "dataframe" for a group with _index.
 std::string encoding_of(const nlohmann::json& attributes);
 
+/// Throws Unsupported, which names `path`, for an encoding-version that no anndata up to 0.13
+/// writes of its encoding-type, or an encoding-type that it does not write. Files from before 0.8
+/// have neither.
+void expect_known_encoding(const nlohmann::json& attributes, const std::string& path);
+
 /// The shape of a sparse matrix, from `shape` or h5sparse_shape. Throws CorruptData, which names
 /// `path`, unless it is two numbers.
 std::pair<uint64_t, uint64_t> sparse_shape(const nlohmann::json& attributes,

@@ -55,6 +55,7 @@ class AnnDataExperiment final : public StoredExperiment {
  public:
   AnnDataExperiment(chunked::GroupPtr root, std::string uri, const OpenOptions& options)
       : root_(std::move(root)), uri_(std::move(uri)), options_(options) {
+    expect_known_encoding(root_->attributes(), uri_);
     if (has("raw/X")) {
       raw_x_ = "raw/X";
     } else if (!root_->group("obs") && has("raw.X")) {  // as before anndata 0.7
@@ -157,10 +158,12 @@ class AnnDataExperiment final : public StoredExperiment {
 MatrixSourcePtr AnnDataExperiment::open_matrix(const std::string& place, uint64_t rows,
                                                uint64_t columns) const {
   if (auto array = root_->array(place)) {
+    expect_known_encoding(array->attributes(), array->info().path);
     return make_dense_source(DenseMatrix::load(std::move(array), rows, columns));
   }
   const auto group = root_->group(place);
   if (!group) throw CorruptData("there is no element '" + place + "', in " + uri_);
+  expect_known_encoding(group->attributes(), group->path());
   const std::string encoding = encoding_of(group->attributes());
   const bool by_genes = encoding == "csc_matrix";
   if (!by_genes && encoding != "csr_matrix") {

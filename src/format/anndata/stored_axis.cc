@@ -37,6 +37,7 @@ class StoredAxis final : public NumberedTable {
  public:
   StoredAxis(chunked::GroupPtr group, const std::string& names, unsigned threads)
       : group_(std::move(group)), threads_(threads) {
+    expect_known_encoding(group_->attributes(), group_->path());
     const std::string index = text_attribute(group_->attributes(), "_index");
     if (index.empty()) throw CorruptData("a table has no attribute _index, in " + group_->path());
     std::vector<std::string> order = column_order(*group_);

@@ -42,9 +42,11 @@ StoredColumn::StoredColumn(const chunked::Group& table, const std::string& store
   info_.name = std::move(name);
   if (const auto group = table.group(stored_name)) {
     path_ = group->path();
+    expect_known_encoding(group->attributes(), path_);
     open_group(*group, encoding_of(group->attributes()));
   } else if ((values_ = table.array(stored_name)) != nullptr) {
     path_ = values_->info().path;
+    expect_known_encoding(values_->attributes(), path_);
     expect_vector(*values_);
     // anndata 0.7 keeps categories beside the columns and names them in an attribute.
     const std::string categories = text_attribute(values_->attributes(), "categories");
