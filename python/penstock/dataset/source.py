@@ -55,7 +55,9 @@ def resolve_source(
             parts = source.values() if isinstance(source, dict) else source
             opened = [_opened(each, threads, storage_options) for each in parts]
             source = dict(zip(source, opened, strict=True)) if isinstance(source, dict) else opened
-        experiment: Experiment = join(source, measurement=name, layer=layer)
+        joined = join(source, measurement=name, layer=layer)
+        experiment: Experiment = joined
+        name, layer = joined.measurement, joined.layer
     else:
         experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):

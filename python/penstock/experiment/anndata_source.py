@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.call_site import caller_level
-from penstock.errors import InvalidArgument, NotFound, Unsupported
+from penstock.errors import InvalidArgument, NotFound, PenstockError, Unsupported
 
 from .experiment import Experiment, open_stored
 
@@ -42,9 +42,10 @@ class AnnDataExperiment(Experiment):
     """
 
     def __init__(self, adata: Any) -> None:
-        self._unreadable: dict[tuple[str, str], str] = {}
+        self._unreadable: dict[tuple[str, str], PenstockError] = {}
         super().__init__(_open(adata, self._unreadable), None, 0)
         self.adata = adata
+        self._shape = adata.shape
 
     def default_layer(self, measurement: str = MAIN) -> str:
         """Return "X", or the only layer; raise `Unsupported` if X cannot be read in place."""
@@ -63,9 +64,15 @@ class AnnDataExperiment(Experiment):
 
     def _check_readable(self, measurement: str, layer: str) -> None:
         if (measurement, layer) in self._unreadable:
-            raise Unsupported(self._unreadable[measurement, layer])
+            raise self._unreadable[measurement, layer]
 
     def __reduce__(self) -> Any:
+        if self.adata.shape != self._shape:
+            raise InvalidArgument(
+                f"the AnnData object has {self.adata.n_obs} cells x {self.adata.n_vars} genes, it had "
+                f"{self._shape[0]} x {self._shape[1]} when it was opened: open it again before it is "
+                f"pickled, {self.uri}"
+            )
         return AnnDataExperiment, (self.adata,)
 
 
@@ -98,7 +105,10 @@ def raw_of(experiment: Experiment) -> tuple[str, str]:
     InvalidArgument
         A layer of an AnnData has that name, too.
     """
-    if RAW not in experiment.measurements or X not in experiment.layers(RAW):
+    if RAW not in experiment.measurements:
+        return MAIN, RAW
+    # Of an AnnData object it may be there and not readable, which the matrix says.
+    if X not in experiment.layers(RAW) and not isinstance(experiment, AnnDataExperiment):
         return MAIN, RAW
     if MAIN in experiment.measurements and RAW in experiment.layers(MAIN):
         raise InvalidArgument(
@@ -155,27 +165,32 @@ def _has_counts(experiment: Experiment, measurement: str, layer: str) -> bool:
         return False
 
 
-def _open(adata: Any, unreadable: dict[tuple[str, str], str]) -> _core.Experiment:
+def _open(adata: Any, unreadable: dict[tuple[str, str], PenstockError]) -> _core.Experiment:
     """Make the engine's experiment; put what is wrong with other matrices into `unreadable`."""
     source, view_rows, view_columns = _unviewed(adata)
     main = _core.MemoryMeasurement(MAIN, _columns(adata.var, "var_names"), adata.n_vars)
     for name, matrix in _matrices(source):
+        place = "adata.X" if matrix is source.X else f"adata.layers[{name!r}]"
         try:
-            main.add_layer(name, _matrix(matrix, name, view_rows, view_columns))
-        except Unsupported as error:
-            unreadable[MAIN, name] = str(error)
+            main.add_layer(name, _matrix(matrix, place, view_rows, view_columns))
+        except PenstockError as error:
+            unreadable[MAIN, name] = _told_where(error, place)
     measurements = [main]
     raw = source.raw
     if raw is not None:
         part = _core.MemoryMeasurement(RAW, _columns(raw.var, "var_names"), raw.shape[1])
         try:
-            part.add_layer(X, _matrix(raw.X, "raw", view_rows, None))
-        except Unsupported as error:
-            unreadable[RAW, X] = str(error)
+            part.add_layer(X, _matrix(raw.X, "adata.raw.X", view_rows, None))
+        except PenstockError as error:
+            unreadable[RAW, X] = _told_where(error, "adata.raw.X")
         measurements.append(part)
     name = f"AnnData of {adata.n_obs} cells x {adata.n_vars} genes"
     obs = _columns(adata.obs, "obs_names")
     return _core.open_in_memory(name, obs, adata.n_obs, measurements)
+
+
+def _told_where(error: PenstockError, place: str) -> PenstockError:
+    return error if place in str(error) else type(error)(f"{error}, in {place}")
 
 
 def _unviewed(adata: Any) -> tuple[Any, Array | None, Array | None]:
@@ -213,6 +228,12 @@ def _matrix(
 ) -> _core.MemoryMatrix:
     layout = getattr(matrix, "format", None)
     if layout == "csr" and hasattr(matrix, "indptr"):
+        _check_numbers(matrix.data, name)
+        if view_columns is not None and len(np.unique(view_columns)) < len(view_columns):
+            raise Unsupported(
+                f"{name} is a CSR matrix in a view that shows a gene twice: copy the view, `view.copy()`"
+            )
+        _check_offsets(matrix.indptr, min(len(matrix.data), len(matrix.indices)), name)
         return _core.MemoryMatrix.csr(
             np.ascontiguousarray(matrix.data),
             np.ascontiguousarray(matrix.indices),
@@ -225,13 +246,34 @@ def _matrix(
     if layout == "csc":
         raise Unsupported(
             f"{name} is stored by genes (CSC), so that each batch would read all of it; "
-            "convert it: `adata.X = adata.X.tocsr()`"
+            f"convert it with {name}.tocsr()"
         )
+    if isinstance(matrix, np.ma.MaskedArray):
+        raise Unsupported(f"{name} is a masked array; fill it: `{name}.filled(0)`")
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        _check_numbers(matrix, name)
         return _core.MemoryMatrix.dense(np.asarray(matrix), view_rows, view_columns)
     raise Unsupported(
         f"{name} must be a CSR matrix of scipy or a numpy array, got {type(matrix).__name__}; "
-        "convert it: `adata.X = scipy.sparse.csr_matrix(adata.X)`"
+        f"convert it: `scipy.sparse.csr_matrix({name})`"
+    )
+
+
+def _check_offsets(indptr: Array, entries: int, name: str) -> None:
+    if len(indptr) and indptr[0] == 0 and (np.diff(indptr) >= 0).all() and indptr[-1] <= entries:
+        return
+    raise InvalidArgument(
+        f"indptr must begin with 0, not fall, and end at {entries} or before, in {name}"
+    )
+
+
+def _check_numbers(values: Array, name: str) -> None:
+    dtype = values.dtype
+    if dtype.kind in "iufb" and dtype.isnative and (dtype.kind != "f" or dtype.itemsize in (4, 8)):
+        return
+    raise Unsupported(
+        f"{name} has values of type {dtype.str!r}; convert them to integers, float32 or float64 of this "
+        f"machine: `{name}.astype('float32')`"
     )
 
 
@@ -243,7 +285,10 @@ def _columns(table: Any, names: str) -> list[_core.MemoryColumn]:
     index = names if names not in table.columns else str(table.index.name or "_index")
     columns = [_strings(index, np.asarray(table.index.astype(str), dtype=object))]
     for place, name in enumerate(table.columns):
-        column = _column(str(name), table.iloc[:, place])
+        try:
+            column = _column(str(name), table.iloc[:, place])
+        except (TypeError, UnicodeEncodeError):  # lists, dicts, texts that are not Unicode
+            continue
         if column is not None:
             columns.append(column)
     return columns
@@ -252,6 +297,8 @@ def _columns(table: Any, names: str) -> list[_core.MemoryColumn]:
 def _column(name: str, series: Any) -> _core.MemoryColumn | None:
     import pandas as pd
 
+    if isinstance(series.dtype, pd.SparseDtype):
+        series = series.sparse.to_dense()
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         values = series.cat.categories
@@ -260,6 +307,7 @@ def _column(name: str, series: Any) -> _core.MemoryColumn | None:
             if not all(isinstance(value, str) for value in values):
                 return None
             categories = [str(value) for value in values]
+            "".join(categories).encode()
         codes = np.ascontiguousarray(series.cat.codes)
         return _core.MemoryColumn.codes(name, codes, categories, bool(dtype.ordered), False)
     numbers = _numbers(series)
@@ -274,6 +322,7 @@ def _column(name: str, series: Any) -> _core.MemoryColumn | None:
     codes, values = pd.factorize(series.to_numpy(object))
     if not all(isinstance(value, str) for value in values):
         return None
+    "".join(values).encode()
     if len(values) * 2 > len(codes) and (codes >= 0).all():
         return _strings(name, series.to_numpy(object))
     narrow = np.min_scalar_type(-max(1, len(values)))
