@@ -1,0 +1,192 @@
+"""Objects and stores that are unusual: read rightly, or refused with what to do."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+import zarr
+from anndata_cases import random_anndata, write_h5ad, write_zarr
+from conftest import DATA
+
+
+@pytest.fixture
+def adata() -> anndata.AnnData:
+    made = random_anndata(np.random.default_rng(61), 60, 12, raw=True)
+    made.X.sum_duplicates()
+    made.raw.X.sum_duplicates()
+    return made
+
+
+def whole(source: Any, **settings: Any) -> np.ndarray:
+    dataset = ps.Dataset(source, shuffle=False, dtype="float64", **settings)
+    return np.concatenate([np.asarray(X) for X, _ in dataset])
+
+
+def test_a_view_that_shows_a_gene_twice(adata: anndata.AnnData) -> None:
+    adata.layers["dense"] = adata.X.toarray()
+    names = ["gene-1", "gene-1", "gene-2"]
+    adata.var_names = [f"gene-{i}" for i in range(12)]
+    view = adata[:, names]
+    with pytest.raises(ps.Unsupported, match=r"adata.X is a CSR matrix in a view .*view.copy\(\)"):
+        ps.Dataset(view, layer="X")
+    np.testing.assert_array_equal(whole(view, layer="dense"), view.layers["dense"])
+    np.testing.assert_array_equal(whole(view.copy(), layer="X"), view.X.toarray())
+
+
+@pytest.mark.parametrize("shuffle", [False, "scatter", True])
+def test_changes_of_values_are_seen_in_every_order(adata: anndata.AnnData, shuffle: Any) -> None:
+    dataset = ps.Dataset(adata, layer="X", shuffle=shuffle, batch_size=16, dtype="float64")
+    before = sum(X.sum() for X, _ in dataset)
+    adata.X.data *= 3
+    after = sum(X.sum() for X, _ in dataset)
+    np.testing.assert_allclose(after, 3 * before, rtol=1e-6)
+    assert dataset.stats.kept_bytes == 0
+
+
+def test_layers_that_cannot_be_read_do_not_block_others(adata: anndata.AnnData) -> None:
+    adata.layers["big"] = adata.X.toarray().astype(">f8")
+    adata.layers["objects"] = adata.X.toarray().astype(object)
+    adata.layers["half"] = adata.X.toarray().astype("float16")
+    falling = adata.X.copy()
+    falling.indptr = falling.indptr[::-1].copy()
+    adata.layers["falling"] = falling
+    adata.layers["by genes"] = adata.X.tocsc()
+    np.testing.assert_array_equal(whole(adata, layer="X"), adata.X.toarray())
+    for layer, words in {
+        "big": "'>f8'",
+        "objects": "'|O'",
+        "half": "'<f2'",
+        "falling": "indptr must begin with 0",
+        "by genes": r"convert it with adata.layers\['by genes'\].tocsr",
+    }.items():
+        with pytest.raises(ps.PenstockError, match=rf"{words}") as told:
+            ps.Dataset(adata, layer=layer)
+        assert f"adata.layers[{layer!r}]" in str(told.value)
+
+
+def test_raw_by_genes_says_so(adata: anndata.AnnData) -> None:
+    made = anndata.AnnData(adata.X.tocsc(), adata.obs.copy(), adata.var.copy())
+    adata.raw = made
+    with pytest.raises(ps.Unsupported, match=r"adata.raw.X is stored by genes"):
+        ps.Dataset(adata, layer="raw")
+
+
+def test_columns_of_other_objects_are_left_out(adata: anndata.AnnData) -> None:
+    count = adata.n_obs
+    adata.obs["lists"] = [[1, 2]] * count
+    adata.obs["dicts"] = [{"a": 1}] * count
+    adata.obs["sparse"] = pd.arrays.SparseArray(np.arange(count) % 3)
+    adata.obs["not unicode"] = ["\ud800"] * count
+    obs = ps.open(adata).obs.to_pandas()
+    assert not {"lists", "dicts", "not unicode"} & set(obs.columns)
+    assert obs["sparse"].tolist() == (np.arange(count) % 3).tolist()
+
+
+def test_raw_of_several_sources(adata: anndata.AnnData, tmp_path: Path) -> None:
+    wanted = np.concatenate([adata.raw.X.toarray()] * 2)
+    path = write_zarr(adata, tmp_path / "a.zarr")
+    for sources in ([adata, adata.copy()], {"a": adata, "b": path}, [path, adata]):
+        np.testing.assert_array_equal(whole(sources, layer="raw"), wanted)
+    with pytest.raises(ps.InvalidArgument, match="the layer of joined experiments is chosen"):
+        ps.Dataset(ps.join([adata, adata.copy()], layer="X"), layer="raw")
+
+
+def test_an_object_that_lost_cells_is_not_pickled(adata: anndata.AnnData) -> None:
+    dataset = ps.Dataset(adata, layer="X")
+    assert pickle.loads(pickle.dumps(dataset)).n_obs == 60
+    adata._inplace_subset_obs(np.arange(30))
+    with pytest.raises(ps.InvalidArgument, match="it had 60 x 12 when it was opened"):
+        pickle.dumps(dataset)
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5ad"])
+@pytest.mark.parametrize("change", ["rewritten", "removed"])
+def test_a_store_that_is_written_during_an_epoch(
+    adata: anndata.AnnData, tmp_path: Path, kind: str, change: str
+) -> None:
+    big = random_anndata(np.random.default_rng(5), 4000, 12)
+    path = tmp_path / f"x.{kind}"
+    write = write_zarr if kind == "zarr" else write_h5ad
+    write(big, path)
+    dataset = ps.Dataset(path, layer="X", batch_size=16, memory_budget="2MiB", keep=False)
+
+    def epoch() -> None:
+        for number, _ in enumerate(dataset):
+            if number == 0:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                if change == "rewritten":
+                    big.X.data += 1
+                    write(big, path)
+
+    with pytest.raises(ps.PenstockError, match=r"since it was opened|x\.h5ad"):
+        for _ in range(2):  # the first units were read before
+            epoch()
+
+
+@pytest.mark.parametrize("place", ["", "X", "obs", "obs/category", "obs/text"])
+def test_an_encoding_of_tomorrow_is_an_error(
+    adata: anndata.AnnData, tmp_path: Path, place: str
+) -> None:
+    path = tmp_path / "x.h5ad"
+    adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        (file[place] if place else file).attrs["encoding-version"] = "9.0.0"
+    if place.startswith("obs/"):
+        assert place.removeprefix("obs/") not in ps.open(path).obs.columns
+        return
+    with pytest.raises(ps.Unsupported, match=r"encoding-type '.*' of version '9.0.0' is not known"):
+        ps.Dataset(path, layer="X")
+
+
+def test_datasets_of_a_collection_have_the_same_genes(tmp_path: Path) -> None:
+    with tarfile.open(DATA / "anndata-annbatch-0.3.1.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (store,) = tmp_path.glob("*.zarr")
+    ps.Dataset(store)
+    group = zarr.open_group(str(store / "dataset_1"), mode="a")
+    reversed_ = anndata.io.read_elem(group["var"]).iloc[::-1][[]]
+    reversed_.index = np.array(reversed_.index, dtype=object)
+    anndata.io.write_elem(group, "var", reversed_)
+    with pytest.raises(ps.InvalidArgument, match=r"genes of a dataset .*penstock.join.*dataset_1"):
+        ps.Dataset(store)
+
+
+@pytest.mark.parametrize("link", ["soft", "chain", "external"])
+def test_links_are_followed_or_named(adata: anndata.AnnData, tmp_path: Path, link: str) -> None:
+    path = tmp_path / "x.h5ad"
+    adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file.move("X", "elsewhere")
+        file["other"] = h5py.SoftLink("/elsewhere")
+        file["X"] = {
+            "soft": h5py.SoftLink("/elsewhere"),
+            "chain": h5py.SoftLink("other"),
+            "external": h5py.ExternalLink("y.h5ad", "/X"),
+        }[link]
+    if link == "external":
+        with pytest.raises(ps.Unsupported, match="link 'X' leads to another file"):
+            ps.Dataset(path)
+    else:
+        np.testing.assert_array_equal(whole(path, layer="X"), adata.X.toarray())
+
+
+def test_groups_within_themselves_end(adata: anndata.AnnData, tmp_path: Path) -> None:
+    path = tmp_path / "x.h5ad"
+    adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file["obs/a"] = file["obs"]
+        file["obs"].attrs["column-order"] = np.array(["a/" * 20_000 + "x"], h5py.string_dtype())
+    with pytest.raises(ps.PenstockError):
+        ps.open(path).obs.to_pandas()
+    assert sp.issparse(adata.X)
