@@ -10,11 +10,11 @@ from typing import Any
 import anndata
 import h5py
 import numpy as np
-import pandas as pd
 import penstock as ps
 import pytest
 import scanpy
 import scipy.sparse as sp
+from anndata_cases import dense, expect_read, rows_of
 from conftest import DATA
 
 ARCHIVES = ("anndata-0.7.0", "anndata-0.7.8", "anndata-0.11.4", "10x_pbmc68k_reduced", "pbmc3k")
@@ -40,43 +40,11 @@ def read(reader: Any, path: Path, **settings: Any) -> anndata.AnnData:
         return reader(path, **settings)
 
 
-def expect_table(got: pd.DataFrame, wanted: pd.DataFrame, names: str) -> None:
-    assert got.pop("soma_joinid").tolist() == list(range(len(wanted)))
-    assert got.pop(names).tolist() == wanted.index.tolist()
-    assert list(got.columns) == list(wanted.columns)
-    for name in wanted.columns:
-        assert got[name].tolist() == wanted[name].tolist(), name
-        if isinstance(wanted[name].dtype, pd.CategoricalDtype) and isinstance(
-            got[name].dtype, pd.CategoricalDtype
-        ):
-            assert got[name].cat.categories.tolist() == wanted[name].cat.categories.tolist()
-
-
-def rows_of(source: Any, **settings: Any) -> np.ndarray:
-    dataset = ps.Dataset(source, shuffle=False, dtype="float64", batch_size=700, **settings)
-    return np.vstack([X for X, _ in dataset])
-
-
-def dense(matrix: Any) -> np.ndarray:
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
-
-
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_a_file_is_read_as_anndata_reads_it(folder: Path, name: str) -> None:
     path = folder / f"{name}.h5ad"
     wanted = read(anndata.read_h5ad, path)
-    experiment = ps.open(path)
-    expect_table(experiment.obs.to_pandas(), wanted.obs, "obs_names")
-    expect_table(experiment.var().to_pandas(), wanted.var, "var_names")
-    assert experiment.layers() == (["X"] if wanted.X is not None else []) + sorted(wanted.layers)
-    if wanted.X is not None:
-        np.testing.assert_array_equal(rows_of(path, layer="X"), dense(wanted.X))
-    for layer, matrix in wanted.layers.items():
-        np.testing.assert_array_equal(rows_of(path, layer=layer), dense(matrix))
-    assert ("raw" in experiment.measurements) == (wanted.raw is not None)
-    if wanted.raw is not None:
-        expect_table(experiment.var("raw").to_pandas(), wanted.raw.var, "var_names")
-        np.testing.assert_array_equal(rows_of(path, measurement="raw"), dense(wanted.raw.X))
+    expect_read(path, wanted)
 
 
 @pytest.mark.parametrize("name", CELL_RANGER)
