@@ -14,11 +14,6 @@ namespace {
 constexpr uint64_t kNodeFrame = 4 + 1 + 1 + 4;
 constexpr unsigned kMostDepth = 16;
 
-/// Bytes that hold a number up to `most`.
-unsigned bytes_for(uint64_t most) {
-  return most == 0 ? 1 : static_cast<unsigned>((std::bit_width(most) - 1) / 8 + 1);
-}
-
 /// What nodes of a depth hold; 0 are the leaves.
 struct Depth {
   uint64_t most_records = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -91,6 +92,11 @@ using FilePtr = std::shared_ptr<const File>;
 
 /// An unsigned integer of 0 to 8 bytes.
 uint64_t read_number(ByteReader& reader, unsigned bytes, std::string_view what);
+
+/// Bytes that hold a number up to `most`.
+inline unsigned bytes_for(uint64_t most) noexcept {
+  return most == 0 ? 1 : static_cast<unsigned>((std::bit_width(most) - 1) / 8 + 1);
+}
 
 /// Throws CorruptData unless the next four bytes are `signature`.
 void expect_signature(ByteReader& reader, std::string_view signature);

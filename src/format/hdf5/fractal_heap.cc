@@ -13,10 +13,6 @@
 namespace penstock::format::hdf5 {
 namespace {
 
-unsigned bytes_for(uint64_t most) {
-  return most == 0 ? 1 : static_cast<unsigned>((std::bit_width(most) - 1) / 8 + 1);
-}
-
 unsigned log2_of(uint64_t power) { return static_cast<unsigned>(std::countr_zero(power)); }
 
 }  // namespace

@@ -47,7 +47,7 @@ class LocalHeap {
     const size_t room = bytes_.size() - offset;
     const size_t length = strnlen(begin, room);
     if (length == room) throw CorruptData("a name without an end");
-    named_ += length;
+    named_ += length + 1;
     if (named_ > bytes_.size()) throw CorruptData("names of a group lie within one another");
     return {begin, length};
   }
