@@ -11,9 +11,9 @@ import pandas as pd
 import penstock as ps
 import pytest
 import zarr
+from anndata_cases import dense, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
-from test_anndata_archives import dense, rows_of
 
 LABELS = np.array(["B cell", "T cell", "a long label"], object)
 

@@ -83,7 +83,7 @@ def test_the_address_may_come_after_the_bare_option_for_a_device(
         (["data-loader", "x", "--pack", "p"],
          "--pack needs a method that uses it, got -m penstock; methods that do: penstock:pack, penstock:pack-global"),
         (["compare", "x", "-m", "penstock,tiledbsoma_ml", "--h5ad", "p"],
-         "--h5ad needs a method that uses it, got -m penstock,tiledbsoma_ml; methods that do: penstock:annbatch, penstock:memory, annbatch, "),
+         "--h5ad needs a method that uses it, got -m penstock,tiledbsoma_ml; methods that do: penstock:annbatch, penstock:h5ad, "),
         (["compare", "x", "-m", "penstock,scDataset", "--annbatch", "p"], "methods that do: penstock:annbatch, annbatch"),
         (["data-loader", "x", "-P", "1MiB"],
          "-P needs a method that uses it, got -m penstock; methods that do: tiledbsoma_ml, cell"),
