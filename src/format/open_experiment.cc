@@ -26,16 +26,33 @@ bool named_zarr(const format::ExperimentPlace& place) {
          (place.path.ends_with(".zarr") || place.path.ends_with(".zip"));
 }
 
+/// A path such as "cells.h5mu/mod/rna", that starts with a file.
+bool find_file_above(format::ExperimentPlace& place) {
+  for (size_t end = place.path.rfind('/'); end != std::string::npos && end > 0;
+       end = place.path.rfind('/', end - 1)) {
+    const std::string above = place.path.substr(0, end);
+    if (above.back() == '/' || place.store->is_directory(above)) return false;
+    if (!place.store->exists(above)) continue;
+    place.is_file = true;
+    place.inside = place.path.substr(end + 1);
+    place.path = above;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
-  format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri)};
+  format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri), false, {}};
   if (!named_zarr(place)) format::tiledb::prefetch_metadata(*place.store, place.path);
   // A folder is what is asked for most, and its list is needed anyway. Whether a file is there, a
   // remote store only knows from a list of the folder above.
   if (!place.store->is_directory(place.path)) {
     place.is_file = place.store->exists(place.path);
-    if (!place.is_file) throw NotFound("there is nothing at " + place.path);
+    if (!place.is_file && !find_file_above(place)) {
+      throw NotFound("there is nothing at " + place.path);
+    }
   }
   for (const format::OpenExperiment open_format : kFormats) {
     if (auto stored = open_format(place, options)) {

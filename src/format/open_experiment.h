@@ -16,6 +16,7 @@ struct ExperimentPlace {
   io::StorePtr store;
   std::string path;
   bool is_file = false;
+  std::string inside;  ///< of a file: the group in it, such as "mod/rna"; empty for the whole
 };
 
 /// A function for each format. Looks at the content, not at the name. Returns null if the content

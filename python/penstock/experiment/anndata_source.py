@@ -144,17 +144,19 @@ def _spread(parts: Sequence[Any]) -> list[Any]:
 
 def _counts_instead(experiment: Experiment, measurement: str, layer: str) -> list[str]:
     """Return the arguments that choose counts; none unless X is read, and has fractions."""
-    if measurement != MAIN or layer != X or "obs_names" not in experiment.obs.columns:
+    raw = RAW if measurement == MAIN else f"{measurement}:{RAW}"  # the second of a MuData
+    is_raw = measurement.split(":")[-1] == RAW
+    if is_raw or layer != X or "obs_names" not in experiment.obs.columns:
         return []
-    if not experiment.x(MAIN, X).has_fractions():
+    if not experiment.x(measurement, X).has_fractions():
         return []
     counts = [
         f"layer={name!r}"
-        for name in experiment.layers(MAIN)
-        if name != X and _has_counts(experiment, MAIN, name)
+        for name in experiment.layers(measurement)
+        if name != X and _has_counts(experiment, measurement, name)
     ]
-    if RAW in experiment.measurements and _has_counts(experiment, RAW, X):
-        counts.append("layer='raw'")
+    if raw in experiment.measurements and _has_counts(experiment, raw, X):
+        counts.append("layer='raw'" if raw == RAW else f"measurement={raw!r}")
     return counts
 
 

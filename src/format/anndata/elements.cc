@@ -27,6 +27,7 @@ void expect_known_encoding(const json& attributes, const std::string& path) {
   // Source: anndata 0.13, _io/specs/methods.py.
   constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
       {"anndata", "0.1.0"},
+      {"MuData", "0.1.0"},
       {"raw", "0.1.0"},
       {"dataframe", "0.1.0"},
       {"dataframe", "0.2.0"},
@@ -71,6 +72,22 @@ std::pair<uint64_t, uint64_t> sparse_shape(const json& attributes, const std::st
   throw CorruptData("a sparse matrix has no attribute shape, in " + path);
 }
 
+std::vector<std::string> column_order(const chunked::Group& group) {
+  const auto found = group.attributes().find("column-order");
+  std::vector<std::string> names;
+  if (found == group.attributes().end() || !found->is_array()) {
+    throw CorruptData("a table has no attribute column-order, in " + group.path());
+  }
+  for (const auto& name : *found) {
+    // A table without columns has an empty array of numbers here.
+    if (!name.is_string()) {
+      throw CorruptData("column-order must be names, got " + name.dump() + ", in " + group.path());
+    }
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 bool is_anndata(const chunked::Group& group) {
   const std::string encoding = text_attribute(group.attributes(), "encoding-type");
   if (!encoding.empty()) return encoding == "anndata";
@@ -82,6 +99,10 @@ bool is_anndata(const chunked::Group& group) {
 
 bool is_collection(const chunked::Group& group) {
   return text_attribute(group.attributes(), "encoding-type") == "annbatch-preshuffled";
+}
+
+bool is_mudata(const chunked::Group& group) {
+  return text_attribute(group.attributes(), "encoding-type") == "MuData";
 }
 
 }  // namespace penstock::format::anndata

@@ -31,10 +31,17 @@ void expect_known_encoding(const nlohmann::json& attributes, const std::string& 
 std::pair<uint64_t, uint64_t> sparse_shape(const nlohmann::json& attributes,
                                            const std::string& path);
 
+/// Names of a table's columns in order, without the index. Throws CorruptData, which names the
+/// table, unless the attribute column-order is names.
+std::vector<std::string> column_order(const chunked::Group& table);
+
 /// Whether the group is an AnnData object: by its encoding, or as before 0.8 by obs and var.
 bool is_anndata(const chunked::Group& group);
 
 /// Whether the group is a collection that annbatch wrote.
 bool is_collection(const chunked::Group& group);
+
+/// Whether the group is a MuData object: several AnnData of the same cells.
+bool is_mudata(const chunked::Group& group);
 
 }  // namespace penstock::format::anndata

@@ -16,23 +16,6 @@
 namespace penstock::format::anndata {
 namespace {
 
-/// Names of the columns in order, without the index.
-std::vector<std::string> column_order(const chunked::Group& group) {
-  const auto found = group.attributes().find("column-order");
-  std::vector<std::string> names;
-  if (found == group.attributes().end() || !found->is_array()) {
-    throw CorruptData("a table has no attribute column-order, in " + group.path());
-  }
-  for (const auto& name : *found) {
-    // A table without columns has an empty array of numbers here.
-    if (!name.is_string()) {
-      throw CorruptData("column-order must be names, got " + name.dump() + ", in " + group.path());
-    }
-    names.push_back(name.get<std::string>());
-  }
-  return names;
-}
-
 class StoredAxis final : public NumberedTable {
  public:
   StoredAxis(chunked::GroupPtr group, const std::string& names, unsigned threads)

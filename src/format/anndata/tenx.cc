@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/concat.h"
+#include "format/chunked/made_group.h"
 #include "format/chunked/read_array.h"
 
 namespace penstock::format::anndata {
@@ -17,40 +18,8 @@ namespace {
 
 using chunked::ArrayPtr;
 using chunked::GroupPtr;
+using chunked::MadeGroup;
 using nlohmann::json;
-
-/// A group whose members lie elsewhere, under other names.
-class MadeGroup final : public chunked::Group {
- public:
-  MadeGroup(std::string path, json attributes)
-      : path_(std::move(path)), attributes_(std::move(attributes)) {}
-
-  void add(const std::string& name, ArrayPtr array) { arrays_[name] = std::move(array); }
-  void add(const std::string& name, GroupPtr group) { groups_[name] = std::move(group); }
-
-  const std::string& path() const override { return path_; }
-  const json& attributes() const override { return attributes_; }
-  std::vector<std::string> members() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, array] : arrays_) names.push_back(name);
-    for (const auto& [name, group] : groups_) names.push_back(name);
-    return names;
-  }
-  GroupPtr group(const std::string& name) const override {
-    const auto found = groups_.find(name);
-    return found == groups_.end() ? nullptr : found->second;
-  }
-  ArrayPtr array(const std::string& name) const override {
-    const auto found = arrays_.find(name);
-    return found == arrays_.end() ? nullptr : found->second;
-  }
-
- private:
-  const std::string path_;
-  const json attributes_;
-  std::map<std::string, ArrayPtr> arrays_;
-  std::map<std::string, GroupPtr> groups_;
-};
 
 /// A column of a table: its name, and where it is stored.
 struct NamedColumn {
@@ -133,6 +102,13 @@ GroupPtr as_anndata(const chunked::Group& matrix, GroupPtr var) {
   return root;
 }
 
+bool is_genome(const chunked::Group& group) { return is_matrix(group) && group.array("genes"); }
+
+GroupPtr open_genome(const chunked::Group& matrix) {
+  return as_anndata(matrix,
+                    table_of(matrix, {{"gene_names", "gene_names"}, {"gene_ids", "genes"}}));
+}
+
 }  // namespace
 
 GroupPtr open_tenx(const GroupPtr& root) {
@@ -142,23 +118,19 @@ GroupPtr open_tenx(const GroupPtr& root) {
     return as_anndata(*matrix, table_of(*features, columns_of(*features)));
   }
   // Cell Ranger 1 and 2: a group a genome.
+  if (is_genome(*root)) return open_genome(*root);
   std::vector<std::string> genomes;
   for (const std::string& name : root->members()) {
     const auto group = root->group(name);
-    if (group && is_matrix(*group) && group->array("genes")) genomes.push_back(name);
+    if (group && is_genome(*group)) genomes.push_back(name);
   }
   if (genomes.empty()) return nullptr;
-  if (genomes.size() > 1) {
-    std::string names;
-    for (const std::string& name : genomes) names += (names.empty() ? "" : ", ") + name;
-    throw Unsupported("a file with a matrix for each of the genomes " + names +
-                      " is not read; write one of them: scanpy.read_10x_h5(path, genome=…) and "
-                      "write_h5ad, in " +
-                      root->path());
+  if (genomes.size() == 1) return open_genome(*root->group(genomes[0]));
+  std::string paths;
+  for (const std::string& name : genomes) {
+    paths += (paths.empty() ? "" : ", ") + root->path() + "/" + name;
   }
-  const auto matrix = root->group(genomes[0]);
-  return as_anndata(*matrix,
-                    table_of(*matrix, {{"gene_names", "gene_names"}, {"gene_ids", "genes"}}));
+  throw InvalidArgument("the file has the cells of several genomes; open one of them: " + paths);
 }
 
 }  // namespace penstock::format::anndata

@@ -8,8 +8,10 @@ namespace penstock::format::anndata {
 /// obs, features as var, counts as X. Null if it is none.
 ///
 /// Columns are called as scanpy.read_10x_h5 calls them: var_names are the names of the features;
-/// gene_ids, feature_types and what else is stored of features follow. Throws
-/// Unsupported for a file of Cell Ranger 1 or 2 with several genomes, each of which is a matrix.
+/// gene_ids, feature_types and what else is stored of features follow.
+///
+/// Cell Ranger 1 and 2 wrote a group for each genome, with its own barcodes. `root` may be one of
+/// them. Throws InvalidArgument, which names them, if the file has several.
 ///
 /// Source: 10x Genomics, "Feature-Barcode Matrices", HDF5 format.
 chunked::GroupPtr open_tenx(const chunked::GroupPtr& root);

@@ -182,13 +182,17 @@ def test_bad_sources(tmp_path, soma_small: Oracle) -> None:
     (tmp_path / "file").write_text("x")
     for path, what in [
         (tmp_path / "empty", "the folder holds no TileDB group"),
-        (tmp_path / "file", "it is a file"),
         (soma_small.path / "ms", "it is a SOMACollection"),
         (soma_small.path / "obs", "it is a SOMADataFrame"),
     ]:
         with pytest.raises(ps.InvalidArgument) as error:
             ps.open(path)
         assert str(error.value) == f"not a SOMA experiment: {what}, {path}"
+    with pytest.raises(ps.InvalidArgument, match=r"neither HDF5 \(h5ad, h5mu, 10x .h5\) nor a zip"):
+        ps.open(tmp_path / "file")
+    (tmp_path / "empty.h5ad").write_bytes(b"")
+    with pytest.raises(ps.InvalidArgument, match=r"the file is empty: .*empty\.h5ad"):
+        ps.open(tmp_path / "empty.h5ad")
     with pytest.raises(ps.Unsupported, match="gs"):
         ps.open("gs://bucket/experiment")
     with pytest.raises(ps.InvalidArgument, match=r"made from a path or URI, .*, got 5"):

@@ -1,55 +1,37 @@
+#include "format/anndata/anndata_experiment.h"
+
 #include <penstock/error.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "base/concat.h"
 #include "base/threads/mutex.h"
-#include "base/threads/parallel.h"
 #include "format/anndata/elements.h"
-#include "format/anndata/open_anndata.h"
 #include "format/anndata/record_axis.h"
 #include "format/anndata/stored_axis.h"
-#include "format/anndata/tenx.h"
 #include "format/csc/csc_array.h"
 #include "format/csr/csr_reader.h"
 #include "format/dense/dense_reader.h"
 #include "format/handle_access.h"
-#include "format/hdf5/hierarchy.h"
-#include "format/stacked/stacked_experiment.h"
 #include "format/stored_matrix.h"
-#include "format/zarr/hierarchy.h"
-#include "io/zip/zip_store.h"
 
-// An AnnData object: obs, var, X, layers and raw. Source: anndata, docs/fileformat-prose.md.
-//
 // Tables and matrices are opened when they are asked for and then kept.
 
 namespace penstock::format::anndata {
-namespace {
-
-constexpr std::string_view kMain = "RNA";
-constexpr std::string_view kRaw = "raw";
-constexpr std::string_view kX = "X";
-
-/// First bytes of a zip archive: PKWARE's APPNOTE, 4.3.7.
-constexpr std::string_view kZipSignature = "PK\x03\x04";
-
-std::string first_bytes(const io::Store& store, const std::string& path) {
-  std::string bytes(std::min<uint64_t>(store.size_bytes(path), kZipSignature.size()), '\0');
-  store.read(path, 0, std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
 
 std::string choose_from(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return names.empty() ? " nor any other" : "; choose from " + text;
 }
+
+namespace {
+
+constexpr std::string_view kRaw = "raw";
+constexpr std::string_view kX = "X";
 
 class AnnDataExperiment final : public StoredExperiment {
  public:
@@ -68,7 +50,7 @@ class AnnDataExperiment final : public StoredExperiment {
   DataFrame obs() const override { return axis("obs", "obs_names"); }
 
   std::vector<std::string> measurements() const override {
-    std::vector<std::string> names{std::string(kMain)};
+    std::vector<std::string> names{std::string(kMainMeasurement)};
     if (!raw_x_.empty()) names.emplace_back(kRaw);
     return names;
   }
@@ -111,7 +93,7 @@ class AnnDataExperiment final : public StoredExperiment {
   }
 
   bool is_raw(std::string_view measurement) const {
-    if (measurement == kMain) return false;
+    if (measurement == kMainMeasurement) return false;
     if (measurement == kRaw && !raw_x_.empty()) return true;
     throw NotFound("there is no measurement '" + std::string(measurement) + "'" +
                    choose_from(measurements()) + ", in " + uri_);
@@ -206,73 +188,11 @@ Matrix AnnDataExperiment::x(std::string_view measurement, std::string_view layer
   return matrices_.try_emplace(place, made).first->second;
 }
 
-/// The datasets of a collection, by number: dataset_10 comes after dataset_9.
-std::vector<std::string> datasets_of(const chunked::Group& root) {
-  constexpr std::string_view kPrefix = "dataset_";
-  std::vector<std::pair<uint64_t, std::string>> numbered;
-  for (const std::string& name : root.members()) {
-    if (!name.starts_with(kPrefix)) continue;
-    uint64_t number = 0;
-    const char* const end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, number);
-    if (parsed.ec == std::errc() && parsed.ptr == end) numbered.emplace_back(number, name);
-  }
-  std::sort(numbered.begin(), numbered.end());
-  std::vector<std::string> names;
-  for (auto& [number, name] : numbered) names.push_back(std::move(name));
-  return names;
-}
-
-StoredExperimentPtr open_collection(const chunked::GroupPtr& root, const std::string& path,
-                                    const OpenOptions& options) {
-  const auto names = datasets_of(*root);
-  if (names.empty()) throw CorruptData("the collection has no dataset, in " + path);
-  std::vector<StoredExperimentPtr> parts(names.size());
-  parallel_for(names.size(), options.threads, [&](size_t i) {
-    const auto group = root->group(names[i]);
-    if (!group) throw CorruptData("there is no dataset " + names[i] + ", in " + path);
-    parts[i] = std::make_shared<const AnnDataExperiment>(group, io::join(path, names[i]), options);
-  });
-  return stack_experiments(path, options, std::move(parts));
-}
-
-/// Null if `root` is.
-StoredExperimentPtr open_h5ad(const chunked::GroupPtr& root, const ExperimentPlace& place,
-                              const OpenOptions& options) {
-  if (!root) return nullptr;
-  const auto stored = is_anndata(*root) ? root : open_tenx(root);
-  if (!stored) {
-    throw InvalidArgument(
-        "an HDF5 file that is neither an AnnData (with obs and var) nor of 10x Cell Ranger (with "
-        "matrix/barcodes), " +
-        place.path);
-  }
-  return std::make_shared<const AnnDataExperiment>(stored, place.path, options);
-}
-
 }  // namespace
 
-StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOptions& options) {
-  io::StorePtr store = place.store;
-  if (place.is_file) {
-    const std::string begin = first_bytes(*store, place.path);
-    if (!begin.starts_with(kZipSignature)) {
-      return open_h5ad(hdf5::open_hdf5(store, place.path), place, options);
-    }
-    store = io::open_zip(store, place.path);
-  }
-  auto root = zarr::open_zarr(store, place.path);
-  if (!root) {
-    if (!place.is_file) return nullptr;
-    throw InvalidArgument("a zip archive without a zarr group at its top, " + place.path);
-  }
-  if (is_collection(*root)) return open_collection(root, place.path, options);
-  if (!is_anndata(*root)) {
-    throw InvalidArgument(
-        "not an AnnData: a zarr group without encoding-type anndata, and without obs and var, in " +
-        place.path);
-  }
-  return std::make_shared<const AnnDataExperiment>(std::move(root), place.path, options);
+StoredExperimentPtr make_experiment(chunked::GroupPtr root, std::string uri,
+                                    const OpenOptions& options) {
+  return std::make_shared<const AnnDataExperiment>(std::move(root), std::move(uri), options);
 }
 
 }  // namespace penstock::format::anndata

@@ -1,0 +1,232 @@
+#include "format/anndata/mudata.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/threads/parallel.h"
+#include "base/types/visit_type.h"
+#include "format/anndata/anndata_experiment.h"
+#include "format/anndata/elements.h"
+#include "format/chunked/made_group.h"
+#include "format/chunked/read_array.h"
+#include "format/handle_access.h"
+
+namespace penstock::format::anndata {
+namespace {
+
+using chunked::ArrayPtr;
+using chunked::GroupPtr;
+using chunked::MadeGroup;
+using nlohmann::json;
+
+constexpr std::string_view kRawOf = ":raw";
+
+/// Names of the modalities in the order of the object.
+std::vector<std::string> modalities_of(const chunked::Group& mod) {
+  std::vector<std::string> stored = mod.members();
+  const auto order = mod.attributes().find("mod-order");
+  if (order == mod.attributes().end() || !order->is_array()) return stored;
+  std::vector<std::string> named;
+  for (const auto& name : *order) {
+    if (name.is_string()) named.push_back(name.get<std::string>());
+  }
+  // As mudata does, an order that does not fit is no order.
+  return std::is_permutation(named.begin(), named.end(), stored.begin(), stored.end()) ? named
+                                                                                       : stored;
+}
+
+/// Whether the modality has every cell of the object, in its order. obsmap has for each cell its
+/// place in the modality, from 1; 0 if it is not there.
+bool has_all_cells(const chunked::Group& root, const std::string& modality, unsigned threads) {
+  const auto map = root.array("obsmap/" + modality);
+  if (!map) {
+    throw CorruptData("there is no array 'obsmap/" + modality +
+                      "'; write the object again with mudata, in " + root.path());
+  }
+  const auto& info = map->info();
+  return with_place(
+      [&] {
+        const Buffer places = chunked::read_values(*map, 0, info.cells(), threads);
+        return visit_number(
+            info.type,
+            [&](auto identity) {
+              using Number = typename decltype(identity)::type;
+              uint64_t expected = 0;
+              for (const Number place : places.as<Number>()) {
+                if (place != static_cast<Number>(++expected)) return false;
+              }
+              return true;
+            },
+            "places of cells");
+      },
+      [&] { return info.path; });
+}
+
+/// The table of the whole object, and the columns of modalities.
+class ObsOfAll {
+ public:
+  explicit ObsOfAll(GroupPtr obs) : stored_(std::move(obs)), columns_(column_order(*stored_)) {
+    names_.insert(columns_.begin(), columns_.end());
+  }
+
+  void add(const std::string& modality, const chunked::Group& obs) {
+    for (const std::string& column : column_order(obs)) {
+      const std::string name = modality + ":" + column;
+      if (!names_.insert(name).second) continue;
+      columns_.push_back(name);
+      if (auto group = obs.group(column)) {
+        groups_.emplace(name, std::move(group));
+      } else if (auto array = obs.array(column)) {
+        arrays_.emplace(name, std::move(array));
+      }
+    }
+  }
+
+  GroupPtr table() const {
+    json attributes = stored_->attributes();
+    attributes["column-order"] = columns_;
+    auto made = std::make_shared<MadeGroup>(stored_->path(), std::move(attributes));
+    for (const auto& [name, array] : arrays_) made->add(name, array);
+    for (const auto& [name, group] : groups_) made->add(name, group);
+    made->look_in(stored_);
+    return made;
+  }
+
+ private:
+  GroupPtr stored_;
+  std::vector<std::string> columns_;
+  std::set<std::string> names_;
+  std::map<std::string, ArrayPtr> arrays_;
+  std::map<std::string, GroupPtr> groups_;
+};
+
+/// A modality; of `stored`, obs is that of the whole object.
+struct Modality {
+  std::string name;
+  std::string path;
+  StoredExperimentPtr stored;  ///< null: it has other cells
+};
+
+class MudataExperiment final : public StoredExperiment {
+ public:
+  MudataExperiment(std::string uri, OpenOptions options, std::vector<Modality> modalities,
+                   const GroupPtr& root, const GroupPtr& obs)
+      : uri_(std::move(uri)),
+        options_(std::move(options)),
+        modalities_(std::move(modalities)),
+        whole_(make_experiment(whole_object(*root, obs), uri_, options_)) {}
+
+  const std::string& uri() const override { return uri_; }
+  const OpenOptions& options() const override { return options_; }
+  DataFrame obs() const override { return whole_->obs(); }
+
+  std::vector<std::string> measurements() const override {
+    std::vector<std::string> names;
+    for (const Modality& modality : modalities_) {
+      names.push_back(modality.name);
+      if (modality.stored && modality.stored->measurements().size() > 1) {
+        names.push_back(modality.name + std::string(kRawOf));
+      }
+    }
+    return names;
+  }
+
+  DataFrame var(std::string_view measurement) const override {
+    const auto [stored, inner] = find(measurement);
+    return stored->var(inner);
+  }
+  std::vector<std::string> layers(std::string_view measurement) const override {
+    const auto [stored, inner] = find(measurement);
+    return stored->layers(inner);
+  }
+  std::string default_layer(std::string_view measurement) const override {
+    const auto [stored, inner] = find(measurement);
+    return stored->default_layer(inner);
+  }
+  Matrix x(std::string_view measurement, std::string_view layer) const override {
+    const auto [stored, inner] = find(measurement);
+    return HandleAccess::named(stored->x(inner, layer), measurement, layer);
+  }
+  std::map<std::string, std::string> metadata() const override { return whole_->metadata(); }
+
+ private:
+  static GroupPtr whole_object(const chunked::Group& root, const GroupPtr& obs) {
+    auto made = std::make_shared<MadeGroup>(root.path(), root.attributes());
+    made->add("obs", obs);
+    return made;
+  }
+
+  /// The AnnData of a measurement, and how the measurement is called there.
+  std::pair<const StoredExperiment*, std::string_view> find(std::string_view measurement) const {
+    for (const Modality& modality : modalities_) {
+      const bool raw = measurement == modality.name + std::string(kRawOf);
+      if (!raw && measurement != modality.name) continue;
+      if (!modality.stored) {
+        throw Unsupported("modality '" + modality.name +
+                          "' has not the cells of the whole object in their order; open it "
+                          "alone, " +
+                          modality.path + ", or keep the cells that every modality has: " +
+                          "muon.pp.intersect_obs(mdata)");
+      }
+      return {modality.stored.get(), raw ? "raw" : kMainMeasurement};
+    }
+    throw NotFound("there is no measurement '" + std::string(measurement) + "'" +
+                   choose_from(measurements()) + ", in " + uri_);
+  }
+
+  const std::string uri_;
+  const OpenOptions options_;
+  const std::vector<Modality> modalities_;
+  const StoredExperimentPtr whole_;  ///< obs and attributes
+};
+
+}  // namespace
+
+StoredExperimentPtr open_mudata(const GroupPtr& root, const std::string& path,
+                                const OpenOptions& options) {
+  expect_known_encoding(root->attributes(), path);
+  const auto mod = root->group("mod");
+  const auto obs = root->group("obs");
+  if (!mod || !obs) throw CorruptData("a MuData has the groups mod and obs, in " + path);
+  const auto axis = root->attributes().find("axis");
+  if (axis != root->attributes().end() && *axis != 0) {
+    throw Unsupported("modalities must be of the same cells (axis 0), this object has axis " +
+                      axis->dump() + "; open them one by one, as " + path + "/mod/NAME: " + path);
+  }
+  const auto names = modalities_of(*mod);
+  std::vector<GroupPtr> groups(names.size());
+  std::vector<char> whole(names.size());
+  parallel_for(names.size(), options.threads, [&](size_t i) {
+    groups[i] = mod->group(names[i]);
+    if (!groups[i]) throw CorruptData("modality '" + names[i] + "' is no group, in " + path);
+    whole[i] = has_all_cells(*root, names[i], 1);
+  });
+  ObsOfAll all(obs);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto own = whole[i] ? groups[i]->group("obs") : nullptr;
+    if (own) all.add(names[i], *own);
+  }
+  const GroupPtr table = all.table();
+  std::vector<Modality> modalities;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Modality modality{names[i], path + "/mod/" + names[i], nullptr};
+    if (whole[i]) {
+      auto made = std::make_shared<MadeGroup>(groups[i]->path(), groups[i]->attributes());
+      made->add("obs", table);
+      made->look_in(groups[i]);
+      modality.stored = make_experiment(std::move(made), modality.path, options);
+    }
+    modalities.push_back(std::move(modality));
+  }
+  return std::make_shared<const MudataExperiment>(path, options, std::move(modalities), root,
+                                                  table);
+}
+
+}  // namespace penstock::format::anndata

@@ -1,0 +1,112 @@
+#include "format/anndata/open_anndata.h"
+
+#include <penstock/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "base/threads/parallel.h"
+#include "format/anndata/anndata_experiment.h"
+#include "format/anndata/elements.h"
+#include "format/anndata/mudata.h"
+#include "format/anndata/tenx.h"
+#include "format/hdf5/hierarchy.h"
+#include "format/stacked/stacked_experiment.h"
+#include "format/zarr/hierarchy.h"
+#include "io/zip/zip_store.h"
+
+namespace penstock::format::anndata {
+namespace {
+
+/// First bytes of a zip archive: PKWARE's APPNOTE, 4.3.7.
+constexpr std::string_view kZipSignature = "PK\x03\x04";
+
+std::string first_bytes(const io::Store& store, const std::string& path) {
+  std::string bytes(std::min<uint64_t>(store.size_bytes(path), kZipSignature.size()), '\0');
+  store.read(path, 0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+/// The datasets of a collection, by number: dataset_10 comes after dataset_9.
+std::vector<std::string> datasets_of(const chunked::Group& root) {
+  constexpr std::string_view kPrefix = "dataset_";
+  std::vector<std::pair<uint64_t, std::string>> numbered;
+  for (const std::string& name : root.members()) {
+    if (!name.starts_with(kPrefix)) continue;
+    uint64_t number = 0;
+    const char* const end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, number);
+    if (parsed.ec == std::errc() && parsed.ptr == end) numbered.emplace_back(number, name);
+  }
+  std::sort(numbered.begin(), numbered.end());
+  std::vector<std::string> names;
+  for (auto& [number, name] : numbered) names.push_back(std::move(name));
+  return names;
+}
+
+StoredExperimentPtr open_collection(const chunked::GroupPtr& root, const std::string& path,
+                                    const OpenOptions& options) {
+  const auto names = datasets_of(*root);
+  if (names.empty()) throw CorruptData("the collection has no dataset, in " + path);
+  std::vector<StoredExperimentPtr> parts(names.size());
+  parallel_for(names.size(), options.threads, [&](size_t i) {
+    const auto group = root->group(names[i]);
+    if (!group) throw CorruptData("there is no dataset " + names[i] + ", in " + path);
+    parts[i] = make_experiment(group, io::join(path, names[i]), options);
+  });
+  return stack_experiments(path, options, std::move(parts));
+}
+
+/// What a container holds. Null if it is nothing that is read.
+StoredExperimentPtr open_root(const chunked::GroupPtr& root, const std::string& path,
+                              const OpenOptions& options) {
+  if (is_collection(*root)) return open_collection(root, path, options);
+  if (is_mudata(*root)) return open_mudata(root, path, options);
+  if (is_anndata(*root)) return make_experiment(root, path, options);
+  if (auto tenx = open_tenx(root)) return make_experiment(std::move(tenx), path, options);
+  return nullptr;
+}
+
+/// The group that a path names inside of a file: "mod/rna", or as mudata.read takes it "rna".
+chunked::GroupPtr open_inside(const chunked::Group& root, const std::string& inside) {
+  if (auto group = root.group(inside)) return group;
+  if (auto group = root.group("mod/" + inside)) return group;
+  throw NotFound("there is no group '" + inside + "', in " + root.path());
+}
+
+/// The root group of a file or folder. Null for a folder that is no zarr group.
+chunked::GroupPtr open_container(const ExperimentPlace& place) {
+  if (!place.is_file) return zarr::open_zarr(place.store, place.path);
+  const std::string begin = first_bytes(*place.store, place.path);
+  if (begin.starts_with(kZipSignature)) {
+    if (auto root = zarr::open_zarr(io::open_zip(place.store, place.path), place.path)) return root;
+    throw InvalidArgument("a zip archive without a zarr group at its top, " + place.path);
+  }
+  if (auto root = hdf5::open_hdf5(place.store, place.path)) return root;
+  throw InvalidArgument(
+      (begin.empty()
+           ? "the file is empty: "
+           : "the file is neither HDF5 (h5ad, h5mu, 10x .h5) nor a zip archive of a zarr store: ") +
+      place.path);
+}
+
+}  // namespace
+
+StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOptions& options) {
+  auto root = open_container(place);
+  if (!root) return nullptr;
+  std::string path = place.path;
+  if (!place.inside.empty()) {
+    root = open_inside(*root, place.inside);
+    path = root->path();
+  }
+  if (auto opened = open_root(root, path, options)) return opened;
+  throw InvalidArgument(
+      "neither an AnnData (with obs and var), a MuData (with mod), a collection of annbatch nor "
+      "counts of 10x Cell Ranger (with matrix/barcodes): " +
+      path);
+}
+
+}  // namespace penstock::format::anndata
