@@ -143,7 +143,8 @@ void register_loader(nb::module_& module) {
       .def_ro("cached_bytes", &LoaderStats::cached_bytes)
       .def_ro("kept_units", &LoaderStats::kept_units)
       .def_ro("kept_bytes", &LoaderStats::kept_bytes)
-      .def_ro("all_kept", &LoaderStats::all_kept);
+      .def_ro("all_kept", &LoaderStats::all_kept)
+      .def_ro("requests_rows", &LoaderStats::requests_rows);
 
   nb::class_<LoaderHandle>(module, "Loader", "One epoch.")
       .def(nb::init<const Matrix&, LoaderOptions>(), nb::arg("matrix"), nb::arg("options"),

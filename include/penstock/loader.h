@@ -177,12 +177,13 @@ struct LoaderStats {
   uint64_t planned_bytes = 0;  ///< memory that the plan reserves, known before anything is read
   uint64_t planned_units = 0;  ///< unit visits of the plan
   uint64_t planned_bytes_read =
-      0;                      ///< stored bytes that it will read: tiles of its rows and columns
-  uint64_t cached_units = 0;  ///< unit visits (of `units`) that were cache hits
-  uint64_t cached_bytes = 0;  ///< bytes read from the cache
-  uint64_t kept_units = 0;    ///< unit visits (of `units`) whose rows were in memory
-  uint64_t kept_bytes = 0;    ///< memory of LoaderOptions::kept, now
-  bool all_kept = false;      ///< every row was in memory when the loader was made
+      0;                       ///< stored bytes that it will read: tiles of its rows and columns
+  uint64_t cached_units = 0;   ///< unit visits (of `units`) that were cache hits
+  uint64_t cached_bytes = 0;   ///< bytes read from the cache
+  uint64_t kept_units = 0;     ///< unit visits (of `units`) whose rows were in memory
+  uint64_t kept_bytes = 0;     ///< memory of LoaderOptions::kept, now
+  bool all_kept = false;       ///< every row was in memory when the loader was made
+  bool requests_rows = false;  ///< each row is a request to a remote store
 };
 
 /// Streams one epoch to one consumer thread. Its threads start with the first next() and end with

@@ -67,6 +67,9 @@ class RowReader {
   /// Whether the rows are in memory, so that no read waits.
   virtual bool in_memory() const { return false; }
 
+  /// Whether rows that all fit in memory cost less if they are kept (keep/keep_reader.h).
+  virtual bool prefers_kept() const { return false; }
+
   /// Returns how many bytes could be read in the time of one more read; 0 if few.
   virtual uint64_t request_bytes() const { return 0; }
 

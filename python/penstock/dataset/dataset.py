@@ -126,9 +126,10 @@ class Dataset:
 
     shuffle : bool, "scatter", "global" or "chunks", default True
         "scatter" reads everything once and mixes as many cells at a time as memory holds.
-        "global" is one uniform permutation of all cells of all ranks, whatever the memory. It is at
-        full speed where cells can be read one by one: on a pack, and with a `cache_dir` that has
-        every cell. Elsewhere it reads the store several times, and warns.
+        "global" is one uniform permutation of all cells of all ranks, whatever the memory. It is
+        fast where cells can be read one by one: on a pack, with a `cache_dir` that has every cell,
+        and from an uncompressed h5ad file or zarr store on a disk. Elsewhere it reads the store
+        several times, and warns.
         "chunks" is the shuffle of the Census's loaders, to compare with: chunks of cells in random
         order, shuffled in blocks of chunks.
         True is "global" on a pack on a disk, if `cache_dir` has every cell when the epoch starts,

@@ -39,11 +39,7 @@ def warn_of_cost(loader: _core.Loader, selection: Selection, memory_budget: int)
     counts = loader.counts()
     if counts.planned_units:
         _warn_of_units(loader, selection.experiment.uri, memory_budget)
-    elif not (
-        counts.all_kept
-        or selection.matrix.addresses_rows
-        or selection.matrix.is_cached(selection.rows)
-    ):
+    elif counts.requests_rows and not selection.matrix.is_cached(selection.rows):
         _warn_of_requests(loader, selection.experiment.uri)
 
 

@@ -24,6 +24,10 @@ class BesideRowReader final : public RowReader {
     return std::all_of(readers_.begin(), readers_.end(),
                        [](const RowReaderPtr& part) { return part->in_memory(); });
   }
+  bool prefers_kept() const override {
+    return std::any_of(readers_.begin(), readers_.end(),
+                       [](const RowReaderPtr& part) { return part->prefers_kept(); });
+  }
   uint64_t request_bytes() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
 

@@ -53,7 +53,7 @@ std::string CsrArray::content() const {
 // A tile is a chunk of either array. Only chunks of data carry cells, so that none counts twice.
 void CsrArray::make_units() {
   const auto rows = info_.row_domain_end;
-  if (addresses_elements(CsrPart::kData) && addresses_elements(CsrPart::kIndices)) {
+  if (addresses_elements()) {
     for (int64_t begin = 0; begin < rows; begin += kRowsWithoutCodecs) {
       const int64_t end = std::min(rows, begin + kRowsWithoutCodecs);
       units_.push_back({begin, end, 0, 0, 1});

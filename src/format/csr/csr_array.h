@@ -44,6 +44,9 @@ class CsrArray {
   bool addresses_elements(CsrPart part) const noexcept {
     return array(part).info().pipeline.filters().empty();
   }
+  bool addresses_elements() const noexcept {
+    return addresses_elements(CsrPart::kIndices) && addresses_elements(CsrPart::kData);
+  }
   /// Expected stored bytes of a chunk.
   double chunk_bytes(CsrPart part) const noexcept {
     return chunk_bytes_[static_cast<size_t>(part)];

@@ -27,33 +27,34 @@ CsrDecode::CsrDecode(std::shared_ptr<const CsrReader> reader) : reader_(std::mov
 }
 
 void CsrDecode::start(std::vector<int64_t> rows) {
-  const RowOffsets& offsets = reader_->array().offsets();
+  const CsrArray& array = reader_->array();
+  const RowOffsets& offsets = array.offsets();
   rows_.assign(rows.size(), {});
   runs_.clear();
   pieces_.clear();
   requests_.clear();
-  bytes_read_ = base_ = span_ = 0;
+  bytes_read_ = span_ = 0;
   for (CsrSegment& segment : elements_.segments) segment.begin = segment.end = 0;
   for (auto& wide : wide_) wide.clear();
   if (rows.empty()) return;
-  base_ = offsets.begin(static_cast<uint64_t>(rows.front()));
-  span_ = offsets.end(static_cast<uint64_t>(rows.back())) - base_;
-  if (span_ >= 0xFFFFFFFFU - kSlack) {
-    throw Unsupported(concat("rows ", rows.front(), " … ", rows.back(), " have ", span_,
-                             " non-zeros, more than fit in memory at once, in ",
-                             reader_->array().path()));
-  }
+  const bool close = array.addresses_elements();
+  const uint64_t base = offsets.begin(static_cast<uint64_t>(rows.front()));
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint64_t begin = offsets.begin(static_cast<uint64_t>(rows[i]));
     const uint64_t end = offsets.end(static_cast<uint64_t>(rows[i]));
-    rows_[i].begin = begin - base_;
     rows_[i].stored = static_cast<uint32_t>(end - begin);
+    rows_[i].begin = close ? span_ : begin - base;
+    span_ = rows_[i].begin + (end - begin);
     if (begin == end) continue;
-    if (!runs_.empty() && runs_.back().second == begin) {
-      runs_.back().second = end;
+    if (!runs_.empty() && runs_.back().end == begin) {
+      runs_.back().end = end;
     } else {
-      runs_.emplace_back(begin, end);
+      runs_.push_back({begin, end, begin - rows_[i].begin});
     }
+  }
+  if (span_ >= 0xFFFFFFFFU - kSlack) {
+    throw Unsupported(concat("rows ", rows.front(), " … ", rows.back(), " have ", span_,
+                             " non-zeros, more than fit in memory at once, in ", array.path()));
   }
   const size_t tasks = task_count(1);
   if (wide_.size() < tasks) wide_.resize(tasks);
@@ -65,14 +66,14 @@ void CsrDecode::find_pieces(CsrPart part) {
   const uint64_t length = reader_->array().chunk_length(part);
   const bool cut = reader_->array().addresses_elements(part);
   const size_t first = pieces_.size();
-  for (const auto& [begin, end] : runs_) {
-    for (uint64_t chunk = begin / length; chunk <= (end - 1) / length; ++chunk) {
-      const uint64_t from = std::max(begin, chunk * length);
-      const uint64_t to = std::min(end, (chunk + 1) * length);
+  for (const Run& run : runs_) {
+    for (uint64_t chunk = run.begin / length; chunk <= (run.end - 1) / length; ++chunk) {
+      const uint64_t from = std::max(run.begin, chunk * length);
+      const uint64_t to = std::min(run.end, (chunk + 1) * length);
       if (!cut && pieces_.size() > first && pieces_.back().chunk == chunk) {
         pieces_.back().end = to;
       } else {
-        pieces_.push_back({part, chunk, from, to, 0, {}, {}});
+        pieces_.push_back({part, chunk, from, to, run.shift, 0, {}, {}});
       }
     }
   }
@@ -91,8 +92,8 @@ void CsrDecode::fetch() {
     Piece& piece = pieces_[i];
     piece.segment = i - data;
     CsrSegment& segment = segments[piece.segment];
-    segment.begin = piece.begin - base_;
-    segment.end = piece.end - base_;
+    segment.begin = piece.begin - piece.shift;
+    segment.end = piece.end - piece.shift;
     segment.raw = false;
     segment.escapes.clear();
   }
@@ -198,7 +199,7 @@ void CsrDecode::decode(const Piece& piece) {
       cells = {std::as_const(swapped).span(), false};
     }
     if (piece.part == CsrPart::kIndices) {
-      take_ids(element, cells, count);
+      take_ids(piece, element, cells, count);
     } else {
       take_values(piece, element, cells, count);
     }
@@ -210,7 +211,7 @@ void CsrDecode::decode(const Piece& piece) {
     }
     const codec::CellBytes cells{std::as_const(filled).span(), false};
     const size_t count = piece.end - piece.begin;
-    piece.part == CsrPart::kIndices ? take_ids(piece.begin, cells, count)
+    piece.part == CsrPart::kIndices ? take_ids(piece, piece.begin, cells, count)
                                     : take_values(piece, piece.begin, cells, count);
     return;
   }
@@ -225,9 +226,10 @@ void CsrDecode::decode(const Piece& piece) {
                              });
 }
 
-void CsrDecode::take_ids(uint64_t element, const codec::CellBytes& cells, size_t count) {
+void CsrDecode::take_ids(const Piece& piece, uint64_t element, const codec::CellBytes& cells,
+                         size_t count) {
   const DataType type = reader_->array().array(CsrPart::kIndices).info().type;
-  const uint64_t at = element - base_;
+  const uint64_t at = element - piece.shift;
   const uint64_t most =
       elements_.id_bytes == 2
           ? narrow_stored_ids(type, cells, count, elements_.ids.as<uint16_t>().data() + at)
@@ -249,7 +251,7 @@ void CsrDecode::take_values(const Piece& piece, uint64_t element, const codec::C
   CsrSegment& segment = elements_.segments[piece.segment];
   const DataType type = reader_->row_layout().value_type;
   const size_t cell = reader_->row_layout().value_bytes;
-  const uint64_t at = element - base_;
+  const uint64_t at = element - piece.shift;
   codec::CellBytes cells = stored;
   Buffer plain;
   const auto unshuffle = [&] {
@@ -284,6 +286,16 @@ size_t CsrDecode::packed_bytes(uint32_t row) const {
 
 void CsrDecode::pack(uint32_t row, std::byte* destination) const {
   pack_csr_row(elements_, reader_->row_layout(), rows_[row], wide_[row / kFinishRows], destination);
+}
+
+size_t CsrDecode::memory_bytes() const noexcept {
+  size_t bytes = stored_.capacity() + elements_.ids.capacity() + elements_.codes.capacity() +
+                 rows_.capacity() * sizeof(CsrRow) + runs_.capacity() * sizeof(Run) +
+                 pieces_.capacity() * sizeof(Piece) +
+                 requests_.capacity() * sizeof(io::ReadRequest);
+  for (const CsrSegment& segment : elements_.segments) bytes += segment.values.capacity();
+  for (const auto& wide : wide_) bytes += wide.capacity();
+  return bytes;
 }
 
 void CsrDecode::take_buffers(UnitDecode& finished) {

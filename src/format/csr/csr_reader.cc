@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/concat.h"
+#include "format/csr/csr_row_reader.h"
 #include "format/recent_readers.h"
 #include "format/unit_rows.h"
 #include "kernel/pack_row.h"
@@ -83,6 +84,19 @@ uint64_t CsrReader::fetched_bytes(uint32_t unit) const {
       static_cast<uint64_t>(std::min<int64_t>(place.row_end - place.row_begin, int64_t{1} << 20));
   // Gaps that are read over, and the unit's own memory before its pieces are decoded.
   return place.stored_bytes + place.stored_bytes / 16 + (uint64_t{64} << 10) + rows * kRowBytes;
+}
+
+double CsrReader::bytes_per_element() const {
+  double stored = 0;
+  for (const CsrPart part : {CsrPart::kIndices, CsrPart::kData}) {
+    stored += array_->array(part).info().cell_bytes;
+  }
+  return stored + id_bytes_ + 1.0 + sample().wide_bytes + sample().packed_bytes;
+}
+
+RowReaderPtr CsrReader::row_reader(const RowSelection& /*rows*/) const {
+  if (!array_->addresses_elements() || remote()) return nullptr;
+  return std::make_shared<const CsrRowReader>(shared_from_this());
 }
 
 bool CsrReader::remote() const { return array_->array(CsrPart::kData).store().traits().remote; }

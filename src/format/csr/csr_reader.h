@@ -35,11 +35,15 @@ class CsrReader final : public MatrixReader, public std::enable_shared_from_this
   double packed_bytes_per_cell() const override { return sample().packed_bytes; }
   uint64_t bytes_needed(const RowSelection& rows) const override;
   uint64_t visit_bytes(uint32_t unit, const RowSelection& rows) const override;
+  /// Null unless the matrix has no codecs and lies on this machine.
+  RowReaderPtr row_reader(const RowSelection& rows) const override;
 
   const CsrArray& array() const noexcept { return *array_; }
   std::span<const int64_t> columns() const noexcept { return columns_.ids(); }
   CsrRowContext context() const noexcept { return {columns_, layout_, all_columns_}; }
   uint8_t id_bytes() const noexcept { return id_bytes_; }
+  /// Expected bytes of a stored element while its row is decoded, the packed row included.
+  double bytes_per_element() const;
 
  private:
   /// Bytes for each stored element, averages over a few rows spread over the matrix.
@@ -63,6 +67,7 @@ class CsrDecode final : public UnitDecode {
  public:
   explicit CsrDecode(std::shared_ptr<const CsrReader> reader);
 
+  /// Rows are ascending. Where elements can be addressed they may be of any units.
   void start(std::vector<int64_t> rows);
   const CsrReader* reader() const noexcept { return reader_.get(); }
 
@@ -79,6 +84,7 @@ class CsrDecode final : public UnitDecode {
   uint64_t bytes_read() const override { return bytes_read_; }
   uint64_t read_count() const override { return requests_.size(); }
   void take_buffers(UnitDecode& finished) override;
+  size_t memory_bytes() const noexcept;
 
  private:
   /// A stored range to decode: elements [begin, end) of one chunk of one array.
@@ -86,6 +92,7 @@ class CsrDecode final : public UnitDecode {
     CsrPart part = CsrPart::kIndices;
     uint64_t chunk = 0;
     uint64_t begin = 0, end = 0;
+    uint64_t shift = 0;  ///< element e is staged at e - shift
     size_t segment = 0;  ///< of data: index into elements_.segments
     chunked::ChunkPlace place;
     std::span<const std::byte> stored;
@@ -94,7 +101,7 @@ class CsrDecode final : public UnitDecode {
   void find_pieces(CsrPart part);
   void place_pieces();
   void decode(const Piece& piece);
-  void take_ids(uint64_t element, const codec::CellBytes& cells, size_t count);
+  void take_ids(const Piece& piece, uint64_t element, const codec::CellBytes& cells, size_t count);
   void take_values(const Piece& piece, uint64_t element, const codec::CellBytes& cells,
                    size_t count);
   void finish(size_t task);
@@ -102,9 +109,14 @@ class CsrDecode final : public UnitDecode {
 
   const std::shared_ptr<const CsrReader> reader_;
   std::vector<CsrRow> rows_;
-  uint64_t base_ = 0;  ///< the first staged element
-  uint64_t span_ = 0;  ///< staged elements, with holes between rows that are not chosen
-  std::vector<std::pair<uint64_t, uint64_t>> runs_;  ///< elements of consecutive chosen rows
+  /// Elements of consecutive chosen rows.
+  struct Run {
+    uint64_t begin = 0, end = 0;
+    uint64_t shift = 0;  ///< as of a Piece
+  };
+
+  uint64_t span_ = 0;  ///< staged elements; behind a codec with holes between the runs
+  std::vector<Run> runs_;
   std::vector<Piece> pieces_;
   std::vector<io::ReadRequest> requests_;
   Buffer stored_;

@@ -25,6 +25,10 @@ class JoinedRowReader final : public RowReader {
     return std::all_of(parts_.begin(), parts_.end(),
                        [](const RowReaderPtr& part) { return !part || part->in_memory(); });
   }
+  bool prefers_kept() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const RowReaderPtr& part) { return part && part->prefers_kept(); });
+  }
   uint64_t request_bytes() const override;
   uint64_t bytes_needed(std::span<const int64_t> rows) const override;
 

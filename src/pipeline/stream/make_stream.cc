@@ -17,6 +17,19 @@ std::unique_ptr<EpochStream> by_units(const format::MatrixSource& source, Stream
                                        options);
 }
 
+/// The stream that reads units and keeps every row; null if they do not all fit in memory.
+std::unique_ptr<EpochStream> keeping_all(const format::MatrixSource& source,
+                                         const StreamSetup& setup, const LoaderOptions& options) {
+  if (setup.keep == nullptr) return nullptr;
+  try {
+    EpochSetup epoch = make_epoch_setup(source, setup, options);
+    if (epoch.budget.keep_room == 0) return nullptr;
+    return std::make_unique<EpochStream>(std::move(epoch), options);
+  } catch (const ResourceExhausted&) {
+    return nullptr;  // too little memory to read units
+  }
+}
+
 /// For a global order of a remote pack, where each row is a request but units can be read, too:
 /// returns the stream that needs less of the network. The order is the same.
 std::unique_ptr<BatchStream> cheaper(const format::MatrixSource& source, format::RowReaderPtr rows,
@@ -59,6 +72,9 @@ std::unique_ptr<BatchStream> make_stream(const format::MatrixSourcePtr& source,
       if (auto stream = by_kept_rows(*source, std::move(kept), setup, options)) return stream;
     }
     if (auto rows = setup.reader->row_reader(setup.rows)) {
+      if (rows->prefers_kept()) {
+        if (auto stream = keeping_all(*source, setup, options)) return stream;
+      }
       if (rows->request_bytes() != 0) return cheaper(*source, std::move(rows), setup, options);
       return std::make_unique<RowStream>(*source, std::move(rows), setup, options);
     }

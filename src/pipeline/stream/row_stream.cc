@@ -238,6 +238,7 @@ void RowStream::add_counts(LoaderStats& stats) const {
   stats.bytes_read = bytes_read_;
   stats.cached_bytes = cached_bytes_;
   stats.requests = read_count_;
+  stats.requests_rows = reader_->request_bytes() != 0;
   if (setup_.keep != nullptr) {
     stats.all_kept = setup_.all_kept && bytes_read_ == 0;
     stats.kept_bytes = setup_.keep->kept_bytes();
