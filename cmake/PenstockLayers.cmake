@@ -46,6 +46,8 @@ function(penstock_layer name)
       target_link_libraries(${program} PRIVATE penstock_${name} penstock_warnings)
       target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
       target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+      target_compile_definitions(${program} PRIVATE
+        PENSTOCK_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
     endforeach()
   endif()
   if(PENSTOCK_BUILD_MICROBENCH)

@@ -10,6 +10,7 @@ import gzip
 import pathlib
 import struct
 import sys
+import tarfile
 
 TARGETS = {
     1: "gzip",
@@ -74,6 +75,49 @@ def main() -> None:
             name = f"{TARGETS[pipeline[8]]}_fuzz"
             save(out / name, counter, struct.pack("<BBH", dtype, flags, strings) + stored)
     save_chunks(out, source.parent / "chunk_golden" / "chunks.bin.gz")
+    save_hdf5_parts(out, source.parent / "hdf5_golden.tar.gz")
+
+
+#: Structures of HDF5 by signature: the targets, the numbers that they take, and bytes of each.
+HDF5_PARTS = {
+    b"\x89HDF": (["superblock"], [0], 128),
+    b"OHDR": (["object", "attributes", "links"], [0], 512),
+    b"TREE": (["btree_v1", "links", "chunk_index"], [0, 3, 5, 4, 9], 600),
+    b"SNOD": (["links"], [0], 330),
+    b"HEAP": (["links"], [0], 128),
+    b"BTHD": (["btree_v2", "links", "attributes", "chunk_index"], [0, 1, 2, 3, 4, 8, 131], 64),
+    b"BTLF": (["links", "attributes"], [0], 256),
+    b"FRHP": (["fractal_heap", "links", "attributes"], [0], 160),
+    b"FHDB": (["links", "attributes"], [0], 512),
+    b"FHIB": (["links", "attributes"], [0], 256),
+    b"GCOL": (["global_heap"], [3], 512),
+    b"FAHD": (["chunk_index"], [1, 6, 129, 134], 32),
+    b"EAHD": (["chunk_index"], [2, 7, 130, 135], 72),
+}
+
+
+def save_hdf5_parts(out: pathlib.Path, path: pathlib.Path) -> None:
+    """Structures of HDF5 files as inputs of src/format/hdf5/testing/fuzz_file.h."""
+    counter = 0
+    with tarfile.open(path) as archive:
+        files = sorted(name for name in archive.getnames() if name.endswith(".h5"))
+        for number, name in enumerate(files):
+            data = archive.extractfile(name).read()
+            for signature, (targets, numbers, length) in HDF5_PARTS.items():
+                at = data.find(signature)
+                while at >= 0:
+                    for target in targets:
+                        for chosen in numbers:
+                            counter += 1
+                            head = struct.pack("<BIB", number, at, chosen)
+                            shape = bytes([40, 0, 9, 1, 0, 0, counter % 3, 0])
+                            tail = shape if target == "chunk_index" else b""
+                            save(
+                                out / f"hdf5_{target}_fuzz",
+                                counter,
+                                head + data[at : at + length] + tail,
+                            )
+                    at = data.find(signature, at + 1)
 
 
 def save_chunks(out: pathlib.Path, path: pathlib.Path) -> None:
