@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import anndata
+import mudata
 import numpy as np
 import penstock as ps
 import pytest
@@ -36,6 +38,10 @@ def stores(adata: anndata.AnnData, tmp_path_factory: pytest.TempPathFactory) -> 
     )
     found["h5ad"] = write_h5ad(adata, folder / "plain.h5ad")
     found["h5ad gzip"] = write_h5ad(adata, folder / "gzip.h5ad", "gzip")
+    found["modality"] = folder / "cells.h5mu" / "mod" / "rna"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mudata.MuData({"rna": adata.copy()}).write_h5mu(folder / "cells.h5mu")
     archive = shutil.make_archive(str(folder / "cells"), "zip", found["zarr 3"])
     found["zip"] = Path(archive)
     ps.pack(found["zarr 2"], folder / "of-zarr.pack")
@@ -48,9 +54,11 @@ def stores(adata: anndata.AnnData, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 KINDS = (
-    "zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "h5ad", "h5ad gzip", "pack of zarr", "pack of memory",
-    "pack of h5ad",
+    "zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "h5ad", "h5ad gzip", "modality", "pack of zarr",
+    "pack of memory", "pack of h5ad",
 )  # fmt: skip
+#: One of each reader: for what does not depend on how a store is written.
+READERS = ("memory", "zarr 2", "h5ad gzip", "modality", "pack of memory")
 
 
 def batches(dataset: ps.Dataset) -> list[tuple[Any, list[int]]]:
@@ -101,7 +109,7 @@ def test_a_shuffle_gives_each_row_once(
         assert seen != sorted(seen)
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 2", "zip"])
+@pytest.mark.parametrize("kind", READERS)
 def test_ranks_share_the_rows(stores: dict[str, Any], kind: str) -> None:
     seen, counts = [], []
     for rank in range(3):
@@ -121,7 +129,7 @@ def test_ranks_share_the_rows(stores: dict[str, Any], kind: str) -> None:
     assert set(seen) == set(range(CELLS))
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 3", "pack of memory"])
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("shuffle", ["global", "scatter"])
 def test_an_epoch_resumes(stores: dict[str, Any], kind: str, shuffle: str) -> None:
     common = {"shuffle": shuffle, "seed": 9, "batch_size": 32}
@@ -136,7 +144,7 @@ def test_an_epoch_resumes(stores: dict[str, Any], kind: str, shuffle: str) -> No
     expect_equal(whole[5:], batches(second))
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 2"])
+@pytest.mark.parametrize("kind", READERS)
 def test_splits_are_disjoint_and_whole(stores: dict[str, Any], kind: str) -> None:
     parts = ps.Dataset(stores[kind], batch_size=32).random_split([0.7, 0.3], seed=3)
     rows = [{row for _, found in batches(part) for row in found} for part in parts]
@@ -144,7 +152,7 @@ def test_splits_are_disjoint_and_whole(stores: dict[str, Any], kind: str) -> Non
     assert not rows[0] & rows[1]
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 3", "pack of zarr"])
+@pytest.mark.parametrize("kind", READERS)
 def test_draws_by_weight(stores: dict[str, Any], adata: anndata.AnnData, kind: str) -> None:
     weights = np.where(np.arange(CELLS) % 2, 1.0, 0.0)
     dataset = ps.Dataset(stores[kind], weights=weights, num_samples=2000, seed=5, batch_size=50)
@@ -158,7 +166,7 @@ def test_draws_by_weight(stores: dict[str, Any], adata: anndata.AnnData, kind: s
     assert len(set(drawn)) > 200
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 3"])
+@pytest.mark.parametrize("kind", ["memory", "zarr 3", "h5ad gzip"])
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_read_each_row_once(stores: dict[str, Any], kind: str, start: str) -> None:
     torch = pytest.importorskip("torch")
@@ -170,7 +178,7 @@ def test_workers_read_each_row_once(stores: dict[str, Any], kind: str, start: st
     assert sorted(seen) == list(range(CELLS))
 
 
-@pytest.mark.parametrize("kind", ["zarr 2", "sharded", "zip"])
+@pytest.mark.parametrize("kind", ["zarr 2", "sharded", "zip", "h5ad gzip", "modality"])
 def test_a_cache_serves_later_epochs(stores: dict[str, Any], tmp_path: Path, kind: str) -> None:
     common = {"cache_dir": tmp_path / "cache", "batch_size": 32, "seed": 2}
     first = ps.Dataset(stores[kind], **common, keep=False)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anndata
+import mudata
 import numpy as np
 import pandas as pd
 import penstock as ps
@@ -16,8 +17,6 @@ from amounts import FEW
 from anndata_cases import dense, expect_read, expect_table, random_anndata, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-mudata = pytest.importorskip("mudata")
 
 
 def random_mudata(

@@ -71,6 +71,10 @@ def open_loader(variant: str, work: Work) -> Opened:
         import anndata
 
         source = anndata.read_h5ad(work.source)
+        genes = work.chosen_genes()
+        if genes is not None:  # as the other loaders of cells in memory take them
+            source = source[:, genes].copy()
+            settings.pop("var_query")
     dataset = penstock.Dataset(
         source,
         measurement=None if variant in _ANNDATA else work.measurement,
