@@ -66,10 +66,15 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_which_keep_outputs() -> None:
     """Those of one model each, whose outputs readers see; the first five have plots and long texts."""
-    assert len(NOTEBOOKS) == 10
+    assert len(NOTEBOOKS) == 11
     for name in NOTEBOOKS:
         notebook = nbformat.read(FOLDER / name, as_version=4)
         nbformat.validate(notebook)
         kept = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-        assert bool(kept) == (name.split("-")[0] in ("6", "7", "8", "9", "10")), name
+        assert bool(kept) == (name.split("-")[0] in ("6", "7", "8", "9", "10", "11")), name
         assert not any(output.output_type == "error" for output in kept), name
+    if name.startswith("11-"):  # neighbours of the same type, and of the same donor
+        assert shares[0] > 80, text
+        assert shares[1] < 20, text
+        first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
+        assert last < first, text
