@@ -68,7 +68,7 @@ def penstock_loader(
     path: Path, cells: int, batch_size: int, device: str, sparse: bool = False
 ) -> Any:
     import torch
-    from penstock.scvi.loaders import to_device
+    from penstock.scvi.registry.loaders import to_device
 
     module = penstock_module(path, cells, batch_size, sparse)
     if sparse:  # as while Lightning trains on the device

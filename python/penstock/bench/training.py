@@ -115,7 +115,7 @@ def _told(case: Case) -> str:
 def _run(
     case: Case, command: Sequence[str], folder: Path, number: int, timeout: float
 ) -> dict[str, Any]:
-    from penstock.scvi.trace import read_trace
+    from penstock.scvi.run.trace import read_trace
 
     facts = {name: value for name, value in machine_facts().items() if name in _FACTS}
     row: dict[str, Any] = {**asdict(case), "round": number, **facts}
@@ -195,8 +195,8 @@ def table(cases: Cases, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def draw(cases: Cases, rows: Sequence[Mapping[str, Any]], folder: Path, title: str) -> list[Path]:
     """Draw seconds and memory by cells, and the traces of the most cells; return the paths."""
-    from penstock.scvi.trace import read_trace
-    from penstock.scvi.trace_plot import draw_traces
+    from penstock.scvi.run.trace import read_trace
+    from penstock.scvi.run.trace_plot import draw_traces
 
     drawn = []
     good = [row for row in rows if row["status"] == "ok"]

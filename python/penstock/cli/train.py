@@ -169,12 +169,12 @@ def run(parsed: argparse.Namespace) -> None:
 
     from penstock import scvi as pscvi
     from penstock.dataset.dataset import Dataset
-    from penstock.scvi.devices import checked_devices
-    from penstock.scvi.latent_plot import draw
-    from penstock.scvi.model_classes import model_class
-    from penstock.scvi.model_fields import ModelFields
-    from penstock.scvi.model_outputs import checked_out
-    from penstock.scvi.trace_plot import draw_traces
+    from penstock.scvi.outputs.latent_plot import draw
+    from penstock.scvi.outputs.model_outputs import checked_out
+    from penstock.scvi.registry.model_classes import model_class
+    from penstock.scvi.registry.model_fields import ModelFields
+    from penstock.scvi.run.devices import checked_devices
+    from penstock.scvi.run.trace_plot import draw_traces
 
     devices = _devices(parsed.devices)
     n_latent = checked_int("--latent", parsed.latent, least=1, most=100_000)

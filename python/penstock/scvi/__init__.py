@@ -4,14 +4,14 @@ from penstock.base.missing_package import require
 
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
-from .convert import convert_model  # noqa: E402
-from .data_module import DataModule  # noqa: E402
-from .differential import differential_abundance, differential_expression  # noqa: E402
-from .inference import elbo, latent, normalized, predict  # noqa: E402
-from .launch import RankFailed  # noqa: E402
-from .model_outputs import Rows  # noqa: E402
-from .trace import Trace, read_trace  # noqa: E402
-from .train import train  # noqa: E402
+from .data.data_module import DataModule  # noqa: E402
+from .outputs.convert import convert_model  # noqa: E402
+from .outputs.differential import differential_abundance, differential_expression  # noqa: E402
+from .outputs.inference import elbo, latent, normalized, predict  # noqa: E402
+from .outputs.model_outputs import Rows  # noqa: E402
+from .run.launch import RankFailed  # noqa: E402
+from .run.trace import Trace, read_trace  # noqa: E402
+from .run.train import train  # noqa: E402
 
 __all__ = [
     "DataModule",

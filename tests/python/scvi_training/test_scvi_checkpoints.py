@@ -18,8 +18,8 @@ from lightning.pytorch.callbacks import Callback
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi import model_outputs  # noqa: E402
-from penstock.scvi.run_settings import _epochs  # noqa: E402
+from penstock.scvi.outputs import model_outputs  # noqa: E402
+from penstock.scvi.run.run_settings import _epochs  # noqa: E402
 from scvi_callbacks import FixedNoise  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
 

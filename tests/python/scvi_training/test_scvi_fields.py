@@ -21,7 +21,7 @@ from penstock.encoders import (  # noqa: E402
     encoded_rows,
 )
 from penstock.scvi import DataModule, latent  # noqa: E402
-from penstock.scvi.loaders import JOINID, to_device  # noqa: E402
+from penstock.scvi.registry.loaders import JOINID, to_device  # noqa: E402
 from penstock.synthetic import make_experiment  # noqa: E402
 from scvi_experiments import as_anndata, batches_of, same_registry  # noqa: E402
 

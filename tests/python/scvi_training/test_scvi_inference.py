@@ -18,8 +18,8 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi import inference, inference_rows, model_outputs  # noqa: E402
-from penstock.scvi.loaders import to_device  # noqa: E402
+from penstock.scvi.outputs import inference, inference_rows, model_outputs  # noqa: E402
+from penstock.scvi.registry.loaders import to_device  # noqa: E402
 from scvi_callbacks import Watched  # noqa: E402
 from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
 

@@ -17,8 +17,8 @@ from conftest import Oracle
 pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi
-from penstock.scvi import model_outputs
-from penstock.scvi.row_writers import Latent
+from penstock.scvi.outputs import model_outputs
+from penstock.scvi.outputs.row_writers import Latent
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -18,8 +18,8 @@ from lightning.pytorch.callbacks import Callback
 pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi
-from penstock.scvi.epoch_callbacks import NoiseSeeds
-from penstock.scvi.run_settings import checked_run
+from penstock.scvi.run.epoch_callbacks import NoiseSeeds
+from penstock.scvi.run.run_settings import checked_run
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

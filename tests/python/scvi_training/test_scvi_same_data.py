@@ -16,7 +16,7 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi.model_classes import check_versions  # noqa: E402
+from penstock.scvi.registry.model_classes import check_versions  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

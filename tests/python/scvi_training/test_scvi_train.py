@@ -20,7 +20,7 @@ from torchrun import finish, torchrun
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi.launch import _cause, launch  # noqa: E402
+from penstock.scvi.run.launch import _cause, launch  # noqa: E402
 from scvi_callbacks import (  # noqa: E402
     FixedNoise,
     Killed,
@@ -311,7 +311,7 @@ def test_a_rank_that_does_not_end_is_killed_soon(tmp_path: Path) -> None:
 
 def test_launches_at_the_same_time_leave_torch_as_it_was() -> None:
     """Whichever ends first."""
-    from penstock.scvi.launch import _soon_ended
+    from penstock.scvi.run.launch import _soon_ended
     from torch.distributed.elastic.multiprocessing.api import SubprocessContext
 
     before = SubprocessContext.close

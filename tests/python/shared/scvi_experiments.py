@@ -80,7 +80,7 @@ def same_registry(found: Any, expected: Any, at: str = "registry") -> None:
 
 def batches_of(loader: Any) -> list[dict[str, Any]]:
     """All batches of a loader, X dense."""
-    from penstock.scvi.loaders import to_device
+    from penstock.scvi.registry.loaders import to_device
 
     return [to_device(batch, torch.device("cpu")) for batch in loader]
 

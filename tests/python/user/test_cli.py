@@ -233,7 +233,7 @@ def test_a_demo_on_few_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_latent_space_is_drawn_without_umap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dimensions: int
 ) -> None:
-    latent_plot = pytest.importorskip("penstock.scvi.latent_plot")
+    latent_plot = pytest.importorskip("penstock.scvi.outputs.latent_plot")
     monkeypatch.setitem(sys.modules, "umap", None)
     latent = np.random.default_rng(0).random((50, dimensions), np.float32)
     latent_plot.draw(latent, np.array(["a", "b"] * 25), "label", tmp_path / "plot.png")

@@ -59,6 +59,11 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
         assert last < first, text
         assert "equal: True" in text
+    if name.startswith("11-"):  # neighbours of the same type, and of the same donor
+        assert shares[0] > 80, text
+        assert shares[1] < 20, text
+        first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
+        assert last < first, text
     if name.startswith("9-"):
         same, other = (float(each) for each in re.findall(r"\d+\.\d+", text)[-2:])
         assert other > 5 * max(same, 0.01), text
@@ -73,8 +78,3 @@ def test_which_keep_outputs() -> None:
         kept = [output for cell in notebook.cells for output in cell.get("outputs", ())]
         assert bool(kept) == (name.split("-")[0] in ("6", "7", "8", "9", "10", "11")), name
         assert not any(output.output_type == "error" for output in kept), name
-    if name.startswith("11-"):  # neighbours of the same type, and of the same donor
-        assert shares[0] > 80, text
-        assert shares[1] < 20, text
-        first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
-        assert last < first, text

@@ -90,7 +90,7 @@ def run(parsed: argparse.Namespace) -> None:
     rounds = checked_int("-R", parsed.rounds, least=1)
     import matplotlib  # noqa: F401
 
-    from penstock.scvi.model_classes import model_class, name_of
+    from penstock.scvi.registry.model_classes import model_class, name_of
 
     command = [
         parsed.uri, "--model", name_of(model_class(parsed.model)), "--epochs",

@@ -12,11 +12,11 @@ from penstock.base.validation import checked_int, checked_number, checked_text, 
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.genes.statistics import group_codes
 
+from ..registry.model_classes import model_class, name_of
 from . import model_outputs
 from .comparisons import CountStatistics, chosen_cells, of_masks, of_values
 from .inference import latent
 from .inference_rows import aligned_cells, check_trained, device_of
-from .model_classes import model_class, name_of
 from .model_outputs import Rows
 from .model_with_cells import model_with_cells, seeded
 

@@ -15,7 +15,7 @@ from penstock.errors import InvalidArgument
 from penstock.genes.statistics import Groups, gene_moments, group_codes
 from penstock.transforms.steps import NormalizeTotal
 
-from .data_module import DataModule
+from ..data.data_module import DataModule
 
 if TYPE_CHECKING:
     import pandas as pd

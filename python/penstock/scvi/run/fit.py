@@ -16,9 +16,9 @@ import torch
 from penstock.errors import InvalidArgument
 from penstock.plan.shard import find_rank
 
+from ..registry.model_classes import takes_data_module
 from .checkpoint import BEST, LAST, Checkpoints, LastCheckpoint
 from .epoch_callbacks import EarlyStop, EndsWhenAsked, NoiseSeeds
-from .model_classes import takes_data_module
 
 #: A step does not use all parameters, for example those of the encoder of library sizes. Plain DDP
 #: fails on unused parameters.

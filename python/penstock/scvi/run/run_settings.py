@@ -12,9 +12,9 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path
 from penstock.errors import InvalidArgument
 
-from .data_module import DataModule
+from ..data.data_module import DataModule
+from ..registry.model_classes import early_stopping_defaults, training_default
 from .fit import Run, last_checkpoint
-from .model_classes import early_stopping_defaults, training_default
 from .resume_checks import check_resume
 
 #: Refused arguments of scvi-tools' `train` and Trainer, with their replacements.

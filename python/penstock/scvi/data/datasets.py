@@ -20,7 +20,7 @@ from penstock.plan.epoch_size import warn_of_empty_parts
 from penstock.plan.measurements import SeveralMeasurements
 
 if TYPE_CHECKING:
-    from .modalities import Modalities
+    from ..registry.modalities import Modalities
 
 #: Names of the parts, in the order of `part_sizes`.
 _PARTS = ("the training part", "the validation part", "the test part")

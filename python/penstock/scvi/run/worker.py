@@ -28,7 +28,7 @@ output = os.open(
 os.dup2(output, 1)
 os.dup2(output, 2)
 sys.path[:] = header["path"]
-from penstock.scvi.worker import main
+from penstock.scvi.run.worker import main
 main(folder, header["parent"])
 """
 

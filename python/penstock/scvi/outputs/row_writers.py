@@ -14,8 +14,8 @@ import torch
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
-from .loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, X
-from .model_classes import name_of
+from ..registry.loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, X
+from ..registry.model_classes import name_of
 
 #: (model, tensors of a batch) -> (cells,) or (cells, columns).
 RowFunction = Callable[[Any, dict[str, torch.Tensor]], torch.Tensor]

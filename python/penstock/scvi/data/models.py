@@ -13,13 +13,13 @@ from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 
+from ..registry.loaders import BATCH, FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPLE, X
+from ..registry.modalities import Modalities
+from ..registry.model_classes import is_semi_supervised, reads_labels
+from ..registry.registration import Registration
+from ..registry.saved_model import MEASUREMENTS, check_setup, saved_model
+from ..registry.without_anndata import guard
 from .data_facts import DataFacts
-from .loaders import BATCH, FINE_LABELS, LABELS, PANEL, PROTEINS, REGIONS, SAMPLE, X
-from .modalities import Modalities
-from .model_classes import is_semi_supervised, reads_labels
-from .registration import Registration
-from .saved_model import MEASUREMENTS, check_setup, saved_model
-from .without_anndata import guard
 
 _CELL_WEIGHTS = "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
 _LIBRARY = ("library_log_means", "library_log_vars")

@@ -10,12 +10,12 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 from penstock.plan.shard import find_rank
 
-from . import models
-from .data_module import DataModule
+from ..data import models
+from ..data.data_module import DataModule
+from ..registry.model_classes import model_class
 from .devices import checked_devices, detached, on_cpu
 from .fit import fit, from_first_rank
 from .launch import launch
-from .model_classes import model_class
 from .run_settings import checked_run
 
 

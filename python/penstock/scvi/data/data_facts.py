@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from penstock.dataset.dataset import Dataset
 
+from ..registry.loaders import LABELS
+from ..registry.modalities import Modalities
+from ..registry.model_fields import ModelFields
+from ..registry.registration import Registration
 from .datasets import all_codes
-from .loaders import LABELS
-from .modalities import Modalities
-from .model_fields import ModelFields
-from .registration import Registration
 
 
 class DataFacts:

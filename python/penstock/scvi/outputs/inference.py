@@ -11,12 +11,12 @@ import numpy as np
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
+from ..registry.loaders import FINE_LABELS
+from ..registry.model_classes import name_of
+from ..registry.registration import Registration
 from . import model_outputs
 from .inference_rows import InferenceOptions, rows_of
-from .loaders import FINE_LABELS
-from .model_classes import name_of
 from .model_outputs import Rows
-from .registration import Registration
 from .row_writers import (
     Accessibility,
     Elbo,

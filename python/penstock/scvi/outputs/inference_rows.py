@@ -16,12 +16,13 @@ from penstock.base.validation import checked_int
 from penstock.errors import Internal, InvalidArgument
 from penstock.plan.shard import find_rank
 
-from . import model_outputs, models
-from .data_module import DataModule
-from .devices import checked_devices, detached, on_cpu
-from .launch import launch
-from .loaders import JOINID, to_device
-from .model_classes import model_class
+from ..data import models
+from ..data.data_module import DataModule
+from ..registry.loaders import JOINID, to_device
+from ..registry.model_classes import model_class
+from ..run.devices import checked_devices, detached, on_cpu
+from ..run.launch import launch
+from . import model_outputs
 from .model_outputs import Rows
 from .row_writers import RowFunction
 

@@ -17,14 +17,15 @@ from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
 
-from . import models, saved_model
+from ..registry import saved_model
+from ..registry.modalities import Modalities
+from ..registry.model_classes import model_class, training_default
+from ..registry.model_fields import ModelFields
+from ..registry.registration import Registration
+from . import models
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
 from .datasets import all_codes, checked_cells, encoded, part_sizes
-from .modalities import Modalities
-from .model_classes import model_class, training_default
-from .model_fields import ModelFields
-from .registration import Registration
 
 
 class DataModule(DataFacts, DataLoaders, LightningDataModule):

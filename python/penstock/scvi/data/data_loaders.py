@@ -14,11 +14,11 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
 from penstock.plan.shard import find_rank
 
+from ..registry.loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
+from ..registry.model_fields import ModelFields
+from ..registry.registration import Registration
 from .datasets import all_codes, evaluated
 from .labelled_cells import LabelledCells
-from .loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
-from .model_fields import ModelFields
-from .registration import Registration
 
 
 class DataLoaders:

@@ -18,13 +18,13 @@ from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.experiment.columns import objects
 
-from .datasets import checked_cells
-from .fields import Field
-from .loaders import JOINID, X
+from ..data.datasets import checked_cells
+from ..data.models import without_template
+from ..registry.fields import Field
+from ..registry.loaders import JOINID, X
+from ..registry.registration import Registration, register, template
+from ..registry.saved_model import DATA_MODULE, saved_files
 from .model_with_cells import seeded
-from .models import without_template
-from .registration import Registration, register, template
-from .saved_model import DATA_MODULE, saved_files
 
 
 def convert_model(

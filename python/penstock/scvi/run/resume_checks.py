@@ -10,8 +10,8 @@ import torch
 from penstock.base.text import plural
 from penstock.errors import CorruptData, InvalidArgument
 
+from ..data.data_module import DataModule
 from .checkpoint import RUN
-from .data_module import DataModule
 
 
 def check_resume(

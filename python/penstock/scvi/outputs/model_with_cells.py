@@ -14,9 +14,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
-from .data_module import DataModule
-from .loaders import CATEGORICAL, CATEGORIES, CONTINUOUS, SIZE_FACTOR, X
-from .registration import Registration
+from ..data.data_module import DataModule
+from ..registry.loaders import CATEGORICAL, CATEGORIES, CONTINUOUS, SIZE_FACTOR, X
+from ..registry.registration import Registration
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int
 from penstock.errors import InvalidArgument
 
-from .data_module import DataModule
+from ..data.data_module import DataModule
 
 
 def checked_devices(accelerator: str, devices: int | str) -> tuple[str, int]:

@@ -1,0 +1,1 @@
+"""Stored cells as batches of a model: `DataModule` and what it is made of."""

@@ -1,0 +1,1 @@
+"""Training on one process or many: devices, checkpoints, traces."""
