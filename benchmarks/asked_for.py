@@ -23,10 +23,10 @@ from typing import Any
 
 import penstock
 from detected_genes import most_detected_genes
-from penstock.bench import decode_bound as bound
-from penstock.bench.comparison import Spread, best_of, contestants, good, ratio_line
 from penstock.bench.machine import described
-from penstock.bench.results_file import read
+from penstock.bench.measuring import decode_bound as bound
+from penstock.bench.reports.comparison import Spread, best_of, contestants, good, ratio_line
+from penstock.bench.reports.results_file import read
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from penstock.base.text import markdown_table
-from penstock.bench import page_cache
 from penstock.bench.machine import described
+from penstock.bench.measuring import page_cache
 from spread import spread
 
 BATCH = 128

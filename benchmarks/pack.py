@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from penstock.base.text import markdown_table
-from penstock.bench import page_cache
+from penstock.bench.measuring import page_cache
 from spread import spread
 
 READ = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.bench.comparison import Spread
+from penstock.bench.reports.comparison import Spread
 
 
 def spread(values: Sequence[float], digits: int = 0) -> str:

@@ -28,7 +28,7 @@ def layers() -> list[list[str]]:
     """Packages of each layer, top to bottom."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
-    (contract,) = (each for each in contracts if each["type"] == "layers")
+    (contract,) = (each for each in contracts if each.get("containers") == ["penstock"])
     rows = [[name.strip() for name in line.split("|")] for line in contract["layers"]]
     return [kept for row in rows if (kept := [name for name in row if name not in LEFT_OUT])]
 

@@ -27,7 +27,7 @@ from penstock.synthetic.experiment import BYTES_PER_CELL, BYTES_PER_NONZERO
 from penstock.synthetic.overwrite import check_replaceable, remove_replaced
 from penstock.synthetic.x_writer import write_bands
 
-from .page_cache import files_of
+from .measuring.page_cache import files_of
 from .target import Target, local_path, soma_open
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Any
 
 from penstock.errors import InvalidArgument
 
-from .comparison import contestants, ratio_line, table
 from .exports.cells import Cells
 from .exports.kept import kept_export
 from .loopback_s3 import BUCKET, bytes_sent
-from .measurement import Measurement
+from .measuring.measurement import Measurement
+from .reports.comparison import contestants, ratio_line, table
 
 IN_ADVANCE, WHILE_READING = "sliced in advance", "sliced while reading"
 DISK = "local disk"

@@ -20,8 +20,9 @@ from penstock.base.text import markdown_table
 from penstock.errors import InvalidArgument, PenstockError
 from penstock.synthetic.counts import MAX_GENES, MIN_GENES
 
-from . import decode_bound, sweep
-from .measurement import Measurement, with_labels
+from . import sweep
+from .measuring import decode_bound
+from .measuring.measurement import Measurement, with_labels
 from .methods import METHODS
 from .peers import cache_folder
 from .target import local_path, make_target

@@ -11,10 +11,10 @@ from typing import Any
 from penstock.errors import InvalidArgument, Unsupported
 
 from .block_spec import BlockSpec
-from .measurement import Measurement, measure, with_labels
+from .measuring.measurement import Measurement, measure, with_labels
 from .methods import Method
 from .peers import interpreter
-from .results_file import append, check_writable
+from .reports.results_file import append, check_writable
 from .sources import Sources
 from .worker.request import Request, Work
 

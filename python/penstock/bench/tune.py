@@ -10,8 +10,8 @@ from penstock.base.text import markdown_table
 from penstock.base.validation import parse_memory_size
 from penstock.errors import InvalidArgument, ResourceExhausted
 
-from .comparison import came_at_once
 from .methods import METHODS
+from .reports.comparison import came_at_once
 from .sources import Sources
 from .sweep import Settings, measurements
 from .sweep import run as run_sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from penstock.bench import worker_process
+from penstock.bench.measuring import worker_process
 
 
 def install(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def install(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaders.mkdir(parents=True)
     for each in (package, loaders):
         (each / "__init__.py").write_text("")
-    for file in (Path(worker_process.__file__).parent / "worker").glob("*.py"):
+    for file in (Path(worker_process.__file__).parents[1] / "worker").glob("*.py"):
         (package / "worker" / file.name).write_text(file.read_text())
     (loaders / "stubborn.py").write_text(text)
-    monkeypatch.setattr(worker_process, "__file__", str(package / "worker_process.py"))
+    monkeypatch.setattr(worker_process, "__file__", str(package / "measuring" / "worker_process.py"))

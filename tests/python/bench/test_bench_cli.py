@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import tiledbsoma
 from conftest import Oracle, read_with_tiledbsoma
-from penstock.bench.report import MARK
+from penstock.bench.reports.report import MARK
 from penstock.bench.sweep import require_some
 from penstock.cli import main
 

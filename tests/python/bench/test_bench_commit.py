@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Oracle
 from penstock.bench import machine
-from penstock.bench.measurement import Measurement, measure
+from penstock.bench.measuring.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
 from penstock.bench.worker.request import Request, Work
 

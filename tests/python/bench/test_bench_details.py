@@ -18,10 +18,12 @@ import pytest
 import tiledbsoma
 from conftest import Oracle
 from penstock import _core
-from penstock.bench import decode_bound, machine, page_cache, plot, sweep, worker_process
-from penstock.bench.measurement import Measurement, measure
+from penstock.bench import machine, sweep
+from penstock.bench.measuring import decode_bound, page_cache, worker_process
+from penstock.bench.measuring.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
 from penstock.bench.peers import interpreter
+from penstock.bench.reports import plot
 from penstock.bench.scale import Cost, Point
 from penstock.bench.worker.loaders.read_chunks import _chunks
 from penstock.bench.worker.measure import measure as measure_here

@@ -15,7 +15,7 @@ import tiledbsoma
 from conftest import Oracle
 from mounts import with_mount
 from penstock.bench import download as downloading
-from penstock.bench.page_cache import files_of
+from penstock.bench.measuring.page_cache import files_of
 from penstock.bench.target import Target, make_target
 from penstock.synthetic import disk_space
 

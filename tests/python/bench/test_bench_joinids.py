@@ -18,10 +18,10 @@ import scipy.sparse as sp
 import tiledbsoma
 from penstock import synthetic
 from penstock.bench import sweep
-from penstock.bench.batch_entropy import wrong_joinids
 from penstock.bench.block_spec import BlockSpec
 from penstock.bench.exports.cells import Cells
 from penstock.bench.exports.h5ad import write_h5ad
+from penstock.bench.measuring.batch_entropy import wrong_joinids
 from penstock.bench.methods import METHODS, Method
 from penstock.bench.peers import interpreter
 from penstock.bench.sources import Sources

@@ -14,8 +14,8 @@ import own_loader
 import penstock
 import pytest
 from conftest import Oracle
-from penstock.bench import page_cache, tree_memory, worker_process
-from penstock.bench.measurement import Measurement, measure
+from penstock.bench.measuring import page_cache, tree_memory, worker_process
+from penstock.bench.measuring.measurement import Measurement, measure
 from penstock.bench.methods import METHODS
 from penstock.bench.schema import ALB_COLUMNS, COLUMNS
 from penstock.bench.worker import process_facts

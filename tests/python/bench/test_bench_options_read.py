@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Oracle
-from penstock.bench import peers, training, worker_process
+from penstock.bench import peers, training
+from penstock.bench.measuring import worker_process
+from penstock.bench.measuring.worker_process import Outcome
 from penstock.bench.worker.request import Request
-from penstock.bench.worker_process import Outcome
 from penstock.cli import build_parser
 
 URI = "URI"  # stands for the experiment

@@ -7,7 +7,7 @@ from pathlib import Path
 import own_loader
 import pytest
 from conftest import Oracle
-from penstock.bench import worker_process
+from penstock.bench.measuring import worker_process
 from penstock.bench.methods import METHODS
 from penstock.bench.worker.main import is_out_of_memory
 from penstock.bench.worker.request import Request, Work

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from bench_rows import alb_row, rounds, row
 from penstock import InvalidArgument
-from penstock.bench import plot, plot_lines
 from penstock.bench.dataset_slice import DatasetSlice
-from penstock.bench.plot_columns import Style, subtitles
-from penstock.bench.plot_lines import CURVES
-from penstock.bench.results_file import append, read_all
+from penstock.bench.reports import plot, plot_lines
+from penstock.bench.reports.plot_columns import Style, subtitles
+from penstock.bench.reports.plot_lines import CURVES
+from penstock.bench.reports.results_file import append, read_all
 from penstock.cli import main
 
 
@@ -141,7 +141,7 @@ def test_a_marker_larger_than_the_picture_is_refused(tmp_path: Path, monkeypatch
 def test_the_default_is_marked(linear: bool, tmp_path: Path, monkeypatch) -> None:
     """alb's, of np.array: 2,048 chunks of 64, and the Census's 2,000; not of other methods or sizes."""
     from matplotlib.axes import Axes
-    from penstock.bench.static_plot import write_picture
+    from penstock.bench.reports.static_plot import write_picture
 
     noted: list[tuple] = []
     real = Axes.annotate
@@ -251,7 +251,7 @@ def test_pictures_have_colour_and_size_by_blocks(
 ) -> None:
     from matplotlib import pyplot
     from matplotlib.axes import Axes
-    from penstock.bench.static_plot import write_picture
+    from penstock.bench.reports.static_plot import write_picture
 
     drawn: list[dict] = []
     real = Axes.scatter

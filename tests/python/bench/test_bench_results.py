@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from bench_rows import ALB, alb_row, rounds, row
 from penstock import InvalidArgument
-from penstock.bench.comparison import Spread, best_of, markdown, ratios
-from penstock.bench.results_file import append, read, read_all
+from penstock.bench.measuring.tree_memory import Peak, _Samples
+from penstock.bench.reports.comparison import Spread, best_of, markdown, ratios
+from penstock.bench.reports.results_file import append, read, read_all
 from penstock.bench.scale import slope
 from penstock.bench.schema import ALB_COLUMNS, COLUMNS
-from penstock.bench.tree_memory import Peak, _Samples
 from penstock.bench.tune import choose, rates
 from penstock.bench.worker import batch_times
 

@@ -16,8 +16,9 @@ import pytest
 import tiledb
 import tiledbsoma
 from conftest import Oracle
-from penstock.bench import sweep, worker_process
-from penstock.bench.measurement import Measurement
+from penstock.bench import sweep
+from penstock.bench.measuring import worker_process
+from penstock.bench.measuring.measurement import Measurement
 from penstock.bench.methods import METHODS
 from penstock.bench.schema import ALB_COLUMNS
 from penstock.bench.target import make_target
@@ -209,7 +210,7 @@ def test_a_cache_that_is_not_what_was_asked_for_is_told(
     cache: str, resident: float | None, words: str | None, own: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("penstock.bench.page_cache.prepare", lambda *_: resident)
+    monkeypatch.setattr("penstock.bench.measuring.page_cache.prepare", lambda *_: resident)
     said: list[str] = []
     sweep.run([dataclasses.replace(of("whole"), cache=cache)], None, "by hand", said.append)
     assert ("CACHE" in said[0]) == (words is not None)

@@ -10,7 +10,7 @@ import own_loader
 import pandas as pd
 import pytest
 from penstock.bench import scale
-from penstock.bench.measurement import Measurement
+from penstock.bench.measuring.measurement import Measurement
 from penstock.bench.methods import METHODS
 from penstock.bench.worker.request import Request, Work
 from penstock.cli import main

@@ -11,7 +11,8 @@ import penstock as ps
 import pytest
 from conftest import Oracle
 from penstock import synthetic
-from penstock.bench import peers, results_file
+from penstock.bench import peers
+from penstock.bench.reports import results_file
 from penstock.cli import build_parser, main
 from penstock.experiment.web_index import write_index
 

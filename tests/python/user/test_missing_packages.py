@@ -70,7 +70,7 @@ CALLS = [
     (
         "matplotlib kaleido",
         "import pandas as pd; from pathlib import Path; from types import SimpleNamespace as N; "
-        "from penstock.bench.plot import _write_picture as write; "
+        "from penstock.bench.reports.plot import _write_picture as write; "
         "write(N(layout=N(title=N(text=''))), pd.DataFrame(), Path('x.png'))",
         "[bench]",
     ),

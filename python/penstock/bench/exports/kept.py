@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from penstock.bench.page_cache import files_of
+from penstock.bench.measuring.page_cache import files_of
 from penstock.bench.peers import cache_folder
 from penstock.synthetic.disk_space import told_when_full
 

@@ -13,7 +13,7 @@ from penstock.errors import InvalidArgument
 from . import shared_options
 
 if TYPE_CHECKING:
-    from penstock.bench.measurement import Measurement
+    from penstock.bench.measuring.measurement import Measurement
 
 DEFAULT_METHODS = "penstock,tiledbsoma_ml,annbatch,scDataset"
 
@@ -92,9 +92,9 @@ def add_options(
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, print the table, write the page."""
-    from penstock.bench.comparison import markdown
-    from penstock.bench.report import check_folder, write_report
-    from penstock.bench.results_file import check_writable
+    from penstock.bench.reports.comparison import markdown
+    from penstock.bench.reports.report import check_folder, write_report
+    from penstock.bench.reports.results_file import check_writable
 
     check(parsed)
     report = None if parsed.report is None else Path(checked_local_path("--report", parsed.report))
@@ -148,7 +148,7 @@ def measure(
     parsed: argparse.Namespace, planned: Sequence[Measurement], say: Any, on_row: Any = None
 ) -> list[dict[str, Any]]:
     """Measure all in turns; raise if no measurement succeeds."""
-    from penstock.bench.rounds import in_rounds
+    from penstock.bench.measuring.rounds import in_rounds
     from penstock.bench.sweep import require_some
     from penstock.bench.sweep import run as run_sweep
 
@@ -161,8 +161,8 @@ def measure(
 def contestants(parsed: argparse.Namespace, say: Any) -> list[Measurement]:
     """Return every installed method with every block and memory budget."""
     from penstock.bench.block_spec import parse_block_specs
+    from penstock.bench.measuring.rounds import with_budgets
     from penstock.bench.methods import parse_methods
-    from penstock.bench.rounds import with_budgets
     from penstock.bench.sources import Sources
     from penstock.bench.sweep import Settings, measurements
     from penstock.bench.worker.request import Work

@@ -108,10 +108,10 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Read, filter, draw."""
-    from penstock.bench import plot, plot_lines
     from penstock.bench.dataset_slice import DatasetSlice
-    from penstock.bench.plot_columns import Style
-    from penstock.bench.results_file import read_all
+    from penstock.bench.reports import plot, plot_lines
+    from penstock.bench.reports.plot_columns import Style
+    from penstock.bench.reports.results_file import read_all
 
     formats = [name.strip() for name in parsed.format.split(",")]
     for name in formats:

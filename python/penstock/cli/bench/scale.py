@@ -75,7 +75,7 @@ def add_arguments(commands: Any) -> None:
 def run(parsed: argparse.Namespace) -> None:
     """Make the experiments, measure, and print a table."""
     from penstock.bench import scale
-    from penstock.bench.measurement import with_labels
+    from penstock.bench.measuring.measurement import with_labels
 
     shared_options.check_results(parsed)
     if parsed.on is not None:

@@ -14,7 +14,7 @@ from penstock.base.text import markdown_table
 from . import compare
 
 if TYPE_CHECKING:
-    from penstock.bench.batch_entropy import Mixing
+    from penstock.bench.measuring.batch_entropy import Mixing
 
 
 def add_arguments(commands: Any) -> None:
@@ -33,7 +33,7 @@ def add_arguments(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> None:
     """Measure, then compute the entropy from the joinids."""
-    from penstock.bench.batch_entropy import mixing, wrong_joinids
+    from penstock.bench.measuring.batch_entropy import mixing, wrong_joinids
     from penstock.bench.target import label_codes
 
     from . import shared_options
@@ -82,7 +82,7 @@ def _cells(
     label: str, mixed: Sequence[Mixing], rows: Sequence[Mapping[str, Any]]
 ) -> tuple[str, ...]:
     """Return a row of the table: medians of the rounds, with least and most."""
-    from penstock.bench.comparison import Spread
+    from penstock.bench.reports.comparison import Spread
 
     def figures(values: Sequence[float | None], digits: int) -> str:
         spread = Spread.of([value for value in values if value is not None])

@@ -11,9 +11,9 @@ from typing import Any
 
 from penstock.errors import InvalidArgument
 
+from ..machine import described
 from . import plot
 from .comparison import contestants, good, markdown
-from .machine import described
 from .results_file import append, read_all
 
 _METHOD = """\

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..machine import machine_facts
+from ..methods import READ_BY_TILEDBSOMA, Method
+from ..schema import COLUMNS
+from ..worker.reach import is_remote
+from ..worker.request import Request
 from . import page_cache, worker_process
-from .machine import machine_facts
-from .methods import READ_BY_TILEDBSOMA, Method
-from .schema import COLUMNS
-from .worker.reach import is_remote
-from .worker.request import Request
 
 
 @dataclass(frozen=True)

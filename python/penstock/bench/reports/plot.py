@@ -11,8 +11,9 @@ from penstock.base.missing_package import MissingPackage, missing_text
 from penstock.base.text import plural
 from penstock.errors import InvalidArgument
 
-from .dataset_slice import DatasetSlice
-from .methods import name_among
+from ..dataset_slice import DatasetSlice
+from ..methods import name_among
+from ..schema import COLUMNS
 from .plot_columns import (
     DEFAULT_STYLE,
     DEFAULT_TEXT,
@@ -22,7 +23,6 @@ from .plot_columns import (
     speed_column,
     subtitles,
 )
-from .schema import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

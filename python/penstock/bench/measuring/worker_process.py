@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..worker.main import is_out_of_memory
+from ..worker.request import Request
 from .tree_memory import Peak, TreeMemory
-from .worker.main import is_out_of_memory
-from .worker.request import Request
 
 # A peer's process imports only the worker: Penstock may not be installed there.
 _PEER = """
@@ -64,7 +64,7 @@ def run(
     with tempfile.TemporaryFile() as errors:
         reader, writer = os.pipe()
         program = _OURS if request.loader == "penstock" else _PEER
-        package = str(Path(__file__).resolve().parents[1])
+        package = str(Path(__file__).resolve().parents[2])
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         if request.work.endpoint is not None:  # on loopback: ignore proxy settings
             environment |= {"no_proxy": "*", "NO_PROXY": "*"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.validation import check_regular, checked_local_path
 from penstock.errors import InvalidArgument
 
-from .schema import COLUMNS, schema
+from ..schema import COLUMNS, schema
 
 if TYPE_CHECKING:
     import pandas as pd
