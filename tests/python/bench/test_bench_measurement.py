@@ -272,7 +272,7 @@ MARK_SCRIPT = """
 import mmap, os
 from dataclasses import replace
 from penstock.bench.worker import process_facts
-from penstock.bench import tree_memory
+from penstock.bench.measuring import tree_memory
 
 before = tree_memory.memory_now(os.getpid())
 process_facts.reset_peak_rss()
