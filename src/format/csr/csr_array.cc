@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/concat.h"
@@ -26,17 +27,18 @@ std::shared_ptr<const CsrArray> CsrArray::load(const chunked::Group& group, uint
   made->arrays_ = open_compressed(group, {"CSR", "row"}, rows);
   const chunked::ArrayInfo& data = made->arrays_.data->info();
   with_place([&] { kernel::make_row_layout(columns, data.type); }, [&] { return data.path; });
-  // Where a request takes a round trip, the chunks of all arrays are found at the same time.
+  // The chunks of all arrays are found at the same time, also where a request takes a round trip.
   const chunked::Array& indptr = *made->arrays_.indptr;
-  parallel_for(kCsrParts + 1, indptr.store().traits().remote ? kCsrParts + 1 : 1, [&](size_t i) {
-    if (i != kCsrParts) {
-      made->chunk_bytes_[i] = made->array(static_cast<CsrPart>(i)).stored_bytes_per_chunk();
-      return;
-    }
-    read_offsets(indptr, threads, [&](std::span<const uint64_t> offsets) {
-      for (const uint64_t offset : offsets) made->offsets_.append(offset);
-    });
-  });
+  parallel_for(
+      kCsrParts + 1, indptr.store().traits().remote ? kCsrParts + 1 : threads, [&](size_t i) {
+        if (i != kCsrParts) {
+          made->chunk_bytes_[i] = made->array(static_cast<CsrPart>(i)).stored_bytes_per_chunk();
+          return;
+        }
+        read_offsets(indptr, threads, [&](std::span<const uint64_t> offsets) {
+          for (const uint64_t offset : offsets) made->offsets_.append(offset);
+        });
+      });
   expect_all_elements(made->arrays_, made->offsets_.element_count(), made->path_);
   made->info_ = compressed_info(made->arrays_, rows, columns, "csr");
   made->make_units();
@@ -67,13 +69,22 @@ void CsrArray::make_units() {
     std::vector<plan::TileRows> tiles;
     for (size_t part = 0; part < kCsrParts; ++part) {
       const uint64_t length = chunk_length(static_cast<CsrPart>(part));
+      const auto before = static_cast<ptrdiff_t>(tiles.size());
+      uint64_t row = 0;
       for (uint64_t begin = 0; begin < offsets_.element_count(); begin += length) {
         const uint64_t end = std::min(offsets_.element_count(), begin + length);
-        tiles.push_back({static_cast<int64_t>(offsets_.row_of(begin)),
-                         static_cast<int64_t>(offsets_.row_of(end - 1)),
+        const uint64_t first = offsets_.row_of(begin, row);
+        row = offsets_.row_of(end - 1, first);
+        tiles.push_back({static_cast<int64_t>(first), static_cast<int64_t>(row),
                          static_cast<CsrPart>(part) == CsrPart::kData ? end - begin : 0,
                          static_cast<uint64_t>(chunk_bytes_[part])});
       }
+      // In order, as they are nearly always needed.
+      std::inplace_merge(tiles.begin(), tiles.begin() + before, tiles.end(),
+                         [](const plan::TileRows& a, const plan::TileRows& b) {
+                           return std::tie(a.row_first, a.row_last) <
+                                  std::tie(b.row_first, b.row_last);
+                         });
     }
     plan::FetchUnitOptions options;
     options.min_tiles *= kCsrParts;  // a boundary cuts a chunk of each array
@@ -115,11 +126,13 @@ uint64_t CsrArray::bytes_of_elements(CsrPart part, const RowSelection& rows, int
   }
   const uint64_t length = chunk_length(part);
   uint64_t chunks = 0;
+  auto row = static_cast<uint64_t>(row_begin);
   for (uint64_t chunk = first / length; chunk <= (last - 1) / length; ++chunk) {
     const uint64_t begin = std::max(first, chunk * length);
     const uint64_t end = std::min(last, (chunk + 1) * length);
-    chunks += rows.intersects(static_cast<int64_t>(offsets_.row_of(begin)),
-                              static_cast<int64_t>(offsets_.row_of(end - 1)) + 1);
+    const uint64_t first_row = offsets_.row_of(begin, row);
+    row = offsets_.row_of(end - 1, first_row);
+    chunks += rows.intersects(static_cast<int64_t>(first_row), static_cast<int64_t>(row) + 1);
   }
   return static_cast<uint64_t>(static_cast<double>(chunks) * chunk_bytes(part));
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/concat.h"
+#include "base/threads/parallel.h"
 #include "format/csr/csr_row_reader.h"
 #include "format/recent_readers.h"
 #include "format/unit_rows.h"
@@ -114,35 +116,49 @@ const CsrReader::Sample& CsrReader::sample() const {
   return sample_.get([&] { return take_sample(); });
 }
 
-// Decodes consecutive rows in the middle of a few units: one chunk of each array, or two.
+// Decodes consecutive rows in the middle of a few units: one chunk of each array, or two. A remote
+// store answers for all of them at the same time.
 CsrReader::Sample CsrReader::take_sample() const {
   const auto& units = array_->units();
   const size_t step = std::max<size_t>(1, units.size() / kSampleUnits);
-  double stored = 0, packed = 0, wide = 0;
-  std::unique_ptr<UnitDecode> decode;
+  std::vector<uint32_t> sampled;
   for (size_t unit = step / 2; unit < units.size(); unit += step) {
-    const plan::FetchUnit& place = units[unit];
+    sampled.push_back(static_cast<uint32_t>(unit));
+  }
+  struct Bytes {
+    uint64_t stored = 0, packed = 0, wide = 0;
+  };
+  std::vector<Bytes> bytes(sampled.size());
+  parallel_for(sampled.size(), remote() ? static_cast<unsigned>(sampled.size()) : 1, [&](size_t i) {
+    const plan::FetchUnit& place = units[sampled[i]];
     const int64_t count = std::min(kSampleRows, place.row_end - place.row_begin);
     const int64_t first = place.row_begin + (place.row_end - place.row_begin - count) / 2;
-    std::vector<int64_t> rows;
-    for (int64_t i = 0; i < count; ++i) rows.push_back(first + i);
-    stored += static_cast<double>(array_->offsets().begin(static_cast<uint64_t>(first + count)) -
-                                  array_->offsets().begin(static_cast<uint64_t>(first)));
-    decode = start(static_cast<uint32_t>(unit), std::move(rows), std::move(decode));
+    std::vector<int64_t> rows(static_cast<size_t>(count));
+    std::iota(rows.begin(), rows.end(), first);
+    bytes[i].stored = array_->offsets().begin(static_cast<uint64_t>(first + count)) -
+                      array_->offsets().begin(static_cast<uint64_t>(first));
+    const auto decode = start(sampled[i], std::move(rows), nullptr);
     decode->fetch();
     for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
       for (size_t task = 0; task < decode->task_count(phase); ++task) decode->run(phase, task);
     }
     for (uint32_t row = 0; row < decode->row_count(); ++row) {
-      packed += static_cast<double>(decode->packed_bytes(row) - sizeof(kernel::PackedRowHeader));
-      const uint32_t count_wide = decode->wide_count(row);
-      wide += static_cast<double>(count_wide == kernel::kRawRow ? decode->nnz(row) : count_wide) *
-              layout_.value_bytes;
+      bytes[i].packed += decode->packed_bytes(row) - sizeof(kernel::PackedRowHeader);
+      const uint32_t wide = decode->wide_count(row);
+      bytes[i].wide +=
+          uint64_t{wide == kernel::kRawRow ? decode->nnz(row) : wide} * layout_.value_bytes;
     }
+  });
+  Bytes sum;
+  for (const Bytes& each : bytes) {
+    sum.stored += each.stored;
+    sum.packed += each.packed;
+    sum.wide += each.wide;
   }
-  if (stored == 0) return {layout_.index_bytes + 1.0, 0};
+  if (sum.stored == 0) return {layout_.index_bytes + 1.0, 0};
+  const auto stored = static_cast<double>(sum.stored);
   // Raw segments hold their values once, and rows copy them.
-  return {packed / stored, 2 * wide / stored};
+  return {static_cast<double>(sum.packed) / stored, 2 * static_cast<double>(sum.wide) / stored};
 }
 
 }  // namespace penstock::format

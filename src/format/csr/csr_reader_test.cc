@@ -203,6 +203,27 @@ void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own
   }
 }
 
+TEST(RowOffsets, TheRowOfAnElement) {
+  const TestSeed seed(9);
+  Random random(seed);
+  for (int round = 0; round < 50; ++round) {
+    RowOffsets offsets;
+    std::vector<uint64_t> row_of;  // by element
+    const uint64_t rows = 1 + random() % 5000;
+    offsets.append(0);
+    for (uint64_t row = 0; row < rows; ++row) {
+      const uint64_t count = random() % 3 == 0 ? 0 : random() % (round % 2 == 0 ? 4 : 60);
+      row_of.insert(row_of.end(), count, row);
+      offsets.append(row_of.size());
+    }
+    for (uint64_t element = 0; element < row_of.size(); element += 1 + random() % 20) {
+      ASSERT_EQ(offsets.row_of(element), row_of[element]);
+      const uint64_t from = random() % (row_of[element] + 1);
+      ASSERT_EQ(offsets.row_of(element, from), row_of[element]) << "from row " << from;
+    }
+  }
+}
+
 TEST(CsrReader, RandomMatrices) {
   check<uint16_t, float>(DataType::kUInt16, DataType::kFloat32, 300, 1);
   check<int32_t, float>(DataType::kInt32, DataType::kFloat32, 300, 2);

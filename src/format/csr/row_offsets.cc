@@ -37,4 +37,18 @@ uint64_t RowOffsets::row_of(uint64_t element) const noexcept {
   return static_cast<uint64_t>(at - within_.begin()) - 1;
 }
 
+uint64_t RowOffsets::row_of(uint64_t element, uint64_t from) const noexcept {
+  // Row `near` begins at or before the element, and row `near + step` will be behind it.
+  uint64_t near = from, step = 1;
+  while (near + step < row_count() && begin(near + step) <= element) {
+    near += step;
+    step *= 2;
+  }
+  while (step > 1) {
+    step /= 2;
+    if (near + step < row_count() && begin(near + step) <= element) near += step;
+  }
+  return near;
+}
+
 }  // namespace penstock::format

@@ -24,6 +24,8 @@ class RowOffsets {
   /// The row that has this element: the last row that begins at or before it and is not empty.
   /// `element` < element_count().
   uint64_t row_of(uint64_t element) const noexcept;
+  /// The same, of an element that is not before row `from`. Fast if its row is near.
+  uint64_t row_of(uint64_t element, uint64_t from) const noexcept;
 
   size_t memory_bytes() const noexcept { return blocks_.size() * 8 + within_.size() * 4; }
 
