@@ -2,6 +2,10 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "format/anndata/open_anndata.h"
 #include "format/handle_access.h"
 #include "format/pack/experiment.h"
@@ -26,6 +30,15 @@ bool named_zarr(const format::ExperimentPlace& place) {
          (place.path.ends_with(".zarr") || place.path.ends_with(".zip"));
 }
 
+/// Whether the name of a remote place says HDF5: then whether it is a file is asked first, and
+/// nothing is listed ahead.
+bool named_hdf5(const format::ExperimentPlace& place) {
+  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5"};
+  return place.store->traits().remote &&
+         std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return place.path.ends_with(ending); });
+}
+
 /// A path such as "cells.h5mu/mod/rna", that starts with a file.
 bool find_file_above(format::ExperimentPlace& place) {
   for (size_t end = place.path.rfind('/'); end != std::string::npos && end > 0;
@@ -45,10 +58,13 @@ bool find_file_above(format::ExperimentPlace& place) {
 
 Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
   format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri), false, {}};
-  if (!named_zarr(place)) format::tiledb::prefetch_metadata(*place.store, place.path);
+  place.is_file = named_hdf5(place) && place.store->exists(place.path);
+  if (!place.is_file && !named_zarr(place)) {
+    format::tiledb::prefetch_metadata(*place.store, place.path);
+  }
   // A folder is what is asked for most, and its list is needed anyway. Whether a file is there, a
   // remote store only knows from a list of the folder above.
-  if (!place.store->is_directory(place.path)) {
+  if (!place.is_file && !place.store->is_directory(place.path)) {
     place.is_file = place.store->exists(place.path);
     if (!place.is_file && !find_file_above(place)) {
       throw NotFound("there is nothing at " + place.path);

@@ -1,11 +1,13 @@
 #include "format/value_sample.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "base/threads/parallel.h"
 #include "base/types/visit_type.h"
 #include "kernel/unpack_row.h"
 
@@ -54,14 +56,19 @@ bool has_fractions(const MatrixSource& source) {
   const auto reader = source.reader(columns);
   const auto units = source.units();
   const size_t step = std::max<size_t>(1, units.size() / kUnits);
-  for (size_t unit = step / 2; unit < units.size(); unit += step) {
-    const auto values = values_of(*reader, static_cast<uint32_t>(unit), units[unit]);
-    if (std::any_of(values.begin(), values.end(),
-                    [](double value) { return std::trunc(value) != value; })) {
-      return true;
-    }
-  }
-  return false;
+  std::vector<size_t> sampled;
+  for (size_t unit = step / 2; unit < units.size(); unit += step) sampled.push_back(unit);
+  std::atomic<bool> found = false;
+  // A remote store answers for all of them at the same time.
+  parallel_for(
+      sampled.size(), reader->remote() ? static_cast<unsigned>(sampled.size()) : 1, [&](size_t i) {
+        if (found) return;
+        const auto unit = static_cast<uint32_t>(sampled[i]);
+        const auto values = values_of(*reader, unit, units[unit]);
+        found = found || std::any_of(values.begin(), values.end(),
+                                     [](double value) { return std::trunc(value) != value; });
+      });
+  return found;
 }
 
 }  // namespace penstock::format

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -42,6 +43,7 @@ std::vector<std::string> datasets_of(const chunked::Group& root) {
   }
   std::sort(numbered.begin(), numbered.end());
   std::vector<std::string> names;
+  names.reserve(numbered.size());
   for (auto& [number, name] : numbered) names.push_back(std::move(name));
   return names;
 }
@@ -76,6 +78,33 @@ chunked::GroupPtr open_inside(const chunked::Group& root, const std::string& ins
   throw NotFound("there is no group '" + inside + "', in " + root.path());
 }
 
+/// Members that are looked up at a time; threads that wait for a network.
+constexpr unsigned kAhead = 16;
+
+/// Looks up the elements that an experiment needs, side by side, so that the metadata of a remote
+/// file, which lie all over it, are in its cache. Errors come again where an element is needed.
+void look_ahead(const chunked::Group& root) {
+  static constexpr const char* kNeeded[] = {"obs", "var", "X", "layers", "raw/X", "raw/var"};
+  parallel_for(std::size(kNeeded), kAhead, [&](size_t i) {
+    try {
+      const auto group = root.group(kNeeded[i]);
+      if (!group) return;
+      const auto names = group->members();
+      parallel_for(names.size(), kAhead, [&](size_t k) {
+        try {
+          if (group->array(names[k])) return;
+          const auto inner = group->group(names[k]);  // categories, or a sparse layer
+          for (const std::string& name : inner ? inner->members() : std::vector<std::string>()) {
+            inner->array(name);
+          }
+        } catch (const Error&) {
+        }
+      });
+    } catch (const Error&) {
+    }
+  });
+}
+
 /// The root group of a file or folder. Null for a folder that is no zarr group.
 chunked::GroupPtr open_container(const ExperimentPlace& place) {
   if (!place.is_file) return zarr::open_zarr(place.store, place.path);
@@ -84,7 +113,10 @@ chunked::GroupPtr open_container(const ExperimentPlace& place) {
     if (auto root = zarr::open_zarr(io::open_zip(place.store, place.path), place.path)) return root;
     throw InvalidArgument("a zip archive without a zarr group at its top, " + place.path);
   }
-  if (auto root = hdf5::open_hdf5(place.store, place.path)) return root;
+  if (auto root = hdf5::open_hdf5(place.store, place.path)) {
+    if (place.store->traits().remote) look_ahead(*root);
+    return root;
+  }
   throw InvalidArgument(
       (begin.empty()
            ? "the file is empty: "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "base/concat.h"
@@ -183,33 +184,59 @@ void File::will_read(std::span<const Place> places) const {
 
 std::vector<File::Page> File::pages(std::span<const uint64_t> numbers) const {
   std::vector<Page> found(numbers.size());
-  std::vector<size_t> missing;
-  {
-    const MutexLock lock(mutex_);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const auto held = pages_.find(numbers[i]);
-      if (held != pages_.end()) {
-        found[i] = held->second;
-      } else {
-        missing.push_back(i);
+  while (true) {
+    std::vector<size_t> own;
+    {
+      const MutexLock lock(mutex_);
+      bool others = false;
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        if (found[i] != nullptr) continue;
+        if (const auto held = pages_.find(numbers[i]); held != pages_.end()) {
+          found[i] = held->second;
+        } else if (reading_.insert(numbers[i]).second) {
+          own.push_back(i);
+        } else {
+          others = true;
+        }
+      }
+      if (own.empty() && !others) return found;
+      if (own.empty()) {
+        read_.wait(mutex_);
+        continue;
       }
     }
+    read_pages(numbers, own, found);
   }
-  if (missing.empty()) return found;
+}
+
+void File::read_pages(std::span<const uint64_t> numbers, std::span<const size_t> places,
+                      std::vector<Page>& found) const {
   std::vector<std::shared_ptr<Buffer>> made;
   std::vector<io::ReadRequest> requests;
-  for (const size_t i : missing) {
-    const uint64_t begin = numbers[i] * page_bytes_;
-    made.push_back(std::make_shared<Buffer>(std::min(page_bytes_, size_bytes_ - begin)));
-    requests.push_back({path_, begin, made.back()->span()});
+  std::exception_ptr error;
+  try {
+    for (const size_t i : places) {
+      const uint64_t begin = numbers[i] * page_bytes_;
+      made.push_back(std::make_shared<Buffer>(std::min(page_bytes_, size_bytes_ - begin)));
+      requests.push_back({path_, begin, made.back()->span()});
+    }
+    store_->read_many(requests);
+  } catch (...) {
+    error = std::current_exception();
   }
-  store_->read_many(requests);
-  for (size_t k = 0; k < missing.size(); ++k) found[missing[k]] = made[k];
-  if (missing.size() > kMostPages / 2) return found;  // large, so it is not read again soon
   const MutexLock lock(mutex_);
-  if (pages_.size() + missing.size() > kMostPages) pages_.clear();
-  for (size_t k = 0; k < missing.size(); ++k) pages_[numbers[missing[k]]] = made[k];
-  return found;
+  // Many at a time are not kept, since they are not read again soon.
+  const bool keeps = !error && places.size() <= kMostPages / 2;
+  if (keeps && pages_.size() + places.size() > kMostPages) pages_.clear();
+  for (size_t k = 0; k < places.size(); ++k) {
+    const uint64_t number = numbers[places[k]];
+    reading_.erase(number);
+    if (error) continue;
+    found[places[k]] = made[k];
+    if (keeps) pages_[number] = made[k];
+  }
+  read_.notify_all();
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace penstock::format::hdf5

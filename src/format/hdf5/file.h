@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,7 +73,10 @@ class File {
   File(io::StorePtr store, std::string path);
   bool find_superblock();
   void read_superblock(uint64_t at);
-  std::vector<Page> pages(std::span<const uint64_t> numbers) const;
+  std::vector<Page> pages(std::span<const uint64_t> numbers) const PENSTOCK_EXCLUDES(mutex_);
+  /// Reads the pages numbers[i] of these i, which this thread has put into `reading_`.
+  void read_pages(std::span<const uint64_t> numbers, std::span<const size_t> places,
+                  std::vector<Page>& found) const PENSTOCK_EXCLUDES(mutex_);
 
   const io::StorePtr store_;
   const std::string path_;
@@ -85,7 +89,9 @@ class File {
   unsigned offset_bytes_ = 8;
   unsigned length_bytes_ = 8;
   mutable Mutex mutex_;
+  mutable ConditionVariable read_;
   mutable std::map<uint64_t, Page> pages_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable std::set<uint64_t> reading_ PENSTOCK_GUARDED_BY(mutex_);  ///< pages that a thread reads
 };
 
 using FilePtr = std::shared_ptr<const File>;
