@@ -1,1 +1,1 @@
-"""What measurements are kept in and shown as: files, tables, plots, pages."""
+"""Files, tables, plots and pages of measurements."""

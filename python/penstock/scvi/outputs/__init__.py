@@ -1,1 +1,1 @@
-"""What a trained model says of stored cells, and models of scvi-tools' TileDBDataModule."""
+"""Answers of a trained model for stored cells, and models of scvi-tools' TileDBDataModule."""

@@ -1,1 +1,1 @@
-"""What a model reads: columns of obs, scvi-tools' registries, and the tensors that it takes."""
+"""Columns of obs that a model reads, scvi-tools' registries, and the tensors that it takes."""
