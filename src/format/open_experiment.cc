@@ -2,8 +2,6 @@
 
 #include <penstock/error.h>
 
-#include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include "format/anndata/open_anndata.h"
@@ -26,17 +24,27 @@ constexpr format::OpenExperiment kFormats[] = {
 /// Whether the name of a remote place says zarr. Below it may lie 10^5 chunks, so it is not listed
 /// ahead. The content decides what it is.
 bool named_zarr(const format::ExperimentPlace& place) {
-  return place.store->traits().remote &&
-         (place.path.ends_with(".zarr") || place.path.ends_with(".zip"));
+  return place.store->traits().remote && place.path.ends_with(".zarr");
 }
 
-/// Whether the name of a remote place says HDF5: then whether it is a file is asked first, and
-/// nothing is listed ahead.
-bool named_hdf5(const format::ExperimentPlace& place) {
-  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5"};
-  return place.store->traits().remote &&
-         std::any_of(std::begin(kEndings), std::end(kEndings),
-                     [&](std::string_view ending) { return place.path.ends_with(ending); });
+/// Takes what the name of a remote path says is a file, such as cells.h5ad or cells.h5mu/mod/rna,
+/// if it is one. So nothing is listed for it.
+void take_named_file(format::ExperimentPlace& place) {
+  if (!place.store->traits().remote) return;
+  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5", ".zip"};
+  for (const std::string_view ending : kEndings) {
+    for (size_t at = place.path.find(ending); at != std::string::npos;
+         at = place.path.find(ending, at + 1)) {
+      const size_t end = at + ending.size();
+      if (end != place.path.size() && place.path[end] != '/') continue;
+      const std::string file = place.path.substr(0, end);
+      if (!place.store->exists(file)) continue;
+      place.is_file = true;
+      place.inside = end == place.path.size() ? "" : place.path.substr(end + 1);
+      place.path = file;
+      return;
+    }
+  }
 }
 
 /// A path such as "cells.h5mu/mod/rna", that starts with a file.
@@ -58,7 +66,7 @@ bool find_file_above(format::ExperimentPlace& place) {
 
 Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
   format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri), false, {}};
-  place.is_file = named_hdf5(place) && place.store->exists(place.path);
+  take_named_file(place);
   if (!place.is_file && !named_zarr(place)) {
     format::tiledb::prefetch_metadata(*place.store, place.path);
   }

@@ -22,15 +22,17 @@ def open(
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Open a SOMA experiment, a pack, an AnnData in zarr, or an AnnData object in memory.
+    """Open a SOMA experiment, a pack, an AnnData file or store, or an AnnData object in memory.
 
     Parameters
     ----------
     uri : str, path or AnnData
-        A folder or ``file://`` URI, a zip archive of a zarr store, ``s3://bucket/key``, or ``https://…`` with an index beside the
-        files (``penstock index``). It must have no user, password or query, since it is shown and
-        logged; credentials belong in `storage_options`. An AnnData object is read in place, as
-        `Dataset` does; the other arguments are not for it.
+        A folder or ``file://`` URI, an h5ad, h5mu or 10x file, a zip archive of a zarr store,
+        ``s3://bucket/key``, or ``https://…``: a file, or a folder with an index beside its files
+        (``penstock index``). A path may lead into a file: ``cells.h5mu/mod/rna``. It must have no
+        user, password or query, since it is shown and logged; credentials belong in
+        `storage_options`. An AnnData object is read in place, as `Dataset` does; the other
+        arguments are not for it.
     timestamp : datetime or int, optional
         Read the state at this time. An int is milliseconds since 1970-01-01 UTC; a datetime
         without a time zone is UTC. By default the newest state.

@@ -3,8 +3,11 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
+#include "io/http/http_message.h"
 #include "io/http/index_manifest.h"
 #include "io/http/range_transfer.h"
 #include "io/http/redirect.h"
@@ -154,6 +157,44 @@ class HttpIndex final : public Transfer {
   int status_ = 0;
 };
 
+/// The first byte of a file, for its size. A server that does not know ranges sends all of it,
+/// which is not waited for.
+class HttpFirstByte final : public Transfer {
+ public:
+  HttpFirstByte(std::string url, const std::vector<HttpField>& headers)
+      : url_(std::move(url)), target_(url_, headers) {}
+
+  HttpRequest prepare() override {
+    HttpRequest request = target_.request({{"Range", "bytes=0-0"}});
+    request.max_text_bytes = 1;
+    return request;
+  }
+  Verdict judge(const HttpResponse& response) override {
+    if (target_.follow(response, place())) return again();
+    Verdict verdict;
+    if (!response.too_long && retry_later(response, verdict)) return target_.judged(verdict);
+    if (response.status == 200) {
+      return failed(std::make_exception_ptr(
+          Unsupported("the server sends the whole file where a part is asked for; it must answer "
+                      "range requests: " +
+                      place())));
+    }
+    const auto range = parse_content_range(response.header("content-range"));
+    if (response.status == 206 && range) {
+      found_ = RemoteObject{"", range->total, std::string(response.header("etag")),
+                            std::string(response.header("last-modified"))};
+    }
+    return {};
+  }
+  std::string place() const override { return url_ + target_.note(); }
+  const std::optional<RemoteObject>& found() const noexcept { return found_; }
+
+ private:
+  const std::string url_;
+  Target target_;
+  std::optional<RemoteObject> found_;
+};
+
 // An index above the address has plain names, but the address may have escaped ones.
 std::vector<RemoteObject> with_address(std::vector<RemoteObject> objects, const std::string& folder,
                                        const std::string& address) {
@@ -243,6 +284,20 @@ RemoteListing HttpSource::list_folder(const std::string& directory) const {
   RemoteListing listing = list_tree(directory, 0);
   listing.whole_tree = true;
   return listing;
+}
+
+std::optional<RemoteObject> HttpSource::find_file(const std::string& path) const {
+  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5", ".zip"};
+  if (std::none_of(std::begin(kEndings), std::end(kEndings),
+                   [&](std::string_view ending) { return path.ends_with(ending); })) {
+    return std::nullopt;
+  }
+  const std::string url = url_of(path);
+  HttpFirstByte transfer(url, headers_for(url));
+  engine_.get().run(transfer);
+  std::optional<RemoteObject> found = transfer.found();
+  if (found) found->path = path;
+  return found;
 }
 
 void HttpSource::read(std::span<RemoteRead> reads) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,7 +8,8 @@
 #include "io/remote/object_source.h"
 
 // Files on a plain web server: ranges by GET, names and sizes from the manifest that
-// `penstock index` wrote into the folder or one above it.
+// `penstock index` wrote into the folder or one above it. A file that is a whole data set needs
+// none.
 
 namespace penstock::io {
 
@@ -18,6 +20,8 @@ class HttpSource final : public ObjectSource {
 
   RemoteListing list_tree(const std::string& directory, size_t max_objects) const override;
   RemoteListing list_folder(const std::string& directory) const override;
+  /// Asks for the first byte of a path that ends as an h5ad file or a zip archive does.
+  std::optional<RemoteObject> find_file(const std::string& path) const override;
   void read(std::span<RemoteRead> reads) const override;
   RemoteCounts counts() const override { return engine_.get().counts(); }
 

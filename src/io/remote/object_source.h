@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,11 @@ class ObjectSource {
   virtual RemoteListing list_tree(const std::string& directory, size_t max_objects) const = 0;
   /// One level, or the whole tree if that costs no more.
   virtual RemoteListing list_folder(const std::string& directory) const = 0;
+  /// An object that can be found without a listing, by the request of a byte: a file on a web
+  /// server. Nothing if there is none, or if its name does not say that it is a whole data set.
+  virtual std::optional<RemoteObject> find_file(const std::string& /*path*/) const {
+    return std::nullopt;
+  }
   /// Reads all at once. Throws the first error when no read is running any more. Reads must not be
   /// empty or exceed their object's size.
   virtual void read(std::span<RemoteRead> reads) const = 0;

@@ -112,6 +112,11 @@ bool RemoteStore::exists(const std::string& path) const {
     if (objects_.contains(object)) return true;
     if (trees_.contains(object)) return false;  // opened as a folder
   }
+  if (const auto found = source_->find_file(object)) {
+    const MutexLock lock(fork_safe_lock());
+    objects_.try_emplace(object, *found);
+    return true;
+  }
   need_folder(parent_of(object));
   const MutexLock lock(fork_safe_lock());
   return objects_.contains(object);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import shutil
 import threading
 import urllib.parse
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,39 @@ def test_batches_are_those_of_the_folder(
     server: Any, folder: Path, name: str, settings: dict[str, Any]
 ) -> None:
     assert batches(**source(server, name), **settings) == batches(source=folder / name, **settings)
+
+
+def test_a_file_on_a_web_server_needs_no_index(folder: Path, tmp_path: Path) -> None:
+    """Also one whose path leads into it; two requests find it, and none lists a folder."""
+    mudata = pytest.importorskip("mudata")
+    for name in ("plain.h5ad", "gzip.h5ad", "cells.zarr.zip"):
+        shutil.copy(folder / name, tmp_path / name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata = anndata.read_h5ad(folder / "plain.h5ad")
+        mudata.MuData({"rna": adata}).write_h5mu(tmp_path / "cells.h5mu")
+    names = ("plain.h5ad", "gzip.h5ad", "cells.zarr.zip", "cells.h5mu/mod/rna", "cells.h5mu/rna")
+    with bare_environment(tmp_path), fault_proxy(folder=tmp_path) as proxy:
+        for name in names:
+            assert batches(source=f"{proxy.url}/{name}") == batches(source=tmp_path / name)
+        asked = " ".join(str(request) for request in proxy.requests)
+        assert "penstock-index" not in asked
+        with pytest.raises(ps.NotFound, match=r"no group 'atac', in .*cells\.h5mu"):
+            ps.open(f"{proxy.url}/cells.h5mu/atac")
+        with pytest.raises(ps.PenstockError, match=r"penstock index|nothing at"):
+            ps.open(f"{proxy.url}/missing.h5ad")
+
+
+def test_a_server_without_ranges_is_told(folder: Path, tmp_path: Path) -> None:
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with (
+            bare_environment(tmp_path),
+            pytest.raises(ps.Unsupported, match=r"must answer range requests: .*plain\.h5ad"),
+        ):
+            ps.open(f"http://127.0.0.1:{server.server_port}/plain.h5ad")
+        server.shutdown()
 
 
 def arguments_of(server: Any, name: str, **options: Any) -> tuple[str, dict[str, Any]]:

@@ -18,4 +18,6 @@ def install(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in (Path(worker_process.__file__).parents[1] / "worker").glob("*.py"):
         (package / "worker" / file.name).write_text(file.read_text())
     (loaders / "stubborn.py").write_text(text)
-    monkeypatch.setattr(worker_process, "__file__", str(package / "measuring" / "worker_process.py"))
+    monkeypatch.setattr(
+        worker_process, "__file__", str(package / "measuring" / "worker_process.py")
+    )
