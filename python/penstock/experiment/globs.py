@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from penstock.errors import NotFound, Unsupported
+from penstock.errors import InvalidArgument, NotFound, Unsupported
 
 #: Start of a URI, also if a pathlib.Path has joined its slashes.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -40,3 +40,14 @@ def expanded(source: Any) -> Any:
     if not found:
         raise NotFound(f"nothing matches {text}")
     return found
+
+
+def check_one_path(source: Any) -> None:
+    """Raise `InvalidArgument` for a pattern of local paths."""
+    if not isinstance(source, (str, os.PathLike)):
+        return
+    text = os.fspath(source)
+    if "*" in text and not _SCHEME.match(text) and not os.path.lexists(text):
+        raise InvalidArgument(
+            f"one path is opened, not a pattern: join what it matches with penstock.join({text!r})"
+        )

@@ -13,6 +13,7 @@ from penstock.errors import InvalidArgument
 
 from .anndata_source import from_anndata, is_anndata
 from .experiment import Experiment, open_stored
+from .globs import check_one_path
 from .storage_options import of_context
 
 
@@ -58,7 +59,7 @@ def open(
     NotFound
         The URI does not exist.
     InvalidArgument
-        Nothing that can be opened is there, or the URI has a user, password, query or fragment. Or
+        Nothing that can be opened is there, `uri` is a pattern, or the URI has a user, password, query or fragment. Or
         a timestamp or storage options are given for an AnnData object.
     Unsupported
         This version does not read the scheme of the URI, or the web server has no index.
@@ -67,6 +68,7 @@ def open(
         check.
     """
     if not is_anndata(uri):
+        check_one_path(uri)
         return open_stored(uri, timestamp, threads, storage_options)
     check_for_uri(uri, storage_options)
     if timestamp is not None:

@@ -193,6 +193,8 @@ def test_bad_sources(tmp_path, soma_small: Oracle) -> None:
     (tmp_path / "empty.h5ad").write_bytes(b"")
     with pytest.raises(ps.InvalidArgument, match=r"the file is empty: .*empty\.h5ad"):
         ps.open(tmp_path / "empty.h5ad")
+    with pytest.raises(ps.InvalidArgument, match=r"join what it matches with penstock\.join\("):
+        ps.open(tmp_path / "*.h5ad")
     with pytest.raises(ps.Unsupported, match="gs"):
         ps.open("gs://bucket/experiment")
     with pytest.raises(ps.InvalidArgument, match=r"made from a path or URI, .*, got 5"):
