@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-thread_local const std::atomic<bool>* current_flag = nullptr;
+thread_local const CancelScope* current_scope = nullptr;
 
 std::function<void()>& wait_hook() {
   static std::function<void()> hook;
@@ -15,18 +15,25 @@ std::function<void()>& wait_hook() {
 
 }  // namespace
 
-CancelScope::CancelScope(const std::atomic<bool>* flag) noexcept : before_(current_flag) {
-  current_flag = flag;
+CancelScope::CancelScope(const std::atomic<bool>* flag) noexcept : CancelScope(flag, nullptr) {}
+
+CancelScope::CancelScope(const std::atomic<bool>* flag, const CancelScope* other) noexcept
+    : flag_(flag), other_(other), before_(current_scope) {
+  current_scope = flag != nullptr ? this : nullptr;
 }
 
-CancelScope::~CancelScope() { current_flag = before_; }
+CancelScope::~CancelScope() { current_scope = before_; }
 
-bool cancel_requested() noexcept {
-  return current_flag != nullptr && current_flag->load(std::memory_order_relaxed);
+const CancelScope* CancelScope::current() noexcept { return current_scope; }
+
+bool CancelScope::is_set() const noexcept {
+  return flag_->load(std::memory_order_relaxed) || (other_ != nullptr && other_->is_set());
 }
+
+bool cancel_requested() noexcept { return current_scope != nullptr && current_scope->is_set(); }
 
 void run_wait_hook() {
-  if (current_flag == nullptr && wait_hook()) wait_hook()();
+  if (current_scope == nullptr && wait_hook()) wait_hook()();
 }
 
 void poll_wait_hook() {

@@ -8,8 +8,8 @@
 // A loader gives its fetching threads a flag for their lifetime (CancelScope). Code that waits long
 // checks cancel_requested() now and then. A thread without a scope belongs to the caller, who may
 // press Ctrl-C. There the wait hook asks the interpreter, if there is one, and may throw.
-// parallel_for (base/threads/parallel.h) calls the hook between items, so opening and reading
-// tables can be interrupted.
+// parallel_for (base/threads/parallel.h) calls the hook between items and while it waits for its
+// threads, so opening and reading tables can be interrupted. Its threads then end their waits, too.
 //
 // The hook may wait for the interpreter's lock. Do not call it while holding a lock that another
 // thread takes while it holds the interpreter's lock.
@@ -20,12 +20,21 @@ namespace penstock {
 class CancelScope {
  public:
   explicit CancelScope(const std::atomic<bool>* flag) noexcept;
+  /// Of a thread that works for another: the flags of that thread, as its current() gave them,
+  /// count as well. The other waits for this one.
+  CancelScope(const std::atomic<bool>* flag, const CancelScope* other) noexcept;
   ~CancelScope();
   CancelScope(const CancelScope&) = delete;
   CancelScope& operator=(const CancelScope&) = delete;
 
+  /// The calling thread's scope; null if it has none.
+  static const CancelScope* current() noexcept;
+  bool is_set() const noexcept;
+
  private:
-  const std::atomic<bool>* before_;
+  const std::atomic<bool>* const flag_;
+  const CancelScope* const other_;
+  const CancelScope* const before_;
 };
 
 /// Whether the calling thread's flag is set.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <thread>
@@ -15,8 +16,9 @@
 // and for tables. The pipeline that streams cells has its own threads.
 //
 // Threads take one item at a time, so uneven items balance. After the first error no further item
-// starts; parallel_for rethrows the error when all threads have ended. Between items the calling
-// thread calls the wait hook (base/threads/cancellation.h); its error counts as an item's.
+// starts, and waits of other threads for a network end; parallel_for rethrows the error when all
+// threads have ended. Between items, and while it waits for the threads, the calling thread calls
+// the wait hook (base/threads/cancellation.h); its error counts as an item's.
 
 namespace penstock {
 
@@ -42,6 +44,33 @@ class FirstError {
   std::exception_ptr error_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
+/// Counts threads until they are done.
+class Running {
+ public:
+  void add() {
+    const MutexLock lock(mutex_);
+    ++count_;
+  }
+  void remove() {
+    const MutexLock lock(mutex_);
+    if (--count_ == 0) done_.notify_all();
+  }
+  /// Whether all are done, after a tenth of a second at most.
+  bool wait_a_moment() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    const MutexLock lock(mutex_);
+    while (count_ != 0) {
+      if (!done_.wait_until(mutex_, end)) break;
+    }
+    return count_ == 0;
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable done_;
+  size_t count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+};
+
 /// Calls body(i) for i in [0, count) on up to `threads` threads, including the caller's.
 template <typename Body>
 void parallel_for(size_t count, unsigned threads, Body&& body) {
@@ -54,7 +83,13 @@ void parallel_for(size_t count, unsigned threads, Body&& body) {
     return;
   }
   std::atomic<size_t> next{0};
+  std::atomic<bool> stopped{false};
   FirstError error;
+  const auto stop = [&](std::exception_ptr first) noexcept {
+    error.keep(std::move(first));
+    next.store(count, std::memory_order_relaxed);
+    stopped.store(true, std::memory_order_relaxed);
+  };
   const auto work = [&](bool of_caller) noexcept {
     while (true) {
       const size_t i = next.fetch_add(1, std::memory_order_relaxed);
@@ -63,19 +98,34 @@ void parallel_for(size_t count, unsigned threads, Body&& body) {
         if (of_caller) poll_wait_hook();
         body(i);
       } catch (...) {
-        error.keep(std::current_exception());
-        next.store(count, std::memory_order_relaxed);
+        stop(std::current_exception());
       }
     }
   };
+  const CancelScope* const of_caller = CancelScope::current();
+  Running running;
   std::vector<std::thread> others;
   others.reserve(workers - 1);
   try {
-    for (size_t i = 0; i + 1 < workers; ++i) others.emplace_back(work, false);
+    for (size_t i = 0; i + 1 < workers; ++i) {
+      running.add();
+      others.emplace_back([&] {
+        const CancelScope scope(&stopped, of_caller);
+        work(false);
+        running.remove();
+      });
+    }
   } catch (...) {
-    // No more threads can start: the existing ones do the work.
+    running.remove();  // no more threads can start: the existing ones do the work
   }
   work(true);
+  while (!running.wait_a_moment()) {
+    try {
+      poll_wait_hook();
+    } catch (...) {
+      stop(std::current_exception());
+    }
+  }
   for (std::thread& thread : others) thread.join();
   error.rethrow();
 }

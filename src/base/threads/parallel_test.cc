@@ -78,5 +78,61 @@ TEST(ParallelFor, AThreadWithAFlagIsNotTheCallers) {
       80, 1, [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
 }
 
+/// Waits as for a network: until the thread is cancelled.
+void wait_until_cancelled() {
+  while (!cancel_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  throw IoError("cancelled");
+}
+
+TEST(ParallelFor, AnInterruptEndsTheWaitsOfItsThreads) {
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> waiting{0};
+  const WaitHook hook([&] {
+    if (waiting == 3) throw NotFound("interrupted");
+  });
+  EXPECT_THROW(parallel_for(4, 4,
+                            [&](size_t) {
+                              if (std::this_thread::get_id() != caller) {
+                                ++waiting;
+                                wait_until_cancelled();
+                              }
+                              while (waiting != 3) std::this_thread::yield();
+                            }),
+               NotFound);
+  EXPECT_EQ(waiting, 3);
+}
+
+TEST(ParallelFor, AnErrorEndsTheWaitsOfThreadsBelow) {
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> waiting{0};
+  const auto inner = [&](size_t) {
+    ++waiting;
+    wait_until_cancelled();
+  };
+  EXPECT_THROW(parallel_for(2, 2,
+                            [&](size_t) {
+                              if (std::this_thread::get_id() != caller) {
+                                parallel_for(3, 3, inner);
+                                return;
+                              }
+                              while (waiting != 3) std::this_thread::yield();
+                              throw NotFound("the caller's");
+                            }),
+               NotFound);
+  EXPECT_EQ(waiting, 3);
+}
+
+TEST(ParallelFor, AFlagOfTheCallerIsOneOfItsThreads) {
+  const std::atomic<bool> flag{true};
+  const CancelScope scope(&flag);
+  std::atomic<int> seen{0};
+  parallel_for(4, 4, [&](size_t) {
+    ++seen;
+    while (seen != 4) std::this_thread::yield();
+    EXPECT_TRUE(cancel_requested());
+  });
+  EXPECT_EQ(seen, 4);
+}
+
 }  // namespace
 }  // namespace penstock
