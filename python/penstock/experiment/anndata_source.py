@@ -94,7 +94,13 @@ def from_anndata(adata: Any) -> Experiment:
             "a view of a backed AnnData is not read in place: give the whole object and choose cells with "
             f"obs_query, or load the view with view.to_memory(), {adata.filename}"
         )
-    return open_stored(adata.filename)
+    experiment = open_stored(adata.filename)
+    if experiment.metadata.get("encoding-type") == "MuData":
+        raise Unsupported(
+            "a backed modality does not say which one of its file it is: give its path, "
+            f"{adata.filename}/mod/NAME"
+        )
+    return experiment
 
 
 def raw_of(experiment: Experiment) -> tuple[str, str]:

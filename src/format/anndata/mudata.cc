@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/threads/parallel.h"
 #include "base/types/visit_type.h"
 #include "format/anndata/anndata_experiment.h"
@@ -42,31 +43,46 @@ std::vector<std::string> modalities_of(const chunked::Group& mod) {
                                                                                        : stored;
 }
 
-/// Whether the modality has every cell of the object, in its order. obsmap has for each cell its
-/// place in the modality, from 1; 0 if it is not there.
-bool has_all_cells(const chunked::Group& root, const std::string& modality, unsigned threads) {
+/// Whether the modality has every one of the object's `cells`, in its order. obsmap has for each
+/// cell its place in the modality, from 1; 0 if it is not there. Without an obsmap it is not known.
+bool has_all_cells(const chunked::Group& root, const std::string& modality, uint64_t cells) {
   const auto map = root.array("obsmap/" + modality);
-  if (!map) {
-    throw CorruptData("there is no array 'obsmap/" + modality +
-                      "'; write the object again with mudata, in " + root.path());
-  }
+  if (!map) return false;
   const auto& info = map->info();
   return with_place(
       [&] {
-        const Buffer places = chunked::read_values(*map, 0, info.cells(), threads);
+        if (info.shape != std::vector<uint64_t>{cells}) {
+          throw CorruptData(concat("obsmap must have a place for each of ", cells,
+                                   " cells, it has ", info.cells()));
+        }
+        const Buffer places = chunked::read_values(*map, 0, cells, 1);
         return visit_number(
             info.type,
             [&](auto identity) {
               using Number = typename decltype(identity)::type;
               uint64_t expected = 0;
               for (const Number place : places.as<Number>()) {
-                if (place != static_cast<Number>(++expected)) return false;
+                if (static_cast<uint64_t>(place) != ++expected) return false;
               }
               return true;
             },
             "places of cells");
       },
       [&] { return info.path; });
+}
+
+/// A column as anndata before 0.8 stores categories: beside the columns, named by an attribute of
+/// the codes. The group says the same, wherever it is.
+GroupPtr as_categories(const ArrayPtr& codes, const ArrayPtr& categories) {
+  const auto ordered = categories->attributes().find("ordered");
+  auto made = std::make_shared<MadeGroup>(
+      codes->info().path,
+      json{{"encoding-type", "categorical"},
+           {"encoding-version", "0.2.0"},
+           {"ordered", ordered != categories->attributes().end() && *ordered == true}});
+  made->add("codes", codes);
+  made->add("categories", categories);
+  return made;
 }
 
 /// The table of the whole object, and the columns of modalities.
@@ -84,7 +100,13 @@ class ObsOfAll {
       if (auto group = obs.group(column)) {
         groups_.emplace(name, std::move(group));
       } else if (auto array = obs.array(column)) {
-        arrays_.emplace(name, std::move(array));
+        const std::string categories = text_attribute(array->attributes(), "categories");
+        auto named = categories.empty() ? nullptr : obs.array(categories);
+        if (named) {
+          groups_.emplace(name, as_categories(array, named));
+        } else {
+          arrays_.emplace(name, std::move(array));
+        }
       }
     }
   }
@@ -106,6 +128,13 @@ class ObsOfAll {
   std::map<std::string, ArrayPtr> arrays_;
   std::map<std::string, GroupPtr> groups_;
 };
+
+/// An AnnData of nothing but this obs.
+GroupPtr whole_object(const chunked::Group& root, const GroupPtr& obs) {
+  auto made = std::make_shared<MadeGroup>(root.path(), root.attributes());
+  made->add("obs", obs);
+  return made;
+}
 
 /// A modality; of `stored`, obs is that of the whole object.
 struct Modality {
@@ -131,9 +160,9 @@ class MudataExperiment final : public StoredExperiment {
     std::vector<std::string> names;
     for (const Modality& modality : modalities_) {
       names.push_back(modality.name);
-      if (modality.stored && modality.stored->measurements().size() > 1) {
-        names.push_back(modality.name + std::string(kRawOf));
-      }
+      const std::string raw = modality.name + std::string(kRawOf);
+      const bool has_raw = modality.stored && modality.stored->measurements().size() > 1;
+      if (has_raw && !is_modality(raw)) names.push_back(raw);
     }
     return names;
   }
@@ -157,21 +186,21 @@ class MudataExperiment final : public StoredExperiment {
   std::map<std::string, std::string> metadata() const override { return whole_->metadata(); }
 
  private:
-  static GroupPtr whole_object(const chunked::Group& root, const GroupPtr& obs) {
-    auto made = std::make_shared<MadeGroup>(root.path(), root.attributes());
-    made->add("obs", obs);
-    return made;
+  bool is_modality(std::string_view name) const {
+    return std::any_of(modalities_.begin(), modalities_.end(),
+                       [&](const Modality& modality) { return modality.name == name; });
   }
 
   /// The AnnData of a measurement, and how the measurement is called there.
   std::pair<const StoredExperiment*, std::string_view> find(std::string_view measurement) const {
     for (const Modality& modality : modalities_) {
-      const bool raw = measurement == modality.name + std::string(kRawOf);
+      const bool raw =
+          !is_modality(measurement) && measurement == modality.name + std::string(kRawOf);
       if (!raw && measurement != modality.name) continue;
       if (!modality.stored) {
         throw Unsupported("modality '" + modality.name +
-                          "' has not the cells of the whole object in their order; open it "
-                          "alone, " +
+                          "' has not the cells of the whole object in their order, or no "
+                          "obsmap that says so; open it alone, " +
                           modality.path + ", or keep the cells that every modality has: " +
                           "muon.pp.intersect_obs(mdata)");
       }
@@ -203,10 +232,11 @@ StoredExperimentPtr open_mudata(const GroupPtr& root, const std::string& path,
   const auto names = modalities_of(*mod);
   std::vector<GroupPtr> groups(names.size());
   std::vector<char> whole(names.size());
+  const uint64_t cells =
+      make_experiment(whole_object(*root, obs), path, options)->obs().row_count();
   parallel_for(names.size(), options.threads, [&](size_t i) {
     groups[i] = mod->group(names[i]);
-    if (!groups[i]) throw CorruptData("modality '" + names[i] + "' is no group, in " + path);
-    whole[i] = has_all_cells(*root, names[i], 1);
+    whole[i] = groups[i] && has_all_cells(*root, names[i], cells);
   });
   ObsOfAll all(obs);
   for (size_t i = 0; i < names.size(); ++i) {

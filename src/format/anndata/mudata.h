@@ -8,7 +8,8 @@
 namespace penstock::format::anndata {
 
 /// A MuData object (.h5mu, or a zarr store of one). Each modality is a measurement, with its var, X
-/// and layers; the raw of modality "rna" is the measurement "rna:raw".
+/// and layers; the raw of modality "rna" is the measurement "rna:raw", unless a modality has that
+/// name.
 ///
 /// obs is the table of the whole object. The columns of a modality follow as "rna:leiden", as
 /// MuData.pull_obs names them, unless they are there already.

@@ -82,7 +82,8 @@ chunked::GroupPtr open_inside(const chunked::Group& root, const std::string& ins
 constexpr unsigned kAhead = 16;
 
 /// Looks up the elements that an experiment needs, side by side, so that the metadata of a remote
-/// file, which lie all over it, are in its cache. Errors come again where an element is needed.
+/// file, which lie all over it, are in its cache. Errors of what is stored come again where an
+/// element is needed; those of the network are not waited for a second time.
 void look_ahead(const chunked::Group& root) {
   static constexpr const char* kNeeded[] = {"obs", "var", "X", "layers", "raw/X", "raw/var"};
   parallel_for(std::size(kNeeded), kAhead, [&](size_t i) {
@@ -97,9 +98,13 @@ void look_ahead(const chunked::Group& root) {
           for (const std::string& name : inner ? inner->members() : std::vector<std::string>()) {
             inner->array(name);
           }
+        } catch (const IoError&) {
+          throw;
         } catch (const Error&) {
         }
       });
+    } catch (const IoError&) {
+      throw;
     } catch (const Error&) {
     }
   });

@@ -2,7 +2,7 @@
 
 #include <penstock/error.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -52,6 +52,10 @@ std::pair<uint64_t, uint64_t> shape_of(const chunked::Group& matrix) {
   if (!array || array->info().shape != std::vector<uint64_t>{2}) {
     throw CorruptData("a matrix of 10x has no shape of two numbers, in " + matrix.path());
   }
+  if (!is_integer(array->info().type) || array->info().cell_bytes < sizeof(int32_t)) {
+    throw CorruptData("the shape of a matrix is two integers of 32 or 64 bits, in " +
+                      matrix.path());
+  }
   const Buffer values = chunked::read_values(*array, 0, 2, 1);
   const auto length_at = [&](size_t i) {
     ByteReader reader(values.span());
@@ -62,9 +66,6 @@ std::pair<uint64_t, uint64_t> shape_of(const chunked::Group& matrix) {
     if (length < 0) throw CorruptData(concat("a shape of ", length, ", in ", matrix.path()));
     return static_cast<uint64_t>(length);
   };
-  if (array->info().cell_bytes != 4 && array->info().cell_bytes != 8) {
-    throw CorruptData("the shape of a matrix is two integers, in " + matrix.path());
-  }
   return {length_at(0), length_at(1)};
 }
 
@@ -83,7 +84,9 @@ std::vector<NamedColumn> columns_of(const chunked::Group& features) {
   columns.push_back({"feature_types", "feature_type"});
   for (const std::string& name : features.members()) {
     const bool taken = name == "name" || name == "id" || name == "gene_id" ||
-                       name == "feature_type" || name == "_all_tag_keys";
+                       name == "feature_type" || name == "_all_tag_keys" ||
+                       std::any_of(columns.begin(), columns.end(),
+                                   [&](const NamedColumn& made) { return made.name == name; });
     if (!taken) columns.push_back({name, name});
   }
   return columns;

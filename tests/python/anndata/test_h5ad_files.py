@@ -89,6 +89,19 @@ def test_one_of_several_genomes_is_named_by_the_path() -> None:
         ps.open(f"{path}/mm8")
 
 
+def test_an_array_that_is_called_as_a_made_column_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    source = next((DATA / "tenx").glob("*3.0.0*.h5"))
+    path.write_bytes(source.read_bytes())
+    wanted = ps.open(source).var().to_pandas()
+    with h5py.File(path, "r+") as file:
+        features = file["matrix/features"]
+        features["gene_ids"] = np.array([b"zz"] * len(features["id"]))
+    got = ps.open(path).var().to_pandas()
+    assert list(got.columns) == list(wanted.columns)
+    assert got["gene_ids"].tolist() == wanted["gene_ids"].tolist()
+
+
 def test_other_hdf5_files_are_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["numbers"] = np.arange(3)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anndata
+import h5py
 import mudata
 import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
+import zarr
 from amounts import FEW
 from anndata_cases import dense, expect_read, expect_table, random_anndata, rows_of
 from hypothesis import given
@@ -180,3 +182,90 @@ def test_fractions_are_said_where_counts_are_elsewhere(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         ps.Dataset(path, measurement="protein")
         ps.Dataset(path, measurement="rna:raw")
+
+
+def test_a_backed_modality_names_its_path(tmp_path: Path) -> None:
+    path = write(random_mudata(np.random.default_rng(9), 5), tmp_path / "x.h5mu")
+    backed = mudata.read_h5mu(path, backed="r")
+    with pytest.raises(ps.Unsupported, match=r"give its path, .*x\.h5mu/mod/NAME"):
+        ps.Dataset(backed["protein"])
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_categories_beside_the_columns_are_those_of_the_modality(tmp_path: Path, own: bool) -> None:
+    """As anndata 0.7 stores them; the table of the whole object may have others of that name."""
+    wanted = random_mudata(np.random.default_rng(10), 6)
+    path = write(wanted, tmp_path / "x.zarr")
+    root = zarr.open_group(str(path), mode="r+", use_consolidated=False)
+    tables = {"mod/rna/obs": ["A", "B"], **({"obs": ["X", "Y"]} if own else {})}
+    for place, categories in tables.items():
+        table = root[place]
+        table.create_array("leiden", data=np.array([0, 1, 0, 1, 1, 0], "int8"))
+        table["leiden"].attrs["categories"] = "__categories/leiden"
+        beside = table.require_group("__categories")
+        anndata.io.write_elem(beside, "leiden", np.array(categories, object))
+        table.attrs["column-order"] = [*table.attrs["column-order"], "leiden"]
+    zarr.consolidate_metadata(str(path))
+    alone = ps.open(f"{path}/mod/rna").obs.to_pandas()["leiden"].tolist()
+    assert alone == ["A", "B", "A", "B", "B", "A"]
+    obs = ps.open(path).obs.to_pandas()
+    assert obs["rna:leiden"].tolist() == alone
+    if own:
+        assert obs["leiden"].tolist() == ["X", "Y", "X", "Y", "Y", "X"]
+
+
+def test_a_modality_that_is_called_as_the_raw_of_another(tmp_path: Path) -> None:
+    random = np.random.default_rng(11)
+    rna, other = random_anndata(random, 7, 5, raw=True), random_anndata(random, 7, 4)
+    other.var_names = [f"p{i}" for i in range(4)]
+    for number, order in enumerate([("rna", "rna:raw"), ("rna:raw", "rna")]):
+        made = mudata.MuData({name: {"rna": rna, "rna:raw": other}[name] for name in order})
+        path = write(made, tmp_path / f"{number}.h5mu")
+        assert ps.open(path).measurements == list(order)
+        np.testing.assert_array_equal(
+            rows_of(path, measurement="rna:raw", layer="X"), dense(other.X)
+        )
+        np.testing.assert_array_equal(
+            rows_of(f"{path}/mod/rna", measurement="raw", layer="X"), dense(rna.raw.X)
+        )
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_an_obsmap_of_another_length_is_damage(tmp_path: Path, left: int) -> None:
+    path = write(random_mudata(np.random.default_rng(12), 6), tmp_path / "x.h5mu")
+    with h5py.File(path, "r+") as file:
+        places = file["obsmap/protein"][:left]
+        del file["obsmap/protein"]
+        file["obsmap/protein"] = places
+    with pytest.raises(ps.CorruptData, match=rf"each of 6 cells, it has {left}, in .*protein"):
+        ps.open(path)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int64", "none"])
+def test_places_of_any_integer_type(tmp_path: Path, kind: str) -> None:
+    """A cell that a modality lacks is place 0, also where places do not fit the type."""
+    random = np.random.default_rng(13)
+    rna, protein = random_anndata(random, 256, 3), random_anndata(random, 256, 2)
+    protein.var_names = ["p0", "p1"]
+    path = write(mudata.MuData({"rna": rna, "protein": protein[:255].copy()}), tmp_path / "x.h5mu")
+    with h5py.File(path, "r+") as file:
+        for name in ("rna", "protein"):
+            places = file[f"obsmap/{name}"][:]
+            del file[f"obsmap/{name}"]
+            if name == "protein" and kind != "none":
+                file[f"obsmap/{name}"] = places.astype(kind)
+            if name == "rna":
+                file[f"obsmap/{name}"] = places.astype("int64")
+    np.testing.assert_array_equal(rows_of(path, measurement="rna", layer="X"), dense(rna.X))
+    with pytest.raises(ps.Unsupported, match=r"'protein' has not .*/mod/protein"):
+        ps.Dataset(path, measurement="protein")
+    expect_read(f"{path}/mod/protein", protein[:255])
+
+
+def test_filters_of_a_modality_s_columns(tmp_path: Path) -> None:
+    wanted = random_mudata(np.random.default_rng(14), 60)
+    path = write(wanted, tmp_path / "x.h5mu")
+    dataset = ps.Dataset(
+        path, measurement="rna", layer="X", obs_query='attr("rna:category") == "B cell"'
+    )
+    assert dataset.n_obs == int((wanted["rna"].obs["category"] == "B cell").sum()) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -66,7 +67,14 @@ def anndata_store(folder: Path) -> tuple[Path, dict]:
     adata.obs["n_genes"] = np.diff(adata.X.tocsr().indptr)
     adata.layers["counts"] = adata.X.copy()
     adata.write_zarr(folder / "cells.zarr")
-    return folder / "cells.zarr", {"adata": adata, "genes": adata.var_names[:5].tolist()}
+    mudata = pytest.importorskip("mudata")
+    protein = adata[:, :4].copy()
+    protein.var_names = ["CD3", "CD4", "CD8", "CD19"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        mudata.MuData({"rna": adata, "protein": protein}).write_h5mu(folder / "cells.h5mu")
+    genes = adata.var_names[:5].tolist()
+    return folder / "cells.zarr", {"adata": adata, "genes": genes, "h5mu": folder / "cells.h5mu"}
 
 
 @contextmanager
