@@ -12,8 +12,7 @@ from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
 
-from penstock.scvi import DataModule  # noqa: E402
-from penstock.scvi.run import train  # noqa: E402
+from penstock.scvi import DataModule, train  # noqa: E402
 from scvi.dataloaders import SemiSupervisedDataLoader  # noqa: E402
 from scvi_experiments import InMemory, as_anndata  # noqa: E402
 
