@@ -52,6 +52,7 @@ std::shared_ptr<SlowStore> padded_store() {
 int read_side_by_side(const SlowStore& store, const File& file) {
   std::atomic<int> errors = 0;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   store.on_their_way = 0;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
