@@ -10,6 +10,7 @@
 #include "format/soma/experiment.h"
 #include "format/tiledb/directory/prefetch.h"
 #include "io/storage_options.h"
+#include "io/whole_files.h"
 
 namespace penstock {
 namespace {
@@ -31,8 +32,7 @@ bool named_zarr(const format::ExperimentPlace& place) {
 /// if it is one. So nothing is listed for it.
 void take_named_file(format::ExperimentPlace& place) {
   if (!place.store->traits().remote) return;
-  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5", ".zip"};
-  for (const std::string_view ending : kEndings) {
+  for (const std::string_view ending : io::kWholeFileEndings) {
     for (size_t at = place.path.find(ending); at != std::string::npos;
          at = place.path.find(ending, at + 1)) {
       const size_t end = at + ending.size();

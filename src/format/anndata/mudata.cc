@@ -107,6 +107,8 @@ class ObsOfAll {
         } else {
           arrays_.emplace(name, std::move(array));
         }
+      } else {
+        throw CorruptData("there is no column '" + column + "', in " + obs.path());
       }
     }
   }

@@ -151,7 +151,12 @@ void check_rows(const Matrix<Id, Value>& matrix, const MatrixReader& reader,
                 kernel::kNoMisfit);
       expect_row(matrix, wanted[i], chosen, indices, values);
     }
-    EXPECT_GE(buffer.bytes_read, rows->bytes_needed({}));
+    uint64_t elements = 0;
+    for (const int64_t row : wanted) {
+      const auto at = static_cast<size_t>(row);
+      elements += static_cast<uint64_t>(matrix.indptr[at + 1] - matrix.indptr[at]);
+    }
+    EXPECT_EQ(rows->bytes_needed(wanted), elements * (sizeof(Id) + sizeof(Value)));
     EXPECT_GT(buffer.memory_bytes(), 0U);
   }
   for (const int64_t outside : {int64_t{-1}, end}) {

@@ -13,6 +13,7 @@
 #include "io/http/redirect.h"
 #include "io/store.h"
 #include "io/url_secrets.h"
+#include "io/whole_files.h"
 
 namespace penstock::io {
 namespace {
@@ -287,8 +288,7 @@ RemoteListing HttpSource::list_folder(const std::string& directory) const {
 }
 
 std::optional<RemoteObject> HttpSource::find_file(const std::string& path) const {
-  constexpr std::string_view kEndings[] = {".h5ad", ".h5mu", ".h5", ".hdf5", ".zip"};
-  if (std::none_of(std::begin(kEndings), std::end(kEndings),
+  if (std::none_of(std::begin(kWholeFileEndings), std::end(kWholeFileEndings),
                    [&](std::string_view ending) { return path.ends_with(ending); })) {
     return std::nullopt;
   }

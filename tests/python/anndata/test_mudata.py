@@ -269,3 +269,15 @@ def test_filters_of_a_modality_s_columns(tmp_path: Path) -> None:
         path, measurement="rna", layer="X", obs_query='attr("rna:category") == "B cell"'
     )
     assert dataset.n_obs == int((wanted["rna"].obs["category"] == "B cell").sum()) > 0
+
+
+def test_a_column_that_is_lost_is_named_with_its_table(tmp_path: Path) -> None:
+    path = write(random_mudata(np.random.default_rng(15), 5), tmp_path / "x.h5mu")
+    with h5py.File(path, "r+") as file:
+        del file["mod/rna/obs/score"]
+        if "rna:score" in file["obs"]:  # mudata before 0.4 copies columns
+            del file["obs/rna:score"]
+            order = [name for name in file["obs"].attrs["column-order"] if name != "rna:score"]
+            file["obs"].attrs["column-order"] = order
+    with pytest.raises(ps.CorruptData, match=r"no column 'score', in .*mod/rna/obs"):
+        ps.open(path)
