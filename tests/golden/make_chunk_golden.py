@@ -12,7 +12,7 @@ Layout of the file (little-endian, gzip around it):
     uint32 entries | an entry:
         uint16 length | name
         uint8 kind: 0 cells, 1 strings (vlen-utf8)
-        uint8 filters | (uint8 type, uint32 bytes of an element) a filter, as in codec/chunk_pipeline.h
+        uint8 filters | (uint8 type, uint32 bytes of an element) a filter, as in codec/chunk/chunk_pipeline.h
         uint32 blobs: stored chunk, expected cells or characters, expected offsets (uint64 ends)
 """
 

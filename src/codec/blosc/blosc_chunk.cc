@@ -11,9 +11,9 @@
 #include "codec/compressors/inflate_stream.h"
 #include "codec/compressors/lz4.h"
 #include "codec/compressors/zstd.h"
-#include "codec/expansion.h"
 #include "codec/filters/bitshuffle.h"
 #include "codec/filters/byteshuffle.h"
+#include "codec/tile/expansion.h"
 
 namespace penstock::codec {
 namespace {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "codec/fuzz_chunk.h"
+#include "codec/testing/fuzz_chunk.h"
 
 // One Blosc chunk, of which the header gives the size. An input is
 //

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Each part is a bzip2 stream.
 

@@ -3,7 +3,7 @@
 #include <penstock/error.h>
 
 #include "base/concat.h"
-#include "codec/expansion.h"
+#include "codec/tile/expansion.h"
 
 namespace penstock::codec {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // The parts, which all compressors share. A compressor compresses each metadata part of earlier
 // filters and then each data part, one after the other, into one stream. Its own metadata:

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Delta: uint64 number of values | first value | differences, each as wide as a value. The
 // arithmetic wraps, so only the width of the type matters. Source: delta_compressor.cc.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/string_tile.h"
+#include "codec/tile/string_tile.h"
 
 // Dictionary encoding of strings of variable length. Data are one id a string. Own metadata:
 //

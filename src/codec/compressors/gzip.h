@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Each part is a zlib stream (RFC 1950; TileDB calls it gzip).
 

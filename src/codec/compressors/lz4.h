@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Each part is one block in the LZ4 block format (no frame).
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "codec/filter_step.h"
-#include "codec/string_tile.h"
+#include "codec/tile/filter_step.h"
+#include "codec/tile/string_tile.h"
 
 // Run-length encoding. Cells of fixed size are runs of
 //

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "codec/compressors/compression.h"
-#include "codec/expansion.h"
 #include "codec/growing_bytes.h"
+#include "codec/tile/expansion.h"
 #include "codec/zstd/run_decoder.h"
 
 namespace penstock::codec {

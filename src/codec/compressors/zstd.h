@@ -6,8 +6,8 @@
 
 #include "base/memory/buffer.h"
 #include "codec/cell_run.h"
-#include "codec/chunk.h"
-#include "codec/filter_step.h"
+#include "codec/tile/chunk.h"
+#include "codec/tile/filter_step.h"
 
 // Each part is one or several Zstandard frames. Each thread keeps its decompression context (about
 // 150 KiB), because making one costs as much as decoding a small chunk.

@@ -1,4 +1,4 @@
-#include "codec/fuzz_tile.h"
+#include "codec/testing/fuzz_tile.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return penstock::codec::fuzz_filter(penstock::codec::FilterType::kZstd, data, size);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Bit width reduction: each window has the values minus the smallest, in integers of 8, 16 or 32
 // bits. Metadata:

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Bit shuffle: bits of equal weight of many elements are stored together. Blocks of 8,192 bytes are
 // shuffled separately; of each a multiple of 8 elements is shuffled and the rest copied. A part is

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/vector_path.h"
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Byte shuffle: byte k of all elements, then byte k + 1 of all …, low byte first. Bytes after the
 // last whole element are stored unchanged at the end. Metadata: uint32 parts | uint32 bytes a part.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // MD5 and SHA-256 of each part of the metadata and data of earlier filters, which pass unchanged.
 // Metadata:

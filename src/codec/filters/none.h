@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // No filter: data and metadata pass unchanged.
 

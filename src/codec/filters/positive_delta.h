@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Positive delta: each value of a window is stored as its difference from the value before, the
 // first value as its difference from the window's offset. Metadata:

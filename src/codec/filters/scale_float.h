@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Float scale: a value is stored as the integer round((value - offset) / scale) of 1, 2, 4 or 8
 // bytes, and decoded to scale * integer + offset in double precision. Cells of 4 bytes are treated

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // Shared by the shuffles and XOR: metadata are uint32 parts | uint32 bytes a part, and data keep
 // their size.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "codec/filter_step.h"
+#include "codec/tile/filter_step.h"
 
 // XOR: each value except a part's first is stored as its bits XOR the bits of the value before.
 // Metadata: uint32 parts | uint32 bytes a part. Source: xor_filter.cc.

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/byte_reader.h"
-#include "codec/chunk_pipeline.h"
-#include "codec/golden_file.h"
+#include "codec/chunk/chunk_pipeline.h"
+#include "codec/testing/golden_file.h"
 
 // Tests only. Reads tests/data/chunk_golden/*.bin.gz: chunks that zarr's codecs stored, and their
 // cells. tests/golden/make_chunk_golden.py writes the files and describes their layout.

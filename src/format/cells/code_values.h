@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 #include "codec/value_codes.h"
 
 // Stored values of one chunk -> one-byte codes. Types with a fused path (float32 and 32- or 64-bit

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/vector_path.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 
 // Stored column ids (int64, plain or as byte planes) to 16 or 32 bits in one pass. Pure, noexcept;
 // scalar reference and AVX2 paths. Ids are not trusted: the range shows ids that do not fit.

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/vector_path.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 
 // Column ids of any integer type, plain or as byte planes, to 16 or 32 bits in one pass. Pure,
 // noexcept. Each path is the same code, compiled for its instructions. narrow_ids.h is faster for

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/chunk_pipeline.h"
+#include "codec/chunk/chunk_pipeline.h"
 #include "io/store.h"
 
 // An array of chunks, as zarr and HDF5 store them: a regular grid of chunks of equal shape, each

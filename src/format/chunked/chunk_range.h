@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/chunk_pipeline.h"
+#include "codec/chunk/chunk_pipeline.h"
 #include "format/chunked/array.h"
 #include "format/chunked/stored_chunks.h"
 

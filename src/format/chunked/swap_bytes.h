@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/memory/buffer.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 
 // Cells in other orders of bytes, for the rare cases that no kernel reads in place.
 

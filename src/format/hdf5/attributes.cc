@@ -13,11 +13,11 @@
 #include "base/concat.h"
 #include "base/types/visit_type.h"
 #include "base/utf8.h"
-#include "format/hdf5/btree_v2.h"
-#include "format/hdf5/datatype.h"
-#include "format/hdf5/fractal_heap.h"
-#include "format/hdf5/global_heap.h"
-#include "format/hdf5/messages.h"
+#include "format/hdf5/heaps/fractal_heap.h"
+#include "format/hdf5/heaps/global_heap.h"
+#include "format/hdf5/object/datatype.h"
+#include "format/hdf5/object/messages.h"
+#include "format/hdf5/trees/btree_v2.h"
 
 namespace penstock::format::hdf5 {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "format/hdf5/file.h"
-#include "format/hdf5/object_header.h"
+#include "format/hdf5/object/object_header.h"
 
 namespace penstock::format::hdf5 {
 

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "format/chunked/chunk_grid.h"
 #include "format/hdf5/attributes.h"
-#include "format/hdf5/global_heap.h"
+#include "format/hdf5/heaps/global_heap.h"
 
 namespace penstock::format::hdf5 {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "base/threads/lazy.h"
 #include "format/chunked/array.h"
-#include "format/hdf5/chunk_index.h"
 #include "format/hdf5/file.h"
-#include "format/hdf5/messages.h"
-#include "format/hdf5/object_header.h"
+#include "format/hdf5/object/messages.h"
+#include "format/hdf5/object/object_header.h"
+#include "format/hdf5/trees/chunk_index.h"
 
 // An array (dataset) of an HDF5 file. The index of its chunks is read when the first chunk is asked
 // for, and kept.

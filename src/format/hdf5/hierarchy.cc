@@ -12,7 +12,7 @@
 #include "format/hdf5/file.h"
 #include "format/hdf5/hdf5_array.h"
 #include "format/hdf5/links.h"
-#include "format/hdf5/object_header.h"
+#include "format/hdf5/object/object_header.h"
 
 namespace penstock::format::hdf5 {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/concat.h"
 #include "base/utf8.h"
-#include "format/hdf5/btree_v1.h"
-#include "format/hdf5/btree_v2.h"
-#include "format/hdf5/fractal_heap.h"
+#include "format/hdf5/heaps/fractal_heap.h"
+#include "format/hdf5/trees/btree_v1.h"
+#include "format/hdf5/trees/btree_v2.h"
 
 namespace penstock::format::hdf5 {
 namespace {

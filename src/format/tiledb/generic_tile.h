@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/memory/buffer.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 #include "io/store.h"
 
 // The self-describing block in which TileDB stores all metadata: a header (sizes, type, filters)

@@ -3,7 +3,7 @@
 #include <penstock/error.h>
 
 #include "base/concat.h"
-#include "format/zarr/metadata_field.h"
+#include "format/zarr/metadata/metadata_field.h"
 
 namespace penstock::format::zarr {
 namespace {

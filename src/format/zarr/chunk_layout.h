@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "format/zarr/array_metadata.h"
+#include "format/zarr/metadata/array_metadata.h"
 
 // What the parsers of both versions share.
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "format/zarr/documents.h"
+#include "format/zarr/metadata/documents.h"
 #include "format/zarr/zarr_array.h"
 
 namespace penstock::format::zarr {

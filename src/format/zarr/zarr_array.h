@@ -9,8 +9,8 @@
 #include "base/threads/mutex.h"
 #include "format/chunked/array.h"
 #include "format/chunked/chunk_grid.h"
-#include "format/zarr/array_metadata.h"
-#include "format/zarr/shard_indexes.h"
+#include "format/zarr/metadata/array_metadata.h"
+#include "format/zarr/shards/shard_indexes.h"
 
 // An array of a zarr hierarchy: where its chunks lie, as objects of their own or in shards.
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 #include "format/tiledb/condition/condition_evaluation.h"
 #include "format/tiledb/fragment/fragment_metadata.h"
 #include "format/tiledb/schema/array_schema.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/byte_reader.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/filter_pipeline.h"
 #include "format/tiledb/schema/nd_range.h"
 #include "io/store.h"
 

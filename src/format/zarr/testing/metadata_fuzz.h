@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "format/chunked/testing/visit_group.h"
-#include "format/zarr/array_metadata.h"
 #include "format/zarr/hierarchy.h"
-#include "format/zarr/json_text.h"
+#include "format/zarr/metadata/array_metadata.h"
+#include "format/zarr/metadata/json_text.h"
 #include "io/memory_store.h"
 
 // What the fuzz targets of both versions share.

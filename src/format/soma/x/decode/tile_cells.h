@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/memory/buffer.h"
-#include "codec/chunk.h"
-#include "codec/filter_pipeline.h"
+#include "codec/tile/chunk.h"
+#include "codec/tile/filter_pipeline.h"
 #include "format/tiledb/fragment/fragment_metadata.h"
 
 // Reads one stored tile of a fixed-length field chunk by chunk. The cells of a chunk (64 KiB) are
