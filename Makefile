@@ -33,6 +33,11 @@ VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
+# One name for the compiler in all builds: ccache tells `c++`, which CMake finds, from `g++`, which Python names.
+ifeq ($(origin CXX),default)
+export CC := gcc
+export CXX := g++
+endif
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
