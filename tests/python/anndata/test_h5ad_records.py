@@ -2,23 +2,21 @@
 
 Both wrote obs and var as arrays of records, codes of categories among them, categories in uns, sparse
 matrices with the attributes of h5sparse, and raw as raw.X and raw.var. Source: anndata 0.5.10, base.py, and
-0.6.22, core/anndata.py (`df_to_records_fixed_width`), and readwrite/write.py of both.
+0.6.22, core/anndata.py (`df_to_records_fixed_width`), and readwrite/write.py of both. test_h5ad_files.py has
+files that they wrote.
 """
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
-import anndata
 import h5py
 import numpy as np
-import pandas as pd
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from anndata_cases import dense, expect_read, random_counts, rows_of
+from anndata_cases import dense, expect_read, random_counts, read_h5ad, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,22 +94,6 @@ def write_old(
             file["raw.var"] = raw
 
 
-def read_by_anndata(path: Path) -> anndata.AnnData:
-    """What anndata reads. It leaves the codes of raw.var as they are; anndata 0.6 took raw.cat, as we do."""
-    with warnings.catch_warnings(), h5py.File(path) as file:
-        warnings.simplefilter("ignore")
-        read = anndata.read_h5ad(path)
-        if read.raw is None:
-            return read
-        for name in read.raw.var.columns:
-            stored = file["raw.cat"].get(f"{name}_categories")
-            if stored is not None:
-                values = stored.asstr()[:] if h5py.check_string_dtype(stored.dtype) else stored[:]
-                codes = read.raw.var[name].to_numpy()
-                read.raw.var[name] = pd.Categorical.from_codes(codes, values)
-        return read
-
-
 @given(
     seed=st.integers(0, 2**32),
     version=st.sampled_from(["0.5", "0.6"]),
@@ -123,7 +105,7 @@ def test_files_are_read_as_anndata_reads_them(
 ) -> None:
     path = tmp_path_factory.mktemp("old") / "cells.h5ad"
     write_old(path, np.random.default_rng(seed), version, rows, columns)
-    expect_read(path, read_by_anndata(path))
+    expect_read(path, read_h5ad(path))
 
 
 def simple(path: Path, index: np.ndarray, form: str = "dense", **more: np.ndarray) -> Path:
@@ -153,7 +135,7 @@ def test_a_matrix_by_genes_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ps.Unsupported, match=r"stored by genes.*penstock pack"):
         ps.Dataset(path)
     packed = ps.pack(path, tmp_path / "x.pack")
-    np.testing.assert_array_equal(rows_of(packed), dense(read_by_anndata(path).X))
+    np.testing.assert_array_equal(rows_of(packed), dense(read_h5ad(path).X))
 
 
 @pytest.mark.parametrize("version", ["0.5", "0.6"])
@@ -166,7 +148,7 @@ def test_cells_train(tmp_path: Path, version: str) -> None:
     simple(path, names, "csr", label=codes)
     with h5py.File(path, "r+") as file:
         file["uns/label_categories"] = texts(["B cell", "T cell"], version)
-    wanted = read_by_anndata(path)
+    wanted = read_h5ad(path)
     chosen = np.flatnonzero(wanted.obs["label"] == "T cell")
     assert chosen.tolist() == np.flatnonzero(codes == 1).tolist()
     ps.pack(path, tmp_path / "cells.pack")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import penstock as ps
@@ -142,6 +143,22 @@ def _sparse(adata: anndata.AnnData) -> list[str]:
     places = ["X"] if sp.issparse(adata.X) else []
     places += [f"layers/{name}" for name, layer in adata.layers.items() if sp.issparse(layer)]
     return [*places, "raw/X"] if adata.raw is not None else places
+
+
+def read_h5ad(path: Path) -> anndata.AnnData:
+    """What anndata reads. It leaves the codes of raw.var as they are; anndata 0.6 took raw.cat, as we do."""
+    with warnings.catch_warnings(), h5py.File(path) as file:
+        warnings.simplefilter("ignore")
+        read = anndata.read_h5ad(path)
+        if "raw.cat" not in file:
+            return read
+        for name in read.raw.var.columns:
+            stored = file["raw.cat"].get(f"{name}_categories")
+            if stored is not None:
+                values = stored.asstr()[:] if h5py.check_string_dtype(stored.dtype) else stored[:]
+                codes = read.raw.var[name].to_numpy()
+                read.raw.var[name] = pd.Categorical.from_codes(codes, values)
+        return read
 
 
 def csr_of(dataset: ps.Dataset) -> sp.csr_matrix:
