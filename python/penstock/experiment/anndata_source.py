@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 MAIN, RAW = "RNA", "raw"
 #: The layer of X.
 X = "X"
+#: ``layers["X"]`` of an object that has an X, too.
+SECOND_X = "layers.X"
 
 #: Experiments of a join that are examined for fractions.
 MOST_EXAMINED = 8
@@ -177,8 +179,7 @@ def _open(adata: Any, unreadable: dict[tuple[str, str], PenstockError]) -> _core
     """Make the engine's experiment; put what is wrong with other matrices into `unreadable`."""
     source, view_rows, view_columns = _unviewed(adata)
     main = _core.MemoryMeasurement(MAIN, _columns(adata.var, "var_names"), adata.n_vars)
-    for name, matrix in _matrices(source):
-        place = "adata.X" if matrix is source.X else f"adata.layers[{name!r}]"
+    for name, place, matrix in _matrices(source):
         try:
             main.add_layer(name, _matrix(matrix, place, view_rows, view_columns))
         except PenstockError as error:
@@ -225,10 +226,15 @@ def _shown(index: Any, count: int) -> Array | None:
     return None if np.array_equal(numbers, np.arange(count)) else np.ascontiguousarray(numbers)
 
 
-def _matrices(adata: Any) -> list[tuple[str, Any]]:
-    """Return X, if there is one, and the layers."""
-    matrices = [] if adata.X is None else [(X, adata.X)]
-    return matrices + [(str(name), adata.layers[name]) for name in adata.layers if name is not None]
+def _matrices(adata: Any) -> list[tuple[str, str, Any]]:
+    """Return X, if there is one, and the layers, each with its name, and how messages call it."""
+    has_x = adata.X is not None
+    found = [(X, "adata.X", adata.X)] if has_x else []
+    for name in adata.layers:
+        if name is not None:
+            own = SECOND_X if has_x and name == X else str(name)
+            found.append((own, f"adata.layers[{name!r}]", adata.layers[name]))
+    return found
 
 
 def _matrix(
@@ -281,7 +287,7 @@ def _check_numbers(values: Array, name: str) -> None:
         return
     raise Unsupported(
         f"{name} has values of type {dtype.str!r}; convert them to integers, float32 or float64 of this "
-        f"machine: `{name}.astype('float32')`"
+        f"machine: `{name} = {name}.astype('float32')`"
     )
 
 

@@ -32,6 +32,8 @@ namespace {
 
 constexpr std::string_view kRaw = "raw";
 constexpr std::string_view kX = "X";
+/// layers["X"] of an object that has an X, too.
+constexpr std::string_view kSecondX = "layers.X";
 
 class AnnDataExperiment final : public StoredExperiment {
  public:
@@ -65,7 +67,10 @@ class AnnDataExperiment final : public StoredExperiment {
     if (is_raw(measurement) || has("X")) names.emplace_back(kX);
     if (is_raw(measurement)) return names;
     if (const auto stored = root_->group("layers")) {
-      for (std::string& name : stored->members()) names.push_back(std::move(name));
+      const bool has_x = !names.empty();
+      for (std::string& name : stored->members()) {
+        names.push_back(has_x && name == kX ? std::string(kSecondX) : std::move(name));
+      }
     }
     return names;
   }
@@ -88,8 +93,14 @@ class AnnDataExperiment final : public StoredExperiment {
   }
 
  private:
+  /// Whether an element is there, also if it is of a kind that is not read. The error comes when
+  /// the element is opened, so that the others can be read.
   bool has(const std::string& place) const {
-    return root_->group(place) != nullptr || root_->array(place) != nullptr;
+    try {
+      return root_->group(place) != nullptr || root_->array(place) != nullptr;
+    } catch (const Unsupported&) {
+      return true;
+    }
   }
 
   bool is_raw(std::string_view measurement) const {
@@ -107,7 +118,11 @@ class AnnDataExperiment final : public StoredExperiment {
                      ", in " + uri_);
     }
     if (is_raw(measurement)) return raw_x_;
-    return layer == kX ? "X" : "layers/" + std::string(layer);
+    if (has("X")) {
+      if (layer == kX) return "X";
+      if (layer == kSecondX && has("layers/X")) return "layers/X";
+    }
+    return "layers/" + std::string(layer);
   }
 
   DataFrame axis(const std::string& place, const std::string& names) const {

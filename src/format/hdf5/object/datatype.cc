@@ -184,7 +184,9 @@ DataType Datatype::number() const {
         break;
     }
   }
-  throw Unsupported(text() + " are not read; store them as integers, float32 or float64");
+  throw Unsupported(text() +
+                    " are not read; convert them to integers, float32 or float64 and write " +
+                    "the file again");
 }
 
 std::string Datatype::text() const {

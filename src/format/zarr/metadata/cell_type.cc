@@ -17,7 +17,9 @@ using chunked::StringForm;
 using nlohmann::json;
 
 [[noreturn]] void throw_unknown(const json& type) {
-  throw Unsupported("data type " + shown(type) + " is not read" + std::string(kWriteAgain));
+  throw Unsupported("data type " + shown(type) +
+                    " is not read; convert it to integers, float32, float64 or texts and write it "
+                    "again with anndata");
 }
 
 struct NamedType {
