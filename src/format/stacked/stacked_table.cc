@@ -3,12 +3,14 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
-#include "base/concat.h"
+#include "format/handle_access.h"
+#include "format/joined/columns.h"
 #include "format/numbered_table.h"
 #include "table/column_operations.h"
-#include "table/merge_categories.h"
 
 namespace penstock::format {
 namespace {
@@ -17,12 +19,17 @@ class StackedTable final : public NumberedTable {
  public:
   StackedTable(std::string uri, std::vector<StoredTablePtr> parts)
       : uri_(std::move(uri)), parts_(std::move(parts)) {
-    std::vector<ColumnInfo> infos = parts_[0]->columns();
-    std::erase_if(infos, [](const ColumnInfo& info) { return info.name == kRowNumbers; });
+    std::vector<NamedTable> tables;
     for (const StoredTablePtr& part : parts_) {
       first_row_.push_back(rows_);
       rows_ += part->row_count();
-      for (ColumnInfo& info : infos) merge(*part, info);
+      tables.push_back({part->uri(), HandleAccess::table(part)});
+    }
+    std::vector<ColumnInfo> infos = joined_columns(tables);
+    std::erase_if(infos, [](const ColumnInfo& info) { return info.name == kRowNumbers; });
+    for (const ColumnInfo& info : infos) {
+      if (info.type == DataType::kAny) throw InvalidArgument(mixed_types(info.name, tables));
+      infos_.emplace(info.name, info);
     }
     set_columns(std::move(infos), rows_);
   }
@@ -39,42 +46,42 @@ class StackedTable final : public NumberedTable {
   }
 
  private:
-  static void merge(const StoredTable& part, ColumnInfo& info) {
+  static bool has(const StoredTable& part, const std::string& name) {
     const auto& columns = part.columns();
-    const auto found = std::find_if(columns.begin(), columns.end(), [&](const ColumnInfo& column) {
-      return column.name == info.name;
-    });
-    if (found == columns.end() || found->type != info.type ||
-        found->enumerated != info.enumerated) {
-      throw CorruptData(concat("each table must have the column ", info.name,
-                               found == columns.end() ? "" : " in the same type", ", in ",
-                               part.uri()));
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const ColumnInfo& column) { return column.name == name; });
+  }
+
+  static Column read(const StoredTable& part, const std::string& name, uint64_t begin,
+                     uint64_t end) {
+    ReadOptions options;
+    options.columns = {name};
+    options.joinids = RowSelection();
+    if (begin < end) {
+      options.joinids = RowSelection::range(static_cast<int64_t>(begin), static_cast<int64_t>(end));
     }
-    info.nullable |= found->nullable;
-    info.ordered &= found->ordered;
-    info.stored_bytes += found->stored_bytes;
+    return std::move(part.read(options).columns.at(0));
   }
 
   Column stored_column(const std::string& name, uint64_t begin, uint64_t end) const override {
-    std::vector<Column> columns;
+    std::vector<ColumnPart> columns;
+    const StoredTable* with_column = nullptr;
     for (size_t i = 0; i < parts_.size(); ++i) {
+      const bool is_there = has(*parts_[i], name);
+      if (is_there && with_column == nullptr) with_column = parts_[i].get();
       const uint64_t from = std::max(begin, first_row_[i]);
       const uint64_t to = std::min(end, first_row_[i] + parts_[i]->row_count());
-      if (from >= to && !(columns.empty() && i + 1 == parts_.size())) continue;
-      ReadOptions options;
-      options.columns = {name};
-      if (from < to) {
-        options.joinids = RowSelection::range(static_cast<int64_t>(from - first_row_[i]),
-                                              static_cast<int64_t>(to - first_row_[i]));
-      } else {
-        options.joinids = RowSelection();
-      }
-      columns.push_back(std::move(parts_[i]->read(options).columns.at(0)));
-      const auto& categories = columns.back().categories;
-      if (categories && categories->from_strings) table::decode_strings(columns.back());
+      if (from >= to) continue;
+      ColumnPart& part = columns.emplace_back(ColumnPart{std::nullopt, to - from});
+      if (!is_there) continue;
+      part.column = read(*parts_[i], name, from - first_row_[i], to - first_row_[i]);
     }
-    if (columns[0].categories) table::merge_categories(columns);
-    Column all = table::concatenate(std::move(columns));
+    // One part must say what form the values have.
+    if (std::none_of(columns.begin(), columns.end(),
+                     [](const ColumnPart& part) { return part.column.has_value(); })) {
+      columns.push_back({read(*with_column, name, 0, 0), 0});
+    }
+    Column all = concatenate_parts(infos_.at(name), std::move(columns));
     if (all.is_variable()) table::encode_strings(all);
     if (all.categories) table::narrow_codes(all);
     return all;
@@ -83,6 +90,7 @@ class StackedTable final : public NumberedTable {
   const std::string uri_;
   std::vector<StoredTablePtr> parts_;
   std::vector<uint64_t> first_row_;
+  std::map<std::string, ColumnInfo> infos_;
   uint64_t rows_ = 0;
 };
 

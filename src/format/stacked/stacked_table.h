@@ -8,8 +8,9 @@
 namespace penstock::format {
 
 /// Several tables whose ids are row numbers as one: the rows of the first, then those of the
-/// second. Columns are those of the first; categories are merged. Throws CorruptData if another
-/// table lacks one of them or has another type.
+/// second. Columns are those that any of them has, as in a join (joined/columns.h): rows of a table
+/// without the column are null, and categories are merged. Throws InvalidArgument, which names the
+/// tables, if no type holds the values of a column.
 StoredTablePtr stack_tables(std::string uri, std::vector<StoredTablePtr> parts);
 
 }  // namespace penstock::format
