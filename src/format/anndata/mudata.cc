@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -29,7 +28,8 @@ using nlohmann::json;
 
 constexpr std::string_view kRawOf = ":raw";
 
-/// Names of the modalities in the order of the object.
+/// Names of the modalities in the order of the object. Throws Unsupported for a name with a slash,
+/// which is stored as a group in a group.
 std::vector<std::string> modalities_of(const chunked::Group& mod) {
   std::vector<std::string> stored = mod.members();
   const auto order = mod.attributes().find("mod-order");
@@ -37,6 +37,11 @@ std::vector<std::string> modalities_of(const chunked::Group& mod) {
   std::vector<std::string> named;
   for (const auto& name : *order) {
     if (name.is_string()) named.push_back(name.get<std::string>());
+    if (name.is_string() && named.back().find('/') != std::string::npos) {
+      throw Unsupported("modality '" + named.back() + "' has a slash in its name; open it alone, " +
+                        mod.path() + "/" + named.back() +
+                        ", or rename it with mudata and write the object again");
+    }
   }
   // As mudata does, an order that does not fit is no order.
   return std::is_permutation(named.begin(), named.end(), stored.begin(), stored.end()) ? named
@@ -89,13 +94,20 @@ GroupPtr as_categories(const ArrayPtr& codes, const ArrayPtr& categories) {
 class ObsOfAll {
  public:
   explicit ObsOfAll(GroupPtr obs) : stored_(std::move(obs)), columns_(column_order(*stored_)) {
-    names_.insert(columns_.begin(), columns_.end());
+    for (const std::string& column : columns_) modality_of_.emplace(column, "");
   }
 
+  /// Adds the columns of a modality. Those that the whole object has are its copies of them.
   void add(const std::string& modality, const chunked::Group& obs) {
     for (const std::string& column : column_order(obs)) {
       const std::string name = modality + ":" + column;
-      if (!names_.insert(name).second) continue;
+      const auto [before, is_new] = modality_of_.emplace(name, modality);
+      if (!is_new && before->second.empty()) continue;
+      if (!is_new) {
+        throw InvalidArgument("columns of the modalities '" + before->second + "' and '" +
+                              modality + "' are both called '" + name +
+                              "'; rename one with mudata, or open each alone, in " + obs.path());
+      }
       columns_.push_back(name);
       if (auto group = obs.group(column)) {
         groups_.emplace(name, std::move(group));
@@ -126,7 +138,7 @@ class ObsOfAll {
  private:
   GroupPtr stored_;
   std::vector<std::string> columns_;
-  std::set<std::string> names_;
+  std::map<std::string, std::string> modality_of_;  ///< by column; empty: of the whole object
   std::map<std::string, ArrayPtr> arrays_;
   std::map<std::string, GroupPtr> groups_;
 };
