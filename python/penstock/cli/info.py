@@ -11,6 +11,7 @@ from penstock.base.text import aligned, count, plural, size
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted, Unsupported
 from penstock.experiment.experiment import Experiment, open_stored
+from penstock.experiment.globs import expanded
 from penstock.experiment.reprs import column_type
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def add_arguments(commands: Any) -> None:
         "and the fetch units and memory of a loader with default settings.",
     )
     parser.add_argument(
-        "path", metavar="PATH", help="path or URI of an experiment, an AnnData in zarr, or a pack"
+        "path",
+        metavar="PATH",
+        help="path or URI of an experiment, an AnnData or a pack, or a pattern of paths such as 'atlas/*.h5ad'",
     )
     parser.add_argument(
         "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
@@ -53,7 +56,25 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
 
 def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
     """Print the information about an experiment."""
-    experiment = open_stored(path, storage_options=storage_options)
+    found = expanded(path)
+    if not isinstance(found, list):
+        _print(open_stored(found, storage_options=storage_options))
+        return
+    cells = opened = 0
+    for each in found:
+        try:
+            experiment = open_stored(each)
+            _print(experiment)
+        except PenstockError as error:
+            print(f"{each}: cannot be read: {error}")
+        else:
+            cells += experiment.n_obs
+            opened += 1
+        print()
+    print(f"{plural(opened, 'experiment')}, {plural(cells, 'cell')}, in {path}")
+
+
+def _print(experiment: Experiment) -> None:
     for line in lines(experiment):
         print(line)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -40,7 +39,7 @@ from .changes import changed
 from .measurements import resolve_measurements
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
-from .source import places_of, resolve_source
+from .source import places_of, resolve_source, with_cache
 from .torch_registration import register_with_torch
 
 if TYPE_CHECKING:
@@ -286,7 +285,7 @@ class Dataset:
             ).with_var_names(var_names)
             warn_of_nothing_selected(selection, obs_query, var_query)
             if cache is not None:
-                selection = replace(selection, cache=cache)
+                selection = with_cache(selection, cache)
         else:
             if measurement is not None:
                 raise InvalidArgument("measurement and measurements exclude each other; give one")

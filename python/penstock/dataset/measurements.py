@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from penstock.base.validation import checked_names, checked_text, described
@@ -17,7 +16,7 @@ from penstock.plan.epoch_size import warn_of_nothing_selected
 from penstock.plan.measurements import Measurement, SeveralMeasurements, naming
 from penstock.plan.settings import checked_dtype, checked_sparse
 
-from .source import resolve_source
+from .source import resolve_source, with_cache
 
 _SETTINGS = {"sparse": checked_sparse, "dtype": checked_dtype}
 _ARGUMENTS = ("measurement", "layer", "var_query", "var_names", "transforms", *_SETTINGS)
@@ -79,7 +78,7 @@ def resolve_measurements(
             cells = selection.rows  # the filter is evaluated once
             settings = {key: check(own[key]) for key, check in _SETTINGS.items() if key in own}
             if cache is not None:
-                selection = replace(selection, cache=cache)
+                selection = with_cache(selection, cache)
             parts[name] = Measurement(selection.with_transforms(arguments["transforms"]), settings)
     return SeveralMeasurements.of(parts)
 

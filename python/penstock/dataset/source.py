@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from penstock import _core
 from penstock.base.validation import checked_text
-from penstock.errors import InvalidArgument
-from penstock.experiment.anndata_source import RAW, raw_of, warn_of_fractions
+from penstock.errors import InvalidArgument, Unsupported
+from penstock.experiment.anndata_source import RAW, AnnDataExperiment, raw_of, warn_of_fractions
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.globs import expanded
 from penstock.experiment.joined import JoinedExperiment, join
+from penstock.experiment.local_cache import LocalCache
 from penstock.experiment.open_source import check_for_uri, open_source, reopen
 from penstock.plan.selection import Selection
 
@@ -70,6 +72,26 @@ def resolve_source(
     rows = resolve(experiment.obs, obs_query, "obs_query")
     genes = resolve(experiment.var(name), var_query, "var_query")
     return Selection(experiment, name, layer, rows, genes)
+
+
+def with_cache(selection: Selection, cache: LocalCache) -> Selection:
+    """Return the selection, read through a cache.
+
+    Raises
+    ------
+    Unsupported
+        The cache cannot tell whether the source changes.
+    """
+    experiment = selection.experiment
+    if isinstance(experiment, JoinedExperiment):
+        parts = experiment.experiments
+        in_memory = [name for name, each in parts.items() if isinstance(each, AnnDataExperiment)]
+        if in_memory and len(in_memory) < len(parts):
+            raise Unsupported(
+                f"AnnData objects in memory may change, so a join with them has no cache: leave "
+                f"cache_dir out, or write {', '.join(in_memory)} with write_h5ad and join the path"
+            )
+    return replace(selection, cache=cache)
 
 
 def places_of(selection: Selection) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
+from penstock.base.text import count
 from penstock.base.validation import (
     checked_bool,
     checked_int,
@@ -19,6 +20,7 @@ from penstock.errors import InvalidArgument
 
 from .axis_query import resolve
 from .experiment import Experiment, open_stored
+from .globs import expanded
 from .joined import JoinedExperiment
 from .open_source import open_source
 
@@ -91,6 +93,12 @@ def pack(
         packed data stay, and packing again resumes there.
     """
     path = checked_local_path("destination", destination)
+    source = expanded(source)
+    if isinstance(source, (list, tuple, dict)):
+        raise InvalidArgument(
+            f"one experiment is packed at a time, got {count(len(source))}: pack each, then join the packs "
+            "with penstock.join"
+        )
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")

@@ -271,6 +271,11 @@ def join_opened(
 
 
 def _var_column(var: Mapping[str, Any], column: str | None) -> str:
+    if column == JOINID:
+        raise InvalidArgument(
+            f"genes are matched by names, and {JOINID} is the number of a row: give a column of names "
+            "as var_column, or none for the usual one"
+        )
     if column is not None:
         for table in var.values():
             table.checked_columns([column], "var_column")
