@@ -96,6 +96,26 @@ def test_filters_and_batches(three: tuple[Path, list[anndata.AnnData]]) -> None:
     assert some.to_pandas()["donor"].isna().tolist() == [True]
 
 
+def test_filters_are_those_of_a_join(three: tuple[Path, list[anndata.AnnData]]) -> None:
+    path, datasets = three
+    joined = ps.join([ps.open(path / f"dataset_{i}") for i in range(len(datasets))], layer="X")
+    for query in (
+        "type not in ['a']",
+        "donor == None",
+        "donor != None",
+        "score < 3",
+        "score != 3",
+        "donor == 'x' or score > 2",
+        "type == None and score == None",
+    ):
+        found, wanted = (
+            obs.read(["obs_names"], value_filter=query)["obs_names"].to_numpy().tolist()
+            for obs in (ps.open(path).obs, joined.obs)
+        )
+        assert found == wanted, query
+        assert 0 < len(found) < 15
+
+
 def test_a_pack_has_the_columns(three: tuple[Path, list[anndata.AnnData]], tmp_path: Path) -> None:
     path, datasets = three
     expect_columns(path, datasets)
