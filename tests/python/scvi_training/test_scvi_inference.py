@@ -21,7 +21,7 @@ import penstock.scvi as pscvi  # noqa: E402
 from penstock.scvi.outputs import inference, inference_rows, model_outputs  # noqa: E402
 from penstock.scvi.registry.loaders import to_device  # noqa: E402
 from scvi_callbacks import Watched  # noqa: E402
-from scvi_experiments import as_anndata, same_registry, write_cells  # noqa: E402
+from scvi_experiments import as_anndata, no_draws_of_loaders, same_registry, write_cells  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -79,9 +79,8 @@ def test_rows_are_those_of_scvi_tools(theirs, cells: Oracle, tmp_path: Path) -> 
     ):
         found = pscvi.normalized(theirs, cells.path, genes=genes, seed=5, batch_size=n, **how)
         torch.manual_seed(5)
-        torch.empty((), dtype=torch.int64).random_()
-        torch.manual_seed(5)
-        expected = expected_expression(theirs, n, **how)[genes]
+        with no_draws_of_loaders():
+            expected = theirs.get_normalized_expression(batch_size=n, **how)[genes]
         np.testing.assert_allclose(found.values, expected, rtol=1e-4)
         assert found.columns.tolist() == genes
 
@@ -90,20 +89,6 @@ def test_rows_are_those_of_scvi_tools(theirs, cells: Oracle, tmp_path: Path) -> 
     repeated = pscvi.elbo(theirs, cells.path, seed=3, batch_size=n).values
     np.testing.assert_array_equal(elbo, repeated)
     assert abs(elbo.mean() - float(theirs.get_elbo())) < 0.05 * abs(elbo.mean())
-
-
-def expected_expression(model, n: int, **how) -> pd.DataFrame:
-    """get_normalized_expression, without the number that its DataLoader draws first."""
-    draw = torch.utils.data.dataloader._BaseDataLoaderIter.__init__
-
-    def without_drawing(self, loader):
-        state = torch.get_rng_state()
-        draw(self, loader)
-        torch.set_rng_state(state)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.utils.data.dataloader._BaseDataLoaderIter, "__init__", without_drawing)
-        return model.get_normalized_expression(batch_size=n, **how)
 
 
 def test_two_processes_write_the_same_rows(theirs, cells: Oracle, tmp_path: Path) -> None:
@@ -165,8 +150,12 @@ def test_rows_for_a_file_are_never_in_memory(
     model = data.create_model(n_latent=3, n_hidden=4)
     model.is_trained_ = True
     whole = data.n_obs * data.n_vars * 4
-    made = inference.Normalized
-    monkeypatch.setattr(inference, "Normalized", lambda *given: Watched(made(*given), tmp_path))
+    made = inference.decoded_features
+    monkeypatch.setattr(
+        inference,
+        "decoded_features",
+        lambda *given: (it := made(*given))._replace(decoder=Watched(it.decoder, tmp_path)),
+    )
     monkeypatch.setattr(model_outputs, "_CHUNK_BYTES", 1 << 19)
     tracemalloc.start()
     try:

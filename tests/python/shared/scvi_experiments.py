@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,21 @@ def elbo_of_each_cell_once(data: Any, model: Any, weights: Path) -> float:
             _, _, losses = model.module(cells)
             total += float(losses.reconstruction_loss_sum + losses.kl_local_sum)
     return total / data.n_val
+
+
+@contextlib.contextmanager
+def no_draws_of_loaders() -> Iterator[None]:
+    """Let scvi-tools' loaders draw no number before the model does."""
+    draw = torch.utils.data.dataloader._BaseDataLoaderIter.__init__
+
+    def without_drawing(self: Any, loader: Any) -> None:
+        state = torch.get_rng_state()
+        draw(self, loader)
+        torch.set_rng_state(state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.utils.data.dataloader._BaseDataLoaderIter, "__init__", without_drawing)
+        yield
 
 
 class _Epochs:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from penstock.base.validation import described
-from penstock.errors import InvalidArgument, Unsupported
+from penstock.errors import InvalidArgument
 
 from ..registry.loaders import FINE_LABELS
-from ..registry.model_classes import name_of
 from ..registry.registration import Registration
 from . import model_outputs
+from .decoded_features import decoded_features
+from .decoders import ProteinOptions
 from .inference_rows import InferenceOptions, rows_of
 from .model_outputs import Rows
-from .row_writers import (
-    Accessibility,
-    Elbo,
-    FineLabels,
-    Labels,
-    Latent,
-    Normalized,
-    RowFunction,
-    batch_codes,
-    gene_places,
-)
+from .row_writers import Elbo, FineLabels, Labels, Latent
 
 
 def latent(
@@ -85,22 +74,17 @@ def latent(
     )
 
 
-#: What `normalized` lacks for a model, and scvi-tools' call that has it.
-_OWN_DECODERS = {
-    "MRVI": "the cells of a MRVI in a sample, as get_normalized_expression does",
-    "MULTIVI": "the genes and regions of a MULTIVI, as get_normalized_expression does",
-    "TOTALVI": "the genes and proteins of a TOTALVI, as get_normalized_expression does",
-    "POISSONVI": "a POISSONVI without its region factors, as get_normalized_accessibility does",
-}
-
-
 def normalized(
     model: Any,
     data: Any,
     *,
+    of: str | None = None,
     genes: Sequence[str] | None = None,
     transform_batch: Any = None,
     library_size: float | str = 1,
+    sample_protein_mixing: bool = False,
+    scale_protein: bool = False,
+    include_protein_background: bool = False,
     seed: int = 0,
     batch_size: int = 512,
     devices: int | str = "auto",
@@ -110,62 +94,57 @@ def normalized(
 ) -> Rows:
     """Return the decoded expression of each cell, like scvi-tools' ``get_normalized_expression``.
 
-    For PEAKVI these are the probabilities that regions are accessible, decoded from the latent
-    means, like ``get_normalized_accessibility``.
+    One call decodes one kind of features:
+
+    ==========  =====================  ==========================================================
+    `of`        model                  scvi-tools' call
+    ==========  =====================  ==========================================================
+    "genes"     all but PEAKVI and     ``get_normalized_expression``; the first of TOTALVI's pair.
+                POISSONVI              A MRVI decodes each cell in its own sample.
+    "proteins"  TOTALVI                ``get_normalized_expression``, the second of the pair
+    "regions"   PEAKVI, POISSONVI,     ``get_normalized_accessibility``: for PEAKVI and MULTIVI,
+                MULTIVI                the probability that a region is accessible
+    ==========  =====================  ==========================================================
+
+    Of PEAKVI and MULTIVI the means of the latent variables are decoded, of other models a sample.
+    Calls with the same seed, batch size and processes decode the same samples, so the proteins of a
+    TOTALVI belong to its genes.
 
     Parameters
     ----------
     model, data, batch_size, devices, accelerator, out, dataset
         See `latent`.
+    of : {"genes", "proteins", "regions"}, optional
+        What to decode; by default genes, or regions if the model has no genes.
     genes : sequence of str, optional
-        Genes to return, in this order; other genes are dropped from each batch.
+        Genes to return, or proteins or regions, in this order; others are dropped from each batch.
     transform_batch : batch or sequence of batches, optional
         Batch to decode all cells in; for several batches, the mean is returned.
     library_size : float or "latent", default 1
-        Sum of a cell's expression; "latent" uses the model's library size. It must be 1 for PEAKVI.
+        Sum of a cell's expression; "latent" uses the model's library size. It must be 1 for PEAKVI,
+        for MULTIVI and for proteins.
+    sample_protein_mixing, scale_protein, include_protein_background : bool, default False
+        For proteins, as in scvi-tools: draw whether a count is background, in place of its
+        probability; make the proteins of a cell sum to 1; add the background.
     seed : int, default 0
         Seed of the sampled latent variables; results also depend on batches and processes.
 
     Returns
     -------
     Rows
-        ``values`` float32, (cells, genes); ``columns`` are the genes.
+        ``values`` float32, (cells, features); ``columns`` are the genes, proteins or regions.
 
     Raises
     ------
     InvalidArgument
-        A gene or batch is unknown, or the library size is invalid.
-    Unsupported
-        The model is a MRVI, POISSONVI, TOTALVI or MULTIVI, which scvi-tools decodes in ways of their own.
+        The model does not decode these features, a gene or batch is unknown, the library size is
+        invalid, or an argument does not apply to the features.
     """
-    _check_library_size(library_size)
-    if name_of(type(model)) in _OWN_DECODERS:
-        what = _OWN_DECODERS[name_of(type(model))]
-        raise Unsupported(
-            f"normalized does not decode {what}: save the model, and load it with adata="
-        )
-    names = np.asarray(model.get_var_names()).astype(str)
-    places = gene_places(names, genes)
-    batches = batch_codes(model, transform_batch)
-    infer: RowFunction = Normalized(places, batches, library_size)
-    if name_of(type(model)) == "PEAKVI":
-        if library_size != 1:
-            raise InvalidArgument(
-                f"library_size must be 1 for PEAKVI, whose values are probabilities, "
-                f"got {described(library_size)}"
-            )
-        infer = Accessibility(places, batches)
-    chosen = names if places is None else names[places]
-    options = InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
-    return rows_of(model, data, infer, options, (len(chosen),), columns=chosen)
-
-
-def _check_library_size(value: Any) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (is_number and float(value) > 0) and not (isinstance(value, str) and value == "latent"):
-        raise InvalidArgument(
-            f"library_size must be a number above 0 or 'latent', got {described(value)}"
-        )
+    options = ProteinOptions(sample_protein_mixing, scale_protein, include_protein_background)
+    decoded = decoded_features(model, of, genes, transform_batch, library_size, options)
+    names = decoded.names
+    how = InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
+    return rows_of(model, data, decoded.decoder, how, (len(names),), columns=names)
 
 
 def elbo(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from penstock.base.validation import described
-from penstock.errors import InvalidArgument, Unsupported
+from penstock.errors import Unsupported
 
 from ..registry.loaders import BATCH, CATEGORICAL, CONTINUOUS, LABELS, X
 from ..registry.model_classes import name_of
@@ -47,58 +44,6 @@ def _posterior(outputs_: dict[str, Any]) -> Any:
     if "qz_m" in outputs_:  # MULTIVI's
         return torch.distributions.Normal(outputs_["qz_m"], outputs_["qz_v"].sqrt())
     return outputs_["qu"] if "qu" in outputs_ else outputs_["qz"]
-
-
-@dataclass(frozen=True)
-class Normalized:
-    """Decoded expression of some genes, as the mean over some batches."""
-
-    places: npt.NDArray[np.int64] | None
-    batches: Sequence[int | None]
-    library_size: float | str
-
-    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Rows of a batch."""
-        total: torch.Tensor | None = None
-        key = "mu" if self.library_size == "latent" else "scale"
-        for batch in self.batches:
-            _, made = model.module.forward(
-                tensors=tensors,
-                inference_kwargs={"n_samples": 1},
-                generative_kwargs=model._get_transform_batch_gen_kwargs(batch),
-                compute_loss=False,
-            )
-            values = made["px"].get_normalized(key)
-            if self.places is not None:
-                values = values[:, torch.as_tensor(self.places, device=values.device)]
-            total = values if total is None else total + values
-        assert total is not None
-        total = total / len(self.batches) if len(self.batches) > 1 else total
-        return total if isinstance(self.library_size, str) else total * self.library_size
-
-
-@dataclass(frozen=True)
-class Accessibility:
-    """Probability that some regions are accessible, as the mean over some batches (PEAKVI)."""
-
-    places: npt.NDArray[np.int64] | None
-    batches: Sequence[int | None]
-
-    def __call__(self, model: Any, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Rows of a batch."""
-        rows = []
-        for batch in self.batches:
-            _, made = model.module.forward(
-                tensors=tensors,
-                get_generative_input_kwargs={"transform_batch": batch},
-                generative_kwargs={"use_z_mean": True},
-                compute_loss=False,
-            )
-            values = made["px"]
-            if self.places is not None:
-                values = values[:, torch.as_tensor(self.places, device=values.device)]
-            rows.append(values)
-        return torch.stack(rows).mean(dim=0)
 
 
 class Elbo:
@@ -155,42 +100,3 @@ class FineLabels(Labels):
 
 def _summed(values: Any) -> torch.Tensor:
     return sum(values.values()) if isinstance(values, dict) else values  # type: ignore[return-value]
-
-
-def gene_places(
-    names: npt.NDArray[Any], genes: Iterable[str] | None
-) -> npt.NDArray[np.int64] | None:
-    """Return the indices of genes in the model, None for all; raise if a gene is unknown."""
-    if genes is None:
-        return None
-    if isinstance(genes, str):
-        raise InvalidArgument(f"genes must be a list of names, got {described(genes)}")
-    wanted = [str(gene) for gene in genes]
-    places = {name: place for place, name in enumerate(names.tolist())}
-    unknown = [gene for gene in wanted if gene not in places]
-    if unknown:
-        raise InvalidArgument(
-            f"the model has no gene {', '.join(map(repr, unknown[:5]))}; its genes are named such as "
-            f"{names[0]!r}"
-        )
-    return np.array([places[gene] for gene in wanted], np.int64)
-
-
-def batch_codes(model: Any, batches: Any) -> Sequence[int | None]:
-    """Return codes of batches, None for a cell's own; raise if a batch is unknown."""
-    if batches is None:
-        return [None]
-    wanted = (
-        [batches]
-        if isinstance(batches, (str, int)) or not isinstance(batches, Iterable)
-        else list(batches)
-    )
-    if not wanted:
-        raise InvalidArgument("transform_batch must name a batch, got an empty list")
-    state = model.registry["field_registries"]["batch"]["state_registry"]
-    known = np.asarray(state["categorical_mapping"]).tolist()
-    for batch in wanted:
-        if batch is not None and batch not in known:
-            listed = ", ".join(map(repr, known[:5]))
-            raise InvalidArgument(f"the model has no batch {batch!r}; it has {listed}, …")
-    return [None if batch is None else known.index(batch) for batch in wanted]

@@ -79,7 +79,7 @@ _OF_ONE = (
 )
 
 _OF_SEVERAL = {
-    name: "the model has no AnnData: call penstock.scvi.latent or elbo with its data module, or save the "
+    name: "the model has no AnnData: call penstock.scvi.latent, normalized or elbo with its data module, or save the "
     f"model and load it with the cells in memory: scvi.model.{name}.load(folder, {cells})"
     for name, cells in (("TOTALVI", "adata"), ("MULTIVI", "mdata"))
 }
