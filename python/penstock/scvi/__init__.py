@@ -5,8 +5,9 @@ from penstock.base.missing_package import require
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
 from .data.data_module import DataModule  # noqa: E402
+from .outputs.abundance import differential_abundance  # noqa: E402
 from .outputs.convert import convert_model  # noqa: E402
-from .outputs.differential import differential_abundance, differential_expression  # noqa: E402
+from .outputs.differential import differential_accessibility, differential_expression  # noqa: E402
 from .outputs.inference import elbo, latent, normalized, predict  # noqa: E402
 from .outputs.model_outputs import Rows  # noqa: E402
 from .run.launch import RankFailed  # noqa: E402
@@ -20,6 +21,7 @@ __all__ = [
     "Trace",
     "convert_model",
     "differential_abundance",
+    "differential_accessibility",
     "differential_expression",
     "elbo",
     "latent",

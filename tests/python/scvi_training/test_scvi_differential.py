@@ -309,7 +309,7 @@ def test_abundance(trained: Trained, tmp_path: Path, dof: float | None, monkeypa
 def test_abundance_of_few_cells_and_in_blocks(scvi_of: Trained, monkeypatch) -> None:
     given: dict[str, Any] = {"sample_key": "donor", "accelerator": "cpu"}
     whole = pscvi.differential_abundance(scvi_of.model, scvi_of.data, **given)
-    monkeypatch.setattr("penstock.scvi.outputs.differential._PAIRS", 1)
+    monkeypatch.setattr("penstock.scvi.outputs.abundance._PAIRS", 1)
     blocks = pscvi.differential_abundance(scvi_of.model, scvi_of.data, **given)
     np.testing.assert_allclose(blocks.values, whole.values, rtol=1e-5)
     monkeypatch.undo()

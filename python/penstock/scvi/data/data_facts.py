@@ -67,6 +67,16 @@ class DataFacts:
             return modalities.names(self.dataset)
         return np.asarray(self.template.var_names).astype(str)
 
+    def names_of(self, layer: str) -> npt.NDArray[Any]:
+        """Return the names of the features of a layer, or of the only measurement."""
+        modalities = self._keys.modalities
+        return self.gene_names if modalities is None else modalities.names(self.dataset, layer)
+
+    def measured(self, layer: str) -> Dataset:
+        """Return all cells with the counts of one layer, or of the only measurement."""
+        modalities = self._keys.modalities
+        return self.dataset if modalities is None else modalities.alone(self.dataset, layer)
+
     @property
     def n_batch(self) -> int:
         """Number of batches in the model."""

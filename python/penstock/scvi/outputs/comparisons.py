@@ -1,10 +1,10 @@
-"""Groups of cells to compare, their cells to hold in memory, and statistics of their counts."""
+"""Groups of cells to compare, and their cells to hold in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,10 @@ import numpy.typing as npt
 from penstock.base.validation import checked_text, described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
-from penstock.genes.statistics import Groups, gene_moments, group_codes
-from penstock.transforms.steps import NormalizeTotal
-
-from ..data.data_module import DataModule
-
-if TYPE_CHECKING:
-    import pandas as pd
+from penstock.genes.statistics import Groups, group_codes
 
 Codes = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
-
-#: What scvi-tools scales the counts of a cell to for its columns ``raw_normalized_mean``.
-_NORMALIZED = 1e4
 
 
 @dataclass(frozen=True)
@@ -167,53 +158,22 @@ def chosen_cells(
     ]
 
 
-@dataclass(frozen=True)
-class CountStatistics:
-    """Sums of each group and gene, (groups, genes), and numbers of cells."""
+def with_others(chosen: Places, least: int, n_obs: int) -> Places:
+    """Return ascending positions with the first others, so that there are `least` of them.
 
-    sizes: npt.NDArray[np.int64]
-    total: npt.NDArray[Any]
-    nonzeros: npt.NDArray[Any]
-    normalized: npt.NDArray[Any]
-
-    @classmethod
-    def of(cls, cells: DataModule, groups: Groups) -> CountStatistics:
-        """Compute them in two passes; cells without a value are a group of their own."""
-        codes = np.unique(groups.codes)
-        every = Groups(codes, np.searchsorted(codes, groups.codes).astype(np.uint32))
-        counts = cells.dataset.with_settings(
-            shuffle=False, device=None, format="numpy", sparse=True
+    Raises
+    ------
+    InvalidArgument
+        There are fewer cells.
+    """
+    lacking = least - len(chosen)
+    if lacking <= 0:
+        return chosen
+    if n_obs < least:
+        raise InvalidArgument(
+            f"scvi-tools checks the counts of {least} cells for this model, but there are {n_obs}: "
+            "choose more cells by obs_query"
         )
-        raw = gene_moments(counts, every)
-        transforms = [*counts.transforms, NormalizeTotal(_NORMALIZED)]
-        normalized = gene_moments(counts.with_settings(transforms=transforms), every)
-        full = int(codes.max()) + 1
-        made = []
-        for sums in (raw.sizes, raw.total, raw.nonzeros, normalized.total):
-            whole = np.zeros((full, *sums.shape[1:]), sums.dtype)
-            whole[codes] = sums
-            made.append(whole)
-        return cls(*made)
-
-    def added_to(self, found: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
-        """Return a result with scvi-tools' columns of statistics, before the last of `mode="change"`.
-
-        Its index has the numbers of the genes.
-        """
-        import pandas as pd
-
-        columns: dict[str, Any] = {}
-        sides = [
-            np.flatnonzero(each[: len(self.sizes)])
-            for each in (comparison.codes1, comparison.codes2)
-        ]
-        for name, sums in (
-            ("raw_mean", self.total),
-            ("non_zeros_proportion", self.nonzeros),
-            ("raw_normalized_mean", self.normalized),
-        ):
-            for number, codes in enumerate(sides, 1):
-                columns[f"{name}{number}"] = sums[codes].sum(axis=0) / self.sizes[codes].sum()
-        statistics = pd.DataFrame(columns).iloc[found.index.astype(int)].set_index(found.index)
-        last = [name for name in found.columns if name.startswith("is_de_fdr_")]
-        return pd.concat([found.drop(columns=last), statistics, found[last]], axis=1)
+    is_other = np.ones(n_obs, bool)
+    is_other[chosen] = False
+    return np.union1d(chosen, np.flatnonzero(is_other)[:lacking])

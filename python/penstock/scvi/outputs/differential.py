@@ -1,36 +1,35 @@
-"""Differential expression and abundance of stored cells, by scvi-tools' own computation."""
+"""Differential expression and accessibility of stored cells, by scvi-tools' own computation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from penstock.base.missing_package import require
-from penstock.base.validation import checked_int, checked_number, checked_text, described
 from penstock.errors import InvalidArgument, Unsupported
-from penstock.genes.statistics import group_codes
+from penstock.genes.statistics import Groups
 
+from ..data.data_module import DataModule
 from ..registry.model_classes import model_class, name_of
-from . import model_outputs
-from .comparisons import CountStatistics, chosen_cells, of_masks, of_values
-from .inference import latent
-from .inference_rows import aligned_cells, check_trained, device_of
-from .model_outputs import Rows
-from .model_with_cells import model_with_cells, seeded
+from ..registry.registration import LEAST_ROWS
+from .comparison_run import Call, ComparisonOptions, compare
+from .count_statistics import CountStatistics, Detection
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Models whose comparison is another call of scvi-tools, or needs several measurements.
+#: Models whose comparison is another call, and what to do.
+_OF_REGIONS = "call penstock.scvi.differential_accessibility, since it has regions and no genes"
+_IN_MEMORY = "which needs cells in memory: save the model, and load it with an AnnData of them"
 _OTHERS = {
-    "PEAKVI": "differential_accessibility",
-    "POISSONVI": "differential_accessibility",
-    "MRVI": "differential_expression of samples",
-    "TOTALVI": "differential_expression of genes and proteins",
-    "MULTIVI": "differential_expression and differential_accessibility",
+    "PEAKVI": _OF_REGIONS,
+    "POISSONVI": _OF_REGIONS,
+    "MRVI": f"it is compared by its own differential_expression of samples, {_IN_MEMORY}",
+    "TOTALVI": (
+        f"it is compared by its own differential_expression of genes and proteins, {_IN_MEMORY}"
+    ),
 }
+
+#: Models with regions, and the sign of scvi-tools' empirical effect: 1 for the second group less the first.
+_SIGNS = {"PEAKVI": 1, "MULTIVI": 1, "POISSONVI": -1}
 
 
 def differential_expression(
@@ -94,175 +93,82 @@ def differential_expression(
     NotFound
         The column does not exist.
     Unsupported
-        The model has another comparison: PEAKVI, POISSONVI, MRVI, TOTALVI or MULTIVI.
+        The model has another comparison: PEAKVI, POISSONVI, MRVI or TOTALVI.
     """
-    require("pandas", "anndata")
-    import pandas as pd
-
     name = name_of(model_class(model))
     if name in _OTHERS:
-        raise Unsupported(
-            f"a {name} is compared by its own {_OTHERS[name]}, which needs cells in memory: save the "
-            f"model, and load it with {'a MuData' if name == 'MULTIVI' else 'an AnnData'} of them"
-        )
-    if "subset_idx" in arguments:
-        raise InvalidArgument(
-            "subset_idx is not taken: choose cells by obs_query, or by idx1 and idx2"
-        )
-    check_trained(model)
-    device = device_of(accelerator)
-    size = checked_int("cells_per_group", cells_per_group, least=1)
-    seed = checked_int("seed", seed, least=0, most=2**32 - 1)
-    cells = aligned_cells(model, data, dataset)
-    if groupby is not None:
-        if idx1 is not None or idx2 is not None:
-            raise InvalidArgument("give groupby or idx1 and idx2, not both")
-        groups, comparisons = of_values(cells.dataset, groupby, group1, group2)
-    else:
-        groups, comparisons = of_masks(idx1, idx2, group1, group2, cells.n_obs)
-    chosen = chosen_cells(groups.codes, comparisons, size, np.random.default_rng(seed))
-    union = np.unique(np.concatenate([places for pair in chosen for places in pair]))
-    statistics = CountStatistics.of(cells, groups) if all_stats else None
-    names = pd.Index(cells.gene_names)
-    tables = []
-    with (
-        seeded(seed),
-        model_with_cells(model, cells, union, device) as (small, adata),
-        seeded(seed),
-    ):
-        for comparison, pair in zip(comparisons, chosen, strict=True):
-            masks = (np.isin(union, places, assume_unique=True) for places in pair)
-            table = small.differential_expression(
-                adata, idx1=next(masks), idx2=next(masks), all_stats=False,
-                **{"silent": True, **arguments},
-            )  # fmt: skip
-            if statistics is not None:
-                table = statistics.added_to(table, comparison)
-            table.index = names[table.index.astype(int)]
-            if groupby is not None:
-                table["comparison"] = f"{comparison.name1} vs {comparison.name2}"
-                table["group1"], table["group2"] = comparison.name1, comparison.name2
-            tables.append(table)
-    return pd.concat(tables)
+        raise Unsupported(f"differential_expression takes no {name}: {_OTHERS[name]}")
+    options = ComparisonOptions(
+        groupby, group1, group2, idx1, idx2, cells_per_group, seed, accelerator, dataset
+    )
+
+    def statistics(cells: DataModule, groups: Groups) -> CountStatistics:
+        return CountStatistics.of(cells.measured("rna_layer"), groups)
+
+    call = Call("differential_expression", "rna_layer", {**arguments, "all_stats": False})
+    return compare(model, data, options, call, statistics if all_stats else None)
 
 
-def differential_abundance(
+def differential_accessibility(
     model: Any,
     data: Any,
-    sample_key: str,
+    groupby: str | None = None,
+    group1: Any = None,
+    group2: Any = None,
     *,
-    num_cells_posterior: int | None = None,
-    dof: float | None = None,
+    idx1: Any = None,
+    idx2: Any = None,
+    cells_per_group: int = 5_000,
     seed: int = 0,
-    batch_size: int = 512,
-    devices: int | str = "auto",
     accelerator: str = "auto",
-    out: Any = None,
     dataset: dict[str, Any] | None = None,
-) -> Rows:
-    """Return how likely each cell is in each sample: scvi-tools' ``differential_abundance``.
+    **arguments: Any,
+) -> pd.DataFrame:
+    """Compare the accessibility of groups of cells, by scvi-tools' ``differential_accessibility``.
 
-    The density of a sample is a mixture of the latent distributions of its cells, with equal
-    weights. A value is the logarithm of it at the latent mean of a cell.
+    Like `differential_expression`, for the regions of a PEAKVI, POISSONVI or MULTIVI. The empirical
+    probabilities ``emp_prob1`` and ``emp_prob2`` are of all cells; they take one pass over the cells.
 
     Parameters
     ----------
-    model, data, batch_size, devices, accelerator, out, dataset
-        See `latent`.
-    sample_key : str
-        Column of obs with the samples. Cells without a value are in no mixture.
-    num_cells_posterior : int, optional
-        Most cells in a mixture, chosen at random; by default all. Time is the number of cells times
-        the number of cells in mixtures: for more than some 10,000 cells, give one.
-    dof : float, optional
-        Degrees of freedom of Student's distributions; by default they are normal.
-    seed : int, default 0
-        Seed of the choice.
+    model, data, groupby, group1, group2, idx1, idx2, cells_per_group, seed, accelerator, dataset
+        See `differential_expression`.
+    **arguments
+        Others of scvi-tools' method, but not ``subset_idx`` and ``all_stats``: ``mode``, ``delta``,
+        ``batch_correction``, ….
 
     Returns
     -------
-    Rows
-        ``values`` float32, (cells, samples), in stored order; ``columns`` are the samples, sorted.
-        Latent variables of all cells are held in memory, 8 bytes for each variable of a cell.
-
-    Notes
-    -----
-    scvi-tools up to 1.5.1 takes variances for scales here, which its pull request 3789 mends. For
-    ``latent_distribution="ln"``, densities and means are those of the normal variables.
+    pandas.DataFrame
+        One row for each comparison and region, with scvi-tools' columns: for PEAKVI and MULTIVI
+        ``prob_da``, ``is_da_fdr``, ``effect_size``, …. With `groupby` also ``comparison``, ``group1``
+        and ``group2``, which scvi-tools leaves out. If `cells_per_group` leaves no cell out, the rest is
+        what scvi-tools computes from all cells in memory and the same seeds.
 
     Raises
     ------
-    InvalidArgument, NotFound, Unsupported
-        An argument is invalid, the column does not exist, or the model is a MRVI, which compares samples
-        in a way of its own.
+    InvalidArgument, NotFound
+        As `differential_expression`.
+    Unsupported
+        The model has no regions, or is a MULTIVI without genes, which scvi-tools does not compare.
     """
-    if name_of(model_class(model)) == "MRVI":
+    name = name_of(model_class(model))
+    if name not in _SIGNS:
         raise Unsupported(
-            "a MRVI has a differential_abundance of its own, which needs cells in memory: save the model, and "
-            "load it with an AnnData of them"
+            f"differential_accessibility takes a PEAKVI, POISSONVI or MULTIVI, whose features are "
+            f"regions, not a {name}"
         )
-    device = device_of(accelerator)
-    most = num_cells_posterior
-    if most is not None:
-        most = checked_int("num_cells_posterior", most, least=1)
-    if dof is not None:
-        dof = checked_number("dof", dof)
-        if not 0 < dof < np.inf:
-            raise InvalidArgument(f"dof must be a number above 0, got {described(dof)}")
-    seed = checked_int("seed", seed, least=0, most=2**63 - 1)
-    path = model_outputs.checked_out(out)
-    cells = aligned_cells(model, data, dataset)
-    samples = group_codes(cells.dataset, checked_text("sample_key", sample_key))
-    rows = latent(
-        model,
-        cells,
-        return_dist=True,
-        batch_size=batch_size,
-        devices=devices,
-        accelerator=accelerator,
+    if "all_stats" in arguments:
+        raise InvalidArgument(
+            "all_stats is not taken: the empirical columns are always of all cells"
+        )
+    options = ComparisonOptions(
+        groupby, group1, group2, idx1, idx2, cells_per_group, seed, accelerator, dataset
     )
-    means, variances = (torch.from_numpy(each).to(device) for each in np.hsplit(rows.values, 2))
-    random = np.random.default_rng(seed)
-    chosen = []
-    for sample in range(len(samples.values)):
-        places = np.flatnonzero(samples.codes == sample)
-        if most is not None and most < len(places):
-            places = np.sort(random.choice(places, most, replace=False))
-        chosen.append(places)
-    mixtures = [_Mixture(means[places], variances[places].sqrt(), dof) for places in chosen]
-    shape = cells.n_obs, len(samples.values)
-    with model_outputs.rows_file(path) as file:
-        values: Any = (
-            np.empty(shape, np.float32)
-            if path is None
-            else model_outputs.create(file, shape, "float32")
-        )
-        # Rows are written once, in order: a file may be larger than memory.
-        size = max(1, _PAIRS // (max(len(each) for each in chosen) * means.shape[1]))
-        for begin in range(0, shape[0], size):
-            points = means[begin : begin + size]
-            densities = [mixture.log_density(points) for mixture in mixtures]
-            values[begin : begin + size] = torch.stack(densities, dim=1).cpu().numpy()
-        if path is not None:
-            values.flush()
-            values = model_outputs.finished(file, rows.joinids, path)
-    return Rows(values, rows.joinids, np.asarray(samples.values))
 
+    def statistics(cells: DataModule, groups: Groups) -> Detection:
+        return Detection.of(cells.measured("atac_layer"), groups, _SIGNS[name])
 
-#: Most pairs of a cell and a component at once.
-_PAIRS = 1 << 22
-
-
-class _Mixture:
-    """Mixture of distributions of independent variables with equal weights."""
-
-    def __init__(self, means: torch.Tensor, scales: torch.Tensor, dof: float | None) -> None:
-        of = torch.distributions
-        each = of.Normal(means, scales) if dof is None else of.StudentT(dof, means, scales)
-        self._count = len(means)
-        self._components = of.Independent(each, 1)
-
-    def log_density(self, points: torch.Tensor) -> torch.Tensor:
-        """Log densities of points, (cells,)."""
-        each = self._components.log_prob(points[:, None, :])  # type: ignore[no-untyped-call]
-        return torch.logsumexp(each, dim=1) - float(np.log(self._count))
+    least = LEAST_ROWS if name == "POISSONVI" else 0
+    call = Call("differential_accessibility", "atac_layer", arguments, least)
+    return compare(model, data, options, call, statistics)

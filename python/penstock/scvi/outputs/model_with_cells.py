@@ -1,4 +1,4 @@
-"""A model with some of the cells in memory, for calls of scvi-tools that need an AnnData."""
+"""A model with some of the cells in memory, for calls of scvi-tools that need an AnnData or MuData."""
 
 from __future__ import annotations
 
@@ -16,26 +16,34 @@ import torch
 
 from ..data.data_module import DataModule
 from ..registry.loaders import CATEGORICAL, CATEGORIES, CONTINUOUS, SIZE_FACTOR, X
-from ..registry.registration import Registration
+from ..registry.modalities import Modalities
+from ..registry.model_classes import model_class
+from ..registry.registration import Parts, Registration
 
 
 @contextlib.contextmanager
 def model_with_cells(
-    model: Any, cells: DataModule, places: npt.NDArray[np.int64], device: torch.device
+    model: Any,
+    cells: DataModule,
+    places: npt.NDArray[np.int64],
+    device: torch.device,
+    layer: str = "rna_layer",
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the model on a device, with an AnnData of the cells at some positions, ascending.
+    """Yield the model on a device, with an AnnData or MuData of the cells at some positions, ascending.
 
-    Genes of the AnnData are named by their numbers, since names may occur twice. scvi-tools keeps
+    Features of the layer are named by their numbers, since names may occur twice. scvi-tools keeps
     the AnnData of a model in tables of the class, from which it is removed at the end.
     """
+    modalities = Modalities.saved(model_class(model), model.registry, None)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Variable names are not unique")
-        adata = _anndata_of(model, cells, places)
+        adata = _in_memory(model, cells, places, modalities)
     logger = logging.getLogger("scvi")
     level = logger.level
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # Nothing is trained on these cells.
         warnings.filterwarnings("ignore", message="(?s).*fewer than 3 cells")
+        warnings.filterwarnings("ignore", message=".*does not contain fragment count data")
         warnings.filterwarnings("ignore", message="Variable names are not unique")
         logger.setLevel(logging.WARNING)
         try:
@@ -45,21 +53,61 @@ def model_with_cells(
             logger.setLevel(level)
     try:
         made.to_device(device)
-        adata.var_names = np.arange(adata.n_vars).astype(str)
+        is_mudata = modalities is not None and modalities.is_mudata
+        named = adata[modalities.called[layer]] if modalities and is_mudata else adata
+        named.var_names = np.arange(named.n_vars).astype(str)
         yield made, adata
     finally:
         made.deregister_manager(adata)
         type(made)._setup_adata_manager_store.pop(adata.uns["_scvi_uuid"], None)
 
 
-def _anndata_of(model: Any, cells: DataModule, places: npt.NDArray[np.int64]) -> Any:
+def _in_memory(
+    model: Any, cells: DataModule, places: npt.NDArray[np.int64], modalities: Modalities | None
+) -> Any:
     """Return cells with the columns of obs that the model reads, by its names and categories."""
     import anndata
     import pandas as pd
 
     registered = Registration(None, model.registry)
     tensors = list(cells.batches_at(places, 4096))
-    matrix = sp.vstack([each[X] for each in tensors], "csr")
+    obs = pd.DataFrame(
+        _columns(registered, cells, tensors), index=pd.RangeIndex(len(places)).astype(str)
+    )
+
+    def counts(tensor: str) -> Any:
+        parts = [each[tensor] for each in tensors]
+        return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else torch.cat(parts).numpy()
+
+    def var(tensor: str) -> Any:
+        return pd.DataFrame(index=pd.Index(np.asarray(registered.columns(tensor)).astype(str)))
+
+    if modalities is None:
+        adata = anndata.AnnData(counts(X), obs, var(X))
+        layer = registered.registry["setup_args"].get("layer")
+        if layer is not None:
+            adata.layers[layer] = adata.X
+        return adata
+    parts = {
+        modalities.called[layer]: anndata.AnnData(
+            _not_empty(counts(tensor)), obs[[]].copy(), var(tensor)
+        )
+        for layer, tensor in modalities.tensor_of.items()
+    }
+    return Parts(parts, obs).to_mudata()
+
+
+def _not_empty(matrix: Any) -> Any:
+    """Return the matrix with a stored zero if it stores nothing, which scvi-tools takes for minified."""
+    if not sp.issparse(matrix) or matrix.nnz or 0 in matrix.shape:
+        return matrix
+    zero = np.zeros(1, matrix.dtype)
+    return sp.csr_matrix((zero, ([0], [0])), matrix.shape)
+
+
+def _columns(
+    registered: Registration, cells: DataModule, tensors: list[dict[str, Any]]
+) -> dict[str, Any]:
     setup = registered.registry["setup_args"]
 
     def column(name: str, index: int = 0) -> npt.NDArray[Any]:
@@ -79,12 +127,7 @@ def _anndata_of(model: Any, cells: DataModule, places: npt.NDArray[np.int64]) ->
         obs[key] = column(CONTINUOUS, index)
     if registered.size_factor is not None:
         obs[registered.size_factor] = column(SIZE_FACTOR)
-    names = pd.RangeIndex(len(places)).astype(str)
-    var = pd.DataFrame(index=pd.Index(np.asarray(registered.columns(X)).astype(str)))
-    adata = anndata.AnnData(matrix, pd.DataFrame(obs, index=names), var)
-    if setup.get("layer") is not None:
-        adata.layers[setup["layer"]] = matrix
-    return adata
+    return obs
 
 
 @contextlib.contextmanager

@@ -158,6 +158,15 @@ class Modalities:
         assert isinstance(selection, SeveralMeasurements)
         return selection.parts[self.layers[layer]].selection
 
+    def alone(self, cells: Dataset, layer: str) -> Dataset:
+        """Return all cells of one layer in stored order, dense."""
+        settings = replace(
+            cells.reader.settings, shuffle=False, sparse=None, dtype="float32", batch_size=1024,
+            drop_last=False, min_batch=1, shard=False, rank=None, world_size=None, device=None,
+            sampling=None, keep=False, uneven="drop",
+        )  # fmt: skip
+        return _with(cells, self.selection(cells, layer), settings)
+
     @property
     def setup_arguments(self) -> dict[str, Any]:
         """Arguments of ``setup_anndata`` or ``setup_mudata``."""
@@ -280,7 +289,7 @@ class Modalities:
         stored = template[called].X if self.is_mudata else template.obsm[called]
         values = np.array(stored)
         first = 0
-        for proteins, _ in _stored(cells, self.selection(cells, "protein_layer")):
+        for proteins, _ in self.alone(cells, "protein_layer"):
             own = codes[first : first + len(proteins)]
             for code in np.unique(own):
                 there[code] |= (proteins[own == code] != 0).any(axis=0)
@@ -315,16 +324,6 @@ def _drawn(
     drawn = np.concatenate(cells)
     order = np.argsort(drawn, kind="stable")
     return drawn[order], np.concatenate(rows)[order]
-
-
-def _stored(cells: Dataset, selection: Selection) -> Dataset:
-    """Return all cells of one measurement in stored order, dense."""
-    settings = replace(
-        cells.reader.settings, shuffle=False, sparse=None, dtype="float32", batch_size=1024,
-        drop_last=False, min_batch=1, shard=False, rank=None, world_size=None, device=None,
-        sampling=None, keep=False, uneven="drop",
-    )  # fmt: skip
-    return _with(cells, selection, settings)
 
 
 def _with(cells: Dataset, selection: Selection, settings: LoaderSettings | None = None) -> Dataset:

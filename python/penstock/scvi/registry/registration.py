@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 _ROWS_OF_A_CATEGORY = 3
 
 #: scvi-tools looks at so many rows to see whether POISSONVI's counts are of fragments.
-_LEAST_ROWS = 100
+LEAST_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def template(
 
     rows = max(
         [
-            _LEAST_ROWS,
+            LEAST_ROWS,
             least_rows,
             *(_ROWS_OF_A_CATEGORY * len(each) for each in categories.values()),
         ]
