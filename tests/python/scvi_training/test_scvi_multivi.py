@@ -29,7 +29,17 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
     return write(tmp_path_factory.mktemp("multivi") / "experiment")
 
 
-@pytest.mark.parametrize("modalities", [TWO, LAYERS], ids=["genes and regions", "proteins, too"])
+MODALITIES = {
+    "genes and regions": TWO,
+    "proteins, too": LAYERS,
+    "genes": {"rna_layer": "RNA"},
+    "regions": {"atac_layer": "ATAC"},
+    "genes and proteins": {layer: LAYERS[layer] for layer in ("rna_layer", "protein_layer")},
+    "regions and proteins": {layer: LAYERS[layer] for layer in ("atac_layer", "protein_layer")},
+}
+
+
+@pytest.mark.parametrize("modalities", MODALITIES.values(), ids=MODALITIES)
 @pytest.mark.parametrize("covariates", [{}, COVARIATES], ids=["plain", "covariates"])
 def test_registry_batches_and_latents(
     cells: Cells, modalities: dict[str, str], covariates: dict[str, Any], tmp_path: Path
@@ -66,6 +76,57 @@ def test_registry_batches_and_latents(
             pscvi.latent(loaded, again).values, expected_latent, rtol=1e-4, atol=1e-6
         )
     assert np.isfinite(pscvi.elbo(model, data).values).all()
+
+
+@pytest.mark.parametrize("name", ["genes", "regions", "regions and proteins"])
+def test_one_of_both_measurements(cells: Cells, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ELBO, what it decodes and compares; a query is mapped on it."""
+    modalities = MODALITIES[name]
+    few = {"obs_query": "donor != 'donor 0'"}
+    data = cells.data(modalities, dataset=few)
+    model = data.create_model(**SIZES)
+    pscvi.train(model, data, accelerator="cpu", max_epochs=2, progress=False)
+    genes = "rna_layer" in modalities
+    assert data.n_vars == (40 if genes else 0)
+    assert {"genes": "x 40 genes,", "regions": "x 60 regions,"}.get(
+        name, "60 regions and 12"
+    ) in repr(data)
+    several = cells.several(modalities, batch_key="donor")
+    several = several[several.obs["donor"] != "donor 0"].copy()
+    if genes:
+        expected = model.get_normalized_expression(several, return_numpy=True)
+    else:
+        expected = model.get_normalized_accessibility(several, return_numpy=True)
+    found = pscvi.normalized(model, data)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-7)
+    assert found.columns[:2].tolist() == (["RNA0", "RNA1"] if genes else ["ATAC0", "ATAC1"])
+    with monkeypatch.context() as patch:
+        # The means of the latent variables in place of a draw.
+        patch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc)
+        elbo = float(model.get_elbo(several))
+        assert pscvi.elbo(model, data).values.mean() == pytest.approx(elbo, rel=1e-5)
+    lacking = "regions" if genes else "genes"
+    with pytest.raises(ps.InvalidArgument, match=f"of must be '{name[:5]}"):
+        pscvi.normalized(model, data, of=lacking)
+    with pytest.raises(ps.Unsupported, match=f"by a MULTIVI without {lacking}"):
+        pscvi.differential_accessibility(model, data, "donor", accelerator="cpu")
+    if genes:
+        table = pscvi.differential_expression(model, data, "donor", "donor 1", accelerator="cpu")
+        assert len(table) == 40
+    else:
+        with pytest.raises(ps.Unsupported, match="MULTIVI without genes: train a PEAKVI"):
+            pscvi.differential_expression(model, data, "donor", accelerator="cpu")
+    query = pscvi.DataModule.from_model(
+        model, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
+    )
+    mapped = query.load_query_model(model)
+    pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
+    assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
+    both = pscvi.DataModule(cells.path, "MULTIVI", modalities=TWO, batch_key="donor", dataset=few)
+    with pytest.raises(ps.InvalidArgument, match="the model has"):
+        pscvi.latent(model, both)
+    with pytest.raises(ps.InvalidArgument, match="give modalities= a name for each of these"):
+        pscvi.DataModule.from_model(model, cells.path, modalities=TWO)
 
 
 @pytest.mark.parametrize("folder", [False, True])
@@ -142,7 +203,11 @@ def test_what_is_refused(cells: Cells) -> None:
             {},
             "MULTIVI reads several measurements: give modalities=.* and, if there is one, 'protein_",
         ),
-        ({"modalities": {"rna_layer": "RNA"}}, "give modalities="),
+        (
+            {"modalities": {"protein_layer": "protein"}},
+            r"give modalities=\{.*\} or one of them and, if",
+        ),
+        ({"modalities": {**TWO, "other": "RNA"}}, "give modalities="),
         ({"modalities": TWO, "labels_key": "sex"}, "MULTIVI takes no labels_key"),
         ({"modalities": TWO, "size_factor_key": "age"}, "MULTIVI takes no size_factor_key"),
     ):

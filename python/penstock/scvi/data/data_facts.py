@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
 
 from ..registry.loaders import LABELS
@@ -14,6 +15,8 @@ from ..registry.modalities import Modalities
 from ..registry.model_fields import ModelFields
 from ..registry.registration import Registration
 from .datasets import all_codes
+
+_FEATURES = {"rna_layer": "gene", "atac_layer": "region", "protein_layer": "protein"}
 
 
 class DataFacts:
@@ -55,9 +58,19 @@ class DataFacts:
 
     @property
     def n_vars(self) -> int:
-        """Number of genes."""
+        """Number of genes; 0 for a MULTIVI that reads none."""
         modalities = self._keys.modalities
         return self.dataset.n_vars if modalities is None else len(modalities.names(self.dataset))
+
+    @property
+    def features(self) -> str:
+        """Numbers of features, such as "40 genes and 60 regions"."""
+        modalities = self._keys.modalities
+        if modalities is None:
+            return plural(self.n_vars, "gene")
+        return " and ".join(
+            plural(len(self.names_of(layer)), _FEATURES[layer]) for layer in modalities.layers
+        )
 
     @property
     def gene_names(self) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
 
 from ..registry import saved_model
+from ..registry.measured_template import batch_field, fill
 from ..registry.modalities import Modalities
 from ..registry.model_classes import model_class, training_default
 from ..registry.model_fields import ModelFields
@@ -46,7 +47,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     modalities : dict of str to str, optional
         Measurements of a TOTALVI or MULTIVI, by scvi-tools' names of their layers:
         ``{"rna_layer": "RNA", "protein_layer": "protein"}``, ``{"rna_layer": "RNA", "atac_layer":
-        "ATAC"}``. The proteins of all cells are read once when the data module is made, to see which
+        "ATAC"}``. MULTIVI also takes one of these two alone, and proteins. The proteins of all cells are read once when the data module is made, to see which
         batches lack some.
     batch_key : str, sequence of str or Encoder, optional
         The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
@@ -245,11 +246,11 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self.dataset = encoded(cells, encoders)
         measured = keys.modalities
         if measured is not None:
-            field = measured.batch_field(registration)
+            field = batch_field(registration)
             codes = np.zeros(cells.n_obs, np.int64)
             if field in keys.categories:
                 codes = all_codes(self.dataset, field)
-            measured.fill(self.model_class, registration, self.dataset, codes)
+            fill(measured, self.model_class, registration, self.dataset, codes)
 
     def _sample_labels(self, n_samples_per_label: int | None) -> None:
         self._keys.check_samples_per_label(n_samples_per_label)
@@ -279,7 +280,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.model_class.__name__}, {plural(self.n_obs, 'cell')} x "
-            f"{plural(self.n_vars, 'gene')}, {plural(self.n_batch, 'batch')}: "
+            f"{self.features}, {plural(self.n_batch, 'batch')}: "
             f"{plural(self.n_train, 'cell')} to train on, "
             f"{self.n_val:,} to validate on)"
         )

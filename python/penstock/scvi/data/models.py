@@ -140,7 +140,7 @@ def library_priors(
         sparse=True, shuffle=False, batch_size=1024, drop_last=False, min_batch=1, shard=False,
         rank=None, world_size=None, device=None, format="numpy", obs_format="arrays",
     )  # fmt: skip
-    genes = None if modalities is None else modalities.rna
+    genes = None if modalities is None else modalities.layers["rna_layer"]
     for arrays, obs in whole:
         counts = arrays if genes is None else arrays[genes]
         totals = np.asarray(counts.sum(axis=1), np.float32).ravel()

@@ -8,6 +8,7 @@ from penstock.errors import InvalidArgument, Unsupported
 from penstock.genes.statistics import Groups
 
 from ..data.data_module import DataModule
+from ..registry.modalities import Modalities
 from ..registry.model_classes import model_class, name_of
 from ..registry.registration import LEAST_ROWS
 from .comparison_run import Call, ComparisonOptions, compare
@@ -98,6 +99,7 @@ def differential_expression(
     name = name_of(model_class(model))
     if name in _OTHERS:
         raise Unsupported(f"differential_expression takes no {name}: {_OTHERS[name]}")
+    _check_layers(model, "rna_layer")
     options = ComparisonOptions(
         groupby, group1, group2, idx1, idx2, cells_per_group, seed, accelerator, dataset
     )
@@ -158,6 +160,7 @@ def differential_accessibility(
             f"differential_accessibility takes a PEAKVI, POISSONVI or MULTIVI, whose features are "
             f"regions, not a {name}"
         )
+    _check_layers(model, "rna_layer", "atac_layer")
     if "all_stats" in arguments:
         raise InvalidArgument(
             "all_stats is not taken: the empirical columns are always of all cells"
@@ -172,3 +175,19 @@ def differential_accessibility(
     least = LEAST_ROWS if name == "POISSONVI" else 0
     call = Call("differential_accessibility", "atac_layer", arguments, least)
     return compare(model, data, options, call, statistics)
+
+
+def _check_layers(model: Any, *needed: str) -> None:
+    """Refuse a MULTIVI without genes, which scvi-tools does not compare, or without the regions.
+
+    scvi-tools takes the first modality of the MuData for the genes, and the second for the regions.
+    """
+    modalities = Modalities.saved(model_class(model), model.registry, None)
+    if modalities is None:
+        return
+    for layer, told in (
+        ("rna_layer", "without genes: train a PEAKVI on its regions"),
+        ("atac_layer", "without regions: call penstock.scvi.differential_expression for its genes"),
+    ):
+        if layer in needed and layer not in modalities.layers:
+            raise Unsupported(f"scvi-tools does not compare groups by a MULTIVI {told}")

@@ -36,6 +36,7 @@ class TensorNames:
     categorical: Sequence[str] = ()
     continuous: Sequence[str] = ()
     measurements: Mapping[str, str] = field(default_factory=dict)
+    has_indices: bool = False  #: of a MULTIVI
 
     def tensors(self, batch: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
         """Return a batch for scvi-tools: X of shape (cells, genes), the others (cells, columns).
@@ -45,7 +46,7 @@ class TensorNames:
         """
         given, obs = batch
         arrays = {name: given[each] for name, each in self.measurements.items()} or {X: given}
-        matrix = arrays[X]
+        matrix = next(iter(arrays.values()))
         made: dict[str, Any] = {
             name: as_tensor(each) if isinstance(each, np.ndarray) else each
             for name, each in arrays.items()
@@ -65,7 +66,7 @@ class TensorNames:
                 made[name] = _column(obs[name])
         if PANEL in obs:
             made[PANEL] = _column(obs[PANEL]).float()
-        if REGIONS in arrays:
+        if self.has_indices:
             made[INDICES] = made[LABELS].new_zeros(made[LABELS].shape)
         if self.categorical:
             made[CATEGORICAL] = torch.cat([_column(obs[name]) for name in self.categorical], 1)

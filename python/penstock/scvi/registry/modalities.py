@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +19,38 @@ from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
 from penstock.transforms.steps import SelectGenes
 
-from .loaders import BATCH, PANEL, PROTEINS, REGIONS, X
+from .loaders import PROTEINS, REGIONS, X
 from .model_classes import name_of
-from .registration import Parts, Registration
 
 #: scvi-tools' names of the layers, in its order, and the tensors that they become.
 _TENSORS = {"rna_layer": X, "atac_layer": REGIONS, "protein_layer": PROTEINS}
 
-#: Layers that a model needs, and those that it can read, too.
-_LAYERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "TOTALVI": (("rna_layer", "protein_layer"), ()),
-    "MULTIVI": (("rna_layer", "atac_layer"), ("protein_layer",)),
-}
 
-#: Rows of TOTALVI's template for each batch; it draws 100 of them for the prior of its background.
-ROWS_OF_A_BATCH = 200
-_MOST_ROWS = 50_000
+class _Layers(NamedTuple):
+    """Layers of a model."""
+
+    needed: tuple[str, ...]
+    one_of: tuple[str, ...]  #: of which it needs one or more
+    others: tuple[str, ...]
+
+    def have(self, names: Collection[str]) -> bool:
+        """Whether a model can be made of these layers."""
+        is_enough = set(self.needed) <= set(names) and (
+            not self.one_of or not set(self.one_of).isdisjoint(names)
+        )
+        return is_enough and set(names) <= {*self.needed, *self.one_of, *self.others}
+
+    def __str__(self) -> str:
+        example = ", ".join(f"{layer!r}: …" for layer in self.needed or self.one_of)
+        more = " or one of them" if self.one_of else ""
+        last = "".join(f" and, if there is one, {layer!r}" for layer in self.others)
+        return f"modalities={{{example}}}{more}{last}"
+
+
+_LAYERS = {
+    "TOTALVI": _Layers(("rna_layer", "protein_layer"), (), ()),
+    "MULTIVI": _Layers((), ("rna_layer", "atac_layer"), ("protein_layer",)),
+}
 
 
 @dataclass(frozen=True)
@@ -69,14 +85,11 @@ class Modalities:
             if given is not None:
                 raise InvalidArgument(f"{name} reads one measurement, so it takes no modalities")
             return None
-        needed, others = _LAYERS[name]
         known = given if isinstance(given, Mapping) else {}
-        if not set(needed) <= set(known) <= {*needed, *others}:
-            example = ", ".join(f"{layer!r}: …" for layer in needed)
-            more = "".join(f" and, if there is one, {layer!r}" for layer in others)
+        if not _LAYERS[name].have(known):
             raise InvalidArgument(
-                f"{name} reads several measurements: give modalities={{{example}}}{more}, each the name "
-                f"of one, got {described(given)}"
+                f"{name} reads several measurements: give {_LAYERS[name]}, each the name of one, "
+                f"got {described(given)}"
             )
         return cls._named(name, known)
 
@@ -101,6 +114,8 @@ class Modalities:
 
         Raises
         ------
+        InvalidArgument
+            A user gave other layers than the model reads.
         Unsupported
             scvi-tools set the model up in a way that has no counterpart here.
         """
@@ -118,8 +133,15 @@ class Modalities:
                 "and MULTIVI by setup_mudata(mdata, modalities={'rna_layer': …, 'atac_layer': …}) with X "
                 "of each modality and keys in mdata.obs"
             )
+        first = {} if name == "MULTIVI" else {"rna_layer": "RNA"}
         own = cls.of(model_class, given) if given is not None else None
-        found = own.layers if own is not None else measurements or {"rna_layer": "RNA", **called}
+        if own is not None and set(own.layers) != {*first, *called}:
+            layers = " and ".join(map(repr, [*first, *called]))
+            raise InvalidArgument(
+                f"the model reads {layers}: give modalities= a name for each of these, got "
+                f"{described(given)}"
+            )
+        found = own.layers if own is not None else measurements or {**first, **called}
         made = cls._named(name, found)
         return replace(made, called={**made.layers, **called})
 
@@ -133,9 +155,9 @@ class Modalities:
         return cls(layers, model == "MULTIVI", layers)
 
     @property
-    def rna(self) -> str:
-        """Measurement of the genes."""
-        return self.layers["rna_layer"]
+    def first(self) -> str:
+        """The first layer, of genes or, if the model reads none, of regions."""
+        return next(iter(self.layers))
 
     @property
     def protein(self) -> str | None:
@@ -223,107 +245,11 @@ class Modalities:
         return _with(cells, replace(selection, parts=parts))
 
     def names(self, cells: Dataset, layer: str = "rna_layer") -> npt.NDArray[Any]:
-        """Return the names of the features of a layer, by default of the genes."""
+        """Return the names of the features of a layer, by default of the genes; none if it is not read."""
+        if layer not in self.layers:
+            return np.empty(0, "U1")
         names: npt.NDArray[Any] = cells.var_names[self.layers[layer]].astype(str)
         return names
-
-    def rows(self, batches: int) -> int:
-        """Return the least number of rows of a template."""
-        return 0 if self.is_mudata else min(_MOST_ROWS, ROWS_OF_A_BATCH * max(1, batches))
-
-    def template(self, genes: Any, cells: Dataset) -> Any:
-        """Return a template of genes with the other layers, each feature there in every row."""
-        import pandas as pd
-
-        proteins = None
-        if self.protein is not None:
-            names = self.names(cells, "protein_layer")
-            proteins = pd.DataFrame(1, genes.obs_names, names, np.float32)
-        if not self.is_mudata:
-            genes.obsm[self.called["protein_layer"]] = proteins
-            return genes
-        import anndata
-        import scipy.sparse as sp
-
-        bare = pd.DataFrame(index=genes.obs_names)
-        regions = pd.DataFrame(index=self.names(cells, "atac_layer"))
-        ones = sp.csr_matrix(
-            (genes.X.data, genes.X.indices, genes.X.indptr), (genes.n_obs, len(regions))
-        )
-        parts = {
-            self.called["rna_layer"]: anndata.AnnData(genes.X, bare, genes.var),
-            self.called["atac_layer"]: anndata.AnnData(ones, bare.copy(), regions),
-        }
-        if proteins is not None:
-            parts[self.called["protein_layer"]] = anndata.AnnData(proteins)
-        return Parts(parts, genes.obs).to_mudata()
-
-    @staticmethod
-    def batch_field(registration: Registration) -> str:
-        """Return the field by whose categories proteins can be missing."""
-        return PANEL if PANEL in registration.fields else BATCH
-
-    def fill(
-        self,
-        model_class: Any,
-        registration: Registration,
-        cells: Dataset,
-        codes: npt.NDArray[np.int64],
-    ) -> None:
-        """Put real proteins into the template, and what batches lack into the registry.
-
-        scvi-tools computes the background's prior from proteins of 100 cells of each batch, and takes
-        a protein as missing in a batch where all its counts are 0. It takes one pass over the
-        proteins of all cells. `codes` are those of `batch_field`, of each cell in stored order.
-        """
-        if self.protein is None:
-            return
-        called = self.called["protein_layer"]
-        template, field = registration.template, self.batch_field(registration)
-        count = len(registration.categories(field))
-        key = registration.registry["field_registries"][field]["data_registry"]["attr_key"]
-        rows_of = [np.flatnonzero(template.obs[key] == code) for code in range(count)]
-        drawn, places = _drawn(codes, rows_of)
-        there = np.zeros((count, len(self.names(cells, "protein_layer"))), bool)
-        # A copy: to_numpy of a DataFrame cannot be written to from pandas 3 on.
-        stored = template[called].X if self.is_mudata else template.obsm[called]
-        values = np.array(stored)
-        first = 0
-        for proteins, _ in self.alone(cells, "protein_layer"):
-            own = codes[first : first + len(proteins)]
-            for code in np.unique(own):
-                there[code] |= (proteins[own == code] != 0).any(axis=0)
-            begin, end = np.searchsorted(drawn, (first, first + len(proteins)))
-            values[places[begin:end]] = proteins[drawn[begin:end] - first]
-            first += len(proteins)
-        if self.is_mudata:
-            template[called].X = values
-        else:
-            template.obsm[called].iloc[:, :] = values
-        present = np.unique(codes)
-        mask = {str(code): there[code] for code in present}
-        manager = model_class._setup_adata_manager_store[template.uns["_scvi_uuid"]]
-        for registry in (manager.registry, registration.registry):
-            state = registry["field_registries"][PROTEINS]["state_registry"]
-            state.pop("protein_batch_mask", None)
-            if not there[present].all():
-                state["protein_batch_mask"] = {code: each.copy() for code, each in mask.items()}
-
-
-def _drawn(
-    codes: npt.NDArray[np.int64], rows_of: list[npt.NDArray[np.int64]]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Draw a cell of its batch for each row of a template; return cells, ascending, and their rows."""
-    random = np.random.default_rng(0)
-    cells, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for code, places in enumerate(rows_of):
-        own = np.flatnonzero(codes == code)
-        if len(own):
-            cells.append(np.resize(random.permutation(own), len(places)))
-            rows.append(places)
-    drawn = np.concatenate(cells)
-    order = np.argsort(drawn, kind="stable")
-    return drawn[order], np.concatenate(rows)[order]
 
 
 def _with(cells: Dataset, selection: Selection, settings: LoaderSettings | None = None) -> Dataset:

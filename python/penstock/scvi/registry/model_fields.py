@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from .loaders import (
     SIZE_FACTOR,
     TensorNames,
 )
+from .measured_template import least_rows, with_other_layers
 from .modalities import Modalities
 from .model_classes import is_semi_supervised, name_of
 from .registration import Registration, register, setup_method, template
@@ -200,9 +201,10 @@ class ModelFields:
             names = cells.var_names if var_names is None else var_names
             return template(names, categories, numbers, keep_order)
         by = self.categories.get(PANEL) or self.categories.get(BATCH)
-        least = modalities.rows(1 if by is None else len(categories[by.name]))
-        rows = template(modalities.names(cells), categories, numbers, keep_order, least)
-        return modalities.template(rows, cells)
+        least = least_rows(modalities, 1 if by is None else len(categories[by.name]))
+        names = modalities.names(cells, modalities.first)
+        rows = template(names, categories, numbers, keep_order, least)
+        return with_other_layers(rows, modalities, cells)
 
     def transfer(self, saved: SavedModel, cells: Dataset, extend: bool) -> Registration:
         """Return the registry of these cells for an existing model.
@@ -252,8 +254,11 @@ class ModelFields:
         for field in self.continuous:
             continuous.append(f"{CONTINUOUS}.{field.name}")
             made.append(field.number_encoder(continuous[-1]))
-        measurements = {} if self.modalities is None else self.modalities.tensors
-        return made, TensorNames(tuple(categorical), tuple(continuous), measurements)
+        names = TensorNames(tuple(categorical), tuple(continuous))
+        if self.modalities is not None:
+            is_mudata = self.modalities.is_mudata
+            names = replace(names, measurements=self.modalities.tensors, has_indices=is_mudata)
+        return made, names
 
 
 def _given(one: Callable[[str], Field | None]) -> dict[str, Field]:
