@@ -52,12 +52,26 @@ class Call:
         Arguments, but not those that say which cells.
     least_cells : int
         Fewest cells in memory, also of other groups.
+    with_proteins : bool
+        Whether proteins are compared beside these features.
     """
 
     method: str
     layer: str
     arguments: dict[str, Any]
     least_cells: int = 0
+    with_proteins: bool = False
+
+    def names(self, cells: DataModule) -> tuple[pd.Index, pd.Index]:
+        """Return the names of the features, and those that they have in scvi-tools' table."""
+        import pandas as pd
+
+        names = pd.Index(cells.names_of(self.layer))
+        called = pd.Index(np.arange(len(names)).astype(str))
+        if not self.with_proteins:
+            return names, called
+        proteins = pd.Index([f"{name}_protein" for name in cells.names_of("protein_layer")])
+        return names.append(proteins), called.append(proteins)
 
 
 def compare(
@@ -99,11 +113,11 @@ def compare(
     union = np.unique(np.concatenate([places for pair in chosen for places in pair]))
     union = with_others(union, call.least_cells, cells.n_obs)
     added = None if statistics is None else statistics(cells, groups)
-    names = pd.Index(cells.names_of(call.layer))
+    names, called = call.names(cells)
     tables = []
     with (
         seeded(seed),
-        model_with_cells(model, cells, union, device, call.layer) as (small, adata),
+        model_with_cells(model, cells, union, device) as (small, adata),
         seeded(seed),
     ):
         for comparison, pair in zip(comparisons, chosen, strict=True):
@@ -111,9 +125,10 @@ def compare(
             table = getattr(small, call.method)(
                 adata, idx1=next(masks), idx2=next(masks), **{"silent": True, **call.arguments}
             )
+            table.index = called.get_indexer(table.index)
             if added is not None:
                 table = added.added_to(table, comparison)
-            table.index = names[table.index.astype(int)]
+            table.index = names[table.index]
             if groupby is not None:
                 table["comparison"] = f"{comparison.name1} vs {comparison.name2}"
                 table["group1"], table["group2"] = comparison.name1, comparison.name2

@@ -51,6 +51,20 @@ class CountStatistics:
             *_by_code(every, raw.sizes, raw.total, raw.nonzeros, normalized.total),
         )
 
+    @classmethod
+    def with_proteins(cls, genes: Dataset, proteins: Dataset, groups: Groups) -> CountStatistics:
+        """Compute them for genes, and for proteins after these, which scvi-tools does not normalise."""
+        made = cls.of(genes, groups)
+        every = _with_all_codes(groups)
+        found = gene_moments(_plain(proteins), every)
+        total, nonzeros = _by_code(every, found.total, found.nonzeros)
+        return cls(
+            made.sizes,
+            np.hstack([made.total, total]),
+            np.hstack([made.nonzeros, nonzeros]),
+            np.hstack([made.normalized, np.full(total.shape, np.nan)]),
+        )
+
     def added_to(self, found: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
         """Return a result with scvi-tools' columns of statistics, before the last of `mode="change"`."""
         import pandas as pd
@@ -63,7 +77,7 @@ class CountStatistics:
         ):
             for number, mean in enumerate(_means(comparison, sums, self.sizes), 1):
                 columns[f"{name}{number}"] = mean
-        statistics = pd.DataFrame(columns).iloc[found.index.astype(int)].set_index(found.index)
+        statistics = pd.DataFrame(columns).iloc[found.index].set_index(found.index)
         last = [name for name in found.columns if name.startswith("is_de_fdr_")]
         return pd.concat([found.drop(columns=last), statistics, found[last]], axis=1)
 
@@ -86,8 +100,9 @@ class Detection:
 
     def added_to(self, found: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
         """Return a result with the empirical columns, which scvi-tools made of the chosen cells."""
-        places = found.index.astype(int)
-        first, second = (mean[places] for mean in _means(comparison, self.nonzeros, self.sizes))
+        first, second = (
+            mean[found.index] for mean in _means(comparison, self.nonzeros, self.sizes)
+        )
         return found.assign(
             emp_prob1=first, emp_prob2=second, emp_effect=self.sign * (second - first)
         )

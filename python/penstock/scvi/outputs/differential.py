@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 #: Models whose comparison is another call, and what to do.
 _OF_REGIONS = "call penstock.scvi.differential_accessibility, since it has regions and no genes"
-_IN_MEMORY = "which needs cells in memory: save the model, and load it with an AnnData of them"
 _OTHERS = {
     "PEAKVI": _OF_REGIONS,
     "POISSONVI": _OF_REGIONS,
-    "MRVI": f"it is compared by its own differential_expression of samples, {_IN_MEMORY}",
-    "TOTALVI": (
-        f"it is compared by its own differential_expression of genes and proteins, {_IN_MEMORY}"
+    "MRVI": (
+        "its own differential_expression compares samples, and needs cells in memory: save the model, "
+        "and load it with an AnnData of them"
     ),
 }
 
@@ -84,8 +83,11 @@ def differential_expression(
     Returns
     -------
     pandas.DataFrame
-        One row for each comparison and gene, with scvi-tools' columns. If `cells_per_group` leaves no
-        cell out, it is what scvi-tools computes from an AnnData of all cells and the same seeds.
+        One row for each comparison and gene, with scvi-tools' columns. A TOTALVI has rows for its
+        proteins, too, with names that end in ``_protein``. If `cells_per_group` leaves no cell out, it
+        is what scvi-tools computes from an AnnData of all cells and the same seeds. For a TOTALVI the
+        draws are the same only for one comparison with all other cells, since scvi-tools also draws
+        cells to check their counts.
 
     Raises
     ------
@@ -94,20 +96,25 @@ def differential_expression(
     NotFound
         The column does not exist.
     Unsupported
-        The model has another comparison: PEAKVI, POISSONVI, MRVI or TOTALVI.
+        The model has another comparison: PEAKVI, POISSONVI or MRVI.
     """
     name = name_of(model_class(model))
     if name in _OTHERS:
         raise Unsupported(f"differential_expression takes no {name}: {_OTHERS[name]}")
     _check_layers(model, "rna_layer")
+    is_totalvi = name == "TOTALVI"
     options = ComparisonOptions(
         groupby, group1, group2, idx1, idx2, cells_per_group, seed, accelerator, dataset
     )
 
     def statistics(cells: DataModule, groups: Groups) -> CountStatistics:
-        return CountStatistics.of(cells.measured("rna_layer"), groups)
+        genes = cells.measured("rna_layer")
+        if not is_totalvi:
+            return CountStatistics.of(genes, groups)
+        return CountStatistics.with_proteins(genes, cells.measured("protein_layer"), groups)
 
-    call = Call("differential_expression", "rna_layer", {**arguments, "all_stats": False})
+    arguments = {**arguments, "all_stats": False}
+    call = Call("differential_expression", "rna_layer", arguments, with_proteins=is_totalvi)
     return compare(model, data, options, call, statistics if all_stats else None)
 
 

@@ -15,10 +15,22 @@ import scipy.sparse as sp
 import torch
 
 from ..data.data_module import DataModule
-from ..registry.loaders import CATEGORICAL, CATEGORIES, CONTINUOUS, SIZE_FACTOR, X
+from ..registry.loaders import CATEGORICAL, CATEGORIES, CONTINUOUS, PROTEINS, SIZE_FACTOR, X
 from ..registry.modalities import Modalities
 from ..registry.model_classes import model_class
 from ..registry.registration import Parts, Registration
+
+#: Warnings about cells that are not trained on, and about names and versions, of which a user has neither.
+_EXPECTED = (
+    "(?s).*fewer than 3 cells",
+    ".*does not contain fragment count data",
+    "`var_names` for the loaded `model` does not match",
+    "Some proteins have all 0 counts",
+    "We recommend using setup_mudata",
+    "var_names are not unique",
+    "Initializing zero-element tensors",
+    "The method mod_names is deprecated",
+)
 
 
 @contextlib.contextmanager
@@ -27,44 +39,34 @@ def model_with_cells(
     cells: DataModule,
     places: npt.NDArray[np.int64],
     device: torch.device,
-    layer: str = "rna_layer",
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the model on a device, with an AnnData or MuData of the cells at some positions, ascending.
 
-    Features of the layer are named by their numbers, since names may occur twice. scvi-tools keeps
+    Genes and regions are named by their numbers, since names may occur twice. scvi-tools keeps
     the AnnData of a model in tables of the class, from which it is removed at the end.
     """
-    modalities = Modalities.saved(model_class(model), model.registry, None)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Variable names are not unique")
-        adata = _in_memory(model, cells, places, modalities)
     logger = logging.getLogger("scvi")
     level = logger.level
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # Nothing is trained on these cells.
-        warnings.filterwarnings("ignore", message="(?s).*fewer than 3 cells")
-        warnings.filterwarnings("ignore", message=".*does not contain fragment count data")
-        warnings.filterwarnings("ignore", message="Variable names are not unique")
-        logger.setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        for message in _EXPECTED:
+            warnings.filterwarnings("ignore", message=message)
+        adata = _in_memory(model, cells, places)
+        with tempfile.TemporaryDirectory() as folder:
+            logger.setLevel(logging.WARNING)
+            try:
+                model.save(folder, overwrite=True)
+                made = type(model).load(folder, adata, accelerator="cpu")
+            finally:
+                logger.setLevel(level)
         try:
-            model.save(folder, overwrite=True)
-            made = type(model).load(folder, adata, accelerator="cpu")
+            made.to_device(device)
+            yield made, adata
         finally:
-            logger.setLevel(level)
-    try:
-        made.to_device(device)
-        is_mudata = modalities is not None and modalities.is_mudata
-        named = adata[modalities.called[layer]] if modalities and is_mudata else adata
-        named.var_names = np.arange(named.n_vars).astype(str)
-        yield made, adata
-    finally:
-        made.deregister_manager(adata)
-        type(made)._setup_adata_manager_store.pop(adata.uns["_scvi_uuid"], None)
+            made.deregister_manager(adata)
+            type(made)._setup_adata_manager_store.pop(adata.uns["_scvi_uuid"], None)
 
 
-def _in_memory(
-    model: Any, cells: DataModule, places: npt.NDArray[np.int64], modalities: Modalities | None
-) -> Any:
+def _in_memory(model: Any, cells: DataModule, places: npt.NDArray[np.int64]) -> Any:
     """Return cells with the columns of obs that the model reads, by its names and categories."""
     import anndata
     import pandas as pd
@@ -80,17 +82,22 @@ def _in_memory(
         return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else torch.cat(parts).numpy()
 
     def var(tensor: str) -> Any:
-        return pd.DataFrame(index=pd.Index(np.asarray(registered.columns(tensor)).astype(str)))
+        names = np.asarray(registered.columns(tensor)).astype(str)
+        return pd.Index(names if tensor == PROTEINS else np.arange(len(names)).astype(str))
 
-    if modalities is None:
-        adata = anndata.AnnData(counts(X), obs, var(X))
+    modalities = Modalities.saved(model_class(model), model.registry, None)
+    if modalities is None or not modalities.is_mudata:
+        adata = anndata.AnnData(counts(X), obs, pd.DataFrame(index=var(X)))
         layer = registered.registry["setup_args"].get("layer")
         if layer is not None:
             adata.layers[layer] = adata.X
+        if modalities is not None:
+            proteins = pd.DataFrame(counts(PROTEINS), obs.index, var(PROTEINS))
+            adata.obsm[modalities.called["protein_layer"]] = proteins
         return adata
     parts = {
         modalities.called[layer]: anndata.AnnData(
-            _not_empty(counts(tensor)), obs[[]].copy(), var(tensor)
+            _not_empty(counts(tensor)), obs[[]].copy(), pd.DataFrame(index=var(tensor))
         )
         for layer, tensor in modalities.tensor_of.items()
     }
