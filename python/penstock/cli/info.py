@@ -55,23 +55,32 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
 
 
 def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
-    """Print the information about an experiment."""
+    """Print the information about an experiment, or about each that a pattern finds.
+
+    Raises
+    ------
+    PenstockError
+        One cannot be read; of a pattern, all others are printed before.
+    """
     found = expanded(path)
     if not isinstance(found, list):
         _print(open_stored(found, storage_options=storage_options))
         return
-    cells = opened = 0
+    cells = 0
+    unread = []
     for each in found:
         try:
             experiment = open_stored(each)
             _print(experiment)
         except PenstockError as error:
             print(f"{each}: cannot be read: {error}")
+            unread.append(each)
         else:
             cells += experiment.n_obs
-            opened += 1
         print()
-    print(f"{plural(opened, 'experiment')}, {plural(cells, 'cell')}, in {path}")
+    print(f"{plural(len(found) - len(unread), 'experiment')}, {plural(cells, 'cell')}, in {path}")
+    if unread:
+        raise Unsupported(f"cannot be read: {', '.join(map(str, unread))}")
 
 
 def _print(experiment: Experiment) -> None:

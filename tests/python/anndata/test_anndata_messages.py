@@ -57,9 +57,12 @@ def atlas(tmp_path: Path) -> Path:
 
 
 def test_info_of_a_pattern_is_that_of_each(atlas: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (atlas / "broken.h5ad").write_bytes(b"nothing")
     assert main(["info", str(atlas / "*.h5ad")]) == 0
-    told = capsys.readouterr().out
+    capsys.readouterr()
+    (atlas / "broken.h5ad").write_bytes(b"nothing")
+    assert main(["info", str(atlas / "*.h5ad")]) == 1
+    told, error = capsys.readouterr()
+    assert f"cannot be read: {atlas}/broken.h5ad" in error
     for number in range(3):
         assert main(["info", str(atlas / f"{number}.h5ad")]) == 0
         assert capsys.readouterr().out in told
