@@ -83,7 +83,7 @@ class SampleExpression(Decoder):
             generative_kwargs=model._get_transform_batch_gen_kwargs(batch),
             compute_loss=False,
         )
-        # The distribution has no scale: `h` is the mean of a count, divided by those of the cell.
+        # The distribution has no scale: `h` is the mean of a count, divided by the cell's sum of counts.
         values = made["px"].mean if self.library_size == "latent" else made["h"]
         return values[0]  # type: ignore[no-any-return]
 
