@@ -47,8 +47,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     modalities : dict of str to str, optional
         Measurements of a TOTALVI or MULTIVI, by scvi-tools' names of their layers:
         ``{"rna_layer": "RNA", "protein_layer": "protein"}``, ``{"rna_layer": "RNA", "atac_layer":
-        "ATAC"}``. MULTIVI also takes one of these two alone, and proteins. The proteins of all cells are read once when the data module is made, to see which
-        batches lack some.
+        "ATAC"}``. MULTIVI also takes one of these two alone, and proteins. The proteins of all
+        cells are read once when the data module is made, to see which batches lack some.
     batch_key : str, sequence of str or Encoder, optional
         The batch: an obs column, several columns whose values are joined by ``//``, or an encoder
         whose output is the batch.

@@ -75,12 +75,14 @@ def _told(model_class: Any, taken: str) -> str:
 _OF_ONE = (
     "the model has no AnnData: call penstock.scvi.latent, normalized, elbo, predict, "
     "differential_expression, differential_accessibility or differential_abundance with its data "
-    "module, or give the call dataloader=data.predict_dataloader() or adata=, such as Dataset.to_anndata() of a selection"
+    "module, or give the call dataloader=data.predict_dataloader() or adata=, such as "
+    "Dataset.to_anndata() of a selection"
 )
 
 _OF_SEVERAL = {
     name: "the model has no AnnData: call penstock.scvi.latent, normalized, elbo and the like with its "
-    f"data module, or save the model and load it with the cells in memory: scvi.model.{name}.load(folder, {cells})"
+    "data module, or save the model and load it with the cells in memory: "
+    f"scvi.model.{name}.load(folder, {cells})"
     for name, cells in (("TOTALVI", "adata"), ("MULTIVI", "mdata"))
 }
 
