@@ -47,6 +47,8 @@ class Reader:
 
 
 def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     out = pathlib.Path(sys.argv[1])
     source = pathlib.Path(__file__).parent.parent / "data" / "codec_golden"
     counter = 0
