@@ -49,14 +49,14 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_combinations_take_turns(calls: list, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bench", "train", "cells", "--cells", "200,100", "--layout", "dense,sparse", "-R", "2",
                "--devices", "2", "-B", "64", "--batch-key", "a", "--batch-key", "b", "--epochs", "3",
-               "--n-top-genes", "50", "--accelerator", "cpu", "--memory", "1GiB", "--output", "out"]  # fmt: skip
+               "--n-top-genes", "50", "--protein", "P", "--regions", "A", "--accelerator", "cpu", "--memory", "1GiB", "--output", "out"]  # fmt: skip
     assert main(command) == 0
     assert len(calls) == 8
     order = [(call[call.index("--cells") + 1], "--dense" in call) for call in calls]
     assert order == order[:4] + order[3::-1]  # the second round comes backwards
     text = " ".join(calls[0])
     for part in ("train scvi cells --model SCVI --epochs 3 --accelerator cpu --memory 1GiB", "--trace",
-                 "--batch-key a --batch-key b", "--n-top-genes 50", "--devices 2", "--batch-size 32"):  # fmt: skip
+                 "--batch-key a --batch-key b", "--n-top-genes 50", "--protein P", "--regions A", "--devices 2", "--batch-size 32"):  # fmt: skip
         assert part in text
     rows = pd.read_parquet("out/training.parquet")
     assert len(rows) == 8
@@ -128,10 +128,57 @@ def test_mistakes_are_found_first(
 
 
 def test_a_real_training(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--cells", "200", "--epochs", "1", "--accelerator", "cpu", "--shuffle", "none"]
+    """Loss by step with and without shuffle: the same model and seed, so only the order differs."""
+    arguments = [
+        "--cells",
+        "200",
+        "--epochs",
+        "1",
+        "--accelerator",
+        "cpu",
+        "--shuffle",
+        "none,true",
+    ]
     assert main(["bench", "train", str(cells.path), *arguments, "--output", str(tmp_path)]) == 0
-    (row,) = pd.read_parquet(tmp_path / "training.parquet").to_dict("records")
-    assert (row["status"], row["steps"], row["cells"]) == ("ok", 2, 200)
-    assert row["seconds"] > 0
-    assert row["peak_rss"] > 50 << 20
-    assert "| 200 | training |" in capsys.readouterr().out
+    rows = pd.read_parquet(tmp_path / "training.parquet")
+    assert rows["shuffle"].tolist() == ["none", "true"]
+    assert rows["status"].eq("ok").all()
+    assert rows["steps"].eq(2).all()
+    assert rows["cells"].eq(200).all()
+    assert rows["seconds"].gt(0).all()
+    assert rows["peak_rss"].gt(50 << 20).all()
+    traces = {
+        order: pd.read_csv(tmp_path / "traces" / f"200-1-sparse-{order}-0.csv")
+        for order in ("none", "true")
+    }
+    assert traces["none"]["loss"][0] != traces["true"]["loss"][0]
+    shown = capsys.readouterr().out
+    assert "| 200 | stored order |" in shown
+    assert "| 200 | shuffle true |" in shown
+
+
+def test_plots_have_what_was_measured(
+    calls: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib.pyplot as plt
+
+    figures: list[Any] = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    command = ["bench", "train", "x", "--cells", "100,200", "--layout", "dense,sparse"]
+    assert main([*command, "-R", "3", "--output", "out"]) == 0
+    rows = pd.read_parquet("out/training.parquet")
+    by_cells = figures[0].axes
+    for axes, column, unit in zip(by_cells, ("seconds", "peak_rss"), (1, 2**30), strict=True):
+        medians = rows.groupby(["layout", "cells"])[column].median() / unit
+        drawn = {line.get_label(): line.get_xydata() for line in axes.get_lines()}
+        assert set(drawn) == {"dense", "sparse"}
+        for layout, points in drawn.items():
+            assert dict(points.tolist()) == pytest.approx(medians[layout].to_dict())
+    loss, memory = figures[1].axes[:2]
+    for axes, columns in ((loss, ("step", "loss")), (memory, ("seconds", "rss"))):
+        for line in axes.get_lines():
+            layout = line.get_label()
+            trace = pd.read_csv(f"out/traces/200-1-{layout}-true-0.csv")
+            unit = 2**30 if columns[1] == "rss" else 1
+            expected = trace[list(columns)].to_numpy() / [1, unit]
+            assert line.get_xydata() == pytest.approx(expected), columns

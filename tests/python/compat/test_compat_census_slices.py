@@ -109,12 +109,13 @@ def test_genes_of_a_query_are_those_of_scanpy(census) -> None:
         got = highly_variable_genes(query, n_top_genes=80, batch_key=["sex", "is_primary_data"])
         cells = query.to_anndata(X_name="raw")
         alone = highly_variable_genes(query, n_top_genes=80)
+        wide = highly_variable_genes(query, n_top_genes=80, span=0.6)
     cells.obs["sex"] = cells.obs["sex"].astype("category").cat.remove_unused_categories()
     cells.X = cells.X.astype(np.float64)
-    for found, key in ((got, "sex"), (alone, None)):
+    for found, key, span in ((got, "sex", 0.3), (alone, None, 0.3), (wide, None, 0.6)):
         with adding_up_as_before():
             expected = sc.pp.highly_variable_genes(
-                cells, flavor="seurat_v3", n_top_genes=80, batch_key=key, inplace=False
+                cells, flavor="seurat_v3", n_top_genes=80, batch_key=key, span=span, inplace=False
             )
         assert found.index.name == "soma_joinid"
         assert found.index.tolist() == cells.var["soma_joinid"].tolist()
@@ -133,6 +134,33 @@ def test_genes_of_a_query_are_those_of_scanpy(census) -> None:
         n_top_genes=80, batch_key="sex", batch_key_func=lambda cell: str(cell.sex)[:3],
     )  # fmt: skip
     pd.testing.assert_frame_equal(by_function, got)
+    some: dict[str, Any] = {"var_coords": slice(0, 599), "n_top_genes": 80, "span": 0.6}
+    of_some = get_highly_variable_genes(
+        census, "Homo sapiens", obs_value_filter=obs_filter, obs_coords=slice(0, 2_999), **some
+    )
+    first = cells[cells.obs["soma_joinid"] < 3_000]
+    with adding_up_as_before():
+        expected = sc.pp.highly_variable_genes(
+            first.copy(), flavor="seurat_v3", n_top_genes=80, span=0.6, inplace=False
+        )
+    np.testing.assert_allclose(of_some["variances_norm"], expected["variances_norm"], 1e-9)
+
+
+def test_the_most_that_a_mean_is_moved(census, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reaches the fit, which uses it only when one fails."""
+    import penstock.compat.census.pp as pp
+
+    found: list[float] = []
+    own = pp.variable_genes
+
+    def noting(*arguments: Any, **named: Any) -> Any:
+        found.append(named["most_jitter"])
+        return own(*arguments, **named)
+
+    monkeypatch.setattr(pp, "variable_genes", noting)
+    small: dict[str, Any] = {"obs_coords": slice(0, 400), "var_coords": slice(0, 199)}
+    get_highly_variable_genes(census, "homo_sapiens", n_top_genes=9, max_loess_jitter=0.5, **small)
+    assert found == [0.5]
 
 
 def test_batches_of_one_cell_say_nothing(census) -> None:

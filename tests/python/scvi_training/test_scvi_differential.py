@@ -306,6 +306,30 @@ def test_abundance(trained: Trained, tmp_path: Path, dof: float | None, monkeypa
     assert written.joinids.tolist() == found.joinids.tolist()
 
 
+def _check_all_but_one(scvi_of: Trained, whole: Any) -> None:
+    """With one place less than the largest sample has cells, one of its own cells is left out."""
+    donors = scvi_of.data.dataset.obs.to_pandas(columns=["donor"])["donor"].astype(str).to_numpy()
+    sizes = [int((donors == sample).sum()) for sample in whole.columns]
+    most = max(sizes) - 1
+    found = pscvi.differential_abundance(
+        scvi_of.model, scvi_of.data, "donor", accelerator="cpu", num_cells_posterior=most
+    )
+    rows = pscvi.latent(scvi_of.model, scvi_of.data, return_dist=True, accelerator="cpu")
+    means, variances = (each.astype(float) for each in np.hsplit(rows.values, 2))
+    for column, sample in enumerate(whole.columns):
+        if sizes[column] <= most:
+            np.testing.assert_array_equal(found.values[:, column], whole.values[:, column])
+            continue
+        own = np.flatnonzero(donors == sample)
+        apart = (means[:, None] - means[None, own]) ** 2 / variances[own]
+        each = -0.5 * (apart + np.log(2 * np.pi * variances[own])).sum(axis=2)
+        without = [
+            np.logaddexp.reduce(np.delete(each, place, axis=1), axis=1) for place in range(len(own))
+        ]
+        errors = np.abs(np.array(without) - np.log(most) - found.values[:, column]).max(axis=1)
+        assert errors.min() < 2e-3
+
+
 def test_abundance_of_few_cells_and_in_blocks(scvi_of: Trained, monkeypatch) -> None:
     given: dict[str, Any] = {"sample_key": "donor", "accelerator": "cpu"}
     whole = pscvi.differential_abundance(scvi_of.model, scvi_of.data, **given)
@@ -321,6 +345,7 @@ def test_abundance_of_few_cells_and_in_blocks(scvi_of: Trained, monkeypatch) -> 
     ]
     np.testing.assert_array_equal(few[0], few[1])
     assert (few[0] != few[2]).any()
+    _check_all_but_one(scvi_of, whole)
     for bad in (
         {"num_cells_posterior": 0},
         {"dof": 0},
