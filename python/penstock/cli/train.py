@@ -64,7 +64,9 @@ def add_arguments(commands: Any) -> None:
         "--protein", metavar="NAME", help="measurement of the proteins (TOTALVI, MULTIVI)"
     )
     parser.add_argument(
-        "--regions", metavar="NAME", help="measurement of the accessible regions (MULTIVI)"
+        "--regions",
+        metavar="NAME",
+        help="measurement of the accessible regions (MULTIVI; without it, of genes alone)",
     )
     parser.add_argument(
         "--layer",
@@ -268,7 +270,7 @@ def run(parsed: argparse.Namespace) -> None:
         devices=devices,
         accelerator=parsed.accelerator,
     )
-    _tell_validation(model.history, folder)
+    _tell_validation(model.history, data.n_val, folder)
     if parsed.trace:
         draw_traces(
             {"": pscvi.read_trace(trace)}, folder / "trace.png", f"{parsed.model}, {parsed.uri}"
@@ -284,17 +286,14 @@ def run(parsed: argparse.Namespace) -> None:
 
 def _modalities(parsed: argparse.Namespace) -> dict[str, str] | None:
     """Return the measurements of a TOTALVI or MULTIVI, None for another model."""
-    needs = {"TOTALVI": "protein", "MULTIVI": "regions"}.get(parsed.model)
+    takes = {"TOTALVI": ("protein",), "MULTIVI": ("regions", "protein")}.get(parsed.model, ())
     given = {"protein": parsed.protein, "regions": parsed.regions}
-    takes = {needs, "protein"} if parsed.model == "MULTIVI" else {needs}
     for name, measurement in given.items():
-        if measurement is None and name == needs:
-            raise InvalidArgument(
-                f"--model {parsed.model} needs --{name}, the name of a measurement"
-            )
         if measurement is not None and name not in takes:
             raise InvalidArgument(f"--model {parsed.model} takes no --{name}")
-    if needs is None:
+    if parsed.model == "TOTALVI" and parsed.protein is None:
+        raise InvalidArgument("--model TOTALVI needs --protein, the name of a measurement")
+    if not takes:
         return None
     layers = {
         "rna_layer": parsed.measurement or DEFAULT_MEASUREMENT,
@@ -338,11 +337,15 @@ def _most_variable(cells: Any, parsed: argparse.Namespace) -> Any:
     return ps.AxisQuery(coords=(table["soma_joinid"][table["highly_variable"]].to_numpy(),))
 
 
-def _tell_validation(history: Any, folder: Path) -> None:
+def _tell_validation(history: Any, n_val: int, folder: Path) -> None:
     path = folder / "elbo_validation.csv"
     if "elbo_validation" not in history:
         path.unlink(missing_ok=True)  # from an earlier run
-        print("no cell to validate on: the cells are too few")
+        print(
+            "no cell to validate on: the model was trained on all of them"
+            if n_val == 0
+            else "the model has no ELBO of the validation cells"
+        )
         return
     values = history["elbo_validation"]["elbo_validation"].astype(float)
     values.to_csv(path)

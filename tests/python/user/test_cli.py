@@ -276,8 +276,6 @@ def test_train_scvi(
     assert "not SOLO" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--model", "TOTALVI"]) == 1
     assert "--model TOTALVI needs --protein" in capsys.readouterr().err
-    assert main(["train", "scvi", str(pbmc3k.path), "--model", "MULTIVI"]) == 1
-    assert "--model MULTIVI needs --regions" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--protein", "ADT"]) == 1
     assert "--model SCVI takes no --protein" in capsys.readouterr().err
     assert main(["train", "scvi", str(pbmc3k.path), "--devices", "two"]) == 1

@@ -16,6 +16,7 @@ _LAYOUTS = ("sparse", "dense")
 _PASSED_ON = {
     "--unlabeled": "label that means no label", "--fine-labels-key": "obs column of finer labels",
     "--sample-key": "obs column of the sample", "--measurement": "measurement", "--layer": "layer of X",
+    "--protein": "measurement of the proteins", "--regions": "measurement of the accessible regions",
     "--obs-query": "filter of obs", "--var-query": "filter of var",
 }  # fmt: skip
 _SHUFFLES = ("true", "scatter", "chunks", "global", "none")

@@ -11,12 +11,10 @@ from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
 
 from ..registry.loaders import LABELS
-from ..registry.modalities import Modalities
+from ..registry.modalities import FEATURES, Modalities
 from ..registry.model_fields import ModelFields
 from ..registry.registration import Registration
 from .datasets import all_codes
-
-_FEATURES = {"rna_layer": "gene", "atac_layer": "region", "protein_layer": "protein"}
 
 
 class DataFacts:
@@ -69,7 +67,7 @@ class DataFacts:
         if modalities is None:
             return plural(self.n_vars, "gene")
         return " and ".join(
-            plural(len(self.names_of(layer)), _FEATURES[layer]) for layer in modalities.layers
+            plural(len(self.names_of(layer)), FEATURES[layer]) for layer in modalities.layers
         )
 
     @property

@@ -76,7 +76,7 @@ def decoded_features(
     kinds = _kinds(model)
     kind = next(iter(kinds)) if of is None else of
     name = name_of(type(model))
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         listed = " or ".join(map(repr, kinds))
         raise InvalidArgument(f"of must be {listed} for this {name}, got {described(of)}")
     made = kinds[kind]
@@ -130,7 +130,7 @@ def _places(
     """Return the indices of features in the model, None for all; raise if one is unknown."""
     if features is None:
         return None
-    if isinstance(features, str):
+    if isinstance(features, str) or not isinstance(features, Iterable):
         raise InvalidArgument(f"genes must be a list of names, got {described(features)}")
     wanted = [str(each) for each in features]
     places = {name: place for place, name in enumerate(names.tolist())}
@@ -138,7 +138,7 @@ def _places(
     if unknown:
         raise InvalidArgument(
             f"the model has no {kind[:-1]} {', '.join(map(repr, unknown[:5]))}; its {kind} are named "
-            f"such as {names[0]!r}"
+            f"such as {str(names[0])!r}"
         )
     return np.array([places[each] for each in wanted], np.int64)
 

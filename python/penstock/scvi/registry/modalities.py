@@ -47,6 +47,9 @@ class _Layers(NamedTuple):
         return f"modalities={{{example}}}{more}{last}"
 
 
+#: What the layers have.
+FEATURES = {"rna_layer": "gene", "atac_layer": "region", "protein_layer": "protein"}
+
 _LAYERS = {
     "TOTALVI": _Layers(("rna_layer", "protein_layer"), (), ()),
     "MULTIVI": _Layers((), ("rna_layer", "atac_layer"), ("protein_layer",)),

@@ -18,7 +18,7 @@ from penstock.plan.selection import Selection
 from penstock.transforms.steps import SelectGenes
 
 from .loaders import CATEGORIES, X
-from .modalities import Modalities
+from .modalities import FEATURES, Modalities
 from .model_classes import model_class
 from .registration import Registration
 
@@ -133,7 +133,7 @@ def with_features_of(
         wanted = np.asarray(registered.columns(tensor)).astype(str)
         selection = modalities.selection(cells, layer)
         named_by = column if tensor == X else None
-        name, lacking = _matched(selection, wanted, named_by)
+        name, lacking = _matched(selection, wanted, named_by, FEATURES[layer])
         if name is not None:
             cells = modalities.with_features(cells, layer, wanted, name)
         if tensor == X:
@@ -159,7 +159,7 @@ def with_genes_of(
 
 
 def _matched(
-    selection: Selection, wanted: npt.NDArray[Any], column: str | None
+    selection: Selection, wanted: npt.NDArray[Any], column: str | None, kind: str = "gene"
 ) -> tuple[str | None, npt.NDArray[Any]]:
     """Return the column of var that has the wanted names, None if they are the genes, and the others."""
     names = selection.gene_names.of(selection.genes, column).astype(str)
@@ -168,16 +168,20 @@ def _matched(
     lacking = wanted[~np.isin(wanted, names)]
     name = selection.gene_names.column(column)
     if len(lacking) == len(wanted):
-        raise InvalidArgument(
-            f"the cells have none of the model's {plural(len(wanted), 'gene')}: the model has names such as "
-            f"{wanted[0]!r}, but {name!r} of var has {names[0] if len(names) else None!r}; "
+        way_out = (
             f"choose another column by var_names=, one of {', '.join(selection.var.columns)}"
+            if kind == "gene"
+            else f"set the model up with the names of the {kind}s, such as a DataFrame in obsm"
+        )
+        raise InvalidArgument(
+            f"the cells have none of the model's {plural(len(wanted), kind)}: the model has names such as "
+            f"{str(wanted[0])!r}, but {name!r} of var has {str(names[0]) if len(names) else None!r}; {way_out}"
         )
     if len(lacking):
         listed = ", ".join(map(str, lacking[:_NAMED]))
         more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
         warnings.warn(
-            f"the cells lack {len(lacking)} of the model's {plural(len(wanted), 'gene')}, which are zero: "
+            f"the cells lack {len(lacking)} of the model's {plural(len(wanted), kind)}, which are zero: "
             f"{listed}{more}",
             UserWarning,
             stacklevel=4,

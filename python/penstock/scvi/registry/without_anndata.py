@@ -69,15 +69,22 @@ def _told(model_class: Any, taken: str) -> str:
         return told + (
             ", or model.train(datamodule=data)" if takes_data_module(model_class) else ""
         )
-    return _OF_SEVERAL.get(name, _OF_ONE)
+    if name in _OF_SEVERAL:
+        return _OF_SEVERAL[name]
+    calls = _CALLS.get(name, "predict, differential_expression and differential_abundance")
+    return (
+        f"the model has no AnnData: call penstock.scvi.latent, normalized, elbo{calls and ', '}{calls} with "
+        "its data module. Or give the call adata=, such as Dataset.to_anndata() of a selection, or, if it "
+        "takes one, dataloader=data.predict_dataloader()"
+    )
 
 
-_OF_ONE = (
-    "the model has no AnnData: call penstock.scvi.latent, normalized, elbo, predict, "
-    "differential_expression, differential_accessibility or differential_abundance with its data "
-    "module, or give the call dataloader=data.predict_dataloader() or adata=, such as "
-    "Dataset.to_anndata() of a selection"
-)
+#: What models have beside latent, normalized and elbo.
+_CALLS = {
+    "MRVI": "",
+    "PEAKVI": "differential_accessibility and differential_abundance",
+    "POISSONVI": "differential_accessibility and differential_abundance",
+}
 
 _OF_SEVERAL = {
     name: "the model has no AnnData: call penstock.scvi.latent, normalized, elbo and the like with its "
