@@ -22,7 +22,7 @@ def add_arguments(commands: Any) -> None:
         "data-loader",
         help="sweep of every method over every size of block",
         description="Measures epochs of shuffled batches, every method with every block, and appends "
-        "one row per epoch to a Parquet file. The options are those of data-loader in "
+        "one row per epoch to a Parquet file. The letters are those of data-loader in "
         "arrayloader-benchmarks (alb).",
     )
     shared_options.add_target(parser, as_alb=True)
