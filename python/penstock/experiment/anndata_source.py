@@ -64,6 +64,15 @@ class AnnDataExperiment(Experiment):
         self._check_readable(measurement, X if layer is None else layer)
         return super().x(measurement, layer)
 
+    def check_all_readable(self, measurements: Sequence[str], layers: Sequence[str]) -> None:
+        """Raise `Unsupported` if one of these cannot be read in place; no names are all."""
+        for (measurement, layer), error in self._unreadable.items():
+            if measurements and measurement not in measurements:
+                continue
+            if layers and layer not in layers:
+                continue
+            raise type(error)(f"{error}; or choose other measurements= and layers=")
+
     def _check_readable(self, measurement: str, layer: str) -> None:
         if (measurement, layer) in self._unreadable:
             raise self._unreadable[measurement, layer]

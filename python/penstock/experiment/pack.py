@@ -18,6 +18,7 @@ from penstock.base.validation import (
 )
 from penstock.errors import InvalidArgument
 
+from .anndata_source import AnnDataExperiment
 from .axis_query import resolve
 from .experiment import Experiment, open_stored
 from .globs import expanded
@@ -88,6 +89,9 @@ def pack(
         obs or var was written to after the experiment was opened.
     NotFound
         The experiment, a measurement or a layer does not exist.
+    Unsupported
+        A chosen layer is of a kind that is not read, such as float16. Or it is stored by genes
+        (CSC) in an AnnData object in memory.
     ResourceExhausted
         The disk is full, or `memory_budget` is too small; the message says how much is needed. The
         packed data stay, and packing again resumes there.
@@ -102,13 +106,17 @@ def pack(
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
+    measurement_names = _names("measurements", measurements)
+    layer_names = _names("layers", layers)
+    if isinstance(experiment, AnnDataExperiment):
+        experiment.check_all_readable(measurement_names, layer_names)
     path = os.path.abspath(path)  # noqa: PTH100  (keeps links)
     packer = _core.Packer(
         experiment.engine,
         path,
         None if obs_query is None else resolve(experiment.obs, obs_query, "obs_query"),
-        _names("measurements", measurements),
-        _names("layers", layers),
+        measurement_names,
+        layer_names,
         checked_bool("overwrite", overwrite),
         0 if threads is None else checked_int("threads", threads, least=1, most=1024),
         0,
