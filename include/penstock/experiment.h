@@ -77,7 +77,7 @@ class Matrix {
   /// Throws Unsupported, with what to do, for a matrix that is stored by columns (CSC): its rows
   /// cannot be read, but a Packer makes a pack of it.
   void expect_rows() const;
-  /// Whether a value of some rows, spread over the matrix, is no whole number. Reads them; false
+  /// Whether a value of some rows, none of them too large, is no whole number. Reads them; false
   /// for a type of integers. Throws what expect_rows throws.
   bool has_fractions() const;
   uint64_t stored_cells() const;  ///< upper bound of the non-zeros: cells of the tiles

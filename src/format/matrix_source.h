@@ -100,6 +100,12 @@ class MatrixReader {
   /// The part of in_flight_bytes() that is held from fetch() to the first phase.
   virtual uint64_t fetched_bytes(uint32_t unit) const { return in_flight_bytes(unit); }
 
+  /// An upper bound, known without reading, of the memory that it takes to decode these few rows of
+  /// a unit alone. 0 if no row and no tile is large.
+  virtual uint64_t decode_bytes(uint32_t /*unit*/, std::span<const int64_t> /*rows*/) const {
+    return 0;
+  }
+
   /// True if fetch() waits for a network. More units should then be fetched than decoded at a time.
   virtual bool remote() const { return false; }
 

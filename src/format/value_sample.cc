@@ -9,6 +9,7 @@
 
 #include "base/threads/parallel.h"
 #include "base/types/visit_type.h"
+#include "format/sampled_rows.h"
 #include "kernel/unpack_row.h"
 
 namespace penstock::format {
@@ -19,13 +20,11 @@ constexpr int64_t kRows = 16;
 /// Domains of older SOMA releases have no end.
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 
-/// Values of consecutive rows in the middle of a unit, as float64.
+/// Values of consecutive rows in the middle of a unit, as float64. None if the rows are too large.
 std::vector<double> values_of(const MatrixReader& reader, uint32_t unit,
                               const plan::FetchUnit& place) {
-  const int64_t count = std::min(kRows, place.row_end - place.row_begin);
-  std::vector<int64_t> rows(static_cast<size_t>(count));
-  std::iota(rows.begin(), rows.end(),
-            place.row_begin + (place.row_end - place.row_begin - count) / 2);
+  auto rows = rows_to_sample(reader, unit, place, kRows, SampledPart::kMiddle);
+  if (rows.empty()) return {};
   const auto decode = reader.start(unit, std::move(rows), nullptr);
   decode->fetch();
   for (size_t phase = 0; phase < decode->phase_count(); ++phase) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "base/concat.h"
 #include "base/threads/parallel.h"
 #include "format/csr/csr_row_reader.h"
 #include "format/recent_readers.h"
+#include "format/sampled_rows.h"
 #include "format/unit_rows.h"
 #include "kernel/pack_row.h"
 
@@ -80,6 +80,20 @@ uint64_t CsrReader::scratch_bytes() const {
   return most;
 }
 
+uint64_t CsrReader::decode_bytes(uint32_t /*unit*/, std::span<const int64_t> rows) const {
+  uint64_t element_bytes = id_bytes_ + 1 + 3 * uint64_t{layout_.value_bytes};
+  for (const CsrPart part : {CsrPart::kIndices, CsrPart::kData}) {
+    element_bytes += array_->array(part).info().cell_bytes;
+  }
+  return elements_of(rows) * element_bytes + scratch_bytes();
+}
+
+uint64_t CsrReader::elements_of(std::span<const int64_t> rows) const {
+  if (rows.empty()) return 0;
+  return array_->offsets().end(static_cast<uint64_t>(rows.back())) -
+         array_->offsets().begin(static_cast<uint64_t>(rows.front()));
+}
+
 uint64_t CsrReader::fetched_bytes(uint32_t unit) const {
   const plan::FetchUnit& place = array_->units().at(unit);
   const auto rows =
@@ -126,17 +140,15 @@ CsrReader::Sample CsrReader::take_sample() const {
     sampled.push_back(static_cast<uint32_t>(unit));
   }
   struct Bytes {
-    uint64_t stored = 0, packed = 0, wide = 0;
+    uint64_t rows = 0, stored = 0, packed = 0, wide = 0;
   };
   std::vector<Bytes> bytes(sampled.size());
   parallel_for(sampled.size(), remote() ? static_cast<unsigned>(sampled.size()) : 1, [&](size_t i) {
     const plan::FetchUnit& place = units[sampled[i]];
-    const int64_t count = std::min(kSampleRows, place.row_end - place.row_begin);
-    const int64_t first = place.row_begin + (place.row_end - place.row_begin - count) / 2;
-    std::vector<int64_t> rows(static_cast<size_t>(count));
-    std::iota(rows.begin(), rows.end(), first);
-    bytes[i].stored = array_->offsets().begin(static_cast<uint64_t>(first + count)) -
-                      array_->offsets().begin(static_cast<uint64_t>(first));
+    auto rows = rows_to_sample(*this, sampled[i], place, kSampleRows, SampledPart::kMiddle);
+    if (rows.empty()) return;
+    bytes[i].rows = rows.size();
+    bytes[i].stored = elements_of(rows);
     const auto decode = start(sampled[i], std::move(rows), nullptr);
     decode->fetch();
     for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
@@ -151,9 +163,13 @@ CsrReader::Sample CsrReader::take_sample() const {
   });
   Bytes sum;
   for (const Bytes& each : bytes) {
+    sum.rows += each.rows;
     sum.stored += each.stored;
     sum.packed += each.packed;
     sum.wide += each.wide;
+  }
+  if (sum.rows == 0 && !units.empty()) {  // all too large: at most, each value is wide
+    return {layout_.index_bytes + 1.0 + layout_.value_bytes, 2.0 * layout_.value_bytes};
   }
   if (sum.stored == 0) return {layout_.index_bytes + 1.0, 0};
   const auto stored = static_cast<double>(sum.stored);

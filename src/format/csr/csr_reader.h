@@ -31,6 +31,7 @@ class CsrReader final : public MatrixReader, public std::enable_shared_from_this
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
   uint64_t fetched_bytes(uint32_t unit) const override;
+  uint64_t decode_bytes(uint32_t unit, std::span<const int64_t> rows) const override;
   bool remote() const override;
   double packed_bytes_per_cell() const override { return sample().packed_bytes; }
   uint64_t bytes_needed(const RowSelection& rows) const override;
@@ -54,6 +55,8 @@ class CsrReader final : public MatrixReader, public std::enable_shared_from_this
   const Sample& sample() const;
   Sample take_sample() const;
   uint64_t scratch_bytes() const;
+  /// From the first row to the last.
+  uint64_t elements_of(std::span<const int64_t> rows) const;
 
   std::shared_ptr<const CsrArray> array_;
   ColumnMap columns_;

@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "format/recent_readers.h"
+#include "format/sampled_rows.h"
 #include "format/unit_rows.h"
 #include "kernel/pack_row.h"
 
@@ -69,6 +70,14 @@ uint64_t DenseReader::in_flight_bytes(uint32_t unit) const {
          matrix_->array().info().decoded_bytes();
 }
 
+uint64_t DenseReader::decode_bytes(uint32_t /*unit*/, std::span<const int64_t> rows) const {
+  if (rows.empty()) return 0;
+  const uint64_t values = rows.size() * columns_.size() * layout_.value_bytes;
+  return bytes_of(RowSelection::range(rows.front(), rows.back() + 1), rows.front(),
+                  rows.back() + 1) +
+         2 * values + matrix_->array().info().decoded_bytes();
+}
+
 double DenseReader::packed_bytes_per_cell() const {
   return packed_bytes_.get([&] { return sample_packed_bytes(); });
 }
@@ -82,10 +91,11 @@ double DenseReader::sample_packed_bytes() const {
   double packed = 0, cells = 0;
   std::unique_ptr<UnitDecode> decode;
   for (size_t unit = 0; unit < units.size(); unit += step) {
-    const int64_t count = std::min(kRows, units[unit].row_end - units[unit].row_begin);
-    std::vector<int64_t> rows;
-    for (int64_t i = 0; i < count; ++i) rows.push_back(units[unit].row_begin + i);
-    cells += static_cast<double>(count) * static_cast<double>(matrix_->info().column_domain_end);
+    auto rows =
+        rows_to_sample(*this, static_cast<uint32_t>(unit), units[unit], kRows, SampledPart::kBegin);
+    if (rows.empty()) continue;
+    cells +=
+        static_cast<double>(rows.size()) * static_cast<double>(matrix_->info().column_domain_end);
     decode = start(static_cast<uint32_t>(unit), std::move(rows), std::move(decode));
     decode->fetch();
     for (size_t phase = 0; phase < decode->phase_count(); ++phase) {
@@ -95,7 +105,9 @@ double DenseReader::sample_packed_bytes() const {
       packed += static_cast<double>(decode->packed_bytes(row) - sizeof(kernel::PackedRowHeader));
     }
   }
-  return cells == 0 ? layout_.index_bytes + 1.0 : packed / cells;
+  if (cells != 0) return packed / cells;
+  // There are no rows, or they are too large: at most, no value is 0 and each is wide.
+  return layout_.index_bytes + 1.0 + layout_.value_bytes;
 }
 
 uint64_t DenseReader::bytes_needed(const RowSelection& rows) const {

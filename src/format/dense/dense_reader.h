@@ -27,6 +27,7 @@ class DenseReader final : public MatrixReader, public std::enable_shared_from_th
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  uint64_t decode_bytes(uint32_t unit, std::span<const int64_t> rows) const override;
   bool remote() const override { return matrix_->array().store().traits().remote; }
   double packed_bytes_per_cell() const override;
   uint64_t bytes_needed(const RowSelection& rows) const override;

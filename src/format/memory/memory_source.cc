@@ -194,6 +194,11 @@ class MemoryReader final : public MatrixReader {
     return state_->units.at(unit).cell_bound *
            (layout_.value_bytes + uint64_t{layout_.index_bytes} + 1);
   }
+  uint64_t decode_bytes(uint32_t /*unit*/, std::span<const int64_t> rows) const override {
+    if (rows.empty()) return 0;
+    return state_->matrix->entries(rows.front(), rows.back() + 1) *
+           (layout_.value_bytes + uint64_t{layout_.index_bytes} + 1);
+  }
   double packed_bytes_per_cell() const override { return packed_bytes_per_cell_; }
   uint64_t bytes_needed(const RowSelection& /*rows*/) const override { return 0; }
   uint64_t visit_bytes(uint32_t /*unit*/, const RowSelection& /*rows*/) const override { return 0; }

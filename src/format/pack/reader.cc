@@ -104,6 +104,14 @@ uint64_t PackReader::in_flight_bytes(uint32_t unit) const {
   return bytes;
 }
 
+uint64_t PackReader::decode_bytes(uint32_t unit, std::span<const int64_t> rows) const {
+  // More than records of values that repeat grow by when they are unpacked.
+  constexpr uint64_t kMostRatio = 32;
+  const uint64_t cell_bytes = row_layout().value_bytes + uint64_t{row_layout().index_bytes} + 1;
+  return std::min(layer_->units.at(unit).cell_bound * cell_bytes,
+                  bytes_needed(RowSelection::from_sorted(rows)) * kMostRatio);
+}
+
 uint64_t PackReader::bytes_needed(const RowSelection& rows) const {
   uint64_t bytes = 0;
   std::vector<int64_t> ids;

@@ -24,6 +24,7 @@ class PackReader final : public MatrixReader, public std::enable_shared_from_thi
   std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                     std::unique_ptr<UnitDecode> recycled) const override;
   uint64_t in_flight_bytes(uint32_t unit) const override;
+  uint64_t decode_bytes(uint32_t unit, std::span<const int64_t> rows) const override;
   bool remote() const override { return !layer_->files.empty() && layer_->files.front()->remote(); }
   double packed_bytes_per_cell() const override { return sample().packed_bytes; }
   uint64_t bytes_needed(const RowSelection& rows) const override;
