@@ -41,6 +41,14 @@ void expect_inflatable(uint64_t stored, uint64_t inflated) {
   }
 }
 
+void expect_crc32(std::span<const std::byte> contents, uint32_t expected) {
+  const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(contents.data()), contents.size());
+  if (crc != expected) {
+    throw CorruptData(
+        concat("the CRC-32 of an entry of a zip archive must be ", expected, ", is ", crc));
+  }
+}
+
 void inflate_raw(std::span<const std::byte> stored, std::span<std::byte> out,
                  uint32_t expected_crc) {
   RawInflate raw;
@@ -64,11 +72,7 @@ void inflate_raw(std::span<const std::byte> stored, std::span<std::byte> out,
   if (status != Z_STREAM_END || taken != stored.size() || made != out.size()) {
     throw CorruptData(concat("bad deflate stream of ", stored.size(), " bytes to ", out.size()));
   }
-  const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size());
-  if (crc != expected_crc) {
-    throw CorruptData(
-        concat("the CRC-32 of an inflated entry must be ", expected_crc, ", is ", crc));
-  }
+  expect_crc32(out, expected_crc);
 }
 
 }  // namespace penstock::io

@@ -62,7 +62,8 @@ ZipDirectoryPlace find_zip_directory(std::span<const std::byte> tail, uint64_t a
   ByteReader reader(tail.subspan(end + 4));
   const auto disk = reader.read<uint16_t>("disk");
   const auto first_disk = reader.read<uint16_t>("disk of the directory");
-  reader.skip(4, "numbers of entries");
+  reader.skip(2, "number of entries on this disk");
+  const auto entries = reader.read<uint16_t>("number of entries");
   const auto bytes = reader.read<uint32_t>("size of the directory");
   const auto offset = reader.read<uint32_t>("offset of the directory");
   const bool zip64 = end >= kZip64LocatorBytes &&
@@ -75,7 +76,7 @@ ZipDirectoryPlace find_zip_directory(std::span<const std::byte> tail, uint64_t a
       throw CorruptData(concat("the zip64 record must lie before offset ", locator_offset,
                                ", but is at ", record));
     }
-    return {{record, kZip64RecordBytes}, true};
+    return {{record, kZip64RecordBytes}, true, entries};
   }
   if (disk != 0 || first_disk != 0) {
     throw Unsupported("a zip archive in several files is not read; make one file of it");
@@ -84,25 +85,29 @@ ZipDirectoryPlace find_zip_directory(std::span<const std::byte> tail, uint64_t a
     throw CorruptData(concat("the directory of a zip archive must lie before offset ", end_offset,
                              ", but is at ", offset, " and has ", bytes, " bytes"));
   }
-  return {{offset, bytes}, false};
+  return {{offset, bytes}, false, entries};
 }
 
-ByteRange parse_zip64_record(std::span<const std::byte> record, uint64_t record_offset) {
+ZipDirectoryPlace parse_zip64_record(std::span<const std::byte> record, uint64_t record_offset) {
   ByteReader reader(record);
   if (reader.read<uint32_t>("signature") != kZip64EndSignature) {
     throw CorruptData(concat("no zip64 record at offset ", record_offset));
   }
-  reader.skip(36, "zip64 record");
+  reader.skip(28, "zip64 record");
+  const auto entries = reader.read<uint64_t>("number of entries");
   const auto bytes = reader.read<uint64_t>("size of the directory");
   const auto offset = reader.read<uint64_t>("offset of the directory");
   if (offset > record_offset || bytes > record_offset - offset) {
     throw CorruptData(concat("the directory of a zip archive must lie before offset ",
                              record_offset, ", but is at ", offset, " and has ", bytes, " bytes"));
   }
-  return {offset, bytes};
+  return {{offset, bytes}, false, static_cast<uint16_t>(entries)};
 }
 
-ZipEntries parse_zip_directory(std::span<const std::byte> directory, uint64_t directory_offset) {
+ZipEntries parse_zip_directory(std::span<const std::byte> directory,
+                               const ZipDirectoryPlace& place) {
+  const uint64_t directory_offset = place.range.offset;
+  uint16_t count = 0;
   ZipEntries entries;
   ByteReader reader(directory);
   while (!reader.empty()) {
@@ -112,6 +117,7 @@ ZipEntries parse_zip_directory(std::span<const std::byte> directory, uint64_t di
       if (signature == kDigitalSignature) break;
       throw CorruptData(concat("no entry at offset ", at, " of the directory of a zip archive"));
     }
+    ++count;
     ZipEntry entry;
     reader.skip(4, "versions");
     entry.encrypted = (reader.read<uint16_t>("flags") & kEncryptedFlag) != 0;
@@ -136,8 +142,8 @@ ZipEntries parse_zip_directory(std::span<const std::byte> directory, uint64_t di
     with_place(
         [&] {
           apply_zip64(extra, entry, size == kIn64, stored == kIn64, offset == kIn64);
-          const uint64_t header_end =
-              checked_add(entry.header_offset, kZipLocalHeaderBytes, "the end of a local header");
+          const uint64_t header_end = checked_add(
+              entry.header_offset, kZipLocalHeaderBytes + name.size(), "the end of a local header");
           if (checked_add(header_end, entry.stored_bytes, "the end of an entry") >
               directory_offset) {
             throw CorruptData(concat("an entry of a zip archive must lie before offset ",
@@ -153,11 +159,15 @@ ZipEntries parse_zip_directory(std::span<const std::byte> directory, uint64_t di
         [&] { return name; });
     entries.insert_or_assign(name, entry);
   }
+  if (count != place.entries) {
+    throw CorruptData(concat("the directory of a zip archive must have ", place.entries,
+                             " entries, modulo 65536, it has ", count));
+  }
   return entries;
 }
 
-uint64_t zip_data_offset(std::span<const std::byte> local_header, const ZipEntry& entry,
-                         uint64_t archive_bytes) {
+uint64_t zip_data_offset(std::span<const std::byte> local_header, const std::string& name,
+                         const ZipEntry& entry, uint64_t archive_bytes) {
   ByteReader reader(local_header);
   if (reader.read<uint32_t>("signature of a local header") != kLocalSignature) {
     throw CorruptData(concat("no local header at offset ", entry.header_offset));
@@ -165,6 +175,10 @@ uint64_t zip_data_offset(std::span<const std::byte> local_header, const ZipEntry
   reader.skip(22, "local header");
   const auto name_bytes = reader.read<uint16_t>("length of the name");
   const auto extra_bytes = reader.read<uint16_t>("length of extra fields");
+  if (name_bytes != name.size() || reader.take_string(name_bytes, "name of an entry") != name) {
+    throw CorruptData(concat("the directory of a zip archive and the header at offset ",
+                             entry.header_offset, " give an entry different names"));
+  }
   const uint64_t offset = checked_add<uint64_t>(
       entry.header_offset, kZipLocalHeaderBytes + name_bytes + extra_bytes, "offset of an entry");
   if (offset > archive_bytes || entry.stored_bytes > archive_bytes - offset) {

@@ -40,6 +40,7 @@ inline constexpr uint64_t kZipLocalHeaderBytes = 30;
 struct ZipDirectoryPlace {
   ByteRange range;
   bool is_zip64_record = false;  ///< the range is a record for parse_zip64_record
+  uint16_t entries = 0;          ///< how many there are, their lower 16 bits
 };
 
 /// `tail` is the last min(kZipTailBytes, archive_bytes) bytes. Throws CorruptData if it is no zip
@@ -47,14 +48,16 @@ struct ZipDirectoryPlace {
 ZipDirectoryPlace find_zip_directory(std::span<const std::byte> tail, uint64_t archive_bytes);
 
 /// The place of the directory according to a zip64 record at `record_offset`.
-ByteRange parse_zip64_record(std::span<const std::byte> record, uint64_t record_offset);
+ZipDirectoryPlace parse_zip64_record(std::span<const std::byte> record, uint64_t record_offset);
 
-/// Entries of a directory at `directory_offset`. Folders and names that lead elsewhere are left
+/// Entries of a directory, whose place is known. Folders and names that lead elsewhere are left
 /// out.
-ZipEntries parse_zip_directory(std::span<const std::byte> directory, uint64_t directory_offset);
+ZipEntries parse_zip_directory(std::span<const std::byte> directory,
+                               const ZipDirectoryPlace& place);
 
-/// Where the data of an entry begin, from its local header at entry.header_offset.
-uint64_t zip_data_offset(std::span<const std::byte> local_header, const ZipEntry& entry,
-                         uint64_t archive_bytes);
+/// Where the data of an entry begin, from its local header at entry.header_offset with the name
+/// behind it. Throws CorruptData if the header has another name than the directory.
+uint64_t zip_data_offset(std::span<const std::byte> local_header, const std::string& name,
+                         const ZipEntry& entry, uint64_t archive_bytes);
 
 }  // namespace penstock::io

@@ -21,6 +21,9 @@ namespace {
 /// A directory of 10^6 entries has about 100 MB.
 constexpr uint64_t kMostDirectoryBytes = uint64_t{1} << 30;
 
+/// An entry and its name.
+using Named = ZipEntries::value_type;
+
 /// Larger deflated entries are refused: each read would inflate all of one.
 constexpr uint64_t kMostInflatedBytes = uint64_t{1} << 30;
 
@@ -42,9 +45,11 @@ class ZipStore final : public Store {
   std::vector<DirectoryEntry> list(const std::string& directory) const override;
   bool exists(const std::string& path) const override;
   bool is_directory(const std::string& path) const override;
-  uint64_t size_bytes(const std::string& path) const override { return entry(path).size_bytes; }
+  uint64_t size_bytes(const std::string& path) const override {
+    return named(path).second.size_bytes;
+  }
   std::string version(const std::string& path) const override {
-    entry(path);
+    named(path);
     return store_->version(path_);
   }
   void read(const std::string& path, uint64_t offset, std::span<std::byte> out) const override {
@@ -58,9 +63,9 @@ class ZipStore final : public Store {
 
  private:
   std::string name_of(const std::string& path) const;
-  const ZipEntry* find(const std::string& path) const;
-  const ZipEntry& entry(const std::string& path) const;
-  void need_offsets(std::span<const ZipEntry* const> entries) const;
+  const Named* find(const std::string& path) const;
+  const Named& named(const std::string& path) const;
+  void need_offsets(std::span<const Named* const> entries) const;
   uint64_t data_offset(const ZipEntry& entry) const;
   std::shared_ptr<const Buffer> inflated(const ZipEntry& entry, const std::string& path) const;
   void expect_range(const ReadRequest& request, const ZipEntry& entry) const;
@@ -84,13 +89,13 @@ std::string ZipStore::name_of(const std::string& path) const {
   return normal.substr(path_.size() + 1);
 }
 
-const ZipEntry* ZipStore::find(const std::string& path) const {
+const Named* ZipStore::find(const std::string& path) const {
   const auto found = entries_.find(name_of(path));
-  return found == entries_.end() ? nullptr : &found->second;
+  return found == entries_.end() ? nullptr : &*found;
 }
 
-const ZipEntry& ZipStore::entry(const std::string& path) const {
-  const ZipEntry* const found = find(path);
+const Named& ZipStore::named(const std::string& path) const {
+  const Named* const found = find(path);
   if (found == nullptr) throw NotFound("no such object: " + path);
   return *found;
 }
@@ -127,34 +132,42 @@ bool ZipStore::is_directory(const std::string& path) const {
   return first != entries_.end() && first->first.starts_with(name + "/");
 }
 
-/// Reads local headers, whose length only they tell, together.
-void ZipStore::need_offsets(std::span<const ZipEntry* const> entries) const {
-  std::vector<const ZipEntry*> unknown;
+/// Reads local headers, whose length only they tell, together, and the names in them.
+void ZipStore::need_offsets(std::span<const Named* const> entries) const {
+  std::vector<const Named*> unknown;
+  size_t header_bytes = 0;
   {
     const MutexLock lock(fork_safe_lock());
-    for (const ZipEntry* each : entries) {
-      if (!data_offsets_.contains(each)) unknown.push_back(each);
+    for (const Named* each : entries) {
+      if (data_offsets_.contains(&each->second)) continue;
+      unknown.push_back(each);
+      header_bytes += kZipLocalHeaderBytes + each->first.size();
     }
   }
   if (unknown.empty()) return;
-  Buffer headers(unknown.size() * kZipLocalHeaderBytes);
+  Buffer headers(header_bytes);
+  std::span<std::byte> rest = headers.span();
   std::vector<ReadRequest> reads;
   reads.reserve(unknown.size());
-  for (size_t i = 0; i < unknown.size(); ++i) {
-    reads.push_back({path_, unknown[i]->header_offset,
-                     headers.span().subspan(i * kZipLocalHeaderBytes, kZipLocalHeaderBytes)});
+  for (const auto* each : unknown) {
+    const size_t bytes = kZipLocalHeaderBytes + each->first.size();
+    reads.push_back({path_, each->second.header_offset, rest.first(bytes)});
+    rest = rest.subspan(bytes);
   }
   store_->read_many(reads);
   std::vector<uint64_t> offsets;
   offsets.reserve(unknown.size());
   for (size_t i = 0; i < unknown.size(); ++i) {
-    offsets.push_back(
-        with_place([&] { return zip_data_offset(reads[i].out, *unknown[i], archive_bytes_); },
-                   [&] { return path_; }));
+    offsets.push_back(with_place(
+        [&] {
+          return zip_data_offset(reads[i].out, unknown[i]->first, unknown[i]->second,
+                                 archive_bytes_);
+        },
+        [&] { return join(path_, unknown[i]->first); }));
   }
   const MutexLock lock(fork_safe_lock());
   for (size_t i = 0; i < unknown.size(); ++i) {
-    data_offsets_[unknown[i]] = offsets[i];
+    data_offsets_[&unknown[i]->second] = offsets[i];
   }
 }
 
@@ -179,24 +192,32 @@ void ZipStore::expect_range(const ReadRequest& request, const ZipEntry& entry) c
 }
 
 void ZipStore::read_many(std::span<const ReadRequest> requests) const {
-  std::vector<const ZipEntry*> wanted;
+  std::vector<const Named*> wanted;
   wanted.reserve(requests.size());
   for (const ReadRequest& request : requests) {
-    wanted.push_back(&entry(request.path));
-    expect_range(request, *wanted.back());
+    wanted.push_back(&named(request.path));
+    expect_range(request, wanted.back()->second);
   }
   need_offsets(wanted);
   std::vector<ReadRequest> reads;
   for (size_t i = 0; i < requests.size(); ++i) {
     const ReadRequest& request = requests[i];
-    if (wanted[i]->method == kZipStored) {
-      reads.push_back({path_, data_offset(*wanted[i]) + request.offset, request.out});
+    const ZipEntry& entry = wanted[i]->second;
+    if (entry.method == kZipStored) {
+      reads.push_back({path_, data_offset(entry) + request.offset, request.out});
     } else if (!request.out.empty()) {
-      const auto bytes = inflated(*wanted[i], request.path);
+      const auto bytes = inflated(entry, request.path);
       std::memcpy(request.out.data(), bytes->data() + request.offset, request.out.size());
     }
   }
   store_->read_many(reads);
+  // A part of an entry has no checksum.
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const ZipEntry& entry = wanted[i]->second;
+    if (entry.method != kZipStored || requests[i].out.size() != entry.size_bytes) continue;
+    with_place([&] { expect_crc32(requests[i].out, entry.crc32); },
+               [&] { return requests[i].path; });
+  }
 }
 
 std::shared_ptr<const Buffer> ZipStore::inflated(const ZipEntry& entry,
@@ -230,23 +251,25 @@ std::shared_ptr<const Buffer> ZipStore::inflated(const ZipEntry& entry,
 
 void ZipStore::will_read(std::span<const ObjectRange> ranges) const {
   if (!traits().remote) return;
-  std::vector<const ZipEntry*> entries;
+  std::vector<const Named*> entries;
   std::vector<io::ByteRange> wanted;
   for (const ObjectRange& each : ranges) {
-    const ZipEntry* const found = find(each.path);
-    if (found == nullptr || each.range.offset >= found->size_bytes) continue;
+    const Named* const found = find(each.path);
+    if (found == nullptr || each.range.offset >= found->second.size_bytes) continue;
     entries.push_back(found);
+    const ZipEntry& entry = found->second;
     wanted.push_back(
-        found->method == kZipStored
+        entry.method == kZipStored
             ? ByteRange{each.range.offset,
-                        std::min(each.range.length, found->size_bytes - each.range.offset)}
-            : ByteRange{0, found->stored_bytes});
+                        std::min(each.range.length, entry.size_bytes - each.range.offset)}
+            : ByteRange{0, entry.stored_bytes});
   }
   need_offsets(entries);
   std::vector<ObjectRange> reads;
   reads.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
-    reads.push_back({path_, {data_offset(*entries[i]) + wanted[i].offset, wanted[i].length}});
+    reads.push_back(
+        {path_, {data_offset(entries[i]->second) + wanted[i].offset, wanted[i].length}});
   }
   store_->will_read(reads);
 }
@@ -258,7 +281,7 @@ ZipEntries read_directory(const Store& store, const std::string& path, uint64_t 
   if (place.is_zip64_record) {
     Buffer record(place.range.length);
     store.read(path, place.range.offset, record.span());
-    place.range = parse_zip64_record(record.span(), place.range.offset);
+    place = parse_zip64_record(record.span(), place.range.offset);
   }
   if (place.range.length > kMostDirectoryBytes) {
     throw Unsupported(concat("a zip archive whose directory has ", place.range.length,
@@ -268,11 +291,11 @@ ZipEntries read_directory(const Store& store, const std::string& path, uint64_t 
   if (const uint64_t tail_offset = archive_bytes - tail.size(); place.range.offset >= tail_offset) {
     const auto directory =
         tail.span().subspan(place.range.offset - tail_offset, place.range.length);
-    return parse_zip_directory(directory, place.range.offset);
+    return parse_zip_directory(directory, place);
   }
   Buffer directory(place.range.length);
   store.read(path, place.range.offset, directory.span());
-  return parse_zip_directory(directory.span(), place.range.offset);
+  return parse_zip_directory(directory.span(), place);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace penstock::io {
 /// Entries that are stored without compression are read in place. Deflated ones are inflated whole
 /// when any of their bytes is read; small ones are kept. Other methods and encrypted entries are
 /// Unsupported when they are read. Throws CorruptData if the archive is none.
+///
+/// The CRC-32 of an entry is checked whenever all of it is read at once.
 StorePtr open_zip(const StorePtr& store, const std::string& path);
 
 }  // namespace penstock::io
