@@ -94,10 +94,13 @@ class AnnDataExperiment final : public StoredExperiment {
 
  private:
   /// Whether an element is there, also if it is of a kind that is not read. The error comes when
-  /// the element is opened, so that the others can be read.
+  /// the element is opened, so that the others can be read. A null (None) is no element: mudata and
+  /// anndata write one for an X that there is not.
   bool has(const std::string& place) const {
     try {
-      return root_->group(place) != nullptr || root_->array(place) != nullptr;
+      if (root_->group(place) != nullptr) return true;
+      const auto array = root_->array(place);
+      return array != nullptr && encoding_of(array->attributes()) != "null";
     } catch (const Unsupported&) {
       return true;
     }

@@ -50,8 +50,8 @@ Hdf5Array::Hdf5Array(FilePtr file, const ObjectHeader& header, const std::string
         const Datatype type = read_datatype(type_reader);
         ByteReader space(expect_message(header, MessageType::kDataspace, "a dataspace").body);
         space_ = read_dataspace(*file_, space);
-        if (space_.is_null) throw Unsupported("an array without cells (a null dataspace)");
-        info_.shape = space_.shape;
+        // An array without cells: its attributes say what it stands for.
+        info_.shape = space_.is_null ? std::vector<uint64_t>{0} : space_.shape;
         take_type(type);
         take_layout(header);
         take_fill_value(header, type);
