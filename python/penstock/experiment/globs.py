@@ -16,7 +16,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 def expanded(source: Any) -> Any:
     """Return the sorted paths that a pattern matches, and any other source as it is.
 
-    A text is a pattern if it has ``*``, ``?`` or ``[`` and nothing of that name exists.
+    Patterns in a list are replaced by what they match. A text is a pattern if it has ``*``, ``?``
+    or ``[`` and nothing of that name exists.
 
     Raises
     ------
@@ -25,17 +26,25 @@ def expanded(source: Any) -> Any:
     Unsupported
         The pattern is of a remote store, which cannot be searched.
     """
+    if isinstance(source, (list, tuple)):
+        parts = [_matches(part) or [part] for part in source]
+        return [each for part in parts for each in part]
+    return _matches(source) or source
+
+
+def _matches(source: Any) -> list[str] | None:
+    """Return the paths that a pattern matches; None for anything but a pattern."""
     if not isinstance(source, (str, os.PathLike)):
-        return source
+        return None
     text = os.fspath(source)
     if not glob.has_magic(text):
-        return source
+        return None
     if _SCHEME.match(text):
         if "*" not in text:
-            return source
+            return None
         raise Unsupported(f"a pattern must be of a local folder: list the URIs instead of {text}")
     if os.path.lexists(text):
-        return source
+        return None
     found = sorted(glob.glob(text))  # noqa: PTH207  (patterns are texts)
     if not found:
         raise NotFound(f"nothing matches {text}")

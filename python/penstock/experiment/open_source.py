@@ -99,6 +99,7 @@ def open_source(
         check_for_uri(source, storage_options)
         return from_anndata(source)
     if isinstance(source, (str, os.PathLike)):
+        check_one_path(source)
         return open_stored(source, threads=threads, storage_options=storage_options)
     raise InvalidArgument(
         "a Dataset is made from a path or URI, an AnnData object, a penstock Experiment, a "

@@ -112,7 +112,15 @@ void look_ahead(const chunked::Group& root) {
 
 /// The root group of a file or folder. Null for a folder that is no zarr group.
 chunked::GroupPtr open_container(const ExperimentPlace& place) {
-  if (!place.is_file) return zarr::open_zarr(place.store, place.path);
+  if (!place.is_file) {
+    auto root = zarr::open_zarr(place.store, place.path);
+    if (!root && zarr::is_zarr_array(*place.store, place.path)) {
+      throw InvalidArgument(
+          "a zarr array, not a group: give the folder of the AnnData that it is part of, " +
+          place.path);
+    }
+    return root;
+  }
   const std::string begin = first_bytes(*place.store, place.path);
   if (begin.starts_with(kZipSignature)) {
     if (auto root = zarr::open_zarr(io::open_zip(place.store, place.path), place.path)) return root;

@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
@@ -72,6 +73,7 @@ bool is_experiment(const Metadata& metadata) {
   return type != metadata.end() && text_of(type->second) == "SOMAExperiment";
 }
 
+/// What a TileDB object is instead; empty if none is there.
 std::string not_an_experiment(const io::Store& store, const std::string& path,
                               const TimeRange& range) {
   switch (tiledb::object_type(store, path)) {
@@ -87,7 +89,22 @@ std::string not_an_experiment(const io::Store& store, const std::string& path,
     case ObjectType::kInvalid:
       break;
   }
-  return store.is_directory(path) ? "the folder holds no TileDB group" : "it is a file";
+  return {};
+}
+
+/// Names of a folder's members, the first of many.
+std::string names_in(const io::Store& store, const std::string& path) {
+  constexpr size_t kMostNames = 5;
+  std::vector<std::string> names;
+  for (const io::DirectoryEntry& entry : store.list(path)) names.push_back(entry.name);
+  if (names.empty()) return "the folder is empty";
+  std::sort(names.begin(), names.end());
+  std::string text = "the folder has ";
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return names.size() > kMostNames ? concat(text, " and ", names.size() - kMostNames, " more")
+                                   : text;
 }
 
 TimeRange range_of(const OpenOptions& options) {
@@ -243,9 +260,10 @@ void refuse(const ExperimentPlace& place, const OpenOptions& options) {
     throw NotFound(concat("the experiment was not there yet at timestamp ", *options.timestamp_ms,
                           " (milliseconds since 1970), ", place.path));
   }
-  throw InvalidArgument(
-      "not a SOMA experiment: " + not_an_experiment(*place.store, place.path, range_of(options)) +
-      ", " + place.path);
+  const std::string what = not_an_experiment(*place.store, place.path, range_of(options));
+  if (!what.empty()) throw InvalidArgument("not a SOMA experiment: " + what + ", " + place.path);
+  throw InvalidArgument("neither a SOMA experiment, a pack nor a zarr store of AnnData: " +
+                        names_in(*place.store, place.path) + ", " + place.path);
 }
 
 }  // namespace penstock::format::soma

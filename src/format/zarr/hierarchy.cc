@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "format/zarr/metadata/documents.h"
+#include "format/zarr/metadata/json_text.h"
+#include "format/zarr/metadata/metadata_field.h"
 #include "format/zarr/zarr_array.h"
 
 namespace penstock::format::zarr {
@@ -52,6 +54,12 @@ class ZarrGroup final : public chunked::Group {
 };
 
 }  // namespace
+
+bool is_zarr_array(const io::Store& store, const std::string& path) {
+  if (store.exists(io::join(path, ".zarray"))) return true;
+  const auto document = read_json(store, io::join(path, "zarr.json"));
+  return document && field(*document, "node_type") == "array";
+}
 
 GroupPtr open_zarr(const io::StorePtr& store, const std::string& path) {
   const auto documents = Documents::open(store, path);

@@ -12,4 +12,7 @@ namespace penstock::format::zarr {
 /// Unsupported for a version that is not known.
 chunked::GroupPtr open_zarr(const io::StorePtr& store, const std::string& path);
 
+/// Whether a zarr array is at `path`.
+bool is_zarr_array(const io::Store& store, const std::string& path);
+
 }  // namespace penstock::format::zarr

@@ -56,6 +56,31 @@ def atlas(tmp_path: Path) -> Path:
     return folder
 
 
+def test_patterns_in_a_list_are_expanded(atlas: Path) -> None:
+    other = write_h5ad(random_anndata(np.random.default_rng(9), 5, 4), atlas / "other.h5ad")
+    for sources in ([str(atlas / "[0-9].h5ad"), other], (other, atlas / "?.h5ad")):
+        assert ps.Dataset(sources, layer="counts").n_obs == 26
+        assert ps.join(sources, layer="counts").n_obs == 26
+        with pytest.raises(ps.InvalidArgument, match="got 4: pack each"):
+            ps.pack(sources, atlas / "x.pack")
+    with pytest.raises(ps.NotFound, match=r"nothing matches .*\*\.zarr"):
+        ps.Dataset([other, str(atlas / "*.zarr")])
+    with pytest.raises(ps.InvalidArgument, match=r"one path is opened, not a pattern: join what"):
+        ps.Dataset({"some": str(atlas / "*.h5ad"), "other": other})
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_of_zarr_is_no_anndata(tmp_path: Path, version: int) -> None:
+    path = write_zarr(
+        random_anndata(np.random.default_rng(3), 10, 4), tmp_path / "x.zarr", version=version
+    )
+    for array in (path / "X" / "data", path / "obs" / "n_genes"):
+        told = "a zarr array, not a group: give the folder of the AnnData that it is part of, "
+        with pytest.raises(ps.InvalidArgument) as error:
+            ps.open(array)
+        assert str(error.value) == f"{told}{array}"
+
+
 def test_info_of_a_pattern_is_that_of_each(atlas: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(atlas / "*.h5ad")]) == 0
     capsys.readouterr()

@@ -181,13 +181,22 @@ def test_bad_sources(tmp_path, soma_small: Oracle) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     for path, what in [
-        (tmp_path / "empty", "the folder holds no TileDB group"),
         (soma_small.path / "ms", "it is a SOMACollection"),
         (soma_small.path / "obs", "it is a SOMADataFrame"),
     ]:
         with pytest.raises(ps.InvalidArgument) as error:
             ps.open(path)
         assert str(error.value) == f"not a SOMA experiment: {what}, {path}"
+    neither = "neither a SOMA experiment, a pack nor a zarr store of AnnData"
+    with pytest.raises(ps.InvalidArgument, match=f"^{neither}: the folder is empty, .*empty$"):
+        ps.open(tmp_path / "empty")
+    (tmp_path / "many").mkdir()
+    for name in "gfedcba":
+        (tmp_path / "many" / name).write_text("x")
+    with pytest.raises(
+        ps.InvalidArgument, match=f"^{neither}: the folder has a, b, c, d, e and 2 more, "
+    ):
+        ps.open(tmp_path / "many")
     with pytest.raises(ps.InvalidArgument, match=r"neither HDF5 \(h5ad, h5mu, 10x .h5\) nor a zip"):
         ps.open(tmp_path / "file")
     (tmp_path / "empty.h5ad").write_bytes(b"")
