@@ -22,8 +22,6 @@ Array = npt.NDArray[Any]
 MAIN, RAW = "RNA", "raw"
 #: The layer of X.
 X = "X"
-#: ``layers["X"]`` of an object that has an X, too.
-SECOND_X = "layers.X"
 
 #: Experiments of a join that are examined for fractions.
 MOST_EXAMINED = 8
@@ -239,9 +237,12 @@ def _matrices(adata: Any) -> list[tuple[str, str, Any]]:
     """Return X, if there is one, and the layers, each with its name, and how messages call it."""
     has_x = adata.X is not None
     found = [(X, "adata.X", adata.X)] if has_x else []
+    second_x = "layers.X"
+    while second_x in adata.layers:
+        second_x = f"layers.{second_x}"
     for name in adata.layers:
         if name is not None:
-            own = SECOND_X if has_x and name == X else str(name)
+            own = second_x if has_x and name == X else str(name)
             found.append((own, f"adata.layers[{name!r}]", adata.layers[name]))
     return found
 

@@ -32,8 +32,17 @@ namespace {
 
 constexpr std::string_view kRaw = "raw";
 constexpr std::string_view kX = "X";
-/// layers["X"] of an object that has an X, too.
-constexpr std::string_view kSecondX = "layers.X";
+
+bool among(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The name of layers["X"] of an object that has an X, too: one that no layer has.
+std::string second_x(const std::vector<std::string>& layers) {
+  std::string name = "layers.X";
+  while (among(layers, name)) name = "layers." + name;
+  return name;
+}
 
 class AnnDataExperiment final : public StoredExperiment {
  public:
@@ -68,8 +77,9 @@ class AnnDataExperiment final : public StoredExperiment {
     if (is_raw(measurement)) return names;
     if (const auto stored = root_->group("layers")) {
       const bool has_x = !names.empty();
-      for (std::string& name : stored->members()) {
-        names.push_back(has_x && name == kX ? std::string(kSecondX) : std::move(name));
+      const auto own = stored->members();
+      for (const std::string& name : own) {
+        names.push_back(has_x && name == kX ? second_x(own) : name);
       }
     }
     return names;
@@ -116,14 +126,16 @@ class AnnDataExperiment final : public StoredExperiment {
   /// Where a layer is, below the root.
   std::string place_of(std::string_view measurement, std::string_view layer) const {
     const auto names = layers(measurement);
-    if (std::find(names.begin(), names.end(), layer) == names.end()) {
+    if (!among(names, layer)) {
       throw NotFound("there is no layer '" + std::string(layer) + "'" + choose_from(names) +
                      ", in " + uri_);
     }
     if (is_raw(measurement)) return raw_x_;
     if (has("X")) {
       if (layer == kX) return "X";
-      if (layer == kSecondX && has("layers/X")) return "layers/X";
+      const auto stored = root_->group("layers");
+      const auto own = stored ? stored->members() : std::vector<std::string>();
+      if (among(own, kX) && layer == second_x(own)) return "layers/X";
     }
     return "layers/" + std::string(layer);
   }

@@ -164,7 +164,14 @@ class MudataExperiment final : public StoredExperiment {
       : uri_(std::move(uri)),
         options_(std::move(options)),
         modalities_(std::move(modalities)),
-        whole_(make_experiment(whole_object(*root, obs), uri_, options_)) {}
+        whole_(make_experiment(whole_object(*root, obs), uri_, options_)) {
+    for (const Modality& modality : modalities_) {
+      const std::string raw = raw_of(modality);
+      if (raw.empty() || !is_modality(raw)) continue;
+      throw InvalidArgument("the modality '" + raw + "' is called as the raw of '" + modality.name +
+                            "'; rename it with mudata, or open each alone, in " + uri_);
+    }
+  }
 
   const std::string& uri() const override { return uri_; }
   const OpenOptions& options() const override { return options_; }
@@ -174,9 +181,7 @@ class MudataExperiment final : public StoredExperiment {
     std::vector<std::string> names;
     for (const Modality& modality : modalities_) {
       names.push_back(modality.name);
-      const std::string raw = modality.name + std::string(kRawOf);
-      const bool has_raw = modality.stored && modality.stored->measurements().size() > 1;
-      if (has_raw && !is_modality(raw)) names.push_back(raw);
+      if (std::string raw = raw_of(modality); !raw.empty()) names.push_back(std::move(raw));
     }
     return names;
   }
@@ -200,6 +205,12 @@ class MudataExperiment final : public StoredExperiment {
   std::map<std::string, std::string> metadata() const override { return whole_->metadata(); }
 
  private:
+  /// The measurement of a modality's raw; empty if it has none.
+  static std::string raw_of(const Modality& modality) {
+    const bool has_raw = modality.stored && modality.stored->measurements().size() > 1;
+    return has_raw ? modality.name + std::string(kRawOf) : std::string();
+  }
+
   bool is_modality(std::string_view name) const {
     return std::any_of(modalities_.begin(), modalities_.end(),
                        [&](const Modality& modality) { return modality.name == name; });

@@ -85,6 +85,21 @@ def test_a_layer_that_is_called_x(tmp_path: Path, kind: str) -> None:
         ps.Dataset(source, layer="nothing")
 
 
+@pytest.mark.parametrize("kind", ["memory", "h5ad", "zarr 2", "zarr 3"])
+def test_a_layer_that_has_the_name_of_that(tmp_path: Path, kind: str) -> None:
+    """Names stay unique."""
+    made = anndata.AnnData(HALF.astype("float32"))
+    made.layers["X"] = made.X * 2
+    made.layers["layers.X"] = made.X * 3
+    made.layers["layers.layers.X"] = made.X * 4
+    source = stored(made, kind, tmp_path)
+    wanted = {"X": 1, "layers.X": 3, "layers.layers.X": 4, "layers.layers.layers.X": 2}
+    assert sorted(ps.open(source).layers()) == sorted(wanted)
+    for layer, factor in wanted.items():
+        ((X, _),) = list(ps.Dataset(source, layer=layer, shuffle=False, batch_size=4))
+        np.testing.assert_array_equal(X, made.X * factor)
+
+
 @pytest.mark.parametrize("kind", ["memory", "h5ad", "zarr 2"])
 def test_a_layer_that_is_called_x_alone(tmp_path: Path, kind: str) -> None:
     made = random_anndata(np.random.default_rng(1), 20, 5, dense=True)

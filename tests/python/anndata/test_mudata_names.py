@@ -41,6 +41,27 @@ def test_columns_of_one_name_are_an_error(tmp_path: Path, kind: str) -> None:
         expect_read(f"{path}/mod/{name}", written[name])
 
 
+@pytest.mark.parametrize("kind", ["h5mu", "zarr"])
+def test_a_modality_that_is_called_as_the_raw_of_another_is_an_error(
+    tmp_path: Path, kind: str
+) -> None:
+    parts = {}
+    for number, name in enumerate(("rna", "rna:raw")):
+        parts[name] = random_anndata(np.random.default_rng(number), 6, 3 + number, raw=True)
+        parts[name].var_names = [f"{name}-{i}" for i in range(3 + number)]
+        parts[name].obs = parts[name].obs[[]]
+    path = tmp_path / f"x.{kind}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = mudata.MuData(parts)
+        made.write_zarr(path) if kind == "zarr" else made.write_h5mu(path)
+    told = r"modality 'rna:raw' is called as the raw of 'rna'; rename it.*open each alone"
+    with pytest.raises(ps.InvalidArgument, match=told):
+        ps.open(path)
+    for name in parts:
+        assert ps.open(f"{path}/mod/{name}").measurements == ["RNA", "raw"]
+
+
 def test_columns_that_the_whole_object_has_are_no_error(tmp_path: Path) -> None:
     """mudata before 0.4 copied columns of modalities."""
     path = tmp_path / "x.h5mu"
