@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import warnings
 from pathlib import Path
@@ -12,9 +13,11 @@ import mudata
 import numpy as np
 import penstock as ps
 import pytest
-from anndata_cases import random_anndata, write_h5ad, write_zarr
+from anndata_cases import random_anndata, write_collection, write_h5ad, write_zarr
 
 CELLS = 500
+#: First rows of the datasets of the collection.
+DATASETS = (0, 120, 121, 400, CELLS)
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +26,19 @@ def adata() -> anndata.AnnData:
     made.X.sum_duplicates()
     made.X.data = np.round(made.X.data) + 1
     return made
+
+
+def collection(adata: anndata.AnnData, path: Path) -> Path:
+    """Shards and codec are those of annbatch."""
+    from zarr.codecs import BloscCodec
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = [adata[first:end].copy() for first, end in itertools.pairwise(DATASETS)]
+    codec = BloscCodec(cname="lz4", clevel=3, shuffle="shuffle")
+    return write_collection(
+        path, parts, version=3, chunks=(150,), shards=(450,), compressors=[codec]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +58,7 @@ def stores(adata: anndata.AnnData, tmp_path_factory: pytest.TempPathFactory) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mudata.MuData({"rna": adata.copy()}).write_h5mu(folder / "cells.h5mu")
+    found["collection"] = collection(adata, folder / "collection.zarr")
     archive = shutil.make_archive(str(folder / "cells"), "zip", found["zarr 3"])
     found["zip"] = Path(archive)
     ps.pack(found["zarr 2"], folder / "of-zarr.pack")
@@ -50,15 +67,17 @@ def stores(adata: anndata.AnnData, tmp_path_factory: pytest.TempPathFactory) -> 
     found["pack of memory"] = folder / "of-memory.pack"
     ps.pack(found["h5ad gzip"], folder / "of-h5ad.pack")
     found["pack of h5ad"] = folder / "of-h5ad.pack"
+    ps.pack(found["collection"], folder / "of-collection.pack")
+    found["pack of collection"] = folder / "of-collection.pack"
     return found
 
 
 KINDS = (
-    "zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "h5ad", "h5ad gzip", "modality", "pack of zarr",
-    "pack of memory", "pack of h5ad",
+    "zarr 2", "zarr 3", "whole chunks", "sharded", "zip", "h5ad", "h5ad gzip", "modality", "collection",
+    "pack of zarr", "pack of memory", "pack of h5ad", "pack of collection",
 )  # fmt: skip
 #: One of each reader: for what does not depend on how a store is written.
-READERS = ("memory", "zarr 2", "h5ad gzip", "modality", "pack of memory")
+READERS = ("memory", "zarr 2", "h5ad gzip", "modality", "collection", "pack of memory")
 
 
 def batches(dataset: ps.Dataset) -> list[tuple[Any, list[int]]]:
@@ -166,7 +185,7 @@ def test_draws_by_weight(stores: dict[str, Any], adata: anndata.AnnData, kind: s
     assert len(set(drawn)) > 200
 
 
-@pytest.mark.parametrize("kind", ["memory", "zarr 3", "h5ad gzip"])
+@pytest.mark.parametrize("kind", ["memory", "zarr 3", "h5ad gzip", "collection"])
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_read_each_row_once(stores: dict[str, Any], kind: str, start: str) -> None:
     torch = pytest.importorskip("torch")
@@ -178,7 +197,9 @@ def test_workers_read_each_row_once(stores: dict[str, Any], kind: str, start: st
     assert sorted(seen) == list(range(CELLS))
 
 
-@pytest.mark.parametrize("kind", ["zarr 2", "sharded", "zip", "h5ad gzip", "modality"])
+@pytest.mark.parametrize(
+    "kind", ["zarr 2", "sharded", "zip", "h5ad gzip", "modality", "collection"]
+)
 def test_a_cache_serves_later_epochs(stores: dict[str, Any], tmp_path: Path, kind: str) -> None:
     common = {"cache_dir": tmp_path / "cache", "batch_size": 32, "seed": 2}
     first = ps.Dataset(stores[kind], **common, keep=False)

@@ -10,19 +10,8 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
-import zarr
 from amounts import seeds
-from anndata_cases import random_anndata, values_of
-
-
-def write_collection(path: Path, datasets: list[anndata.AnnData]) -> Path:
-    """As annbatch stores it: a group for each dataset, by number."""
-    group = zarr.open_group(str(path), mode="w", zarr_format=2)
-    group.attrs.update({"encoding-type": "annbatch-preshuffled", "encoding-version": "0.1.0"})
-    for number, dataset in enumerate(datasets):
-        anndata.io.write_elem(group, f"dataset_{number}", dataset)
-    zarr.consolidate_metadata(str(path))
-    return path
+from anndata_cases import random_anndata, values_of, write_collection
 
 
 def random_datasets(random: np.random.Generator) -> list[anndata.AnnData]:

@@ -123,20 +123,41 @@ def write_zarr(
                 group = zarr.open_group(str(path), mode="w", zarr_format=version)
                 anndata.io.write_elem(group, "/", adata)
                 for place in _sparse(adata):
-                    element = (
-                        adata.raw.X
-                        if place == "raw/X"
-                        else adata.X
-                        if place == "X"
-                        else adata.layers[place.removeprefix("layers/")]
-                    )
                     anndata.io.write_elem(
-                        group, place, element, dataset_kwargs={**storage, **settings}
+                        group, place, _matrix(adata, place), dataset_kwargs={**storage, **settings}
                     )
                 zarr.consolidate_metadata(str(path))
     finally:
         anndata.settings.zarr_write_format = before
     return path
+
+
+def write_collection(
+    path: Path, datasets: list[anndata.AnnData], *, version: int = 2, **settings: Any
+) -> Path:
+    """As annbatch stores it: a group for each dataset, by number. `settings` are of sparse arrays."""
+    import zarr
+
+    group = zarr.open_group(str(path), mode="w", zarr_format=version)
+    group.attrs.update({"encoding-type": "annbatch-preshuffled", "encoding-version": "0.1.0"})
+    with anndata.settings.override(zarr_write_format=version), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, dataset in enumerate(datasets):
+            name = f"dataset_{number}"
+            anndata.io.write_elem(group, name, dataset)
+            for place in _sparse(dataset) if settings else []:
+                anndata.io.write_elem(
+                    group, f"{name}/{place}", _matrix(dataset, place), dataset_kwargs=settings
+                )
+        zarr.consolidate_metadata(str(path))
+    return path
+
+
+def _matrix(adata: anndata.AnnData, place: str) -> Any:
+    """Of an element such as "raw/X" or "layers/counts"."""
+    if place == "raw/X":
+        return adata.raw.X
+    return adata.X if place == "X" else adata.layers[place.removeprefix("layers/")]
 
 
 def _sparse(adata: anndata.AnnData) -> list[str]:
