@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import penstock as ps
 import pytest
 from amounts import seeds
 from anndata_cases import random_anndata, write_zarr
 from conftest import DATA
 from hdf5_cases import write_file
+from numcodecs import GZip, Zlib
+from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
 
 CELLS = 60
 
@@ -35,18 +39,31 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
-def read_all(path: Path) -> None:
-    """Everything that a store has."""
+Values = dict[str, Any]
+
+
+def read_all(path: Path) -> Values:
+    """Everything that a store has, by its place."""
     experiment = ps.open(path, threads=1)
-    experiment.obs.to_pandas()
+    found: Values = {"obs": experiment.obs.to_pandas()}
     for measurement in experiment.measurements:
-        experiment.var(measurement).to_pandas()
+        found[measurement] = experiment.var(measurement).to_pandas()
         for layer in experiment.layers(measurement):
             dataset = ps.Dataset(
-                experiment, measurement=measurement, layer=layer, batch_size=32, dtype="float64"
-            )
-            for _ in dataset:
-                pass
+                experiment, measurement=measurement, layer=layer, batch_size=32, dtype="float64",
+                shuffle=False,
+            )  # fmt: skip
+            found[f"{measurement}/{layer}"] = np.vstack([X for X, _ in dataset])
+    return found
+
+
+def expect_same_values(found: Values, wanted: Values) -> None:
+    assert found.keys() == wanted.keys()
+    for name, values in wanted.items():
+        if isinstance(values, pd.DataFrame):
+            pd.testing.assert_frame_equal(found[name], values)
+        else:
+            np.testing.assert_array_equal(found[name], values)
 
 
 def outcome(path: Path) -> str:
@@ -87,6 +104,98 @@ def test_a_damaged_file_is_an_error_or_read(stores: list[Path], tmp_path: Path, 
         shutil.rmtree(copy)
     assert found <= {"read", "CorruptData", "Unsupported", "InvalidArgument", "NotFound", "IoError",
                      "ResourceExhausted"}  # fmt: skip
+
+
+#: What a damaged chunk may be; also Unsupported, for a blosc or zstd header of another kind.
+CHUNK_ERRORS = (ps.CorruptData, ps.Unsupported, ps.IoError)
+
+#: Codecs that find each change of a chunk.
+CHECKED = {
+    "zarr 2, gzip": (2, GZip(1)),
+    "zarr 2, zlib": (2, Zlib(1)),
+    "zarr 3, gzip": (3, [GzipCodec(level=1)]),
+    "zarr 3, zstd with checksum": (3, [ZstdCodec(checksum=True)]),
+    "zarr 3, crc32c": (3, [Crc32cCodec()]),
+    "zarr 3, zstd and crc32c": (3, [ZstdCodec(), Crc32cCodec()]),
+}
+
+
+def change(content: bytearray, begin: int, end: int, random: np.random.Generator) -> None:
+    """A bit or some bytes of a part."""
+    at = begin + int(random.integers(end - begin))
+    if random.integers(2):
+        content[at] ^= 1 << int(random.integers(8))
+        return
+    for place in range(at, min(at + 8, end)):
+        content[place] = int(random.integers(256))
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("kind", CHECKED)
+def test_damage_in_a_chunk_with_a_checksum_is_found(tmp_path: Path, kind: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    version, codecs = CHECKED[kind]
+    made = random_anndata(random, CELLS, 20, raw=True)
+    path = write_zarr(
+        made, tmp_path / "x.zarr", version=version, chunk=150, compressors=codecs, fill_value=0
+    )
+    wanted = read_all(path)
+    arrays = [path / place for place in ("X", "layers/counts", "raw/X")]
+    metadata = {".zarray", ".zattrs", ".zgroup", "zarr.json"}
+    chunks = sorted(
+        file
+        for array in arrays
+        for file in array.rglob("*")
+        if file.is_file() and file.name not in metadata
+    )
+    errors = 0
+    for _ in range(25):
+        victim = chunks[random.integers(len(chunks))]
+        whole = victim.read_bytes()
+        content = bytearray(whole)
+        if random.random() < 0.2:
+            del content[random.integers(len(content)) :]
+        else:
+            change(content, 0, len(content), random)
+        victim.write_bytes(content)
+        try:
+            expect_same_values(read_all(path), wanted)
+        except CHUNK_ERRORS:
+            errors += 1
+        victim.write_bytes(whole)
+    assert errors > 15
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("deflated", [False, True])
+def test_damage_in_an_entry_of_a_zip_is_found(tmp_path: Path, deflated: bool, seed: int) -> None:
+    """Entries are read whole here, and an archive has a checksum of each. The codec, blosc, has none."""
+    random = np.random.default_rng(seed)
+    made = random_anndata(random, CELLS, 20, raw=True)
+    store = write_zarr(made, tmp_path / "x.zarr", version=2, chunk=150)
+    path = tmp_path / "x.zip"
+    method = zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for file in sorted(store.rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(store))
+        entries = [entry for entry in archive.infolist() if "/." not in entry.filename]
+    wanted = read_all(path)
+    whole = path.read_bytes()
+    errors = 0
+    for _ in range(25):
+        entry = entries[random.integers(len(entries))]
+        begin = entry.header_offset + 30 + len(entry.filename.encode())
+        if entry.compress_size == 0:
+            continue
+        content = bytearray(whole)
+        change(content, begin, begin + entry.compress_size, random)
+        path.write_bytes(content)
+        try:
+            expect_same_values(read_all(path), wanted)
+        except CHUNK_ERRORS:
+            errors += 1
+    assert errors > 20
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -151,7 +260,8 @@ def test_hostile_metadata_is_an_error_with_the_array(
     store = edited(stores[0], tmp_path / "edited.zarr", array, **fields)
     with pytest.raises(ps.PenstockError) as told:
         read_all(store)
-    assert array.split("/")[0] in str(told.value)
+    # A chunk that is larger than the budget is not looked at.
+    assert array.split("/")[0] in str(told.value) or "memory_budget" in str(told.value)
 
 
 def test_a_dense_chunk_that_claims_too_much_is_refused(stores: list[Path], tmp_path: Path) -> None:
