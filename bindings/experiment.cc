@@ -22,6 +22,7 @@
 #include "support/gil.h"
 #include "support/repr.h"
 #include "table.h"
+#include "table/filter_expression.h"
 
 namespace penstock::python {
 namespace nb = nanobind;
@@ -68,8 +69,22 @@ std::vector<TableColumn> read(const DataFrame& self, std::vector<std::string> co
 void register_experiment(nb::module_& module) {
   using Release = nb::call_guard<GilRelease>;
 
+  module.def(
+      "filter_columns",
+      [](std::string_view value_filter) {
+        return table::FilterExpression::parse(value_filter).columns();
+      },
+      nb::arg("value_filter"), "Names of the columns that a filter compares.");
+
   nb::class_<DataFrame>(module, "DataFrame")
       .def_prop_ro("columns", &DataFrame::columns, Release())  // opens the array
+      .def_prop_ro(
+          "unread_columns",
+          [](const DataFrame& self) {
+            const UnreadColumns& unread = self.unread_columns();
+            return std::map<std::string, std::string>(unread.begin(), unread.end());
+          },
+          Release())
       .def("row_count", &DataFrame::row_count, Release())
       .def_prop_ro("uri", &DataFrame::uri)
       .def("read", &read, nb::arg("columns"), nb::arg("value_filter"), nb::arg("joinids").none(),

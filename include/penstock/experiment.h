@@ -5,6 +5,7 @@
 #include <penstock/table.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,10 +30,15 @@ struct ReadOptions {
   std::optional<RowSelection> joinids;  ///< ids of the rows to read; absent: all
 };
 
+/// Columns that are stored in a way that is not read, and why, by name.
+using UnreadColumns = std::map<std::string, std::string, std::less<>>;
+
 /// obs or var. Rows come in ascending order of ids: of soma_joinid, unless experiments are joined.
 class DataFrame {
  public:
   const std::vector<ColumnInfo>& columns() const;
+  /// Columns that columns() lacks because they are not read. Naming one is Unsupported.
+  const UnreadColumns& unread_columns() const;
   uint64_t row_count()
       const;  ///< exact; reads the joinid column when deletes or overlaps make it necessary
   const std::string& uri() const;

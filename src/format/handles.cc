@@ -1,7 +1,10 @@
+#include <penstock/error.h>
 #include <penstock/experiment.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "format/handle_access.h"
 #include "format/stored_experiment.h"
@@ -34,6 +37,7 @@ std::map<std::string, std::string> Experiment::metadata() const {
 }
 
 const std::vector<ColumnInfo>& DataFrame::columns() const { return state_->table->columns(); }
+const UnreadColumns& DataFrame::unread_columns() const { return state_->table->unread_columns(); }
 uint64_t DataFrame::row_count() const { return state_->table->row_count(); }
 const std::string& DataFrame::uri() const { return state_->table->uri(); }
 std::string DataFrame::content() const { return state_->table->content(); }
@@ -41,6 +45,13 @@ Table DataFrame::read(const ReadOptions& options) const { return state_->table->
 RowSelection DataFrame::select(std::string_view value_filter,
                                std::span<const ConstantColumn> constants) const {
   return state_->table->select(value_filter, constants);
+}
+
+void format::expect_read(const std::vector<std::string>& names, const UnreadColumns& unread) {
+  for (const std::string& name : names) {
+    const auto reason = unread.find(name);
+    if (reason != unread.end()) throw Unsupported(reason->second);
+  }
 }
 
 std::pair<int64_t, int64_t> Matrix::shape() const { return state_->shape; }

@@ -13,31 +13,39 @@
 #include "table/filter_expression.h"
 
 namespace penstock::format {
-namespace {
 
-Column joinids(int64_t begin, int64_t end) {
+Column row_numbers(uint64_t begin, uint64_t end) {
   Column column;
   column.name = kRowNumbers;
   column.type = DataType::kInt64;
-  column.row_count = static_cast<uint64_t>(end - begin);
+  column.row_count = end - begin;
   column.data.resize(column.row_count * sizeof(int64_t));
   auto* const out = reinterpret_cast<int64_t*>(column.data.data());
-  for (int64_t row = begin; row < end; ++row) out[row - begin] = row;
+  for (uint64_t row = begin; row < end; ++row) out[row - begin] = static_cast<int64_t>(row);
   return column;
 }
 
-}  // namespace
+RowSelection rows_of(std::span<const uint8_t> mask) {
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) rows.push_back(static_cast<int64_t>(i));
+  }
+  return RowSelection::from_sorted(rows);
+}
 
-void NumberedTable::set_columns(std::vector<ColumnInfo> infos, uint64_t row_count) {
+void NumberedTable::set_columns(std::vector<ColumnInfo> infos, uint64_t row_count,
+                                UnreadColumns unread) {
   ColumnInfo numbers;
   numbers.name = kRowNumbers;
   numbers.is_index = true;
   infos_ = std::move(infos);
   infos_.insert(infos_.begin(), std::move(numbers));
   row_count_ = row_count;
+  unread_ = std::move(unread);
 }
 
 void NumberedTable::expect_column(const std::string& name) const {
+  expect_read({name}, unread_);
   const auto is_it = [&](const ColumnInfo& info) { return info.name == name; };
   if (std::any_of(infos_.begin(), infos_.end(), is_it)) return;
   std::string names;
@@ -58,7 +66,7 @@ void NumberedTable::announce(const std::vector<std::string>& names,
 }
 
 Column NumberedTable::read_column(const std::string& name, uint64_t begin, uint64_t end) const {
-  if (name == kRowNumbers) return joinids(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+  if (name == kRowNumbers) return row_numbers(begin, end);
   return stored_column(name, begin, end);
 }
 
@@ -90,7 +98,9 @@ Table NumberedTable::read(const ReadOptions& options) const {
   known.row_count = end - begin;
   std::vector<uint8_t> mask;
   if (!options.value_filter.empty()) {
-    const auto filter = table::FilterExpression::parse(options.value_filter).bind(infos_);
+    const auto expression = table::FilterExpression::parse(options.value_filter);
+    expect_read(expression.columns(), unread_);
+    const auto filter = expression.bind(infos_);
     announce(names, filter.columns(), begin, end);
     mask = mask_of(filter, known, begin, end);
   } else {
@@ -122,16 +132,13 @@ RowSelection NumberedTable::select(std::string_view value_filter,
                                    std::span<const ConstantColumn> constants) const {
   const auto all = RowSelection::range(0, static_cast<int64_t>(row_count_));
   if (value_filter.empty()) return all;
-  const auto filter = table::FilterExpression::parse(value_filter).bind(infos_, constants);
+  const auto expression = table::FilterExpression::parse(value_filter);
+  expect_read(expression.columns(), unread_);
+  const auto filter = expression.bind(infos_, constants);
   if (const auto constant = filter.constant()) return *constant ? all : RowSelection();
   announce(filter.columns(), {}, 0, row_count_);
   Table known;
-  const auto mask = mask_of(filter, known, 0, row_count_);
-  std::vector<int64_t> rows;
-  for (size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] != 0) rows.push_back(static_cast<int64_t>(i));
-  }
-  return RowSelection::from_sorted(rows);
+  return rows_of(mask_of(filter, known, 0, row_count_));
 }
 
 // Sources list the index first, after the row numbers.

@@ -24,6 +24,11 @@ class StoredTable {
   virtual const std::string& uri() const = 0;
   virtual const std::vector<ColumnInfo>& columns() const = 0;
   virtual uint64_t row_count() const = 0;
+  /// DataFrame::unread_columns
+  virtual const UnreadColumns& unread_columns() const {
+    static const UnreadColumns kNone;
+    return kNone;
+  }
   /// DataFrame::content
   virtual std::string content() const = 0;
   /// DataFrame::read
@@ -41,6 +46,9 @@ class StoredTable {
 };
 
 using StoredTablePtr = std::shared_ptr<const StoredTable>;
+
+/// Throws Unsupported, with the reason, if one of the columns `names` is not read.
+void expect_read(const std::vector<std::string>& names, const UnreadColumns& unread);
 
 }  // namespace penstock::format
 

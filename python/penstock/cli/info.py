@@ -17,6 +17,8 @@ from penstock.experiment.reprs import column_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.experiment.data_frame import DataFrame
+
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
@@ -95,7 +97,7 @@ def lines(experiment: Experiment) -> Iterator[str]:
     yield from _indented(sorted(experiment.metadata.items()), 2)
     yield ""
     yield f"obs: {plural(len(obs), 'cell')}"
-    yield from _columns(obs.schema)
+    yield from _columns(obs)
     for name in experiment.measurements:
         yield ""
         try:
@@ -114,15 +116,17 @@ def lines(experiment: Experiment) -> Iterator[str]:
 def _measurement(experiment: Experiment, name: str) -> Iterator[str]:
     var = experiment.var(name)
     yield f"measurement {name}: {plural(len(var), 'gene')}"
-    yield from _columns(var.schema)
+    yield from _columns(var)
 
 
-def _columns(schema: Iterable[_core.ColumnInfo]) -> Iterator[str]:
+def _columns(table: DataFrame) -> Iterator[str]:
     rows = [
         (column.name, column_type(column), size(column.stored_bytes) if column.stored_bytes else "")
-        for column in schema
+        for column in table.schema
     ]
     yield from _indented(rows, 2, right=[2])
+    for name, reason in table.unread_columns.items():
+        yield f"  {name} is not read: {reason}"
 
 
 def _layer(experiment: Experiment, measurement: str, name: str) -> Iterator[str]:

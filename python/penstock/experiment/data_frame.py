@@ -63,6 +63,11 @@ class DataFrame:
         """Columns with their types, nullability and stored sizes in bytes."""
         return list(self._core.columns)
 
+    @property
+    def unread_columns(self) -> dict[str, str]:
+        """Columns that are stored in a way that is not read, and why; `columns` has not them."""
+        return dict(self._core.unread_columns)
+
     def __len__(self) -> int:
         return self._core.row_count() if self._selection is None else len(self._selection)
 
@@ -278,6 +283,8 @@ class DataFrame:
         ------
         NotFound
             A column does not exist; the message lists those that do.
+        Unsupported
+            A column is stored in a way that is not read; the message says why.
         InvalidArgument
             A name comes twice, or `columns` is not a list of names.
         """
@@ -287,6 +294,8 @@ class DataFrame:
         names = checked_names(argument, columns)
         for name in names:
             if name not in there:
+                if name in self.unread_columns:
+                    raise Unsupported(self.unread_columns[name])
                 raise NotFound(
                     f"{self._kind} has no column {name!r}; it has {', '.join(there)}, in {self.uri}"
                 )

@@ -29,6 +29,7 @@ class RecordAxis final : public NumberedTable {
                         info.path);
     }
     std::vector<ColumnInfo> infos;
+    UnreadColumns unread;
     for (size_t i = 0; i < info.fields.size(); ++i) {
       RecordField field = info.fields[i];
       const bool hidden = field.name == kRowNumbers || (i != 0 && field.name == names);
@@ -41,12 +42,12 @@ class RecordAxis final : public NumberedTable {
       try {
         if (i != 0 && categories) set_categories(*categories, name);
       } catch (const Unsupported& error) {
-        unreadable_.emplace(name, error.what());
+        unread.emplace(name, error.what());
         continue;
       }
       infos.push_back(info_of(columns_.find(name)->second));
     }
-    set_columns(std::move(infos), info.shape[0]);
+    set_columns(std::move(infos), info.shape[0], std::move(unread));
   }
 
   const std::string& uri() const override { return records_->info().path; }
@@ -69,16 +70,10 @@ class RecordAxis final : public NumberedTable {
   void set_categories(const chunked::Group& group, const std::string& name);
   static ColumnInfo info_of(const FieldColumn& column);
   Column stored_column(const std::string& name, uint64_t begin, uint64_t end) const override;
-  void expect_column(const std::string& name) const override {
-    const auto reason = unreadable_.find(name);
-    if (reason != unreadable_.end()) throw Unsupported(reason->second);
-    NumberedTable::expect_column(name);
-  }
 
   const chunked::ArrayPtr records_;
   const unsigned threads_;
   std::map<std::string, FieldColumn, std::less<>> columns_;
-  std::map<std::string, std::string, std::less<>> unreadable_;  ///< why, by name
 };
 
 void RecordAxis::set_categories(const chunked::Group& group, const std::string& name) {

@@ -50,16 +50,10 @@ class StoredAxis final : public NumberedTable {
     ranges[0].array->store().will_open(group_->path());  // one list for all columns
     chunked::announce_ranges(ranges);
   }
-  void expect_column(const std::string& name) const override {
-    const auto reason = unreadable_.find(name);
-    if (reason != unreadable_.end()) throw Unsupported(reason->second);
-    NumberedTable::expect_column(name);
-  }
 
   chunked::GroupPtr group_;
   unsigned threads_;
   std::map<std::string, std::unique_ptr<StoredColumn>, std::less<>> columns_;
-  std::map<std::string, std::string, std::less<>> unreadable_;  ///< why, by name
 };
 
 void StoredAxis::open_columns(const std::vector<std::string>& order, const std::string& shown) {
@@ -75,9 +69,10 @@ void StoredAxis::open_columns(const std::vector<std::string>& order, const std::
   });
   const uint64_t row_count = opened[0]->row_count();
   std::vector<ColumnInfo> infos;
+  UnreadColumns unread;
   for (size_t i = 0; i < order.size(); ++i) {
     if (!opened[i]) {
-      unreadable_.emplace(order[i], reasons[i]);
+      unread.emplace(order[i], reasons[i]);
       continue;
     }
     if (opened[i]->row_count() != row_count) {
@@ -87,7 +82,7 @@ void StoredAxis::open_columns(const std::vector<std::string>& order, const std::
     infos.push_back(opened[i]->info());
     columns_.emplace(opened[i]->info().name, std::move(opened[i]));
   }
-  set_columns(std::move(infos), row_count);
+  set_columns(std::move(infos), row_count, std::move(unread));
 }
 
 std::string StoredAxis::content() const {

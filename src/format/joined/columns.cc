@@ -1,11 +1,14 @@
 #include "format/joined/columns.h"
 
+#include <penstock/error.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "base/concat.h"
+#include "base/threads/parallel.h"
 #include "base/types/visit_type.h"
 #include "table/column_operations.h"
 #include "table/merge_categories.h"
@@ -110,6 +113,29 @@ void unify(const ColumnInfo& info, Column& column) {
   }
 }
 
+/// Tables whose categories are read at a time; threads that wait for a network.
+constexpr unsigned kAhead = 16;
+
+/// Whether a column that is ordered in all tables is so together: its categories are the same.
+bool same_categories(const std::vector<NamedTable>& tables, const ColumnInfo& info) {
+  std::vector<std::optional<Column>> found(tables.size());
+  try {
+    parallel_for(tables.size(), kAhead, [&](size_t i) {
+      if (find_column(tables[i].table.columns(), info.name) == nullptr) return;
+      Table none = tables[i].table.read({{info.name}, {}, RowSelection()});
+      found[i] = std::move(none.columns.at(0));
+      unify(info, *found[i]);
+    });
+  } catch (const CorruptData&) {
+    return false;  // the error comes to whom the column is read for
+  }
+  std::erase(found, std::nullopt);
+  return std::all_of(found.begin(), found.end(), [&](const std::optional<Column>& own) {
+    const Categories &these = *own->categories, &first = *found[0]->categories;
+    return these.strings == first.strings && these.values == first.values;
+  });
+}
+
 /// A column of nulls in the form of another column.
 Column nulls_like(const Column& like, uint64_t rows) {
   Column column = table::empty_like(like);
@@ -133,6 +159,8 @@ std::vector<ColumnInfo> joined_columns(const std::vector<NamedTable>& tables) {
       if (find_column(joined, own.name) == nullptr) joined.push_back(own);
     }
   }
+  const UnreadColumns unread = joined_unread(tables);
+  std::erase_if(joined, [&](const ColumnInfo& info) { return unread.contains(info.name); });
   for (ColumnInfo& info : joined) {
     info.stored_bytes = 0;
     for (const NamedTable& part : tables) {
@@ -148,8 +176,21 @@ std::vector<ColumnInfo> joined_columns(const std::vector<NamedTable>& tables) {
       info.ordered &= own->ordered;
       info.stored_bytes += own->stored_bytes;
     }
+    if (info.ordered && tables.size() > 1) {
+      info.ordered = info.type != DataType::kAny && same_categories(tables, info);
+    }
   }
   return joined;
+}
+
+UnreadColumns joined_unread(const std::vector<NamedTable>& tables) {
+  UnreadColumns unread;
+  for (const NamedTable& part : tables) {
+    for (const auto& [name, reason] : part.table.unread_columns()) {
+      unread.emplace(name, concat("column '", name, "' of '", part.name, "': ", reason));
+    }
+  }
+  return unread;
 }
 
 std::vector<std::vector<ConstantColumn>> missing_columns(const std::vector<NamedTable>& tables) {

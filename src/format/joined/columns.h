@@ -24,9 +24,13 @@ struct ColumnPart {
   uint64_t row_count = 0;
 };
 
-/// Returns the columns that any of the tables has, in order of first appearance. The type holds the
-/// values of all tables; it is kAny if no type does.
+/// Returns the columns that any of the tables has, in order of first appearance, without those that
+/// are not read in one. The type holds the values of all tables; it is kAny if no type does. Reads
+/// the categories of columns that are ordered in all tables.
 std::vector<ColumnInfo> joined_columns(const std::vector<NamedTable>& tables);
+
+/// Returns the columns that are not read in any of the tables, with reasons that name the table.
+UnreadColumns joined_unread(const std::vector<NamedTable>& tables);
 
 /// Returns for each table the columns that only other tables have, as nulls for filters.
 std::vector<std::vector<ConstantColumn>> missing_columns(const std::vector<NamedTable>& tables);

@@ -85,7 +85,9 @@ Column joined_of(const std::vector<std::vector<Column>>& parts) {
     if (!columns.empty()) part.column = columns[0];
     part.row_count = columns.empty() ? 1 : columns[0].size();
   }
-  return concatenate_parts(info, std::move(values));
+  Column joined = concatenate_parts(info, std::move(values));
+  EXPECT_EQ(info.ordered, joined.categories && joined.categories->ordered);
+  return joined;
 }
 
 TEST(JoinedColumns, CategoriesStayOrderedIfAllHaveTheSame) {

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "table/filter_expression.h"
 
 namespace penstock::format {
 
 JoinedTable::JoinedTable(std::vector<NamedTable> parts)
     : parts_(std::move(parts)),
       columns_(joined_columns(parts_)),
+      unread_(joined_unread(parts_)),
       constants_(missing_columns(parts_)) {
   for (const NamedTable& part : parts_) uri_ += (uri_.empty() ? "" : " + ") + part.table.uri();
 }
@@ -34,6 +36,7 @@ pack::FileSums JoinedTable::copy_to(const std::string& /*folder*/) const {
 std::vector<ColumnInfo> JoinedTable::chosen_columns(const std::vector<std::string>& names) const {
   std::vector<ColumnInfo> chosen = columns_;
   if (!names.empty()) chosen.clear();
+  expect_read(names, unread_);
   for (const std::string& name : names) {
     const auto found = std::find_if(columns_.begin(), columns_.end(),
                                     [&](const ColumnInfo& info) { return info.name == name; });
@@ -48,6 +51,11 @@ std::vector<ColumnInfo> JoinedTable::chosen_columns(const std::vector<std::strin
     if (info.type == DataType::kAny) throw InvalidArgument(mixed_types(info.name, parts_));
   }
   return chosen;
+}
+
+void JoinedTable::expect_filter_read(std::string_view value_filter) const {
+  if (value_filter.empty()) return;
+  expect_read(table::FilterExpression::parse(value_filter).columns(), unread_);
 }
 
 RowSelection JoinedTable::select_in(size_t part, std::string_view value_filter,

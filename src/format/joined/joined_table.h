@@ -23,6 +23,7 @@ class JoinedTable : public StoredTable {
  public:
   const std::string& uri() const final { return uri_; }
   const std::vector<ColumnInfo>& columns() const final { return columns_; }
+  const UnreadColumns& unread_columns() const final { return unread_; }
   std::string content() const final;
   /// Throws InvalidArgument: a join is not packed.
   pack::FileSums copy_to(const std::string& folder) const final;
@@ -40,8 +41,11 @@ class JoinedTable : public StoredTable {
   virtual std::string arrangement() const = 0;
 
   /// Returns the columns of these names, or all. Throws NotFound for a column that does not exist,
-  /// and InvalidArgument for one that holds values of different kinds.
+  /// Unsupported for one that is not read in a part, and InvalidArgument for one that holds values
+  /// of different kinds.
   std::vector<ColumnInfo> chosen_columns(const std::vector<std::string>& names) const;
+  /// Throws Unsupported if the filter names a column that is not read in a part.
+  void expect_filter_read(std::string_view value_filter) const;
   RowSelection select_in(size_t part, std::string_view value_filter,
                          std::span<const ConstantColumn> constants) const;
   PartColumns read_part(size_t part, const std::vector<ColumnInfo>& wanted,
@@ -51,6 +55,7 @@ class JoinedTable : public StoredTable {
 
   std::vector<NamedTable> parts_;
   std::vector<ColumnInfo> columns_;
+  UnreadColumns unread_;
   /// For each part, what its filters may name besides its own columns.
   std::vector<std::vector<ConstantColumn>> constants_;
 

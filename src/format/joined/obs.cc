@@ -38,6 +38,7 @@ class JoinedObs final : public JoinedTable {
 
   RowSelection select(std::string_view value_filter,
                       std::span<const ConstantColumn> constants) const override {
+    expect_filter_read(value_filter);
     RowSelection rows;
     for (size_t i = 0; i < places_.size(); ++i) {
       rows = rows | select_in(i, value_filter, constants).shifted(places_[i].row_offset);

@@ -30,6 +30,7 @@ class JoinedVar final : public JoinedTable {
   RowSelection select(std::string_view value_filter,
                       std::span<const ConstantColumn> constants) const override {
     if (value_filter.empty()) return RowSelection::range(0, static_cast<int64_t>(row_count()));
+    expect_filter_read(value_filter);
     std::vector<bool> kept(row_count());
     for (size_t i = 0; i < parts_.size(); ++i) {
       const RowSelection rows = select_in(i, value_filter, constants);

@@ -18,6 +18,7 @@ class KeptTable final : public StoredTable {
 
   const std::string& uri() const override { return stored_->uri(); }
   const std::vector<ColumnInfo>& columns() const override { return stored_->columns(); }
+  const UnreadColumns& unread_columns() const override { return stored_->unread_columns(); }
   uint64_t row_count() const override { return kept_.size(); }
   std::string content() const override { return stored_->content(); }
   Table read(const ReadOptions& options) const override {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import anndata
 import numpy as np
@@ -12,6 +11,8 @@ import penstock as ps
 import pytest
 from amounts import seeds
 from anndata_cases import random_anndata, values_of, write_collection
+from collection_cases import collection_of
+from penstock.cli import main
 
 
 def random_datasets(random: np.random.Generator) -> list[anndata.AnnData]:
@@ -124,14 +125,27 @@ def test_numbers_get_a_type_that_holds_all(tmp_path: Path) -> None:
     assert obs["n"].tolist() == [0, 1, 2] * 3
 
 
-def test_values_of_two_kinds_name_the_datasets(tmp_path: Path) -> None:
-    columns: list[Any] = [np.arange(3), ["a", "b", "c"]]
-    datasets = []
-    for number, values in enumerate(columns):
-        made = random_anndata(np.random.default_rng(number), 3, 4)
-        made.obs = pd.DataFrame({"n": values}, index=made.obs_names)
-        datasets.append(made)
-    path = write_collection(tmp_path / "c.zarr", datasets)
+def test_values_of_two_kinds_name_the_datasets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, each = collection_of(
+        tmp_path / "c.zarr",
+        {"n": [1, 2, 3], "other": [1.5, 2.5, 3.5]},
+        {"n": ["a", "b", "c"], "other": [4.5, 5.5, 6.5]},
+    )
+    obs = ps.open(path).obs
     told = r"column 'n' holds int64 in '.*dataset_0/obs', string in '.*dataset_1/obs'"
+    for columns in (None, ["n"], ["other", "n"]):
+        with pytest.raises(ps.InvalidArgument, match=told):
+            obs.to_pandas(columns=columns)
+    with pytest.raises(ps.InvalidArgument, match=r"column 'n' holds"):
+        next(iter(ps.Dataset(path, obs_columns=["n"])))
     with pytest.raises(ps.InvalidArgument, match=told):
-        ps.open(path).obs.to_pandas()
+        ps.pack(path, tmp_path / "c.pack")
+    assert obs.read(["other"])["other"].to_numpy().tolist() == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]
+    dataset = ps.Dataset(path, obs_query="other > 3", obs_columns=["other"], shuffle=False)
+    assert [table["other"].tolist() for _, table in dataset] == [[3.5, 4.5, 5.5, 6.5]]
+    assert "n" in ps.join(each).obs.columns
+    assert "n" in obs.columns
+    assert main(["info", str(path)]) == 0
+    assert "obs: 6 cells" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.errors import NotFound
+from penstock.errors import CorruptData, NotFound, Unsupported
 from penstock.experiment.columns import ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 
@@ -32,12 +32,44 @@ class JoinedColumn:
     stored_bytes: int
 
 
+def joined_unread(tables: Mapping[str, DataFrame]) -> dict[str, str]:
+    """Return the columns that are not read in any of the tables, with reasons that name the table."""
+    unread: dict[str, str] = {}
+    for source, table in tables.items():
+        for name, reason in table.unread_columns.items():
+            unread.setdefault(name, f"column {name!r} of {source!r}: {reason}")
+    return unread
+
+
+def _expect_filter_read(value_filter: str, unread: Mapping[str, str]) -> None:
+    """Raise Unsupported if a filter names a column that is not read."""
+    for name in _core.filter_columns(value_filter) if value_filter and unread else ():
+        if name in unread:
+            raise Unsupported(unread[name])
+
+
+def _same_categories(tables: Mapping[str, DataFrame], name: str) -> bool:
+    """Return whether a column that is ordered in all tables is so together."""
+    no_rows = _core.RowSelection()
+    try:
+        lists = [
+            table.with_rows(no_rows).read([name])[name].values.tolist()
+            for table in tables.values()
+            if name in table.columns
+        ]
+    except CorruptData:
+        return False  # the error comes to whom the column is read for
+    return all(values == lists[0] for values in lists)
+
+
 def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
-    """Return the columns that any of the tables has."""
+    """Return the columns that any of the tables has, without those that are not read in one."""
     found: dict[str, list[_core.ColumnInfo]] = {}
     for table in tables.values():
         for column in table.schema:
             found.setdefault(column.name, []).append(column)
+    for name in joined_unread(tables):
+        found.pop(name, None)
     return [
         JoinedColumn(
             name,
@@ -45,7 +77,7 @@ def joined_schema(tables: Mapping[str, DataFrame]) -> list[JoinedColumn]:
             any(column.is_index for column in columns),
             len(columns) < len(tables) or any(column.nullable for column in columns),
             all(column.enumerated for column in columns),
-            all(column.ordered for column in columns),
+            all(column.ordered for column in columns) and _same_categories(tables, name),
             any(column.is_string for column in columns),
             sum(column.stored_bytes for column in columns),
         )
@@ -84,6 +116,7 @@ class JoinedObs:
         self._source_name = source_name
         source = JoinedColumn(source_name, "string", False, False, True, False, True, 0)
         self.columns = [*joined_schema(parts), source]
+        self.unread_columns = joined_unread(parts)
         self._constants = {
             part: [*missing, _core.ConstantColumn.text(source_name, part)]
             for part, missing in constant_columns(parts).items()
@@ -99,6 +132,7 @@ class JoinedObs:
 
         The filter may name the source, and columns that only some experiments have.
         """
+        _expect_filter_read(value_filter, self.unread_columns)
         rows = _core.RowSelection()
         for (source, part), offset in zip(self._parts.items(), self._offsets.tolist(), strict=True):
             kept = part.select(value_filter or None, constants=self._constants[source])
@@ -168,6 +202,7 @@ class JoinedVar:
         self._match = match
         self._name_column = name_column
         self.columns = joined_schema(parts)
+        self.unread_columns = joined_unread(parts)
         self._constants = constant_columns(parts)
         self.uri = " + ".join(part.uri for part in self._parts.values())
 
@@ -179,6 +214,7 @@ class JoinedVar:
         """Return the columns of X whose genes pass a filter in any experiment."""
         if not value_filter:
             return _core.RowSelection.range(0, self.row_count())
+        _expect_filter_read(value_filter, self.unread_columns)
         kept = np.zeros(self.row_count(), bool)
         for (source, part), joinids, places in zip(
             self._parts.items(), self._match.joinids, self._match.places, strict=True
