@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/threads/lazy.h"
 #include "base/threads/mutex.h"
 #include "base/threads/parallel.h"
@@ -64,6 +65,7 @@ class StackedExperiment final : public StoredExperiment {
       part.expect_rows();
       sources[i] = HandleAccess::source(part);
     });
+    expect_same_types(sources, layer);
     expect_same_genes(measurement);
     const Matrix first = parts_[0]->x(measurement, layer);
     const MatrixSourcePtr source =
@@ -79,6 +81,22 @@ class StackedExperiment final : public StoredExperiment {
     state->fragment_count = info.fragment_count;
     state->layout = info.layout;
     return HandleAccess::matrix(std::move(state));
+  }
+
+  void expect_same_types(const std::vector<MatrixSourcePtr>& sources,
+                         std::string_view layer) const {
+    std::map<DataType, size_t> first_with;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      first_with.try_emplace(sources[i]->info().value_type, i);
+    }
+    if (first_with.size() == 1) return;
+    std::string types;
+    for (const auto& [type, part] : first_with) {
+      types += concat(types.empty() ? "" : ", ", name_of(type), " in ", parts_[part]->uri());
+    }
+    throw InvalidArgument(concat("values of the datasets must be of one type, found ", types,
+                                 ", in the layer '", layer,
+                                 "'; join the datasets with penstock.join, which converts them"));
   }
 
   /// Columns are not matched, so the names must be those of the first part, in their order.

@@ -149,3 +149,20 @@ def test_values_of_two_kinds_name_the_datasets(
     assert "n" in obs.columns
     assert main(["info", str(path)]) == 0
     assert "obs: 6 cells" in capsys.readouterr().out
+
+
+def test_values_of_x_of_two_types_name_the_datasets(tmp_path: Path) -> None:
+    datasets = []
+    for number, kind in enumerate(["float32", "float64", "float32"]):
+        made = random_anndata(np.random.default_rng(number), 5, 4, value_type=kind)
+        made.obs = made.obs[[]]
+        datasets.append(made)
+    path = write_collection(tmp_path / "c.zarr", datasets)
+    told = (
+        r"of one type, found float32 in .*/dataset_0, float64 in .*/dataset_1, in the layer 'X'; "
+        r"join the datasets with penstock\.join"
+    )
+    with pytest.raises(ps.InvalidArgument, match=told):
+        ps.Dataset(path, layer="X")
+    joined = ps.join([path / f"dataset_{i}" for i in range(3)], layer="X")
+    assert sum(len(X) for X, _ in ps.Dataset(joined)) == 15
