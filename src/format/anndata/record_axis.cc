@@ -117,7 +117,7 @@ Column RecordAxis::stored_column(const std::string& name, uint64_t begin, uint64
   Column column;
   if (stored.categories) {
     const Buffer codes = chunked::read_field(*records_, stored.field, begin, end, threads_);
-    column = coded_column(codes, stored.field.type, stored.categories, uri());
+    column = coded_column(codes, stored.field.type, stored.categories, name, uri());
   } else if (stored.field.strings != chunked::StringForm::kNone) {
     put_strings(chunked::read_string_field(*records_, stored.field, begin, end, threads_), column);
   } else {

@@ -156,7 +156,7 @@ Column StoredColumn::read(uint64_t begin, uint64_t end, unsigned threads) const 
 
 Column StoredColumn::read_codes(uint64_t begin, uint64_t end, unsigned threads) const {
   const Buffer codes = chunked::read_values(*values_, begin, end, threads);
-  return coded_column(codes, values_->info().type, categories(threads), path_);
+  return coded_column(codes, values_->info().type, categories(threads), info_.name, path_);
 }
 
 }  // namespace penstock::format::anndata

@@ -62,6 +62,8 @@ Column codes(Random& random, std::string name, uint64_t rows, bool of_numbers) {
   if (of_numbers) {
     categories->type = DataType::kInt64;
     categories->values.resize(3 * sizeof(int64_t), std::byte{7});
+    categories->values[0] = std::byte{1};  // categories differ
+    categories->values[8] = std::byte{2};
   } else {
     categories->strings = {"x", "", "☃"};
   }
