@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::string_view kRaw = "raw";
 constexpr std::string_view kX = "X";
+constexpr std::string_view kLayers = "layers";
 
 bool among(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -68,6 +69,7 @@ class AnnDataExperiment final : public StoredExperiment {
 
   DataFrame var(std::string_view measurement) const override {
     if (!is_raw(measurement)) return axis("var", "var_names");
+    expect_known_group(kRaw);
     return axis(raw_x_ == "raw/X" ? "raw/var" : "raw.var", "var_names");
   }
 
@@ -75,7 +77,7 @@ class AnnDataExperiment final : public StoredExperiment {
     std::vector<std::string> names;
     if (is_raw(measurement) || has("X")) names.emplace_back(kX);
     if (is_raw(measurement)) return names;
-    if (const auto stored = root_->group("layers")) {
+    if (const auto stored = root_->group(std::string(kLayers))) {
       const bool has_x = !names.empty();
       const auto own = stored->members();
       for (const std::string& name : own) {
@@ -116,6 +118,11 @@ class AnnDataExperiment final : public StoredExperiment {
     }
   }
 
+  void expect_known_group(std::string_view name) const {
+    const auto group = root_->group(std::string(name));
+    if (group) expect_known_encoding(group->attributes(), group->path());
+  }
+
   bool is_raw(std::string_view measurement) const {
     if (measurement == kMainMeasurement) return false;
     if (measurement == kRaw && !raw_x_.empty()) return true;
@@ -130,13 +137,14 @@ class AnnDataExperiment final : public StoredExperiment {
       throw NotFound("there is no layer '" + std::string(layer) + "'" + choose_from(names) +
                      ", in " + uri_);
     }
-    if (is_raw(measurement)) return raw_x_;
+    if (is_raw(measurement)) return raw_x_;  // var() has checked the group
     if (has("X")) {
       if (layer == kX) return "X";
-      const auto stored = root_->group("layers");
+      const auto stored = root_->group(std::string(kLayers));
       const auto own = stored ? stored->members() : std::vector<std::string>();
-      if (among(own, kX) && layer == second_x(own)) return "layers/X";
+      if (among(own, kX) && layer == second_x(own)) layer = kX;
     }
+    expect_known_group(kLayers);
     return "layers/" + std::string(layer);
   }
 

@@ -24,10 +24,11 @@ std::string encoding_of(const json& attributes) {
 }
 
 void expect_known_encoding(const json& attributes, const std::string& path) {
-  // Source: anndata 0.13, _io/specs/methods.py.
+  // Source: anndata 0.13, _io/specs/methods.py; annbatch 0.3.1, io.py.
   constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
       {"anndata", "0.1.0"},
       {"MuData", "0.1.0"},
+      {"annbatch-preshuffled", "0.1.0"},
       {"raw", "0.1.0"},
       {"dataframe", "0.1.0"},
       {"dataframe", "0.2.0"},

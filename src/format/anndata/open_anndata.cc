@@ -50,6 +50,7 @@ std::vector<std::string> datasets_of(const chunked::Group& root) {
 
 StoredExperimentPtr open_collection(const chunked::GroupPtr& root, const std::string& path,
                                     const OpenOptions& options) {
+  expect_known_encoding(root->attributes(), path);
   const auto names = datasets_of(*root);
   if (names.empty()) throw CorruptData("the collection has no dataset, in " + path);
   std::vector<StoredExperimentPtr> parts(names.size());
@@ -148,6 +149,7 @@ StoredExperimentPtr open_experiment(const ExperimentPlace& place, const OpenOpti
     path = root->path();
   }
   if (auto opened = open_root(root, path, options)) return opened;
+  expect_known_encoding(root->attributes(), path);
   throw InvalidArgument(
       "neither an AnnData (with obs and var), a MuData (with mod), a collection of annbatch nor "
       "counts of 10x Cell Ranger (with matrix/barcodes): " +

@@ -27,6 +27,7 @@ void expect_vector(const chunked::Array& array) {
 chunked::ArrayPtr open_array(const chunked::Group& group, const std::string& name) {
   auto array = group.array(name);
   if (!array) throw CorruptData("a column has no array '" + name + "', in " + group.path());
+  expect_known_encoding(array->attributes(), array->info().path);
   expect_vector(*array);
   return array;
 }

@@ -134,21 +134,6 @@ def test_a_store_that_is_written_during_an_epoch(
             epoch()
 
 
-@pytest.mark.parametrize("place", ["", "X", "obs", "obs/category", "obs/text"])
-def test_an_encoding_of_tomorrow_is_an_error(
-    adata: anndata.AnnData, tmp_path: Path, place: str
-) -> None:
-    path = tmp_path / "x.h5ad"
-    adata.write_h5ad(path)
-    with h5py.File(path, "r+") as file:
-        (file[place] if place else file).attrs["encoding-version"] = "9.0.0"
-    if place.startswith("obs/"):
-        assert place.removeprefix("obs/") not in ps.open(path).obs.columns
-        return
-    with pytest.raises(ps.Unsupported, match=r"encoding-type '.*' of version '9.0.0' is not known"):
-        ps.Dataset(path, layer="X")
-
-
 def test_datasets_of_a_collection_have_the_same_genes(tmp_path: Path) -> None:
     with tarfile.open(DATA / "anndata-annbatch-0.3.1.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
