@@ -96,6 +96,13 @@ class StackedReader final : public MatrixReader {
     const size_t part = stack_->part_of(unit);
     return readers_[part]->fetched_bytes(own_unit(part, unit));
   }
+
+  uint64_t decode_bytes(uint32_t unit, std::span<const int64_t> rows) const override {
+    const size_t part = stack_->part_of(unit);
+    std::vector<int64_t> own(rows.begin(), rows.end());
+    for (int64_t& row : own) row -= stack_->first_row[part];
+    return readers_[part]->decode_bytes(own_unit(part, unit), own);
+  }
   bool remote() const override { return readers_[0]->remote(); }
 
   double packed_bytes_per_cell() const override {

@@ -15,8 +15,8 @@ import pandas as pd
 import penstock as ps
 import pytest
 import zarr
-from anndata_cases import random_anndata, write_h5ad, write_zarr
-from collection_cases import collection_of, write_collection
+from anndata_cases import random_anndata, write_collection, write_h5ad, write_zarr
+from collection_cases import collection_of
 from penstock.cli import main
 
 Opened = Callable[[Path], Any]

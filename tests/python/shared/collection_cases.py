@@ -9,7 +9,7 @@ import anndata
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-import zarr
+from anndata_cases import write_collection
 
 
 def collection_of(path: Path, *tables: dict[str, Any]) -> tuple[Path, dict[str, Path]]:
