@@ -113,8 +113,13 @@ def test_a_column_that_some_lack_misses_values() -> None:
         return SimpleNamespace(name=name, **{**plain, **changes})
 
     tables = {
-        "a": SimpleNamespace(schema=[info("n"), info("m", nullable=True), info("l")]),
-        "b": SimpleNamespace(schema=[info("n", type="int64"), info("m")]),
+        "a": SimpleNamespace(
+            schema=[info("n"), info("m", nullable=True), info("l"), info("unread")],
+            unread_columns={},
+        ),
+        "b": SimpleNamespace(
+            schema=[info("n", type="int64"), info("m")], unread_columns={"unread": "a reason"}
+        ),
     }
     found = {column.name: column for column in joined_schema(tables)}
     assert {name: column.nullable for name, column in found.items()} == {
