@@ -26,8 +26,8 @@ class StoredTable {
   virtual uint64_t row_count() const = 0;
   /// DataFrame::unread_columns
   virtual const UnreadColumns& unread_columns() const {
-    static const UnreadColumns kNone;
-    return kNone;
+    static const UnreadColumns none;
+    return none;
   }
   /// DataFrame::content
   virtual std::string content() const = 0;
