@@ -330,7 +330,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ps.InvalidArgument, match="file"):
         ps.open(tmp_path / "file.h5ad")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ps.InvalidArgument, match="no TileDB group"):
+    with pytest.raises(ps.InvalidArgument, match="the folder is empty"):
         ps.open(tmp_path / "folder")
     with pytest.raises(ps.Unsupported, match="ftp"):
         ps.open("ftp://host/e")
