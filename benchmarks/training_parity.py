@@ -22,7 +22,7 @@ import penstock as ps
 import penstock.scvi as pscvi
 import scvi
 import torch
-from penstock.demo.bundled_cells import unpack
+from penstock.examples.bundled import unpack
 from penstock.synthetic import make_experiment
 
 RESULTS = Path(__file__).parent / "results" / "training_parity.json"

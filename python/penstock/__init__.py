@@ -41,6 +41,7 @@ from .errors import (
     ResourceExhausted,
     Unsupported,
 )
+from .examples.example import example
 from .experiment.axis_query import AxisQuery
 from .experiment.census import census_releases, open_census
 from .experiment.columns import ColumnValues
@@ -113,6 +114,7 @@ __all__ = [
     "cell_statistics",
     "census_releases",
     "dataloader",
+    "example",
     "find_rank",
     "gene_statistics",
     "group_split",

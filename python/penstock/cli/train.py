@@ -370,7 +370,7 @@ _SAYS = {
 def _source(uri: str, folder: Path) -> Any:
     if uri != BUNDLED or Path(uri).exists():
         return uri
-    from penstock.demo.bundled_cells import unpack
+    from penstock.examples.bundled import unpack
 
     return unpack(folder)
 

@@ -13,10 +13,11 @@ import torch
 
 from penstock import __version__
 from penstock.base.text import size
+from penstock.examples.bundled import unpack
 from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment, open_stored
 
-from . import bundled_cells, plot
+from . import plot
 from .console import Screen
 from .training import Job, Result, check_label, stream, train
 
@@ -55,7 +56,7 @@ def _real_cells(screen: Screen, parsed: argparse.Namespace) -> Result:
         "2,638 blood cells of a healthy donor (10x Genomics, 3k PBMC): who is who?",
     )
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        experiment = open_stored(bundled_cells.unpack(Path(folder)))
+        experiment = open_stored(unpack(Path(folder)))
         job = Job(
             experiment,
             "cell_type",

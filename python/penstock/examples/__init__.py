@@ -1,0 +1,1 @@
+"""Example cells that the package ships."""
