@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import _core
+from penstock.batches.batch import Batch
 from penstock.batches.device.arrays import arrays_of
 from penstock.batches.device.copier import DeviceCopier, SentBatch
 from penstock.plan.x_array import XArrays
@@ -54,7 +55,7 @@ class DeviceIterator(EpochIterator):
     def _set_count(self, count: Callable[[], None]) -> None:
         self._count_handed_over = count
 
-    def __next__(self) -> tuple[Any, Any]:
+    def __next__(self) -> Batch:
         self._begin()
         sent, self._ahead = self._ahead, None
         if sent is None:
@@ -65,7 +66,7 @@ class DeviceIterator(EpochIterator):
         X = self._call(X)
         if self._count_handed_over is not None:
             self._count_handed_over()
-        return X, obs
+        return Batch(X, obs)
 
     def _send_next(self) -> SentBatch:
         error, self._error = self._error, None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from penstock import _core
+from penstock.batches.batch import Batch
 from penstock.errors import InvalidArgument
 from penstock.experiment.local_cache import LocalCache
 from penstock.plan.stats import LoaderStats, from_core
@@ -76,7 +77,7 @@ class EpochProgress:
                     self._shared.add(self._final)
 
 
-class EpochIterator(Iterator[tuple[Any, Any]]):
+class EpochIterator(Iterator[Batch]):
     """Yields (X, obs) until the epoch ends; threads run from the first batch to the end.
 
     Ctrl-C interrupts the wait for a batch. Threads stop and memory is freed when the iterator is
@@ -143,7 +144,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
     def __iter__(self) -> EpochIterator:
         return self
 
-    def __next__(self) -> tuple[Any, Any]:
+    def __next__(self) -> Batch:
         self._begin()
         loader = self._progress.loader
         if loader is None:
@@ -151,7 +152,7 @@ class EpochIterator(Iterator[tuple[Any, Any]]):
         try:
             batch = loader.next()
             if batch is not None:
-                taken = self._take_x(batch), self._take_obs(batch)
+                taken = Batch(self._take_x(batch), self._take_obs(batch))
                 if self._count is not None:
                     self._count()
                 self._progress.share()

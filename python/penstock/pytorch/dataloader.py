@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import checked_bool, checked_int, checked_number, described
 from penstock.errors import InvalidArgument
 from penstock.plan.device import check_no_workers
@@ -14,14 +16,16 @@ from penstock.plan.device import check_no_workers
 if TYPE_CHECKING:
     from penstock.dataset.dataset import Dataset
 
-#: Arguments of DataLoader, and what replaces them in a Dataset.
-_OURS = {
-    "batch_size": "batch_size of the Dataset",
-    "shuffle": "shuffle of the Dataset",
-    "sampler": "obs_query of the Dataset",
-    "batch_sampler": "batch_size and shuffle of the Dataset",
-    "drop_last": "drop_last of the Dataset",
-    "collate_fn": "format and obs_format of the Dataset",
+_SAMPLED = (
+    "weights or balance of the Dataset to draw cells unevenly; ranks are divided without a sampler"
+)
+#: Arguments of DataLoader, their values that do nothing, and what replaces them in a Dataset.
+_OURS: dict[str, tuple[Any, str]] = {
+    "batch_size": (None, "batch_size of the Dataset"),
+    "shuffle": (None, "shuffle of the Dataset"),
+    "sampler": (None, _SAMPLED),
+    "batch_sampler": (None, "batch_size of the Dataset, and " + _SAMPLED),
+    "drop_last": (False, "drop_last of the Dataset"),
 }
 
 
@@ -49,7 +53,8 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
         Batches are tensors, whatever its `format`. obs values that have no tensor (strings, dates)
         are not converted.
     **arguments
-        Arguments of DataLoader: ``num_workers``, ``pin_memory``, ``prefetch_factor``, … The default
+        Arguments of DataLoader: ``num_workers``, ``pin_memory``, ``prefetch_factor``, … A
+        ``collate_fn`` gets a batch, ``(X, obs)``, and the loop gets what it returns. The default
         ``num_workers=0`` is usually fastest, since the engine has its own threads. A worker is used
         only if it gets at least eight fetch units, so in a small selection some workers are idle.
 
@@ -71,9 +76,9 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
 
     if not isinstance(dataset, Dataset):
         raise InvalidArgument(f"dataloader takes a penstock Dataset, got {described(dataset)}")
-    for name in arguments:
-        if name in _OURS:
-            raise InvalidArgument(f"{name} is not for the DataLoader; use {_OURS[name]}")
+    for name, (nothing, ours) in _OURS.items():
+        if arguments.pop(name, nothing) is not nothing:
+            raise InvalidArgument(f"{name} is not for the DataLoader; use {ours}")
     check_in_order(arguments)
     _check_values(arguments)
     if "num_workers" in arguments:
@@ -82,10 +87,42 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
         check_no_workers(dataset.reader.settings.device, arguments["num_workers"])
 
     require("torch")
-    from .epoch_dataloader import EpochDataLoader, to_tensors
+    from penstock.batches.tensors import to_tensors
+
+    from .epoch_dataloader import EpochDataLoader
 
     iterable: Any = dataset  # a registered IterableDataset
-    return EpochDataLoader(iterable, batch_size=None, collate_fn=to_tensors, **arguments)
+    function = arguments.pop("collate_fn", None)
+    if function is not None and not callable(function):
+        raise InvalidArgument(
+            f"collate_fn must be a function of (X, obs), got {described(function)}"
+        )
+    collate = to_tensors if function is None else _Collated(function)
+    _check_names(EpochDataLoader, arguments)
+    return EpochDataLoader(iterable, batch_size=None, collate_fn=collate, **arguments)
+
+
+class _Collated:
+    """A user's `collate_fn`, called with tensors; picklable if the function is."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, batch: Any) -> Any:
+        from penstock.batches.tensors import to_tensors
+
+        return self._function(to_tensors(batch))
+
+
+def _check_names(loader: type, arguments: Mapping[str, Any]) -> None:
+    """Refuse an argument that torch's DataLoader does not have."""
+    there = set(inspect.signature(loader).parameters) - {"dataset", *_OURS}
+    for name in arguments:
+        if name not in there:
+            hint = (
+                did_you_mean(name, there) or "; an argument of the Dataset is given to the Dataset"
+            )
+            raise TypeError(f"dataloader() has no argument {name!r}{hint}")
 
 
 def _check_values(arguments: Mapping[str, Any]) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-import numpy as np
-import torch
 from torch.utils.data import DataLoader
 
-from penstock.batches.matrix import Tokens, as_tensor, coo_tensor, csr_tensor
 from penstock.dataset.dataset import Dataset
 from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.state import EpochState
@@ -123,6 +120,10 @@ class EpochDataLoader(DataLoader[Any]):
     def sampler(self, sampler: Any) -> None:
         self._sampler = EpochSampler(self.dataset)  # type: ignore[arg-type]
 
+    def set_epoch(self, epoch: int) -> None:
+        """See `Dataset.set_epoch`."""
+        self.dataset.set_epoch(epoch)  # type: ignore[attr-defined]
+
     def state_dict(self) -> dict[str, Any]:
         """See `Dataset.state_dict`."""
         return self.dataset.state_dict()  # type: ignore[attr-defined,no-any-return]
@@ -162,31 +163,3 @@ class _Counted(Iterator[Any]):
 
     def __len__(self) -> int:
         return self._run.size
-
-
-def to_tensors(batch: Any) -> tuple[Any, Any]:
-    """Convert X and numbers of obs to tensors that share memory; leave strings and dates."""
-    X, obs = batch
-    if isinstance(obs, dict):
-        obs = {name: _tensor_or_same(values) for name, values in obs.items()}
-    if isinstance(X, Tokens):
-        return Tokens(*map(_tensor_or_same, X)), obs
-    if hasattr(X, "indptr"):
-        return csr_tensor(X.indptr, X.indices, X.data, X.shape), obs
-    if hasattr(X, "coords"):  # a scipy coo_matrix of this package, whose rows ascend
-        counts = np.bincount(X.row, minlength=X.shape[0])
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        return coo_tensor(indptr, X.col, X.data, X.shape), obs
-    if isinstance(X, torch.Tensor) and X.device.type != "cpu" and isinstance(obs, dict):
-        obs = {name: _on_device(values, X.device) for name, values in obs.items()}
-    return _tensor_or_same(X), obs
-
-
-def _tensor_or_same(values: Any) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return as_tensor(values)
-    return values
-
-
-def _on_device(values: Any, device: torch.device) -> Any:
-    return values.to(device) if isinstance(values, torch.Tensor) else values

@@ -272,6 +272,71 @@ def test_a_budget_too_small_for_workers_names_what_they_need_together(
     assert sum(X.shape[0] for X, _ in loader(least)) == 600
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_plain_dataloader_gives_the_same_batches(
+    soma_small: Oracle, num_workers: int, sparse: bool
+) -> None:
+    """torch's own default_collate takes the one batch of `batch_size=1` as it is."""
+    arguments = {"sparse": sparse, "obs_columns": ["soma_joinid", "cell_type"], "batch_size": 50}
+    ds = ps.Dataset(soma_small.path, **arguments)
+    plain = torch.utils.data.DataLoader(ds, num_workers=num_workers)
+    ours = ps.dataloader(ps.Dataset(soma_small.path, **arguments), num_workers=num_workers)
+    count = 0
+    for (X, obs), wanted in zip(plain, ours, strict=True):
+        assert X.layout == wanted.X.layout
+        assert torch.equal(X.to_dense(), wanted.X.to_dense())
+        assert torch.equal(obs["soma_joinid"], wanted.obs["soma_joinid"])
+        assert obs["cell_type"].tolist() == wanted.obs["cell_type"].tolist()
+        count += 1
+    assert count > 3
+
+
+@pytest.mark.parametrize("context", [None, "spawn"])
+def test_a_plain_dataloader_that_stacks_is_told(soma_small: Oracle, context: str | None) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=50)
+    workers = {} if context is None else {"num_workers": 1, "multiprocessing_context": context}
+    with pytest.raises(ps.InvalidArgument, match=r"give batch_size to the Dataset"):
+        next(iter(torch.utils.data.DataLoader(ds, batch_size=3, **workers)))
+
+
+def sum_and_count(batch: ps.Batch) -> tuple[float, int]:
+    X, obs = batch
+    return float(X.sum()), len(obs["soma_joinid"])
+
+
+@pytest.mark.parametrize(
+    "workers", [{}, {"num_workers": 2}, {"num_workers": 1, "multiprocessing_context": "spawn"}]
+)
+def test_collate_fn_gets_the_batch(soma_small: Oracle, workers: dict) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=32)
+    expected = [sum_and_count(batch) for batch in ps.dataloader(ds, **workers)]
+    ds.set_epoch(0)
+    assert list(ps.dataloader(ds, collate_fn=sum_and_count, **workers)) == expected
+    assert sum(total for total, _ in expected) == soma_small.X.sum()
+    with pytest.raises(ps.InvalidArgument, match="collate_fn must be a function"):
+        ps.dataloader(ds, collate_fn=3)
+
+
+def test_the_loader_sets_the_epoch(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path, batch_size=32, seed=5)
+    loader = ps.dataloader(ds)
+    loader.set_epoch(3)
+    ours = [obs["soma_joinid"].tolist() for _, obs in loader]
+    other = ps.Dataset(soma_small.path, batch_size=32, seed=5)
+    other.set_epoch(3)
+    assert ours == [obs["soma_joinid"].tolist() for _, obs in other]
+
+
+def test_dataloader_takes_values_of_torch_that_do_nothing(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    assert len(ps.dataloader(ds, batch_size=None, shuffle=None, sampler=None, drop_last=False)) > 0
+    with pytest.raises(ps.InvalidArgument, match="weights or balance of the Dataset"):
+        ps.dataloader(ds, sampler=torch.utils.data.RandomSampler(range(3)))
+    with pytest.raises(TypeError, match="no argument 'num_worker'; did you mean 'num_workers'"):
+        ps.dataloader(ds, num_worker=2)
+
+
 def test_dataloader_refuses_what_the_dataset_has(soma_small: Oracle) -> None:
     ds = ps.Dataset(soma_small.path)
     for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn"):
