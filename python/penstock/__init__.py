@@ -10,10 +10,15 @@
 Only numpy is required. torch, scipy, pandas and tiledbsoma are imported when they are needed.
 """
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from . import guesses as _guesses
 from ._core import version as __version__
 from .base import forked_child as _forked_child  # noqa: F401  acts in processes that fork
 from .base.missing_package import MissingPackage
 from .base.progress_bar import progress
+from .batches.batch import Batch
 from .batches.matrix import Tokens
 from .dataset.dataset import Dataset
 from .dataset.functions import (
@@ -74,6 +79,7 @@ from .transforms import (
 __all__ = [
     "AxisQuery",
     "Balance",
+    "Batch",
     "BatchEncoder",
     "Binarize",
     "Clip",
@@ -132,5 +138,12 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return the public names, without submodules."""
-    return sorted(__all__)
+    """Return the public names, with the modules that are imported when they are used."""
+    return sorted([*__all__, *_guesses.MODULES])
+
+
+def __getattr__(name: str) -> _Any:
+    """Import a public module; say of a name that does not exist what replaces it."""
+    if name in _guesses.MODULES:
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(_guesses.message(name, __dir__()))

@@ -140,9 +140,9 @@ def checked_items(name: str, values: Any, what: str) -> list[Any]:
 
 
 def checked_names(name: str, values: Any) -> list[str]:
-    """Return a list of names; refuse a single string, which is ambiguous."""
-    if isinstance(values, (str, bytes)):
-        raise InvalidArgument(f"{name} must be a list of names, got the string {values!r}")
+    """Return a list of names; a single name may stand for a list of it."""
+    if isinstance(values, str):
+        values = [values]
     items = checked_items(name, values, "a list of names")
     return [checked_text(f"each name in {name}", value) for value in items]
 

@@ -13,7 +13,7 @@ from penstock.base.text import plural, size
 from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
-from penstock.experiment.data_frame import JOINID
+from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.row_lists import OBS_NAME_COLUMNS
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
@@ -43,7 +43,10 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
     import anndata
 
     obs = selection.obs.to_pandas()
-    obs.index = _names(obs, OBS_NAME_COLUMNS)
+    for column in obs:  # as of adata[cells].copy()
+        if obs[column].dtype == "category":
+            obs[column] = obs[column].cat.remove_unused_categories()
+    obs.index = cell_names(selection.obs)
     var = selection.var.to_pandas()
     names = selection.var_names.astype(str)
     if len(var) != len(names):  # requested genes that are not stored have no row
@@ -111,10 +114,11 @@ def _check_size(selection: Selection, expected: int, most: int, how: str) -> Non
     )
 
 
-def _names(obs: Any, columns: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Return names of the cells: the first column with unique values, else their joinids."""
-    for column in (*columns, JOINID):
-        if column in obs and obs[column].is_unique:
-            names: npt.NDArray[Any] = obs[column].astype(str).to_numpy()
-            return names
-    return np.arange(len(obs)).astype(str)
+def cell_names(obs: DataFrame) -> npt.NDArray[Any]:
+    """Return names of the cells as objects: the first column with unique values, else their joinids."""
+    for column in (*OBS_NAME_COLUMNS, JOINID):
+        if column in obs.columns:
+            names = obs.read([column])[column].to_numpy()
+            if len(np.unique(names.astype(str))) == len(names):
+                return names.astype(str).astype(object)
+    return np.arange(len(obs)).astype(str).astype(object)

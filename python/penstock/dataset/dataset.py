@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock._core import RowSelection
+from penstock.base.suggestions import suggests
 from penstock.base.validation import checked_int
 from penstock.batches.format import BatchFormat
 from penstock.batches.matrix import converter
@@ -23,6 +25,7 @@ from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment
 from penstock.experiment.local_cache import LocalCache
 from penstock.plan.epoch_size import warn_of_nothing_selected
+from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.sampling import Balance
 from penstock.plan.selection import Selection
@@ -31,14 +34,16 @@ from penstock.plan.shard import Shard
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
 from penstock.plan.splits.random_split import random_split
 from penstock.plan.stats import LoaderStats, from_core
-from penstock.transforms import Transform
+from penstock.transforms import SelectGenes, Transform
 
-from .anndata import to_anndata
+from . import hints
+from .anndata import cell_names, to_anndata
 from .cells import Cells
 from .changes import changed
 from .measurements import resolve_measurements
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
+from .slicing import genes_at, rows_at, split_key
 from .source import places_of, resolve_source, with_cache
 from .torch_registration import register_with_torch
 
@@ -208,6 +213,7 @@ class Dataset:
     was forked after the dataset was made.
     """
 
+    @suggests(hints.ARGUMENTS)
     def __init__(
         self,
         source: str | os.PathLike[str] | Experiment | Any,
@@ -348,6 +354,14 @@ class Dataset:
         return self.reader.selection.var
 
     @property
+    def obs_names(self) -> npt.NDArray[Any]:
+        """Names of the cells, an ndarray of str: a usual name column of obs, or joinids.
+
+        In the order of `obs`, as `to_anndata` has them. The column is read at each call.
+        """
+        return cell_names(self.obs)
+
+    @property
     def var_names(self) -> Any:
         """Names of X's columns: from the column `var_names`, a usual name column, or joinids.
 
@@ -385,9 +399,25 @@ class Dataset:
         """Cells in a full batch."""
         return self.reader.settings.batch_size
 
+    @property
+    def seed(self) -> int:
+        """Seed of the shuffle."""
+        return self.reader.settings.seed
+
+    @property
+    def memory_budget(self) -> int:
+        """Memory for cells, reading and finished batches, in bytes."""
+        return self.reader.settings.memory_budget
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that read and decode; None for as many as cores."""
+        return self.reader.settings.threads
+
     # Iteration
 
     def __iter__(self) -> EpochIterator:
+        register_with_torch(type(self))  # in a process that has started with torch
         return self.reader.begin()
 
     @property
@@ -595,6 +625,42 @@ class Dataset:
 
     # Parts
 
+    def __getitem__(self, key: Any) -> Self:
+        """Return a Dataset of some cells, and of some genes, with the settings of this one.
+
+        Parameters
+        ----------
+        key : cells, or tuple of cells and genes
+            Cells: a slice or array of places (as of an AnnData, not joinids), a bool for each cell,
+            names, a filter such as ``"sex == 'female'"``, or another selection. Genes: places, names,
+            a bool for each column of X, or the table of `highly_variable_genes`.
+
+        Returns
+        -------
+        Dataset
+            At epoch 0, with the encoders of this dataset, fitted on its cells. Cells stay in stored
+            order. ``ds[:, genes]`` adds `SelectGenes` to the transforms, so the columns of X are in the
+            order of `genes`.
+
+        Raises
+        ------
+        InvalidArgument
+            The key is one cell, has a place past the end, or is of another kind.
+        NotFound
+            A name or a column does not exist.
+        """
+        cells, genes = split_key(key)
+        part = self
+        if genes is not None:
+            if isinstance(self.reader.selection, SeveralMeasurements):
+                self.reader.selection.refuse("ds[cells, genes]")
+            chosen = SelectGenes(genes_at(self.reader.selection.column_joinids, genes))
+            part = self.with_settings(transforms=[*self.transforms, chosen])
+        return part.with_rows(
+            self.reader.selection.rows if cells is None else rows_at(self.obs, cells)
+        )
+
+    @suggests(hints.SPLIT_ARGUMENTS)
     def random_split(
         self,
         *parts: float,
@@ -695,6 +761,18 @@ class Dataset:
 
     # Python and torch
 
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes. Copying asks for names with underscores.
+        if name.startswith("_") or name == "reader":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        there = [each for each in dir(type(self)) if not each.startswith("_")]
+        raise AttributeError(hints.attribute_message(name, there, ARGUMENTS))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ARGUMENTS:
+            raise AttributeError(hints.setting_message(name))
+        super().__setattr__(name, value)
+
     # torch's IterableDataset is an ABC, and isinstance reads the __class__ of an object first. So
     # this property registers with a torch that was imported after penstock.
     @property  # type: ignore[misc]
@@ -710,3 +788,7 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         return dataset_html(self.reader)
+
+
+#: Arguments of a Dataset.
+ARGUMENTS = list(inspect.signature(Dataset).parameters)

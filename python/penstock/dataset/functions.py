@@ -1,57 +1,55 @@
-"""Methods of `Dataset` as functions of the package."""
+"""Methods of `Dataset` as functions of the package, which also take a source of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.base.validation import described
-from penstock.errors import InvalidArgument
+from penstock.base.suggestions import suggests
 from penstock.plan.shuffle_report import ShuffleReport
 
 from .dataset import Dataset
+from .hints import SPLIT_ARGUMENTS
 
 
+@suggests(SPLIT_ARGUMENTS)
 def random_split(
-    ds: Dataset,
+    ds: Dataset | Any,
     *parts: float,
     seed: int = 0,
     stratify: str | Sequence[str] | None = None,
     group: str | Sequence[str] | None = None,
 ) -> list[Dataset]:
     """Split the cells into random parts; see `Dataset.random_split`."""
-    return _checked("random_split", ds).random_split(
-        *parts, seed=seed, stratify=stratify, group=group
-    )
+    return as_dataset(ds).random_split(*parts, seed=seed, stratify=stratify, group=group)
 
 
 def group_split(
-    ds: Dataset, *parts: float, group: str | Sequence[str], seed: int = 0
+    ds: Dataset | Any, *parts: float, group: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:
     """Split the cells into parts of whole groups; see `Dataset.random_split`."""
-    return _checked("group_split", ds).random_split(*parts, seed=seed, group=group)
+    return as_dataset(ds).random_split(*parts, seed=seed, group=group)
 
 
 def stratified_split(
-    ds: Dataset, *parts: float, stratify: str | Sequence[str], seed: int = 0
+    ds: Dataset | Any, *parts: float, stratify: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:
     """Split the cells, dividing each value in proportion; see `Dataset.random_split`."""
-    return _checked("stratified_split", ds).random_split(*parts, seed=seed, stratify=stratify)
+    return as_dataset(ds).random_split(*parts, seed=seed, stratify=stratify)
 
 
 def shuffle_report(
-    ds: Dataset, column: str, *, memory_budget: int | str | None = None
+    ds: Dataset | Any, column: str, *, memory_budget: int | str | None = None
 ) -> ShuffleReport:
     """Report how well the next epoch is mixed; see `Dataset.shuffle_report`."""
-    return _checked("shuffle_report", ds).shuffle_report(column, memory_budget=memory_budget)
+    return as_dataset(ds).shuffle_report(column, memory_budget=memory_budget)
 
 
-def to_anndata(ds: Dataset, max_size: int | str = "2GiB") -> Any:
+def to_anndata(ds: Dataset | Any, max_size: int | str = "2GiB") -> Any:
     """Read all selected cells into memory as an AnnData; see `Dataset.to_anndata`."""
-    return _checked("to_anndata", ds).to_anndata(max_size)
+    return as_dataset(ds).to_anndata(max_size)
 
 
-def _checked(function: str, ds: Any) -> Dataset:
-    if not isinstance(ds, Dataset):
-        raise InvalidArgument(f"{function} takes a penstock Dataset, got {described(ds)}")
-    return ds
+def as_dataset(ds: Any) -> Dataset:
+    """Return `ds` if it is a Dataset, else a Dataset of this source, with default settings."""
+    return ds if isinstance(ds, Dataset) else Dataset(ds)

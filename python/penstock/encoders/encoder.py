@@ -190,8 +190,15 @@ def checked_encoders(encoders: Any) -> list[Encoder]:
     """Return the encoders as a list; accept a single encoder, too."""
     if isinstance(encoders, Encoder):
         return [encoders]
-    checked: list[Encoder] = checked_items("encoders", encoders, "a list of penstock Encoders")
+    if isinstance(encoders, str):
+        encoders = [encoders]
+    checked = checked_items("encoders", encoders, "a list of penstock Encoders")
     for encoder in checked:
+        if isinstance(encoder, str):
+            raise InvalidArgument(
+                f"encoders must be penstock Encoders, such as ps.LabelEncoder({encoder!r}), got "
+                f"{encoder!r}; obs_columns=[{encoder!r}] gives the values as they are"
+            )
         if not isinstance(encoder, Encoder):
             raise InvalidArgument(f"encoders must be penstock Encoders, got {described(encoder)}")
     return checked

@@ -14,7 +14,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_frame import JOINID, DataFrame
-from .row_lists import rows_of
+from .row_lists import FORMS, rows_of, rows_of_selection
 
 _LAST = 2**63 - 2
 
@@ -45,17 +45,18 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
     axis : DataFrame
         obs or var.
     query : object
-        A filter, an AxisQuery of ours or of tiledbsoma, a bool for each row, or names of rows.
+        A filter, an AxisQuery of ours or of tiledbsoma, a bool for each row, joinids or names of
+        rows, or another selection (`rows_of_selection`).
     name : str
         Name of the argument in errors: ``"obs_query"`` or ``"var_query"``.
 
     Raises
     ------
     InvalidArgument
-        The filter does not parse, `coords` are not valid, there is not one bool for each row, or a
-        name comes twice.
+        The filter does not parse, `coords` are not valid, there is not one bool for each row, a row
+        comes twice, or a selection is of another experiment.
     NotFound
-        The filter names a column that does not exist, or a name is not there.
+        The filter names a column that does not exist, or a joinid or a name is not there.
     Unsupported
         `coords` are of another index column than ``soma_joinid``.
     """
@@ -63,13 +64,12 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
         return query
     if query is None or isinstance(query, str):
         return axis.select(query, name)
-    if isinstance(query, (list, tuple, np.ndarray)) or hasattr(query, "__array__"):
+    if (selected := rows_of_selection(axis, query, name)) is not None:
+        return selected
+    if isinstance(query, (list, tuple, np.ndarray, range)) or hasattr(query, "__array__"):
         return rows_of(axis, query, name)
     if not (hasattr(query, "value_filter") and hasattr(query, "coords")):
-        raise InvalidArgument(
-            f"{name} must be a filter string, an AxisQuery, a bool for each row, or names, "
-            f"got {described(query)}"
-        )
+        raise InvalidArgument(f"{name} must be {FORMS}, got {described(query)}")
     rows = axis.select(query.value_filter, name)
     wanted = _joinids(axis, query.coords, name)
     return rows if wanted is None else rows & axis.of_each(wanted)

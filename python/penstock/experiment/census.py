@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from penstock.base.suggestions import suggests
 from penstock.base.validation import check_no_secrets, checked_text
 from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
 
@@ -154,9 +156,12 @@ def find_release(version: str, directory: str | None = None) -> CensusRelease:
     )
 
 
+@suggests(
+    {"version": "census_version=", "context": "storage_options=", "uri": "penstock.open(uri)"}
+)
 def open_census(
     organism: str = "homo_sapiens",
-    version: str = "stable",
+    census_version: str = "stable",
     *,
     timestamp: datetime | int | None = None,
     threads: int | None = None,
@@ -169,7 +174,7 @@ def open_census(
     ----------
     organism : str
         ``"homo_sapiens"``, ``"mus_musculus"``, or another experiment of the release.
-    version : str
+    census_version : str
         A release such as ``"2025-01-30"``, or ``"stable"`` or ``"latest"``.
     timestamp, threads
         As for `penstock.open`.
@@ -192,8 +197,12 @@ def open_census(
         See `census_releases`.
     """
     checked_text("organism", organism)
-    checked_text("version", version)
-    release = find_release(version, directory)
+    if re.fullmatch(r"stable|latest|\d{4}-\d{2}-\d{2}", organism):
+        raise InvalidArgument(
+            f"the organism comes first, such as 'homo_sapiens'; a release is census_version={organism!r}"
+        )
+    checked_text("census_version", census_version)
+    release = find_release(census_version, directory)
     options = dict(storage_texts(storage_options))
     if release.uri.startswith("s3://"):
         if not {"access_key_id", "profile"} & options.keys():

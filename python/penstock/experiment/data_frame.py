@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from keyword import iskeyword
@@ -12,11 +13,14 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import checked_names, checked_text
-from penstock.errors import InvalidArgument, NotFound, Unsupported
+from penstock.errors import InvalidArgument, NotFound, PenstockError, Unsupported
 
 from .columns import ColumnValues, from_core
+from .filter_hints import hint_of_columns, hint_of_error
 from .reprs import dataframe_html, dataframe_text
+from .table_access import TableAccess
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +28,22 @@ if TYPE_CHECKING:
 JOINID = "soma_joinid"
 
 _NAMED_IN_ERRORS = 5
+_SHOWN_ROWS = 3
+
+#: What a filter has, and a name of a column has not.
+_FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
 
 #: Prefix of the engine's errors about a filter.
 _FILTER_PREFIX = "value_filter: "
 
 
-class DataFrame:
+class DataFrame(TableAccess):
     """Table of an experiment (obs or var), or the rows of it that a `Dataset` selects.
 
-    Columns are read when their values are requested. Rows are in ascending order of
-    ``soma_joinid``, but those of `Dataset.var` are in the order of X's columns.
+    Columns are read when their values are requested: ``obs["cell_type"]`` and ``obs.cell_type`` are
+    a pandas Series, ``obs[["cell_type", "sex"]]`` is a pandas DataFrame, and `to_pandas` reads all.
+    ``obs[:10]`` and ``obs[obs["sex"] == "male"]`` are tables of fewer rows. Rows are in ascending
+    order of ``soma_joinid``, but those of `Dataset.var` are in the order of X's columns.
     """
 
     def __init__(
@@ -78,14 +88,14 @@ class DataFrame:
 
     def read(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
         value_filter: str | None = None,
     ) -> dict[str, ColumnValues]:
         """Read columns as numpy arrays.
 
         Parameters
         ----------
-        columns : sequence of str, optional
+        columns : str or sequence of str, optional
             Names, in the order of the result. By default all columns; an empty list reads none.
         value_filter : str, optional
             In tiledbsoma's filter language, for example ``"n_genes > 500 and cell_type in
@@ -109,7 +119,7 @@ class DataFrame:
         if not names:  # the engine takes none for all
             self.select(value_filter)
             return {}
-        with _naming("value_filter", self.uri):
+        with self._naming("value_filter", text):
             if self._order is not None and JOINID not in names:
                 read = self._core.read([*names, JOINID], text, self._selection)
             else:
@@ -148,7 +158,7 @@ class DataFrame:
             The filter does not parse; the message points at the place.
         """
         text = _checked_filter(value_filter, argument)
-        with _naming(argument, self.uri):
+        with self._naming(argument, text):
             rows = self._core.select(text, constants) if constants else self._core.select(text)
         return rows if self._selection is None else rows & self._selection
 
@@ -234,13 +244,13 @@ class DataFrame:
         return joinids
 
     def to_pandas(
-        self, value_filter: str | None = None, columns: Sequence[str] | None = None
+        self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
     ) -> pd.DataFrame:
         """Read columns as a pandas DataFrame; errors are those of `read`.
 
         Parameters
         ----------
-        value_filter, columns
+        columns, value_filter
             As for `read`.
 
         Returns
@@ -263,13 +273,13 @@ class DataFrame:
         return pd.DataFrame({name: values.to_pandas() for name, values in read.items()})
 
     def checked_columns(
-        self, columns: Sequence[str] | None, argument: str = "columns"
+        self, columns: Sequence[str] | str | None, argument: str = "columns"
     ) -> list[str]:
         """Check that columns exist.
 
         Parameters
         ----------
-        columns : sequence of str, optional
+        columns : str or sequence of str, optional
             Names; all columns by default.
         argument : str, default "columns"
             Name of the argument in errors.
@@ -296,18 +306,51 @@ class DataFrame:
             if name not in there:
                 if name in self.unread_columns:
                     raise Unsupported(self.unread_columns[name])
+                if isinstance(columns, str) and _FILTER_SIGNS.search(name):
+                    raise InvalidArgument(f"a filter is value_filter={name!r}, not {argument}")
+                meant = did_you_mean(name, there)
                 raise NotFound(
-                    f"{self._kind} has no column {name!r}; it has {', '.join(there)}, in {self.uri}"
+                    f"{self._kind} has no column {name!r}{f'{meant} It' if meant else '; it'} has "
+                    f"{', '.join(there)}, in {self.uri}"
                 )
         if len(set(names)) != len(names):
             raise InvalidArgument(f"{argument} names a column twice, got {names}")
         return names
 
+    @contextmanager
+    def _naming(self, argument: str, value_filter: str) -> Iterator[None]:
+        """Add the name of the argument, the table and a hint to an error about a filter."""
+        try:
+            yield
+        except (InvalidArgument, NotFound, Unsupported) as error:
+            said = str(error)
+            if not said.startswith(_FILTER_PREFIX):
+                raise
+            # The lines after the first show the place in the filter.
+            first, *place = said.removeprefix(_FILTER_PREFIX).split("\n")
+            if isinstance(error, NotFound):
+                meant = hint_of_columns(self, value_filter)
+                first = first.replace("; choose", f"{meant} Choose", 1) if meant else first
+            else:
+                first += hint_of_error(self, value_filter)
+            text = "\n".join([f"{argument}: {first}, in {self.uri}", *place])
+            raise type(error)(text) from None
+
     def __repr__(self) -> str:
         return dataframe_text(self._kind, len(self), self.schema)
 
     def _repr_html_(self) -> str:
-        return dataframe_html(self._kind, len(self), self.schema, self.uri)
+        return dataframe_html(self._kind, len(self), self.schema, self.uri, self._first_values())
+
+    def _first_values(self) -> dict[str, list[Any]]:
+        """Read a few values of each column, unless they are far away or cannot be read."""
+        if "://" in self.uri:
+            return {}
+        try:
+            read = self[:_SHOWN_ROWS].read()
+        except (PenstockError, OSError, MemoryError):
+            return {}
+        return {name: values.to_numpy().tolist() for name, values in read.items()}
 
     def __reduce__(self) -> Any:
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
@@ -325,17 +368,3 @@ def _ordered(
 
 def _checked_filter(value_filter: str | None, argument: str) -> str:
     return "" if value_filter is None else checked_text(argument, value_filter)
-
-
-@contextmanager
-def _naming(argument: str, uri: str) -> Iterator[None]:
-    """Add the name of the argument and the table to an error about a filter."""
-    try:
-        yield
-    except (InvalidArgument, NotFound, Unsupported) as error:
-        said = str(error)
-        if not said.startswith(_FILTER_PREFIX):
-            raise
-        # The lines after the first show the place in the filter.
-        first, *place = said.removeprefix(_FILTER_PREFIX).split("\n")
-        raise type(error)("\n".join([f"{argument}: {first}, in {uri}", *place])) from None

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock import _core
+from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import checked_int, checked_path, checked_text, described
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
 from .reprs import experiment_html, experiment_text
 from .storage_options import Texts, credentials_function, storage_texts
+
+_DATASET = "penstock.Dataset(exp).{name} has it, for the cells and genes that the Dataset selects"
+#: Attributes that people try, and what replaces them.
+_HINTS = {
+    "X": "exp.x() describes it, and penstock.Dataset(exp) reads it",
+    "axis_query": "penstock.Dataset(exp, obs_query=…, var_query=…) selects cells and genes",
+    "ms": "exp.measurements lists them; exp.var(name), exp.layers(name) and exp.x(name) read one",
+    "n_vars": "len(exp.var()) is the number of genes",
+    **{
+        name: _DATASET.format(name=name)
+        for name in ("head", "obs_names", "shape", "to_anndata", "var_names")
+    },
+}
 
 
 class Experiment:
@@ -26,10 +41,12 @@ class Experiment:
     def __init__(
         self,
         core: _core.Experiment,
-        timestamp_ms: int | None,
-        threads: int,
+        timestamp_ms: int | None = None,
+        threads: int = 0,
         storage: Texts | None = None,
     ) -> None:
+        if isinstance(core, (str, os.PathLike)):
+            raise InvalidArgument(f"penstock.open({core!r}) opens an experiment")
         self.engine = core
         self._timestamp_ms = timestamp_ms
         self._threads = threads
@@ -87,7 +104,9 @@ class Experiment:
         NotFound
             The measurement does not exist; the message lists those that do.
         """
-        return DataFrame(self.engine.var(checked_text("measurement", measurement)), "var")
+        name = checked_text("measurement", measurement)
+        with self._suggesting(name, lambda: self.measurements):
+            return DataFrame(self.engine.var(name), "var")
 
     def layers(self, measurement: str = "RNA") -> list[str]:
         """Return the names of the X layers of a measurement.
@@ -107,7 +126,9 @@ class Experiment:
         NotFound
             The measurement does not exist; the message lists those that do.
         """
-        return self.engine.layers(checked_text("measurement", measurement))
+        name = checked_text("measurement", measurement)
+        with self._suggesting(name, lambda: self.measurements):
+            return self.engine.layers(name)
 
     def default_layer(self, measurement: str = "RNA") -> str:
         """Return the X layer that is read if no layer is named.
@@ -128,7 +149,9 @@ class Experiment:
             The measurement does not exist, or has several layers without the usual one; the message
             lists those that exist.
         """
-        return self.engine.default_layer(checked_text("measurement", measurement))
+        name = checked_text("measurement", measurement)
+        with self._suggesting(name, lambda: self.measurements):
+            return self.engine.default_layer(name)
 
     def x(self, measurement: str = "RNA", layer: str | None = None) -> _core.Matrix:
         """Return a description of an X layer; a `Dataset` reads its values.
@@ -150,14 +173,38 @@ class Experiment:
         NotFound
             The measurement or layer does not exist; the message lists those that do.
         """
-        name = checked_text("measurement", measurement)
-        chosen = self.engine.default_layer(name) if layer is None else checked_text("layer", layer)
-        return self.engine.x(name, chosen)
+        chosen = self.default_layer(measurement) if layer is None else checked_text("layer", layer)
+        there = self.layers(measurement)
+        with self._suggesting(chosen, lambda: there):
+            return self.engine.x(measurement, chosen)
+
+    @contextmanager
+    def _suggesting(self, name: str, there: Callable[[], list[str]]) -> Iterator[None]:
+        """Add to the error about a name the nearest of those that exist."""
+        try:
+            yield
+        except NotFound as error:
+            said = str(error)
+            meant = did_you_mean(name, there())
+            if not meant or f"{name!r}" not in said:
+                raise
+            raise NotFound(said.replace("; choose", f"{meant} Choose", 1)) from None
 
     @property
     def metadata(self) -> dict[str, str]:
         """Metadata of the experiment as text."""
         return self.engine.metadata()
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes. Copying asks for names with underscores.
+        if name.startswith("_") or name == "engine":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        there = [each for each in dir(type(self)) if not each.startswith("_")]
+        hint = _HINTS.get(name)
+        raise AttributeError(
+            f"an Experiment has no attribute {name!r}"
+            + (f": {hint}" if hint else did_you_mean(name, there))
+        )
 
     def __repr__(self) -> str:
         return experiment_text(self.engine)

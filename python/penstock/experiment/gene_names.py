@@ -51,8 +51,12 @@ class GeneNames:
         if wanted is not None:
             name = checked_text("the column of gene names", wanted)
             return self.var.checked_columns([name], "the column of gene names")[0]
+        return next(iter(self.usual()), JOINID)
+
+    def usual(self) -> list[str]:
+        """Return the usual name columns that exist, the first one first."""
         there = self.var.columns
-        return next((name for name in NAME_COLUMNS if name in there), JOINID)
+        return [name for name in NAME_COLUMNS if name in there]
 
     def of(self, genes: _core.RowSelection, column: str | None = None) -> npt.NDArray[Any]:
         """Return the names of some genes, by ascending joinid."""

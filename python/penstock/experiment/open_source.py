@@ -101,6 +101,11 @@ def open_source(
     if isinstance(source, (str, os.PathLike)):
         check_one_path(source)
         return open_stored(source, threads=threads, storage_options=storage_options)
+    if hasattr(source, "with_settings"):
+        raise InvalidArgument(
+            "this takes the source of a Dataset, got the Dataset: give ds.experiment, or choose cells by "
+            "ds[…] and other arguments by ds.with_settings(…)"
+        )
     raise InvalidArgument(
         "a Dataset is made from a path or URI, an AnnData object, a penstock Experiment, a "
         "tiledbsoma Experiment or ExperimentAxisQuery, or a list of such, "

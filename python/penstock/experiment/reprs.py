@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 
 if TYPE_CHECKING:
     from penstock import _core
+
+_LONGEST_VALUE = 30
 
 
 def column_type(column: _core.ColumnInfo) -> str:
@@ -56,11 +58,31 @@ def dataframe_text(kind: str, rows: int, schema: Sequence[_core.ColumnInfo]) -> 
     return "\n".join([title, *(f"  {line}" for line in types)])
 
 
-def dataframe_html(kind: str, rows: int, schema: Sequence[_core.ColumnInfo], uri: str) -> str:
-    """Return the HTML repr of obs or var."""
-    types = [(column.name, column_type(column)) for column in schema]
-    detail = f"{plural(rows, 'row')}, {plural(len(types), 'column')}, {uri}"
-    return title_html(kind, detail) + table_html(types, ("column", "type"))
+def dataframe_html(
+    kind: str,
+    rows: int,
+    schema: Sequence[_core.ColumnInfo],
+    uri: str,
+    first: Mapping[str, Sequence[Any]],
+) -> str:
+    """Return the HTML repr of obs or var; `first` has the first values of columns."""
+    head = ("column", "type", "first values") if first else ("column", "type")
+    lines = [
+        (column.name, column_type(column), _values_text(first.get(column.name, ())))[: len(head)]
+        for column in schema
+    ]
+    detail = f"{plural(rows, 'row')}, {plural(len(lines), 'column')}, {uri}"
+    return title_html(kind, detail) + table_html(lines, head)
+
+
+def _values_text(values: Sequence[Any]) -> str:
+    texts = ("–" if value is None or value != value else _value_text(value) for value in values)
+    return ", ".join(texts)
+
+
+def _value_text(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 def _experiment_rows(experiment: _core.Experiment) -> list[tuple[str, str]]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.base.missing_package import require
+from penstock.base.suggestions import suggests
 from penstock.base.text import plural
 from penstock.base.validation import checked_choice, checked_int, checked_names, described
+from penstock.dataset.functions import as_dataset
 from penstock.errors import InvalidArgument
 
 from .dispersion import by_dispersion
-from .statistics import Floats, Groups, Moments, as_dataset, gene_moments, group_codes
+from .statistics import Floats, Groups, Moments, gene_moments, group_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +27,10 @@ _LEAST_JITTER = 1e-18
 FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
 
 
+@suggests({"n": "n_top_genes=", "layer": "a Dataset with layer=", "subset": "ps.SelectGenes(hvg)"})
 def highly_variable_genes(
     ds: Dataset | Any,
-    n: int = 2000,
+    n_top_genes: int = 2000,
     *,
     flavor: str = "seurat_v3",
     batch_key: str | Sequence[str] | None = None,
@@ -46,7 +49,7 @@ def highly_variable_genes(
         the default settings of a Dataset. "seurat_v3" takes counts. "seurat" and "cell_ranger" take
         logarithmised values, such as those of ``ds.with_settings(transforms=[ps.NormalizeTotal(),
         ps.Log1p()])``.
-    n : int, default 2000
+    n_top_genes : int, default 2000
         Number of genes to find.
     flavor : {"seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger"}, default "seurat_v3"
         "seurat_v3" ranks the variance of counts, standardised by a loess fit of variance on mean,
@@ -57,7 +60,7 @@ def highly_variable_genes(
         Column of obs with the batch of each cell, or several columns: cells with the same values in
         all of them are a batch. Genes are ranked in each batch, then ranks are
         combined. "seurat_v3" sorts by median rank, then by the number of batches that have the gene
-        among their `n`. The other flavors sort by the number of batches first.
+        among their `n_top_genes`. The other flavors sort by the number of batches first.
     span : float, default 0.3
         Share of the genes in each local fit of the "seurat_v3" flavors.
     n_bins : int, default 20
@@ -67,8 +70,8 @@ def highly_variable_genes(
     -------
     pandas.DataFrame
         scanpy's columns and ``soma_joinid``, with one row for each gene in the order of X's
-        columns, indexed by `Dataset.var_names`. To select the genes:
-        ``ps.SelectGenes(hvg.soma_joinid[hvg.highly_variable])``.
+        columns, indexed by `Dataset.var_names`. ``ps.SelectGenes(hvg)``, ``var_query=hvg`` and
+        ``ds[:, hvg]`` select the genes.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def highly_variable_genes(
                 f"each batch needs 2 cells or more, {groups.values[int(sizes.argmin())]!r} of "
                 f"{batch_key!r} has {sizes.min()}"
             )
-    return variable_genes(ds, n, flavor, groups, span, n_bins)
+    return variable_genes(ds, n_top_genes, flavor, groups, span, n_bins)
 
 
 def variable_genes(
@@ -108,7 +111,7 @@ def variable_genes(
     require("pandas")
     import pandas as pd
 
-    n = checked_int("n", n, least=1)
+    n = checked_int("n_top_genes", n, least=1)
     checked_choice("flavor", flavor, FLAVORS)
     if flavor in ("seurat", "cell_ranger"):
         n_bins = checked_int("n_bins", n_bins, least=1)
@@ -116,9 +119,7 @@ def variable_genes(
     else:
         columns = _by_standardised_variance(ds, n, flavor, groups, span, most_jitter)
     frame = pd.DataFrame(columns, index=pd.Index(ds.var_names))
-    chain = ds.reader.selection.transforms
-    joinids = ds.reader.selection.genes.to_numpy() if chain is None else chain.column_joinids()
-    frame.insert(0, "soma_joinid", joinids)
+    frame.insert(0, "soma_joinid", ds.reader.selection.column_joinids)
     return frame
 
 

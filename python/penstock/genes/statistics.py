@@ -11,6 +11,7 @@ import numpy.typing as npt
 from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.validation import checked_text
+from penstock.dataset.functions import as_dataset
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing
 from penstock.experiment.data_frame import JOINID
@@ -226,13 +227,6 @@ def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None
         total.reshape(shape)[:count],
         squared_deviation.reshape(shape)[:count],
     )
-
-
-def as_dataset(ds: Any) -> Dataset:
-    """Return `ds` if it is a Dataset, else a Dataset of this source, with default settings."""
-    from penstock.dataset.dataset import Dataset
-
-    return ds if isinstance(ds, Dataset) else Dataset(ds)
 
 
 def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:

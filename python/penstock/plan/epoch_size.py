@@ -10,6 +10,7 @@ from penstock.base.call_site import caller_level
 from penstock.base.text import plural
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
+from penstock.experiment.filter_hints import hint_of_values
 
 from .settings import LoaderSettings
 from .shard import Shard
@@ -77,17 +78,23 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
     if not len(selection.rows):
         warnings.warn(
             "no cell is selected, so an epoch has no batch: "
-            f"{_reason('obs_query', obs_query, experiment.n_obs)}, in {experiment.uri}. To see the "
-            "values that a column has, read it: penstock.open(…).obs.to_pandas(columns=[…])",
+            f"{_reason('obs_query', obs_query, experiment.n_obs)}, in {experiment.uri}. "
+            + (
+                hint_of_values(experiment.obs, obs_query)
+                or "penstock.open(…).obs.value_counts(column) shows the values of a column"
+            ),
             NoCellsWarning,
             stacklevel=caller_level(),
         )
     if not len(selection.genes):
-        stored = len(experiment.var(selection.measurement))
+        var = experiment.var(selection.measurement)
         warn_of_no_genes(
-            f"{_reason('var_query', var_query, stored)}, in {experiment.uri}. To see the values "
-            f"that a column has, read it: penstock.open(…).var({selection.measurement!r})"
-            ".to_pandas(columns=[…])"
+            f"{_reason('var_query', var_query, len(var))}, in {experiment.uri}. "
+            + (
+                hint_of_values(var, var_query)
+                or f"penstock.open(…).var({selection.measurement!r}).value_counts(column) shows the "
+                "values of a column"
+            )
         )
 
 

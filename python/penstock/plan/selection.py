@@ -76,6 +76,12 @@ class Selection:
         return len(self.genes) if self.transforms is None else self.transforms.columns
 
     @property
+    def column_joinids(self) -> npt.NDArray[np.int64]:
+        """Joinids of the columns of X, -1 for a requested gene that is not stored."""
+        chain = self.transforms
+        return self.genes.to_numpy() if chain is None else chain.column_joinids()
+
+    @property
     def gene_names(self) -> GeneNames:
         """Gene names from the chosen column, else from the first usual one of var."""
         return GeneNames(self.experiment.var(self.measurement), self.var_names_column)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.text import plural
 from penstock.base.validation import (
     checked_bool,
     checked_choice,
@@ -34,6 +35,8 @@ SCATTER = "scatter"
 GLOBAL = "global"
 CHUNKS = "chunks"
 SHUFFLES = (SCATTER, GLOBAL, CHUNKS)
+#: Nobody means so few bytes.
+_LEAST_BUDGET = 1000
 CHUNK_SIZE = 64
 CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
@@ -86,7 +89,7 @@ class LoaderSettings:
             batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
             shuffle=shuffle,
             seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
-            memory_budget=parse_memory_size("memory_budget", arguments["memory_budget"]),
+            memory_budget=_memory_budget(arguments["memory_budget"]),
             threads=None
             if threads is None
             else checked_int("threads", threads, least=1, most=1024),
@@ -195,6 +198,15 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
         for name, size in sizes.items()
     )
     return shuffle, chunk_size, chunks_per_block
+
+
+def _memory_budget(memory_budget: Any) -> int:
+    size = parse_memory_size("memory_budget", memory_budget)
+    if size < _LEAST_BUDGET:
+        raise InvalidArgument(
+            f"memory_budget={memory_budget!r} is {plural(size, 'byte')}; did you mean '{size}GiB'?"
+        )
+    return size
 
 
 def _min_batch(min_batch: Any, batch_size: Any) -> int:

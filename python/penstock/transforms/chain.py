@@ -126,11 +126,16 @@ class Chain:
         """Replace the columns by the `wanted` genes, in their order."""
         if self.is_centred:
             raise InvalidArgument("SelectGenes must come before a Scale with mean=")
-        if any(isinstance(each, (bool, np.bool_)) for each in wanted):
-            raise InvalidArgument("SelectGenes takes names or joinids, not a mask: joinids[mask]")
-        by_joinid = all(isinstance(each, (int, np.integer)) for each in wanted)
         there = self.column_joinids()
-        keys = there if by_joinid else self.names(column)
+        if wanted and all(isinstance(each, (bool, np.bool_)) for each in wanted):
+            if len(wanted) != len(there):
+                raise InvalidArgument(
+                    f"SelectGenes needs a bool for each of the {plural(len(there), 'column')} of X, got "
+                    f"{len(wanted):,}"
+                )
+            wanted = there[np.array(wanted)].tolist()
+        by_joinid = all(isinstance(each, (int, np.integer)) for each in wanted)
+        keys = there if by_joinid else self._keys(wanted, column)
         places = _places(keys, wanted, fill, "joinid" if by_joinid else "name")
         new = np.full(len(wanted), -1, np.int64)
         taken = places >= 0
@@ -144,6 +149,20 @@ class Chain:
         self.joinids, self.given_names = new, given
         if not ordered:
             self.add("columns", places.astype(np.int32), len(wanted))
+
+    def _keys(self, wanted: list[Any], column: str | None) -> Array:
+        """Return the names of the columns: without `column`, from the first that has all `wanted`."""
+        usual = self.names(column)
+        names = self._stored[1]
+        if column is not None or names.chosen is not None or self.given_names is not None:
+            return usual
+        if not all(isinstance(each, str) for each in wanted) or set(wanted) <= set(usual.tolist()):
+            return usual
+        for other in names.usual():
+            keys = self.names(other)
+            if set(wanted) <= set(keys.tolist()):
+                return keys
+        return usual
 
     def gene_tokens(
         self, medians: Any, tokens: Any, column: str | None, most: int
@@ -282,6 +301,8 @@ def make_chain(
     NotFound
         A gene or column does not exist.
     """
+    if isinstance(transforms, Transform) or callable(transforms):
+        transforms = [transforms]  # one step may stand for a list of it
     steps = tuple(checked_items("transforms", transforms, "a list of steps such as ps.Log1p()"))
     chain = Chain(genes, steps, _tables=(obs, gene_names))
     for step in steps:

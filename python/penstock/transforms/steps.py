@@ -172,10 +172,11 @@ class SelectGenes(Transform):
     Parameters
     ----------
     genes : sequence of str or int
-        Names, matched to `column`, or joinids of var. From a mask of `highly_variable_genes`:
-        ``hvg.soma_joinid[hvg.highly_variable]``.
+        Names, matched to `column`, joinids of var, a bool for each column of X, or the table of
+        `highly_variable_genes`, of which the highly variable genes are taken.
     column : str, optional
-        Column of var with the names. By default that of `Dataset.var_names`.
+        Column of var with the names. By default that of `Dataset.var_names`, or another usual name
+        column if that one has all of the names.
     missing : {"error", "zero"}, default "error"
         What to do if a gene does not exist: raise `NotFound`, or add a column of zeros.
     """
@@ -186,7 +187,10 @@ class SelectGenes(Transform):
 
     def add_to(self, chain: Chain) -> None:
         """Check the step and add it."""
-        genes = checked_items("SelectGenes(genes)", self.genes, "a list of names or joinids")
+        given = self.genes
+        if hasattr(given, "columns") and "highly_variable" in given and "soma_joinid" in given:
+            given = given["soma_joinid"].to_numpy()[given["highly_variable"].to_numpy(bool)]
+        genes = checked_items("SelectGenes(genes)", given, "a list of names or joinids")
         missing = checked_choice("missing", self.missing, ("error", "zero"))
         chain.select_genes(genes, self.column, missing == "zero")
 

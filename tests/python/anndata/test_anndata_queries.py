@@ -106,7 +106,7 @@ def test_wrong_masks_and_names_are_errors(source: Any) -> None:
     for query, message in (
         (np.ones(119, bool), "a bool for each of the 120 rows, got 119"),
         (["cell-1", "cell-1"], "obs_query has the name 'cell-1' twice"),
-        (np.zeros((2, 2)), "must be a filter string, an AxisQuery, a bool for each row, or names"),
+        (np.zeros((2, 2)), "must be a filter, names, joinids, a bool for each row, or a selection"),
     ):
         with pytest.raises(ps.InvalidArgument, match=message):
             ps.Dataset(source, obs_query=query)
@@ -122,7 +122,10 @@ def test_layer_raw_is_the_measurement_raw(source: Any, adata: anndata.AnnData) -
 
 
 def test_a_layer_that_is_not_there_lists_the_others(source: Any) -> None:
-    with pytest.raises(ps.NotFound, match="there is no layer 'logcounts'; choose from X, counts"):
+    with pytest.raises(
+        ps.NotFound,
+        match=r"there is no layer 'logcounts'; did you mean 'counts'\? Choose from X, counts",
+    ):
         ps.Dataset(source, layer="logcounts")
     with pytest.raises(ps.NotFound, match="there is no measurement 'ATAC'; choose from RNA, raw"):
         ps.Dataset(source, measurement="ATAC")

@@ -123,7 +123,7 @@ def test_genes_in_the_order_given(pbmc3k: Oracle, sparse) -> None:
             assert X.has_sorted_indices
             assert (np.diff(X.indptr) == (expected != 0).sum(axis=1)).all()
     assert ds.var.read(["soma_joinid"])["soma_joinid"].to_numpy().tolist() == chosen.tolist()
-    frame = ds.var.to_pandas(f"soma_joinid in {chosen[:9].tolist()}")
+    frame = ds.var.to_pandas(value_filter=f"soma_joinid in {chosen[:9].tolist()}")
     assert frame["soma_joinid"].tolist() == chosen[:9].tolist()
     assert frame["var_id"].tolist() == names[:9]
     pd.testing.assert_frame_equal(

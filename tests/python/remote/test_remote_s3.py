@@ -478,7 +478,7 @@ def test_the_census_is_found_by_its_release_directory(s3, small_tiles, tmp_path)
         with pytest.raises(
             ps.NotFound, match="'1999-01-01'; choose from 2030-01-01, latest, stable"
         ):
-            ps.open_census(version="1999-01-01", directory=directory)
+            ps.open_census(census_version="1999-01-01", directory=directory)
         with pytest.raises(ps.NotFound, match="nothing at"):
             ps.open_census("mus_musculus", directory=directory, storage_options={"endpoint": s3})
     with pytest.raises(ps.IoError, match="release directory does not answer"):

@@ -104,7 +104,7 @@ def calls(ds: ps.Dataset, folder: Any) -> dict[str, Callable[[Any], Any]]:
         "gene_statistics(group_by)": lambda x: ps.gene_statistics(ds, group_by=x),
         "cell_statistics": ps.cell_statistics,
         "highly_variable_genes": ps.highly_variable_genes,
-        "highly_variable_genes(n)": lambda x: ps.highly_variable_genes(ds, n=x),
+        "highly_variable_genes(n)": lambda x: ps.highly_variable_genes(ds, n_top_genes=x),
         "highly_variable_genes(flavor)": lambda x: ps.highly_variable_genes(ds, flavor=x),
         "highly_variable_genes(batch_key)": lambda x: ps.highly_variable_genes(ds, batch_key=x),
         "progress": ps.progress,

@@ -351,8 +351,8 @@ def test_no_columns(soma_small: Oracle) -> None:
     obs = ps.open(soma_small.path).obs
     assert obs.read([]) == {}
     for text in (None, "soma_joinid < 7"):
-        frame = obs.to_pandas(text, columns=[])
-        want = obs.to_pandas(text)
+        frame = obs.to_pandas([], text)
+        want = obs.to_pandas(value_filter=text)
         assert frame.shape == (len(want), 0)
         pd.testing.assert_index_equal(frame.index, want.index)
     with pytest.raises(ps.NotFound, match="nope"):

@@ -54,7 +54,7 @@ def test_processes_make_it_at_once(tmp_path: Path) -> None:
         paths = pool.starmap(_example, [(str(tmp_path),)] * 3)
     assert len(set(paths)) == 1
     assert ps.Dataset(paths[0]).n_obs == 6000
-    assert os.listdir(tmp_path) == [Path(paths[0]).name]  # noqa: PTH208
+    assert os.listdir(tmp_path) == [Path(paths[0]).name]
 
 
 def _example(folder: str) -> str:

@@ -55,11 +55,11 @@ CALLS = [
     ("pandas", "ps.Dataset(path, obs_format='pandas').head()", "[pandas]"),
     ("pandas", "ps.gene_statistics(ds)", "[pandas]"),
     ("pandas", "ps.cell_statistics(ds)", "[pandas]"),
-    ("pandas", "ps.highly_variable_genes(ds, n=5)", "[pandas]"),
+    ("pandas", "ps.highly_variable_genes(ds, n_top_genes=5)", "[pandas]"),
     ("pandas", "ds.to_anndata()", "[anndata]"),
     ("anndata", "ds.to_anndata()", "[anndata]"),
     ("matplotlib", "ds.shuffle_report('cell_type').plot('x.png')", "[plot]"),
-    ("skmisc", "ps.highly_variable_genes(ds, n=5, flavor='seurat_v3')", "[genes]"),
+    ("skmisc", "ps.highly_variable_genes(ds, n_top_genes=5, flavor='seurat_v3')", "[genes]"),
     (
         "torch",
         "from penstock.bench.worker.loaders.penstock import imports; "

@@ -33,7 +33,7 @@ def test_obs_is_that_of_pandas(three) -> None:
         theirs = [None if pd.isna(value) else bool(value) for value in whole[name]]
         assert frame[name].tolist() == theirs
     assert len(ds.obs) == 1_200
-    some = ds.obs.to_pandas("cell_type == 'NK'", ["cell_type", "source"])
+    some = ds.obs.to_pandas(["cell_type", "source"], "cell_type == 'NK'")
     assert len(some) == (whole["cell_type"] == "NK").sum()
 
 
@@ -138,7 +138,7 @@ def test_filters_are_those_of_the_joined_obs(three, text: str) -> None:
     ).obs
     kept = np.flatnonzero(kept_by_pandas(whole, text))
     joined = ps.join(paths(three))
-    read = joined.obs.to_pandas(text, ["obs_id", "source"])
+    read = joined.obs.to_pandas(["obs_id", "source"], text)
     assert read["obs_id"].tolist() == whole.index[kept].tolist()
     assert read["source"].tolist() == whole["source"].iloc[kept].tolist()
     ds = ps.Dataset(joined, obs_query=ps.AxisQuery(value_filter=text, coords=(slice(0, 99),)))
@@ -156,7 +156,7 @@ def test_filters_that_make_no_sense(three, tmp_path) -> None:
         ("source == 'gut' and n == 'x'", "expected a number for column 'n'"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
-            joined.obs.to_pandas(text)
+            joined.obs.to_pandas(value_filter=text)
     other = write(tmp_path / "other", make(20, GENES[:50], 9, "float32", n=["x"] * 20))
     mixed = ps.join({**paths(three), "other": other})
     with pytest.raises(
@@ -170,7 +170,7 @@ def test_filters_of_var_may_name_what_only_some_have(three, tmp_path) -> None:
     data.var["chromosome"] = pd.Categorical(["X", "Y"] * 25)
     other = write(tmp_path / "other", data)
     joined = ps.join({**paths(three), "other": other}, genes="outer")
-    there = joined.var().to_pandas("chromosome == 'X'")
+    there = joined.var().to_pandas(value_filter="chromosome == 'X'")
     assert sorted(there["var_id"]) == GENES[100::2]
     assert set(there["chromosome"]) == {"X"}
 

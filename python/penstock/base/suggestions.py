@@ -1,0 +1,74 @@
+"""Suggestions for names that do not exist."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
+
+#: Of more choices only the case is compared, so that an error does not take seconds.
+_MOST_COMPARED = 100_000
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that is most like a name, whatever the case; None if none is like it."""
+    by_lower: dict[str, str] = {}
+    for choice in choices:
+        by_lower.setdefault(choice.lower(), choice)
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    if len(by_lower) > _MOST_COMPARED:
+        return None
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return the end of a message: ``; did you mean 'cell_type'?``, or nothing."""
+    found = nearest(name, choices)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
+def suggests(
+    instead: Mapping[str, str] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function's error about an unknown argument say which argument is meant.
+
+    Parameters
+    ----------
+    instead : mapping of str to str, optional
+        Arguments that other libraries have, and what replaces them here.
+    """
+    words = {} if instead is None else instead
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = inspect.signature(function).parameters.values()
+        keywords = {
+            each.name
+            for each in parameters
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        }
+        called = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs.keys() - keywords:
+                raise TypeError(unknown_argument(called, name, keywords, words))
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def unknown_argument(
+    called: str, name: str, choices: Iterable[str], instead: Mapping[str, str]
+) -> str:
+    """Return the message about an argument that a function does not have."""
+    hint = f"; use {instead[name]}" if name in instead else did_you_mean(name, choices)
+    return f"{called}() has no argument {name!r}{hint}"

@@ -1,0 +1,106 @@
+"""Words of anndata, scanpy and torch that a Dataset does not have, and what replaces them."""
+
+from __future__ import annotations
+
+from penstock.base.suggestions import did_you_mean
+
+_NOT_READ = "a Dataset has X, obs and var; read {name} with anndata or tiledbsoma"
+_CHOSEN = "ds[\"sex == 'female'\"], ds[mask] or obs_query= choose cells"
+
+#: Attributes that people try.
+_ATTRIBUTES = {
+    "X": "a Dataset reads X batch by batch: `for X, obs in ds`, ds.head() or ds.to_anndata().X",
+    "batches": "`for X, obs in ds` yields the batches",
+    "benchmark": "ds.stats has the counts of an epoch; `penstock bench` compares loaders",
+    "chunked_X": "`for X, obs in ds` yields batches of cells",
+    "columns": "ds.obs.columns has the columns of obs",
+    "copy": "a Dataset never changes: use it again, or ds.with_settings(…) for other arguments",
+    "filter": _CHOSEN,
+    "groupby": "ds.obs.to_pandas([…]).groupby has it",
+    "layers": "ds.experiment.layers() lists them, and layer= chooses one",
+    "map": "transforms=[…] takes functions of X; penstock.dataloader(ds, collate_fn=…) of (X, obs)",
+    "n_cells": "ds.n_obs is the number of cells",
+    "n_genes": "ds.n_vars is the number of genes",
+    "obs_keys": "ds.obs.columns has the columns of obs",
+    "query": _CHOSEN,
+    "raw": "layer='raw' reads it",
+    "sample": "ds.random_split(n, ds.n_obs - n)[0] has n random cells",
+    "sel": _CHOSEN,
+    "skip": "ds[n:] leaves out the first n cells",
+    "subset": _CHOSEN,
+    "take": "ds[:n] has the first n cells, ds.head(n) reads them",
+    "to_adata": "use ds.to_anndata()",
+    "to_df": "ds.to_anndata().to_df() has X as a table, ds.obs.to_pandas() has obs",
+    "to_memory": "use ds.to_anndata()",
+    "to_pandas": "ds.obs.to_pandas() has obs, ds.to_anndata().to_df() has X",
+    "train_test_split": "use ds.random_split(0.8, 0.2)",
+    "var_keys": "ds.var.columns has the columns of var",
+    "write": "penstock.pack(…) writes a pack, ds.to_anndata().write_h5ad(…) an h5ad file",
+    "write_h5ad": "use ds.to_anndata().write_h5ad(…)",
+    **{name: _NOT_READ.format(name=name) for name in ("obsm", "obsp", "uns", "varm", "varp")},
+}
+
+#: Arguments that people try.
+ARGUMENTS = {
+    "X_layer": "layer=",
+    "X_name": "layer=",
+    "batch_key": "obs_columns=[…] or encoders=[ps.LabelEncoder(…)]",
+    "cells": "obs_query=",
+    "classes": "encoders=[ps.LabelEncoder(column, classes=…)]",
+    "collate_fn": "transforms=[…] for X, or penstock.dataloader(ds, collate_fn=…) for (X, obs)",
+    "filter": "obs_query=",
+    "genes": "var_query=",
+    "label": "encoders=[ps.LabelEncoder(column)]",
+    "label_key": "encoders=[ps.LabelEncoder(column)]",
+    "labels": "encoders=[ps.LabelEncoder(column)]",
+    "labels_key": "encoders=[ps.LabelEncoder(column)]",
+    "layer_name": "layer=",
+    "load_sparse_tensor": "sparse=True",
+    "measurement_name": "measurement=",
+    "method": "sparse='csr' or sparse='coo'",
+    "num_workers": "penstock.dataloader(ds, num_workers=…); threads= sets the engine's threads",
+    "obs_cols": "obs_columns=",
+    "obs_column_names": "obs_columns=",
+    "obs_filter": "obs_query=",
+    "obs_keys": "obs_columns=",
+    "obs_names": "obs_query=[…] to choose cells by name",
+    "obs_value_filter": "obs_query=",
+    "pin_memory": "penstock.dataloader(ds, pin_memory=True), or device='cuda'",
+    "preload_nchunks": "memory_budget=",
+    "prefetch_factor": "penstock.dataloader(ds, prefetch_factor=…)",
+    "query": "obs_query=",
+    "return_sparse_X": "sparse=True",
+    "sampler": "weights= or balance= to draw cells unevenly",
+    "shuffle_chunk_count": "memory_budget=: more memory mixes better",
+    "soma_chunk_size": "memory_budget=: more memory mixes better",
+    "to_torch": "format='torch'",
+    "transform": "transforms=[…]",
+    "value_filter": "obs_query=",
+    "var_filter": "var_query=",
+    "var_value_filter": "var_query=",
+}
+
+#: Arguments of `Dataset.random_split` that people try.
+SPLIT_ARGUMENTS = {
+    "frac": "ds.random_split(0.8, 0.2)",
+    "group_by": "group=",
+    "groups": "group=",
+    "random_state": "seed=",
+    "test_size": "ds.random_split(0.8, 0.2)",
+    "train_size": "ds.random_split(0.8, 0.2)",
+}
+
+
+def attribute_message(name: str, there: list[str], arguments: list[str]) -> str:
+    """Return the message about an attribute that a Dataset does not have."""
+    text = f"a Dataset has no attribute {name!r}"
+    if name in _ATTRIBUTES:
+        return f"{text}: {_ATTRIBUTES[name]}"
+    if name in arguments:
+        return f"{text}; print(ds) shows its settings"
+    return text + did_you_mean(name, there)
+
+
+def setting_message(name: str) -> str:
+    """Return the message about an argument that is set on a Dataset."""
+    return f"a Dataset does not change: ds.with_settings({name}=…) makes one with another {name}"

@@ -1,0 +1,118 @@
+"""Parts of a Dataset by ``ds[cells]`` and ``ds[cells, genes]``, as of an AnnData."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _core
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument
+from penstock.experiment.axis_query import resolve
+from penstock.experiment.data_frame import DataFrame
+from penstock.experiment.table_access import as_mask, slice_places
+
+_CELLS = "the cells of ds[cells]"
+_GENES = "the genes of ds[cells, genes]"
+
+
+def split_key(key: Any) -> tuple[Any, Any]:
+    """Return the cells and the genes of a key; None for all.
+
+    Raises
+    ------
+    InvalidArgument
+        The key has more than two parts.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) > 2:
+        raise InvalidArgument(
+            f"a Dataset takes ds[cells] or ds[cells, genes], got {described(key)}"
+        )
+    cells, genes = (*parts, None)[:2]
+    return _unless_all(cells), _unless_all(genes)
+
+
+def _unless_all(part: Any) -> Any:
+    return None if part is Ellipsis or (isinstance(part, slice) and part == slice(None)) else part
+
+
+def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
+    """Return the row ids of cells: places, a bool for each cell, names, a filter or a selection.
+
+    Raises
+    ------
+    InvalidArgument
+        `cells` is one number or of another kind, a place comes twice or is past the end.
+    NotFound
+        A name or a column of the filter does not exist.
+    """
+    if is_number(cells):
+        raise InvalidArgument(
+            f"a Dataset gives batches, not single cells: ds.head({max(1, abs(int(cells)))}) reads the first "
+            f"cells, ds[{cells}:{int(cells) + 1}].head(1) reads one, and `for X, obs in ds` reads all. "
+            "ds.random_split replaces torch.utils.data.random_split and Subset"
+        )
+    places = as_places(cells, len(obs), _CELLS)
+    if places is not None:
+        return obs.select().take(np.sort(places).astype(np.uint64))
+    return resolve(obs, cells, "obs_query")
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is one integer."""
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
+    """Return the places that a slice or an array of integers has among `count`; else None.
+
+    Raises
+    ------
+    InvalidArgument
+        A place is past the end, or comes twice.
+    """
+    if isinstance(part, slice):
+        return slice_places(part, count, what)
+    if as_mask(part) is not None:
+        return None
+    try:
+        values = np.asarray(part)
+    except (TypeError, ValueError):
+        return None
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        return None
+    if len(values) and not -count <= int(values.min()) <= int(values.max()) < count:
+        raise InvalidArgument(
+            f"{what} are places from 0 to {count - 1:,}, got {values.min()} to {values.max()}; joinids "
+            "go into obs_query or var_query"
+        )
+    places = values.astype(np.int64) % max(count, 1)
+    if len(np.unique(places)) < len(places):
+        raise InvalidArgument(f"{what} have a place twice")
+    return places
+
+
+def genes_at(joinids: npt.NDArray[np.int64], genes: Any) -> Any:
+    """Return what `SelectGenes` takes for places, names, a bool for each column, or a table.
+
+    Raises
+    ------
+    InvalidArgument
+        A place is past the end, or comes twice.
+    """
+    if isinstance(genes, str):
+        return [genes]
+    if is_number(genes):
+        genes = [int(genes)]
+    places = as_places(genes, len(joinids), _GENES)
+    return genes if places is None else joinids[places].tolist()

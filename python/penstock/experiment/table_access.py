@@ -1,0 +1,310 @@
+"""Access to obs and var as to a pandas DataFrame: ``obs["cell_type"]``, ``obs.head()``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.suggestions import did_you_mean
+from penstock.base.validation import checked_bool, checked_int, described
+from penstock.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from penstock import _core
+
+    from .columns import ColumnValues
+
+#: Attributes of a pandas DataFrame that people look for here.
+_OF_PANDAS = frozenset(
+    [
+        "agg",
+        "apply",
+        "assign",
+        "at",
+        "corr",
+        "count",
+        "describe",
+        "drop",
+        "dropna",
+        "dtypes",
+        "fillna",
+        "groupby",
+        "iat",
+        "iloc",
+        "index",
+        "info",
+        "isin",
+        "items",
+        "itertuples",
+        "iterrows",
+        "join",
+        "loc",
+        "map",
+        "max",
+        "mean",
+        "median",
+        "merge",
+        "min",
+        "nlargest",
+        "nunique",
+        "plot",
+        "query",
+        "rename",
+        "reset_index",
+        "sample",
+        "set_index",
+        "sort_values",
+        "std",
+        "sum",
+        "T",
+        "tail",
+        "to_csv",
+        "to_dict",
+        "to_numpy",
+        "transform",
+        "values",
+    ]
+)
+
+
+class TableAccess:
+    """Methods of pandas that read no more than they show. `DataFrame` has the others."""
+
+    _kind: str
+    _selection: _core.RowSelection | None
+    _order: npt.NDArray[np.int64] | None
+
+    @property
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> list[_core.ColumnInfo]:
+        """Columns with their types."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def read(
+        self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
+    ) -> dict[str, ColumnValues]:
+        """Read columns."""
+
+    @abstractmethod
+    def select(self) -> _core.RowSelection:
+        """Return the ids of the rows."""
+
+    @abstractmethod
+    def with_rows(
+        self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
+    ) -> Self:
+        """Return the table with some of its rows."""
+
+    @abstractmethod
+    def to_pandas(
+        self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
+    ) -> pd.DataFrame:
+        """Read columns as a pandas DataFrame."""
+
+    @abstractmethod
+    def checked_columns(
+        self, columns: Sequence[str] | str | None, argument: str = "columns"
+    ) -> list[str]:
+        """Check that columns exist."""
+
+    def head(self, n: int = 5) -> pd.DataFrame:
+        """Read the first rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        n : int, default 5
+            Number of rows; all rows if there are fewer.
+
+        Returns
+        -------
+        pandas.DataFrame
+            All columns, as `to_pandas` gives them.
+
+        Raises
+        ------
+        InvalidArgument
+            `n` is negative or not an integer.
+        MissingPackage
+            pandas is not installed.
+        """
+        return self[: checked_int("n", n, least=0)].to_pandas()
+
+    def unique(self, column: str) -> npt.NDArray[Any]:
+        """Return the values that occur in a column, sorted, without missing ones.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        ndarray
+            One-dimensional, in the type of the column.
+
+        Raises
+        ------
+        NotFound
+            The column does not exist.
+        """
+        (name,) = self.checked_columns([column], "column")
+        return self.read([name])[name].distinct()
+
+    def value_counts(
+        self, columns: str | Sequence[str], *, normalize: bool = False, dropna: bool = True
+    ) -> pd.Series[Any]:
+        """Count the rows of each value of a column, or of each combination of several columns.
+
+        Parameters
+        ----------
+        columns : str or sequence of str
+            Name of a column, or several names.
+        normalize : bool, default False
+            Return shares of the rows instead of counts.
+        dropna : bool, default True
+            Leave out rows without a value.
+
+        Returns
+        -------
+        pandas.Series
+            As `pandas.Series.value_counts` has it: the most frequent value first. Categories that no
+            row has are left out.
+
+        Raises
+        ------
+        NotFound
+            A column does not exist.
+        MissingPackage
+            pandas is not installed.
+        """
+        how = {
+            "normalize": checked_bool("normalize", normalize),
+            "dropna": checked_bool("dropna", dropna),
+        }
+        names = self.checked_columns(columns)
+        frame = self.to_pandas(names)
+        for name in names:
+            if frame[name].dtype == "category":
+                frame[name] = frame[name].cat.remove_unused_categories()
+        if isinstance(columns, str):
+            return frame[names[0]].value_counts(**how)
+        counts = frame.value_counts(**how)
+        return counts[counts > 0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a column as a Series, columns as a DataFrame of pandas, or a part of the rows.
+
+        Parameters
+        ----------
+        key : str, list of str, slice, or array of bool
+            ``obs["cell_type"]`` is a pandas Series and ``obs[["cell_type", "sex"]]`` a pandas
+            DataFrame. ``obs[:10]`` and ``obs[obs["sex"] == "male"]`` are tables of those rows, of
+            which nothing is read yet.
+
+        Raises
+        ------
+        NotFound
+            A column does not exist.
+        InvalidArgument
+            The key is of another kind, or there is not one bool for each row.
+        """
+        if isinstance(key, str):
+            (name,) = self.checked_columns([key], "column")
+            return self.to_pandas([name])[name]
+        if isinstance(key, slice):
+            return self._at(slice_places(key, len(self), f"rows of {self._kind}[…]"), key)
+        if isinstance(key, list) and all(isinstance(each, str) for each in key):
+            return self.to_pandas(key)
+        mask = as_mask(key)
+        if mask is None:
+            raise InvalidArgument(
+                f"{self._kind}[…] takes the name of a column, a list of names, a slice of rows or a "
+                f"bool for each row, got {described(key)}; {self._kind}.to_pandas() has the rest of "
+                "pandas"
+            )
+        if len(mask) != len(self):
+            raise InvalidArgument(
+                f"{self._kind}[…] needs a bool for each of the {len(self):,} rows, got {len(mask):,}"
+            )
+        return self._at(np.flatnonzero(mask), key)
+
+    def _at(self, places: npt.NDArray[np.int64], key: Any) -> Self:
+        """Return the table of the rows at some places, ascending."""
+        if (np.diff(places) < 0).any():
+            raise InvalidArgument(
+                f"rows stay in their order: {self._kind}[{key}] must have a step above 0"
+            )
+        if self._order is None:
+            return self.with_rows(self.select().take(places.astype(np.uint64)))
+        from penstock import _core
+
+        order = self._order[places]
+        return self.with_rows(_core.RowSelection.from_unsorted(np.sort(order)), order)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes. Copying asks for names with underscores.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        columns = self.columns
+        if name in columns:
+            return self[name]
+        if name in _OF_PANDAS:
+            raise AttributeError(
+                f"{self._kind} has no {name!r}, since it is not in memory; read it first: "
+                f"{self._kind}.to_pandas().{name}, or some of its columns: "
+                f"{self._kind}.to_pandas([…]).{name}"
+            )
+        raise AttributeError(
+            f"{self._kind} has no column and no attribute {name!r}"
+            + did_you_mean(name, [*columns, *_methods(type(self))])
+        )
+
+    def __dir__(self) -> list[str]:
+        return [*_methods(type(self)), *(name for name in self.columns if name.isidentifier())]
+
+
+def _methods(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def slice_places(part: slice, count: int, what: str) -> npt.NDArray[np.int64]:
+    """Return the places among `count` that a slice has; refuse what is no slice of integers."""
+    try:
+        return np.arange(count)[part]
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{what} are a slice of integers, got {part} ({error})") from None
+
+
+def as_mask(key: Any) -> npt.NDArray[np.bool_] | None:
+    """Return an array of bools, also of a nullable Series without missing values; else None."""
+    try:
+        values = np.asarray(key)
+    except (ValueError, TypeError):  # lists of unequal lengths
+        return None
+    if (
+        values.dtype == object
+        and values.size
+        and all(isinstance(each, bool) for each in values.flat)
+    ):
+        values = values.astype(bool)
+    return values if values.ndim == 1 and values.dtype == bool else None

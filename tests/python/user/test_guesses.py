@@ -1,0 +1,236 @@
+"""First guesses with the habits of scanpy, anndata and torch: they work, or say what does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from penstock.base import suggestions
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return ps.example("census-like", folder=tmp_path_factory.mktemp("examples"))
+
+
+@pytest.fixture(scope="module")
+def ds(path: str) -> ps.Dataset:
+    return ps.Dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("read_h5ad", "ps.Dataset('cells.h5ad')"),
+        ("read_zarr", "ps.Dataset('cells.zarr')"),
+        ("read", "ps.Dataset(path)"),
+        ("from_anndata", "ps.Dataset(adata)"),
+        ("concat", "ps.join"),
+        ("DataLoader", "ps.dataloader(ds)"),
+        ("train_test_split", "ps.random_split(ds, 0.8, 0.2)"),
+        ("pp", "ps.highly_variable_genes"),
+        ("highly_variable_gene", "did you mean 'highly_variable_genes'"),
+        ("Datasets", "did you mean 'Dataset'"),
+    ],
+)
+def test_names_of_the_package(name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{re.escape(says)}"):
+        getattr(ps, name)
+
+
+def test_public_modules_are_imported_when_used() -> None:
+    assert inspect.ismodule(ps.compat)
+    assert not hasattr(ps, "_nothing")
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'$"):
+        _ = ps.nothing_like_it
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("X", "ds.head()"),
+        ("layers", "ds.experiment.layers()"),
+        ("obsm", "anndata"),
+        ("to_memory", "ds.to_anndata()"),
+        ("copy", "never changes"),
+        ("sample", "random_split"),
+        ("filter", "obs_query"),
+        ("uneven", "print(ds)"),
+        ("n_cells", "ds.n_obs"),
+        ("obs_name", "did you mean 'obs_names'"),
+    ],
+)
+def test_attributes_of_a_dataset(ds: ps.Dataset, name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{re.escape(says)}"):
+        getattr(ds, name)
+
+
+def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
+    """Each `ds.…`, `ps.…` and argument in a hint is there, so that no hint grows old."""
+    from penstock import guesses
+    from penstock.dataset import hints
+    from penstock.experiment import experiment
+
+    texts = [
+        *guesses._INSTEAD.values(),
+        *hints._ATTRIBUTES.values(),
+        *hints.ARGUMENTS.values(),
+        *hints.SPLIT_ARGUMENTS.values(),
+        *experiment._HINTS.values(),
+    ]
+    exp = ps.open(path)
+    arguments = set(inspect.signature(ps.Dataset).parameters) | {
+        "group",
+        "collate_fn",
+        "pin_memory",
+    }
+    arguments |= {"prefetch_factor", "classes", "num_workers", "name"}
+    for text in texts:
+        for holder, name in re.findall(r"\b(ds|ps|penstock|exp)\.(\w+)", text):
+            there = {"ds": ds, "ps": ps, "penstock": ps, "exp": exp}[holder]
+            assert hasattr(there, name), text
+        for name in re.findall(r"(\w+)=", text):
+            assert name in arguments, text
+    assert not set(guesses._INSTEAD) & set(dir(ps))
+    assert not set(hints._ATTRIBUTES) & set(dir(ds))
+    assert not set(hints.ARGUMENTS) & set(inspect.signature(ps.Dataset).parameters)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"batchsize": 64}, "did you mean 'batch_size'"),
+        ({"transform": []}, "use transforms="),
+        ({"labels": "cell_type"}, "ps.LabelEncoder"),
+        ({"genes": ["A"]}, "use var_query="),
+        ({"num_workers": 2}, "penstock.dataloader(ds, num_workers=…)"),
+        ({"X_name": "raw"}, "use layer="),
+        ({"nothing_like_it": 1}, "no argument 'nothing_like_it'"),
+    ],
+)
+def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        ps.Dataset(path, **arguments)
+    assert "batch_size" in inspect.signature(ps.Dataset).parameters
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda ds: ds.random_split(0.8, 0.2, groups="donor_id"), "use group="),
+        (lambda ds: ps.random_split(ds, 0.8, 0.2, random_state=1), "use seed="),
+        (lambda ds: ps.random_split(ds, test_size=0.2), "ds.random_split(0.8, 0.2)"),
+        (lambda ds: ps.highly_variable_genes(ds, n=5), "use n_top_genes="),
+        (lambda ds: ps.open_census(version="stable"), "use census_version="),
+    ],
+)
+def test_arguments_of_functions(ds: ps.Dataset, call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        call(ds)
+
+
+def test_settings_are_read_and_not_written(ds: ps.Dataset) -> None:
+    made = ds.with_settings(memory_budget="1GiB", seed=7, threads=2)
+    assert (made.memory_budget, made.seed, made.threads) == (2**30, 7, 2)
+    for name in ("memory_budget", "batch_size", "uneven", "obs_query"):
+        with pytest.raises(AttributeError, match=rf"ds\.with_settings\({name}="):
+            setattr(made, name, 1)
+
+
+def test_functions_take_a_source(path: str) -> None:
+    assert ps.to_anndata(path).shape == (6000, 1500)
+    assert [part.n_obs for part in ps.random_split(path, 0.8, 0.2)] == [4800, 1200]
+    with pytest.raises(ps.InvalidArgument, match=r"give ds\.experiment"):
+        ps.Dataset(ps.Dataset(path))
+
+
+def test_one_for_a_list_of_one(path: str) -> None:
+    ds = ps.Dataset(
+        path, transforms=ps.Log1p(), obs_columns="sex", encoders=ps.LabelEncoder("cell_type")
+    )
+    X, obs = ds.head(3)
+    assert list(obs) == ["sex", "cell_type"]
+    assert np.allclose(X, np.log1p(ps.Dataset(path).head(3).X))
+    called = ps.Dataset(path, transforms=np.sqrt).head(3).X
+    assert np.allclose(called, np.sqrt(ps.Dataset(path).head(3).X))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tissue_general == 'Lung'", "tissue_general has no 'Lung'; did you mean 'lung'?"),
+        ("tissue_general in ['brian', 'x'] and nnz > 0", "no 'brian'; did you mean 'brain'?"),
+        ("attr('tissue_general') == \"long\"", "no 'long'; did you mean 'lung'?"),
+        ("tissue_general == 'Mars'", "tissue_general has no 'Mars', but 'blood', 'brain'"),
+        ("observation_joinid == '?'", "observation_joinid has no '?'"),
+        ("nnz < 0", "value_counts(column)"),
+        ("sex == 'male' and sex == 'female'", "value_counts(column)"),
+    ],
+)
+def test_an_empty_selection_warns_with_values(path: str, text: str, says: str) -> None:
+    with pytest.warns(ps.NoCellsWarning, match=re.escape(says)):
+        ps.Dataset(path, obs_query=text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ps.Dataset(path, obs_query="tissue_general == 'lung'").n_obs > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tissue_generl == 'lung'", "'tissue_generl'; did you mean 'tissue_general'? Choose from"),
+        ("tissue_general.isin(['lung'])", "tissue_general in ['lung']"),
+        ("tissue.str.contains('a')", "exp.obs['tissue'].str.contains('a')"),
+        ("not is_primary_data", "is_primary_data == False"),
+        ("~is_primary_data", "is_primary_data == False"),
+        ("is_primary_data and nnz > 3", "is_primary_data == True"),
+    ],
+)
+def test_filters_with_the_habits_of_pandas(path: str, text: str, says: str) -> None:
+    with pytest.raises((ps.InvalidArgument, ps.NotFound), match=re.escape(says)):
+        ps.Dataset(path, obs_query=text)
+
+
+def test_names_that_do_not_exist_suggest(path: str) -> None:
+    for arguments, says in (
+        ({"layer": "rw"}, "no layer 'rw'; did you mean 'raw'?"),
+        ({"measurement": "rna"}, "no measurement 'rna'; did you mean 'RNA'?"),
+        ({"obs_columns": ["cell_typ"]}, "did you mean 'cell_type'? It has soma_joinid"),
+        ({"encoders": ["cell_type"]}, "such as ps.LabelEncoder('cell_type')"),
+        ({"var_query": ["syn00003"]}, "did you mean 'SYN00003'?"),
+    ):
+        with pytest.raises((ps.InvalidArgument, ps.NotFound), match=re.escape(says)):
+            ps.Dataset(path, **arguments)
+    with pytest.raises(ps.InvalidArgument, match=r"penstock\.open\('cells'\) opens"):
+        ps.Experiment("cells")
+    exp = ps.open(path)
+    for name in ("X", "to_anndata", "n_vars", "axis_query"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': "):
+            getattr(exp, name)
+    with pytest.raises(AttributeError, match="did you mean 'measurements'"):
+        _ = exp.measurement
+    with pytest.raises(ps.InvalidArgument, match="census_version='2023-12-15'"):
+        ps.open_census("2023-12-15")
+
+
+def test_to_anndata_drops_categories_that_no_cell_has(path: str) -> None:
+    adata = ps.Dataset(path, obs_query="tissue_general == 'lung'").to_anndata()
+    whole = ps.Dataset(path).to_anndata()
+    mask = (whole.obs["tissue_general"] == "lung").to_numpy()
+    expected = whole[mask].copy().obs
+    for column in expected:
+        if expected[column].dtype == "category":
+            theirs = expected[column].cat.categories.tolist()
+            assert adata.obs[column].cat.categories.tolist() == theirs, column
+    assert len(adata.obs["cell_type"].cat.categories) < len(whole.obs["cell_type"].cat.categories)
+
+
+def test_nearest() -> None:
+    assert suggestions.nearest("Lung", ["blood", "lung"]) == "lung"
+    assert suggestions.nearest("zzz", ["blood", "lung"]) is None
+    assert suggestions.nearest("a", []) is None
