@@ -34,10 +34,14 @@ _ATTRIBUTES = {
     "to_memory": "use ds.to_anndata()",
     "to_pandas": "ds.obs.to_pandas() has obs, ds.to_anndata().to_df() has X",
     "train_test_split": "use ds.random_split(0.8, 0.2)",
+    "uns": (
+        "a Dataset has X, obs and var; read uns with anndata or tiledbsoma. For models of scvi-tools "
+        "penstock.scvi.DataModule(ds) replaces setup_anndata"
+    ),
     "var_keys": "ds.var.columns has the columns of var",
     "write": "penstock.pack(…) writes a pack, ds.to_anndata().write_h5ad(…) an h5ad file",
     "write_h5ad": "use ds.to_anndata().write_h5ad(…)",
-    **{name: _NOT_READ.format(name=name) for name in ("obsm", "obsp", "uns", "varm", "varp")},
+    **{name: _NOT_READ.format(name=name) for name in ("obsm", "obsp", "varm", "varp")},
 }
 
 #: Arguments that people try.

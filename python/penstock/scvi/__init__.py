@@ -1,9 +1,13 @@
 """Models of scvi-tools trained from stored cells, on one process or many; docs/training.md."""
 
+from typing import Any as _Any
+
 from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean as _did_you_mean
 
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
+from .data import hints as _hints  # noqa: E402
 from .data.data_module import DataModule  # noqa: E402
 from .outputs.abundance import differential_abundance  # noqa: E402
 from .outputs.convert import convert_model  # noqa: E402
@@ -30,3 +34,12 @@ __all__ = [
     "read_trace",
     "train",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Say of a name that does not exist what replaces it."""
+    hint = _hints.OF_MODULE.get(name)
+    raise AttributeError(
+        f"module 'penstock.scvi' has no attribute {name!r}"
+        + (f": {hint}" if hint else _did_you_mean(name, __all__))
+    )

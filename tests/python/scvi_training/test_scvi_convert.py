@@ -122,7 +122,7 @@ def test_converted(theirs: Theirs, path: Path, cells: Oracle, saved: bool, tmp_p
     np.testing.assert_allclose(loaded.get_latent_representation(), latent, rtol=1e-4, atol=1e-6)
     assert len(pscvi.differential_expression(model, path, "kind", "T", all_stats=False)) == 50
     query = pscvi.DataModule.from_model(model, path, extend_categories=True)
-    assert query.load_query_model(tmp_path / "ours").module is not None
+    assert query.load_query_data(tmp_path / "ours").module is not None
 
 
 def test_what_is_refused(theirs: Theirs, path: Path, tmp_path: Path) -> None:

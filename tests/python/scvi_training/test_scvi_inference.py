@@ -255,13 +255,13 @@ def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> 
     renamed.obs.index.name = renamed.var.index.name = None
     tiledbsoma.io.from_anndata(str(path), renamed.copy(), "RNA", X_layer_name="raw")
     with pytest.raises(
-        ps.InvalidArgument, match=r"knows no donor of 'donor new'.*then load_query_model$"
+        ps.InvalidArgument, match=r"knows no donor of 'donor new'.*then load_query_data$"
     ):
         pscvi.DataModule.from_model(folder, path)
     query = pscvi.DataModule.from_model(folder, path, extend_categories=True)
     assert query.registration.batches.tolist() == ["donor 0", "donor 1", "donor 2", "donor new"]
 
-    ours = query.load_query_model(folder)
+    ours = query.load_query_data(folder)
     expected = scvi.model.SCVI.load_query_data(renamed, str(folder), accelerator="cpu")
     same_registry(ours.registry, expected.registry)
     ours.train(max_epochs=1, datamodule=query, plan_kwargs={"weight_decay": 0.0}, **QUIET)
@@ -297,7 +297,7 @@ def test_a_query_mapped_on_a_scanvi(cells: Oracle, tmp_path: Path) -> None:
     found = pscvi.DataModule.from_model(
         tmp_path / "reference", tmp_path / "query", extend_categories=True
     )
-    ours = found.load_query_model(tmp_path / "reference")
+    ours = found.load_query_data(tmp_path / "reference")
     expected = scvi.model.SCANVI.load_query_data(
         query, str(tmp_path / "reference"), accelerator="cpu"
     )

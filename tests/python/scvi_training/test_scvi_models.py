@@ -288,6 +288,12 @@ def test_early_stopping_of_peakvi(cells: Oracle) -> None:
     )
     assert len(model.history["reconstruction_loss_validation"]) == 3
     data, model = case.create(cells)
+    pscvi.train(
+        model, data, accelerator="cpu", max_epochs=9, progress=False,
+        early_stopping_patience=2, early_stopping_min_delta=1e9,
+    )  # fmt: skip
+    assert len(model.history["reconstruction_loss_validation"]) == 3
+    data, model = case.create(cells)
     model.train(
         datamodule=data, max_epochs=9, early_stopping_patience=2, early_stopping_min_delta=1e9,
         **QUIET,
@@ -403,14 +409,14 @@ def test_a_query_onto_peakvi(cells: Oracle) -> None:
     query = pscvi.DataModule.from_model(
         model, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 2'"}
     )
-    mapped = query.load_query_model(model)
+    mapped = query.load_query_data(model)
     mapped.train(datamodule=query, max_epochs=1, **QUIET)
     assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
     assert mapped.summary_stats.n_batch == 3
 
     told = pscvi.DataModule(cells.path, "CondSCVI", labels_key="kind")
     with pytest.raises(ps.Unsupported, match="maps no query onto a CondSCVI"):
-        told.load_query_model(told.create_model(**SIZES))
+        told.load_query_data(told.create_model(**SIZES))
 
 
 def test_other_labels(cells: Oracle) -> None:

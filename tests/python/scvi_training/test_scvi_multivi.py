@@ -119,7 +119,7 @@ def test_one_of_both_measurements(cells: Cells, name: str, monkeypatch: pytest.M
     query = pscvi.DataModule.from_model(
         model, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
     )
-    mapped = query.load_query_model(model)
+    mapped = query.load_query_data(model)
     pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
     assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
     both = pscvi.DataModule(cells.path, "MULTIVI", modalities=TWO, batch_key="donor", dataset=few)
@@ -140,7 +140,7 @@ def test_a_query(cells: Cells, tmp_path: Path, folder: bool) -> None:
     query = pscvi.DataModule.from_model(
         reference, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
     )
-    mapped = query.load_query_model(reference)
+    mapped = query.load_query_data(reference)
     pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
     assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
     assert mapped.summary_stats.n_batch == 3

@@ -128,7 +128,7 @@ def test_latents_of_a_saved_model(cells: Cells, tmp_path: Path) -> None:
     query = pscvi.DataModule.from_model(
         reference, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
     )
-    mapped = query.load_query_model(reference)
+    mapped = query.load_query_data(reference)
     pscvi.train(mapped, query, accelerator="cpu", max_epochs=1, progress=False)
     assert pscvi.latent(mapped, query).values.shape == (query.n_obs, 4)
     assert mapped.summary_stats.n_batch == 3
@@ -197,7 +197,7 @@ def test_a_query_has_the_mask_of_all_its_cells(cells: Cells) -> None:
     query = pscvi.DataModule.from_model(
         model, cells.path, extend_categories=True, dataset={"obs_query": "donor == 'donor 0'"}
     )
-    mapped = query.load_query_model(model)
+    mapped = query.load_query_data(model)
     mask = query.registry["field_registries"]["proteins"]["state_registry"]
     assert "protein_batch_mask" not in mask
     assert mapped.module.protein_batch_mask is None

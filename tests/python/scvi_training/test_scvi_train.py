@@ -398,7 +398,12 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
         ({"accelerator": "tpu"}, "accelerator must be one of"),
         # What scvi-tools takes, and then does nothing with.
         ({"batch_size": 1024}, "batch_size is the data module's"),
-        ({"early_stopping_patience": 3}, "early_stopping={'patience': …}"),
+        ({"early_stopping_patience": 3}, "early_stopping_patience needs early_stopping=True"),
+        (
+            {"early_stopping": True, "early_stopping_patienc": 3},
+            "takes .*patience.*, got 'patienc'",
+        ),
+        ({"epochs": 3}, "epochs is max_epochs="),
         ({"n_samples_per_label": 9}, "n_samples_per_label is the data module's"),
         ({"enable_checkpointing": True}, "use checkpoint="),
     ]:

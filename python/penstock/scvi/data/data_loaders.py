@@ -65,6 +65,9 @@ class DataLoaders:
         """Return all cells in stored order, once over all ranks, with joinids and dense X."""
         return ModelLoader(self._placed(self._stored(batch_size), dense=True), self._names)
 
+    def setup(self, stage: str | None = None) -> None:
+        """Do nothing: a data module is ready when it is made."""
+
     def inference_dataloader(self, batch_size: int | None = None) -> ModelLoader:
         """Return `predict_dataloader`, under the name that scvi-tools' own data modules have."""
         return self.predict_dataloader(batch_size)

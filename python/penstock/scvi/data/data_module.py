@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from lightning.pytorch import LightningDataModule
 
+from penstock.base.suggestions import did_you_mean, suggests
 from penstock.base.text import plural
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
@@ -23,7 +24,7 @@ from ..registry.modalities import Modalities
 from ..registry.model_classes import model_class, training_default
 from ..registry.model_fields import ModelFields
 from ..registry.registration import Registration
-from . import models
+from . import hints, models
 from .data_facts import DataFacts
 from .data_loaders import DataLoaders
 from .datasets import all_codes, checked_cells, encoded, part_sizes
@@ -109,6 +110,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
     int64) and ``registry``.
     """
 
+    @suggests(hints.ARGUMENTS)
     def __init__(
         self,
         data: Any,
@@ -160,6 +162,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         self.missing_genes: npt.NDArray[Any] = np.empty(0, object)
 
     @classmethod
+    @suggests(hints.ARGUMENTS)
     def from_model(
         cls,
         model: Any,
@@ -306,7 +309,7 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
             return models.create(self, arguments)
         return models.from_scvi(self, from_scvi, arguments)
 
-    def load_query_model(self, reference: Any, **arguments: Any) -> Any:
+    def load_query_data(self, reference: Any, **arguments: Any) -> Any:
         """Map these cells onto a reference: scvi-tools' ``load_query_data`` without an AnnData.
 
         Parameters
@@ -322,3 +325,15 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         registry covers the reference and these cells.
         """
         return models.load_query(self, reference, arguments)
+
+    #: Earlier name of `load_query_data`.
+    load_query_model = load_query_data
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes. Lightning and pickle ask for others.
+        there = [each for each in dir(type(self)) if not each.startswith("_")]
+        hint = hints.ATTRIBUTES.get(name)
+        raise AttributeError(
+            f"a DataModule has no attribute {name!r}"
+            + (f": {hint}" if hint else "" if name.startswith("_") else did_you_mean(name, there))
+        )

@@ -18,6 +18,7 @@ from penstock.encoders import Encoder
 from penstock.errors import InvalidArgument
 from penstock.plan.epoch_size import warn_of_empty_parts
 from penstock.plan.measurements import SeveralMeasurements
+from penstock.transforms import SelectGenes
 
 if TYPE_CHECKING:
     from ..registry.modalities import Modalities
@@ -38,7 +39,8 @@ def checked_cells(
     Raises
     ------
     InvalidArgument
-        Dataset arguments are given with a Dataset, or it has transforms, so X holds no counts.
+        Dataset arguments are given with a Dataset, or X holds no counts: it has other transforms
+        than `SelectGenes`.
     """
     given = dict(arguments or {})
     if isinstance(data, Dataset):
@@ -62,11 +64,11 @@ def checked_cells(
             "the model reads one measurement, but the Dataset was made with measurements=: make it with "
             "measurement=, the name of the one"
         )
-    elif cells.transforms:
-        names = ", ".join(type(each).__name__ for each in cells.transforms)
+    elif others := [each for each in cells.transforms if not isinstance(each, SelectGenes)]:
+        names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in others)
         raise InvalidArgument(
-            f"the model takes counts, but X has transforms ({names}): remove them; to choose genes, "
-            "use var_query"
+            f"the model takes counts, but X has transforms ({names}): leave them out. SelectGenes is "
+            "fine, since it chooses genes and keeps the counts"
         )
     changes: dict[str, Any] = {"drop_last": False, "pad_column": None, "device": None}
     if batch_size is not None:

@@ -209,7 +209,7 @@ def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
 
 
 def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> Any:
-    """Return the model of a query; see `DataModule.load_query_model`."""
+    """Return the model of a query; see `DataModule.load_query_data`."""
     if not hasattr(data.model_class, "load_query_data"):
         raise Unsupported(f"scvi-tools maps no query onto a {data.model_class.__name__}")
     reference = reference if hasattr(reference, "module") else str(reference)

@@ -21,7 +21,7 @@ from penstock.experiment.columns import objects
 from ..data.datasets import checked_cells
 from ..data.models import without_template
 from ..registry.fields import Field
-from ..registry.loaders import JOINID, X
+from ..registry.loaders import X
 from ..registry.registration import Registration, register, template
 from ..registry.saved_model import DATA_MODULE, saved_files
 from .model_with_cells import seeded
@@ -170,7 +170,7 @@ def _check(registry: Mapping[str, Any]) -> None:
 def _names(registered: Registration, cells: Dataset) -> npt.NDArray[Any]:
     """Return the names of the model's genes, which it knows by joinid."""
     selection = cells.reader.selection
-    joinids = selection.gene_names.of(selection.genes, JOINID).astype(str)
+    joinids = selection.column_joinids.astype(str)
     names = dict(zip(joinids.tolist(), np.asarray(cells.var_names).tolist(), strict=True))
     wanted = np.asarray(registered.columns(X)).astype(str).tolist()
     lacking = [joinid for joinid in wanted if joinid not in names]

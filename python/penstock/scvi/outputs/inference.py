@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.suggestions import suggests
 from penstock.errors import InvalidArgument
 
+from ..data.hints import OF_OUTPUTS
 from ..registry.loaders import FINE_LABELS
 from ..registry.registration import Registration
 from . import model_outputs
@@ -19,6 +21,7 @@ from .model_outputs import Rows
 from .row_writers import Elbo, FineLabels, Labels, Latent
 
 
+@suggests(OF_OUTPUTS)
 def latent(
     model: Any,
     data: Any,
@@ -74,6 +77,7 @@ def latent(
     )
 
 
+@suggests(OF_OUTPUTS)
 def normalized(
     model: Any,
     data: Any,
@@ -147,6 +151,7 @@ def normalized(
     return rows_of(model, data, decoded.decoder, how, (len(names),), columns=names)
 
 
+@suggests(OF_OUTPUTS)
 def elbo(
     model: Any,
     data: Any,
@@ -173,6 +178,7 @@ def elbo(
     )
 
 
+@suggests(OF_OUTPUTS)
 def predict(
     model: Any,
     data: Any,

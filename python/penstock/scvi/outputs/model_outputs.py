@@ -8,14 +8,19 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.base.missing_package import require
+from penstock.base.text import plural
 from penstock.base.validation import checked_local_path, described
 from penstock.errors import InvalidArgument
+from penstock.experiment.data_frame import JOINID
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Rows(NamedTuple):
@@ -34,6 +39,37 @@ class Rows(NamedTuple):
     values: Any
     joinids: npt.NDArray[np.int64]
     columns: npt.NDArray[Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of `values`."""
+        return tuple(self.values.shape)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the values as a DataFrame with `columns`, indexed by ``soma_joinid``.
+
+        All rows are read into memory. Without columns, or with labels as values, there is one
+        column, ``value``.
+        """
+        import pandas as pd
+
+        values = np.asarray(self.values)
+        names = ["value"] if values.ndim == 1 else self.columns
+        index = pd.Index(self.joinids, name=JOINID)
+        return pd.DataFrame(values, index=index, columns=names)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.values, dtype=dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        hint = {"to_frame": "use to_pandas()", "X": "use values", "obs": "joinids name the cells"}
+        text = f"Rows has no attribute {name!r}"
+        raise AttributeError(f"{text}: {hint[name]}" if name in hint else text)
+
+    def __repr__(self) -> str:
+        of_each = "" if len(self.shape) == 1 else f" × {plural(self.shape[1], 'column')}"
+        kind = getattr(self.values, "dtype", type(self.values).__name__)
+        return f"Rows of {plural(len(self.joinids), 'cell')}{of_each}, {kind}: values, joinids, columns"
 
 
 #: Bytes in a chunk of a zarr array.

@@ -282,5 +282,5 @@ def _check_known(categories: Mapping[str, Any], saved: SavedModel) -> None:
             )
             raise InvalidArgument(
                 f"the model knows no {name} of {listed}; it has {len(known[name])}: leave their cells "
-                "out by obs_query, or map them: from_model(…, extend_categories=True), then load_query_model"
+                "out by obs_query, or map them: from_model(…, extend_categories=True), then load_query_data"
             )

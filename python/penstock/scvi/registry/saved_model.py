@@ -151,6 +151,8 @@ def with_genes_of(
     InvalidArgument
         The cells have none of the genes, or have two genes of one name.
     """
+    if cells.transforms:  # genes that were chosen for another model
+        cells = cells.with_settings(transforms=[])
     name, lacking = _matched(cells.reader.selection, wanted, column)
     if name is None:
         return cells, lacking

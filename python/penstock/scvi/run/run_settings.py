@@ -30,15 +30,20 @@ _OTHERWISE = {
     "shuffle_set_split": "is the data module's: it has split_seed, stratify and group",
     "datasplitter_kwargs": "is for an AnnData: give DataModule its arguments",
     "load_sparse_tensor": "is the data module's: give DataModule sparse=",
-    "early_stopping_min_delta": "is early_stopping={'min_delta': …}",
-    "early_stopping_mode": "is early_stopping={'mode': …}",
-    "early_stopping_monitor": "is early_stopping={'monitor': …}",
-    "early_stopping_patience": "is early_stopping={'patience': …}",
-    "early_stopping_warmup_epochs": "is early_stopping={'warmup_epochs': …}",
+    "epochs": "is max_epochs=",
+    "max_epoch": "is max_epochs=",
+    "n_epochs": "is max_epochs=",
+    "lr": "is plan_kwargs={'lr': …}",
+    "logger_dir": "is the logger's: give logger= of Lightning",
+    "max_steps": "is not counted here: give max_epochs=",
+    "use_gpu": "is accelerator='gpu'",
     "enable_checkpointing": "has each rank write the same file: use checkpoint=",
     "enable_progress_bar": "is progress=",
     "ckpt_path": "is checkpoint= with resume=True",
 }
+
+#: Start of scvi-tools' arguments about early stopping.
+_STOPPING = "early_stopping_"
 
 
 def checked_run(
@@ -54,6 +59,7 @@ def checked_run(
     has_val = data.val is not None
     if early_stopping is None:
         early_stopping = has_val and training_default(type(model), "early_stopping", False)
+    early_stopping = _with_words_of_scvi(early_stopping, given["trainer"])
     stopping: dict[str, Any] | None = None
     if early_stopping:
         stopping = {**early_stopping_defaults(type(model))}
@@ -111,6 +117,24 @@ def checked_run(
         trainer=given["trainer"],
         callbacks=given["callbacks"],
     )
+
+
+def _with_words_of_scvi(early_stopping: Any, trainer: dict[str, Any]) -> Any:
+    """Return `early_stopping` with scvi-tools' arguments ``early_stopping_patience`` and the like.
+
+    They are taken out of `trainer`.
+    """
+    given = {
+        name.removeprefix(_STOPPING): trainer.pop(name)
+        for name in list(trainer)
+        if name.startswith(_STOPPING)
+    }
+    if not given:
+        return early_stopping
+    if not early_stopping:
+        first = next(iter(given))
+        raise InvalidArgument(f"{_STOPPING}{first} needs early_stopping=True")
+    return {**(early_stopping if isinstance(early_stopping, Mapping) else {}), **given}
 
 
 def _mode(monitor: str) -> str:

@@ -1,0 +1,88 @@
+"""Words of scvi-tools' data modules that `DataModule` does not have, and what replaces them."""
+
+from __future__ import annotations
+
+import inspect
+
+from penstock.dataset.dataset import Dataset
+
+_OF_A_DATASET = "dataset={{{name!r}: …}}, or a Dataset that was made with {name}="
+
+#: Arguments that people try: those of TileDBDataModule, AnnbatchDataModule and `Dataset`.
+ARGUMENTS = {
+    **{
+        name: _OF_A_DATASET.format(name=name)
+        for name in inspect.signature(Dataset).parameters
+        if name not in ("source", "batch_size", "sparse")
+    },
+    "adata": "the first argument, data",
+    "batch_column_names": "batch_key=[…]",
+    "batch_labels": "batch_key=[…]",
+    "cat_cov_keys": "categorical_covariate_keys=[…]",
+    "collection": "the first argument, data: a path or a Dataset",
+    "cont_cov_keys": "continuous_covariate_keys=[…]",
+    "dataloader_kwargs": "num_workers=; the loader has its own threads",
+    "label_key": "labels_key=",
+    "label_keys": "labels_key=",
+    "layer_name": _OF_A_DATASET.format(name="layer"),
+    "model_name": "model=",
+    "query": "the first argument, data",
+    "setup_adata": "the first argument, data",
+    "soma_experiment": "the first argument, data",
+    "train_cells_frac": "train_size=",
+    "val_frac": "validation_size=",
+}
+
+#: Attributes that people try.
+ATTRIBUTES = {
+    "X": "data.dataset reads it",
+    "adata": "data.dataset.to_anndata() reads the cells, data.template has the registration",
+    "adata_manager": "data.registry has the registration",
+    "obs": "data.dataset.obs has it",
+    "query_dataloader": "data.predict_dataloader() yields all cells in stored order",
+    "summary_stats": "data.n_obs, data.n_vars, data.n_batch and data.n_labels have them",
+    "train_dataset": "data.train has the training cells",
+    "val_dataset": "data.val has the validation cells",
+    "var": "data.dataset.var has it",
+    "var_names": "data.gene_names has them",
+}
+
+#: Arguments of scvi-tools' functions of the same purpose as ours in `penstock.scvi.outputs`.
+OF_OUTPUTS = {
+    "adata": "data, the second argument",
+    "dataloader": "data, the second argument",
+    "gene_list": "genes=",
+    "give_mean": "return_dist=True for the variances, too",
+    "indices": "ds[indices] as data",
+    "protein_list": "of='proteins' and genes=",
+    "region_list": "of='regions' and genes=",
+    "return_numpy": "values of the result, an ndarray",
+}
+
+#: Names of the module that people try.
+OF_MODULE = {
+    **dict.fromkeys(
+        (
+            "AnnDataLoader",
+            "AnnbatchDataModule",
+            "CensusSCVIDataModule",
+            "MappedCollectionDataModule",
+            "SCVIDataModule",
+            "TileDBDataModule",
+        ),
+        "use penstock.scvi.DataModule",
+    ),
+    **dict.fromkeys(
+        ("SCANVI", "SCVI", "TOTALVI", "MULTIVI", "PEAKVI", "MRVI", "model"),
+        "DataModule(cells, model).create_model() makes it, of scvi-tools' own class",
+    ),
+    "get_elbo": "use penstock.scvi.elbo(model, data)",
+    "get_latent_representation": "use penstock.scvi.latent(model, data)",
+    "get_normalized_expression": "use penstock.scvi.normalized(model, data)",
+    "load": "scvi.model.SCVI.load(folder, adata=data.template) loads a saved model",
+    "load_query_data": (
+        "use DataModule.from_model(reference, cells, extend_categories=True)"
+        ".load_query_data(reference)"
+    ),
+    "setup_anndata": "DataModule(cells, batch_key=…) replaces it",
+}

@@ -1,0 +1,158 @@
+"""scvi-tools' words: genes by SelectGenes, names of other data modules, tables of results."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle
+
+scvi = pytest.importorskip("scvi")
+
+import penstock.scvi as pscvi  # noqa: E402
+from penstock.scvi.data import hints  # noqa: E402
+from scvi_experiments import as_anndata  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+QUIET: dict[str, Any] = {"max_epochs": 1, "accelerator": "cpu", "progress": False}
+GENES = [7, 3, 40, 12, 11, 30]
+
+
+@pytest.fixture(scope="module")
+def some_genes(cells: Oracle) -> ps.Dataset:
+    """Genes in an order of their own."""
+    return ps.Dataset(cells.path)[:, GENES]
+
+
+@pytest.fixture(scope="module")
+def trained(some_genes: ps.Dataset) -> tuple[pscvi.DataModule, Any]:
+    data = pscvi.DataModule(some_genes, batch_key="donor")
+    return data, pscvi.train({"n_latent": 3, "n_hidden": 8}, data, **QUIET)
+
+
+def test_the_genes_are_those_of_the_columns(
+    cells: Oracle, some_genes: ps.Dataset, trained: tuple[pscvi.DataModule, Any]
+) -> None:
+    """Registry and batches as scvi-tools' own of an AnnData with its genes in this order."""
+    data, model = trained
+    adata = as_anndata(cells)[:, GENES].copy()
+    scvi.model.SCVI.setup_anndata(adata, batch_key="donor")
+    assert data.gene_names.tolist() == adata.var_names.tolist() == some_genes.var_names.tolist()
+    assert data.registry["field_registries"]["X"]["state_registry"]["column_names"].tolist() == (
+        adata.var_names.tolist()
+    )
+    X = np.vstack([batch["X"].numpy() for batch in data.predict_dataloader()])
+    np.testing.assert_array_equal(X, adata.X.toarray() if hasattr(adata.X, "toarray") else adata.X)
+    theirs = scvi.model.SCVI(adata, n_latent=3, n_hidden=8)
+    theirs.module.load_state_dict(model.module.state_dict())
+    theirs.module.eval()
+    theirs.is_trained_ = True
+    expected = theirs.get_latent_representation(adata)
+    np.testing.assert_allclose(pscvi.latent(model, data).values, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("other", [None, [12, 40, 3, 7, 30, 11], [0, 1, 2]])
+def test_cells_for_the_model_are_aligned_by_name(
+    cells: Oracle, trained: tuple[pscvi.DataModule, Any], other: list[int] | None, tmp_path: Path
+) -> None:
+    """Whatever genes a Dataset has chosen, those of the model are read."""
+    data, model = trained
+    expected = pscvi.latent(model, data).values
+    for reference in (model, tmp_path / "model"):
+        model.save(tmp_path / "model", overwrite=True)
+        ds = ps.Dataset(cells.path) if other is None else ps.Dataset(cells.path)[:, other]
+        aligned = pscvi.DataModule.from_model(reference, ds)
+        assert aligned.gene_names.tolist() == data.gene_names.tolist()
+        np.testing.assert_array_equal(pscvi.latent(model, aligned).values, expected)
+
+
+def test_all_genes_of_the_model_in_another_order(cells: Oracle) -> None:
+    """A model of all genes, and cells whose genes were put into another order."""
+    data = pscvi.DataModule(cells.path)
+    model = pscvi.train({"n_latent": 3, "n_hidden": 8}, data, **QUIET)
+    reversed_genes = ps.Dataset(cells.path)[:, np.arange(50)[::-1]]
+    aligned = pscvi.DataModule.from_model(model, reversed_genes)
+    np.testing.assert_array_equal(
+        pscvi.latent(model, aligned).values, pscvi.latent(model, data).values
+    )
+    with pytest.raises(ps.InvalidArgument, match="gene"):
+        pscvi.train(model, pscvi.DataModule(reversed_genes), **QUIET)
+
+
+def test_transforms_that_change_counts_are_refused(cells: Oracle) -> None:
+    ds = ps.Dataset(cells.path, transforms=[ps.SelectGenes([1, 2]), ps.Log1p(), np.sqrt])
+    with pytest.raises(ps.InvalidArgument, match=r"\(Log1p, sqrt\): leave them out"):
+        pscvi.DataModule(ds)
+
+
+def test_names_of_other_data_modules_say_ours(cells: Oracle) -> None:
+    parameters = inspect.signature(pscvi.DataModule).parameters
+    assert not set(hints.ARGUMENTS) & set(parameters)
+    for name, says in hints.ARGUMENTS.items():
+        if says.endswith("=") and " " not in says:
+            assert says[:-1] in parameters, name
+        with pytest.raises(TypeError, match=f"no argument '{name}'; use {re.escape(says)}"):
+            pscvi.DataModule(cells.path, **{name: 1})
+    with pytest.raises(TypeError, match="did you mean 'batch_key'"):
+        pscvi.DataModule(cells.path, batch_keys="donor")
+    with pytest.raises(TypeError, match=re.escape("dataset={'obs_query': …}")):
+        pscvi.DataModule.from_model("folder", cells.path, obs_query="")
+    for name, says in hints.OF_MODULE.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': {re.escape(says)}"):
+            getattr(pscvi, name)
+    assert not set(hints.OF_MODULE) & set(dir(pscvi))
+    with pytest.raises(AttributeError, match="did you mean 'DataModule'"):
+        _ = pscvi.DataModul
+
+
+def test_names_of_a_data_module(trained: tuple[pscvi.DataModule, Any]) -> None:
+    data, model = trained
+    data.setup()
+    data.setup(stage="fit")
+    for name, says in hints.ATTRIBUTES.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': {re.escape(says)}"):
+            getattr(data, name)
+        for attribute in re.findall(r"data\.([a-z_]+)", says):
+            assert getattr(data, attribute) is not None
+    with pytest.raises(AttributeError, match="did you mean 'n_obs'"):
+        _ = data.n_ob
+    loader = data.inference_dataloader()
+    latent = model.get_latent_representation(dataloader=loader)
+    np.testing.assert_array_equal(latent, pscvi.latent(model, data).values)
+    assert data.load_query_model.__func__ is pscvi.DataModule.load_query_data
+
+
+def test_arguments_of_outputs(trained: tuple[pscvi.DataModule, Any]) -> None:
+    data, model = trained
+    for function in (pscvi.latent, pscvi.normalized, pscvi.elbo, pscvi.predict):
+        assert not set(hints.OF_OUTPUTS) & set(inspect.signature(function).parameters)
+    with pytest.raises(TypeError, match="no argument 'gene_list'; use genes="):
+        pscvi.normalized(model, data, gene_list=["a"])
+
+
+def test_rows_are_a_table_and_an_array(
+    some_genes: ps.Dataset, trained: tuple[pscvi.DataModule, Any]
+) -> None:
+    data, model = trained
+    rows = pscvi.latent(model, data)
+    frame = rows.to_pandas()
+    expected = pd.DataFrame(rows.values, index=rows.joinids, columns=["Z_0", "Z_1", "Z_2"])
+    pd.testing.assert_frame_equal(frame, expected, check_names=False)
+    assert frame.index.tolist() == some_genes.obs["soma_joinid"].tolist()
+    np.testing.assert_array_equal(np.asarray(rows), rows.values)
+    assert torch.from_numpy(np.array(rows)).shape == rows.shape == (331, 3)
+    assert repr(rows) == "Rows of 331 cells × 3 columns, float32: values, joinids, columns"
+    one = pscvi.elbo(model, data)
+    assert one.to_pandas()["value"].tolist() == one.values.tolist()
+    values, joinids, columns = rows
+    assert (len(values), len(joinids), len(columns)) == (331, 331, 3)
+    with pytest.raises(AttributeError, match=r"use to_pandas\(\)"):
+        rows.to_frame()
