@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from penstock import _core
@@ -44,19 +46,36 @@ class EpochProgress:
         self.cache: LocalCache | None = None
         self._shared = shared
         self._final = LoaderStats()
+        self._first_request: float | None = None
+        self._seconds = 0.0
 
     @property
     def stats(self) -> LoaderStats:
         """Counts so far."""
         loader = self.loader
-        return self._final if loader is None else from_core(loader.stats())
+        return self._final if loader is None else self._timed(loader.stats())
+
+    def ask(self) -> None:
+        """Start the clock when the first batch is requested."""
+        if self._first_request is None:
+            self._first_request = time.monotonic()
+
+    def answer(self) -> None:
+        """Count the time until now, when a batch is yielded or the epoch has ended."""
+        if self._first_request is not None:
+            self._seconds = time.monotonic() - self._first_request
+
+    def _timed(self, stats: _core.LoaderStats) -> LoaderStats:
+        """Return the engine's counts with those of this process."""
+        workers = 1 if self._shared is not None and stats.cells else 0
+        return replace(from_core(stats), seconds=self._seconds, workers=workers)
 
     def share(self) -> None:
         """Send the counts of a worker to the main process, if an update is due."""
         if self.cache is not None:
             self.cache.warn()
         if self._shared is not None and self.loader is not None and self._shared.is_due:
-            self._shared.add(from_core(self.loader.counts()))
+            self._shared.add(self._timed(self.loader.counts()))
 
     @property
     def is_ready(self) -> bool:
@@ -72,7 +91,7 @@ class EpochProgress:
                 self.cache.warn(at_once=True)
             loader.cancel()
             if loader.is_usable():
-                self._final = from_core(loader.stats())
+                self._final = self._timed(loader.stats())
                 if self._shared is not None:
                     self._shared.add(self._final)
 
@@ -149,10 +168,12 @@ class EpochIterator(Iterator[Batch]):
         loader = self._progress.loader
         if loader is None:
             raise StopIteration
+        self._progress.ask()
         try:
             batch = loader.next()
             if batch is not None:
                 taken = Batch(self._take_x(batch), self._take_obs(batch))
+                self._progress.answer()
                 if self._count is not None:
                     self._count()
                 self._progress.share()
@@ -160,6 +181,7 @@ class EpochIterator(Iterator[Batch]):
         except BaseException:
             self.close()
             raise
+        self._progress.answer()
         self.close()
         raise StopIteration
 

@@ -13,8 +13,10 @@ from .epoch_numbers import COUNT_WORDS, EpochNumbers
 
 _EPOCH = COUNT_WORDS - 1
 assert len(COUNTS) <= _EPOCH
-_SECONDS = COUNTS.index("consumer_wait_seconds")  # stored as nanoseconds
-_LEAST = COUNTS.index("units_in_shuffle")  # the least of all workers; other counts are added
+_SECONDS = ("seconds", "consumer_wait_seconds")  # stored as nanoseconds
+# Other counts are added.
+_LEAST = COUNTS.index("units_in_shuffle")  # the least of all workers
+_MOST = COUNTS.index("seconds")  # the most of all workers
 
 _AMPLE = 2**50
 #: Interval during an epoch; at its end a worker adds the rest.
@@ -55,6 +57,8 @@ class WorkerCounts:
                 if i == _LEAST:
                     if stats.planned_units:  # a worker without cells has no units
                         counts[i] = min(counts[i], value) if counts[i] else value
+                elif i == _MOST:
+                    counts[i] = max(counts[i], value)
                 else:
                     counts[i] += value - before
 
@@ -76,7 +80,8 @@ class WorkerTotal:
         """Return the counts so far; `bytes_needed` counts a tile once for all workers."""
         serial, counts = counter.counts()
         values: dict[str, float] = dict(zip(COUNTS, counts, strict=False))
-        values["consumer_wait_seconds"] /= 1e9
+        for name in _SECONDS:
+            values[name] /= 1e9
         total = LoaderStats(**values)  # type: ignore[arg-type]
         if not total.bytes_needed:
             return total
@@ -91,6 +96,7 @@ class WorkerTotal:
 
 
 def _words(stats: LoaderStats) -> list[int]:
-    values = [getattr(stats, name) for name in COUNTS]
-    values[_SECONDS] = round(values[_SECONDS] * 1e9)
-    return values
+    return [
+        round(getattr(stats, name) * 1e9) if name in _SECONDS else getattr(stats, name)
+        for name in COUNTS
+    ]
