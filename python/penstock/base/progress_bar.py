@@ -1,16 +1,17 @@
-"""A progress bar for an epoch."""
+"""A progress bar for an epoch, or for any other iterable of batches."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Generator, Iterable
-from typing import Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 from penstock.errors import InvalidArgument
 
 from .text import count, plural
-from .validation import described
+from .validation import checked_int, checked_text, described
 
 Batch = TypeVar("Batch")
 
@@ -18,16 +19,27 @@ _WIDTH = 24
 _SECONDS_BETWEEN = 0.1
 
 
-def progress(batches: Iterable[Batch], file: TextIO | None = None) -> Generator[Batch, None, None]:
+def progress(
+    batches: Iterable[Batch],
+    file: TextIO | None = None,
+    *,
+    desc: str | None = None,
+    total: int | None = None,
+) -> Generator[Batch, None, None]:
     """Yield the batches, and show progress on one line.
 
     Parameters
     ----------
-    batches : Dataset or DataLoader
-        Or another iterable of tuples ``(X, …)`` whose ``len`` is the number of batches.
+    batches : Dataset, DataLoader or another iterable
+        Tuples ``(X, …)`` also have their cells counted.
     file : text stream, optional
-        Stream for the line. By default ``sys.stderr`` if it is a terminal or a notebook, otherwise
-        nothing is shown.
+        Stream for the line. By default the line is an output of the cell in a notebook, and
+        written to ``sys.stderr`` if that is a terminal. Otherwise nothing is shown.
+    desc : str, optional
+        Text in front of the line.
+    total : int, optional
+        Number of batches; by default ``len(batches)``. Without a length, as of a generator, the
+        line has no bar.
 
     Yields
     ------
@@ -37,22 +49,30 @@ def progress(batches: Iterable[Batch], file: TextIO | None = None) -> Generator[
     Raises
     ------
     InvalidArgument
-        `batches` has no ``len``.
+        `batches` is not iterable, or `total` is not a number of batches.
 
     Examples
     --------
-    ``for X, obs in ps.progress(ds): ...``
+    ``for X, obs in ps.progress(ds, desc="epoch 1"): ...``
     """
-    try:
-        total = len(batches)  # type: ignore[arg-type]
-    except TypeError:
+    if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
         raise InvalidArgument(
-            f"progress takes a Dataset or a DataLoader, got {described(batches)}"
-        ) from None
-    return _shown(batches, total, _Line(total, _stream(file)))
+            "progress takes a Dataset, a DataLoader or another iterable, got " + described(batches)
+        )
+    total = _length(batches) if total is None else checked_int("total", total, least=0)
+    text = "" if desc is None else f"{checked_text('desc', desc)}: "
+    return _shown(batches, _Line(text, total, _place(file)))
 
 
-def _shown(batches: Iterable[Batch], total: int, line: _Line) -> Generator[Batch, None, None]:
+def _length(batches: Iterable[Any]) -> int | None:
+    try:
+        return len(batches)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _shown(batches: Iterable[Batch], line: _Line) -> Generator[Batch, None, None]:
+    line.begin()
     try:
         for batch in batches:
             line.add(_cells(batch))
@@ -61,14 +81,62 @@ def _shown(batches: Iterable[Batch], total: int, line: _Line) -> Generator[Batch
         line.end()
 
 
-class _Line:
-    """A line that is overwritten in place."""
+class _Place(Protocol):
+    """Where the line is shown."""
 
-    def __init__(self, total: int, file: TextIO | None) -> None:
-        self._total = total
+    def show(self, text: str) -> None:
+        """Replace the line."""
+
+    def end(self) -> None:
+        """Leave the line as it is."""
+
+
+class _Stream:
+    """A line of a text stream that is overwritten in place."""
+
+    def __init__(self, file: TextIO) -> None:
         self._file = file
+        self._length = 0
+
+    def show(self, text: str) -> None:
+        self._file.write("\r" + text.ljust(self._length))
+        self._file.flush()
+        self._length = len(text)
+
+    def end(self) -> None:
+        self._file.write("\n")
+        self._file.flush()
+
+
+class _Output:
+    """An output of a notebook's cell that is updated in place."""
+
+    def __init__(self) -> None:
+        self._display: Any = importlib.import_module("IPython.display").display
+        self._handle: Any = None
+
+    def show(self, text: str) -> None:
+        shown = {"text/plain": text}
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def end(self) -> None:
+        pass
+
+
+class _Line:
+    """The text of the line, shown again when it is due."""
+
+    def __init__(self, before: str, total: int | None, place: _Place | None) -> None:
+        self._before = before
+        self._total = total
+        self._place = place
+        self._batches = self._cells = 0
+
+    def begin(self) -> None:
         self._begin = self._shown_at = time.monotonic()
-        self._batches = self._cells = self._length = 0
 
     def add(self, cells: int) -> None:
         self._batches += 1
@@ -76,29 +144,27 @@ class _Line:
         now = time.monotonic()
         if now - self._shown_at >= _SECONDS_BETWEEN:
             self._shown_at = now
-            self._write(now)
+            self._show(now)
 
     def end(self) -> None:
-        self._write(time.monotonic())
-        if self._file is not None:
-            self._file.write("\n")
-            self._file.flush()
+        self._show(time.monotonic())
+        if self._place is not None:
+            self._place.end()
 
-    def _write(self, now: float) -> None:
-        if self._file is None:
-            return
-        text = self._text(now - self._begin)
-        self._file.write("\r" + text.ljust(self._length))
-        self._file.flush()
-        self._length = len(text)
+    def _show(self, now: float) -> None:
+        if self._place is not None:
+            self._place.show(self._text(now - self._begin))
 
     def _text(self, seconds: float) -> str:
-        share = self._batches / self._total if self._total else 1.0
-        full = min(_WIDTH, int(share * _WIDTH))
-        parts = [
-            f"{min(share, 1):4.0%} {'█' * full}{'░' * (_WIDTH - full)}",
-            f"{count(self._batches)} of {plural(self._total, 'batch')}",
-        ]
+        parts = []
+        share = 1.0
+        if self._total is None:
+            parts.append(plural(self._batches, "batch"))
+        else:
+            share = self._batches / self._total if self._total else 1.0
+            full = min(_WIDTH, int(share * _WIDTH))
+            parts.append(f"{min(share, 1):4.0%} {'█' * full}{'░' * (_WIDTH - full)}")
+            parts.append(f"{count(self._batches)} of {plural(self._total, 'batch')}")
         if self._cells:
             parts.append(plural(self._cells, "cell"))
             parts.append(f"{count(round(self._cells / max(seconds, 1e-9)))} cells/s")
@@ -106,7 +172,7 @@ class _Line:
             parts.append(f"{_clock(seconds / share - seconds)} left")
         else:
             parts.append(_clock(seconds))
-        return ", ".join(parts)
+        return self._before + ", ".join(parts)
 
 
 def _clock(seconds: float) -> str:
@@ -120,11 +186,13 @@ def _cells(batch: Any) -> int:
     return int(shape[0]) if shape else 0
 
 
-def _stream(file: TextIO | None) -> TextIO | None:
+def _place(file: TextIO | None) -> _Place | None:
     if file is not None:
-        return file
-    seen = sys.stderr is not None and (sys.stderr.isatty() or _in_notebook())
-    return sys.stderr if seen else None
+        return _Stream(file)
+    if _in_notebook():
+        return _Output()
+    seen = sys.stderr is not None and sys.stderr.isatty()
+    return _Stream(sys.stderr) if seen else None
 
 
 def _in_notebook() -> bool:

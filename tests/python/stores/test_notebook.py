@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -118,8 +121,71 @@ def test_no_bar_where_nobody_looks(census_like: Oracle, capsys) -> None:
     ds = ps.Dataset(census_like.path, batch_size=1_000)
     assert len(list(ps.progress(ds))) == 6
     assert capsys.readouterr().err == ""
-    with pytest.raises(ps.InvalidArgument, match="a Dataset or a DataLoader, got 5"):
+    with pytest.raises(ps.InvalidArgument, match="another iterable, got 5"):
         ps.progress(5)
+    with pytest.raises(ps.InvalidArgument, match="total must be 0 or more, got -1"):
+        ps.progress(ds, total=-1)
+    with pytest.raises(ps.InvalidArgument, match="desc must be a string, got 3"):
+        ps.progress(ds, desc=3)
+
+
+def last_line(out: io.StringIO) -> str:
+    return out.getvalue().rstrip().rpartition("\r")[2]
+
+
+def test_a_bar_with_a_text_in_front(census_like: Oracle) -> None:
+    ds = ps.Dataset(census_like.path, batch_size=1_000)
+    out = io.StringIO()
+    list(ps.progress(ds, file=out, desc="epoch 1"))
+    assert last_line(out).startswith("epoch 1: 100% █")
+
+
+def test_a_bar_for_a_generator(census_like: Oracle) -> None:
+    """Without a number of batches there is no bar; with `total` there is."""
+    ds = ps.Dataset(census_like.path, batch_size=1_000)
+    out = io.StringIO()
+    seen = list(ps.progress((X for X, _ in ds), file=out))
+    assert len(seen) == 6
+    assert re.match(r"6 batches, \d+:\d\d$", last_line(out))
+    out = io.StringIO()
+    list(ps.progress((batch for batch in ds), file=out, total=12))
+    assert re.match(r" 50% █{12}░{12}, 6 of 12 batches, 6,000 cells, .* left$", last_line(out))
+    out = io.StringIO()
+    assert list(ps.progress(range(3), file=out)) == [0, 1, 2]
+    assert last_line(out).startswith("100% ")
+
+
+def test_a_bar_in_a_notebook_is_one_output(
+    census_like: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is updated in place, also between batches, and is whole at the end."""
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    source = [
+        "import penstock as ps\nfrom penstock.base import progress_bar\n"
+        "progress_bar._SECONDS_BETWEEN = 0",  # every batch is shown
+        f"ds = ps.Dataset({str(census_like.path)!r}, batch_size=100)\n"
+        "for batch in ps.progress(ds, desc='epoch 1'):\n    pass",
+        "for batch in ps.progress(ds):\n    break",
+        "ds.stats",
+    ]
+    book = nbformat.v4.new_notebook()
+    book.cells = list(map(nbformat.v4.new_code_cell, source))
+    nbclient.NotebookClient(
+        book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    _, whole, left, stats = (cell.outputs for cell in book.cells)
+    for outputs, text in (
+        (whole, r"epoch 1: 100% █{24}, 60 of 60 batches, 6,000 cells, [\d,]+ cells/s, \d+:\d\d$"),
+        (left, r"  2% ░{24}, 1 of 60 batches, 100 cells, .* left$"),
+    ):
+        (output,) = outputs
+        assert output.output_type == "display_data"
+        assert re.match(text, output.data["text/plain"]), output.data
+    (output,) = stats
+    assert "the loop waited" in output.data["text/html"]
 
 
 def test_reprs_in_a_notebook(census_like: Oracle) -> None:
