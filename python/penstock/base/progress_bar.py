@@ -82,7 +82,7 @@ def _shown(batches: Iterable[Batch], line: _Line) -> Generator[Batch, None, None
 
 
 class _Place(Protocol):
-    """Where the line is shown."""
+    """A place that shows the line."""
 
     def show(self, text: str) -> None:
         """Replace the line."""
