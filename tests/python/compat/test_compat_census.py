@@ -6,6 +6,7 @@ import inspect
 import pickle
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import pytest
 import tiledbsoma
 import torch
 from compat_experiments import as_process, counts, write_cells
-from conftest import ROOT, Oracle
+from conftest import ROOT, read_with_tiledbsoma
 from penstock.compat.census import (
     BatchEncoder,
     Encoder,
@@ -518,19 +519,19 @@ def test_the_tutorial(cells) -> None:
     assert (predicted == encoder.inverse_transform(labels.ravel().numpy())).mean() > 0.7
 
 
-def test_the_example_of_the_docs(census_like: Oracle) -> None:
+def test_the_example_of_the_docs(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     page = (ROOT / "docs" / "compat.md").read_text()
-    imports, example, genes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    tissue = census_like.obs["tissue_general"].iloc[0]
-    example = example.replace('"census_data/homo_sapiens"', repr(str(census_like.path)))
-    example = (example + genes).replace("'tongue'", repr(tissue))
     names: dict = {}
-    exec(imports + example, names)
-    cells = census_like.obs.query(f"tissue_general == {tissue!r} and is_primary_data == True")
+    exec("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
+    stored = read_with_tiledbsoma(Path(ps.example("census-like")))
+    cells = stored.obs.query("tissue_general == 'blood' and is_primary_data == True")
     assert names["pipe"].shape[0] == len(cells) > 0
     X, labels = names["X"], names["labels"]
-    assert X.shape == (len(labels), census_like.X.shape[1])
+    assert X.shape == (len(labels), stored.X.shape[1])
     assert names["pipe"].obs_encoders["cell_type"].classes_.tolist() == sorted(
         cells["cell_type"].unique()
     )
-    assert len(names["genes"]) == census_like.X.shape[1]
+    assert len(names["genes"]) == stored.X.shape[1]
