@@ -13,7 +13,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.data_frame import DataFrame
-from penstock.experiment.table_access import as_mask, slice_places
+from penstock.experiment.places import as_mask, slice_places
 
 _CELLS = "the cells of ds[cells]"
 _GENES = "the genes of ds[cells, genes]"

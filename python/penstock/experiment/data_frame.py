@@ -1,43 +1,82 @@
-"""Tables of an experiment, obs and var: SOMA DataFrames."""
+"""Tables of an experiment, obs and var, used as a DataFrame of pandas."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.base.missing_package import require
 from penstock.base.suggestions import did_you_mean
-from penstock.base.validation import checked_names, checked_text
-from penstock.errors import InvalidArgument, NotFound, PenstockError, Unsupported
+from penstock.base.validation import checked_bool, checked_int, described
+from penstock.errors import InvalidArgument, PenstockError
 
-from .columns import ColumnValues, from_core
-from .filter_hints import hint_of_columns, hint_of_error
+from .places import as_mask, slice_places
 from .reprs import dataframe_html, dataframe_text
-from .table_access import TableAccess
+from .table_reader import JOINID as JOINID
+from .table_reader import TableReader
 
 if TYPE_CHECKING:
     import pandas as pd
 
-JOINID = "soma_joinid"
-
-_NAMED_IN_ERRORS = 5
 _SHOWN_ROWS = 3
 
-#: What a filter has, and a name of a column has not.
-_FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
+#: Attributes of a pandas DataFrame that people look for here.
+_OF_PANDAS = frozenset(
+    [
+        "T",
+        "agg",
+        "apply",
+        "assign",
+        "at",
+        "corr",
+        "count",
+        "describe",
+        "drop",
+        "dropna",
+        "dtypes",
+        "fillna",
+        "groupby",
+        "iat",
+        "iloc",
+        "index",
+        "info",
+        "isin",
+        "items",
+        "iterrows",
+        "itertuples",
+        "join",
+        "loc",
+        "map",
+        "max",
+        "mean",
+        "median",
+        "merge",
+        "min",
+        "nlargest",
+        "nunique",
+        "plot",
+        "query",
+        "rename",
+        "reset_index",
+        "sample",
+        "set_index",
+        "sort_values",
+        "std",
+        "sum",
+        "tail",
+        "to_csv",
+        "to_dict",
+        "to_numpy",
+        "transform",
+        "values",
+    ]
+)
 
-#: Prefix of the engine's errors about a filter.
-_FILTER_PREFIX = "value_filter: "
 
-
-class DataFrame(TableAccess):
+class DataFrame(TableReader):
     """Table of an experiment (obs or var), or the rows of it that a `Dataset` selects.
 
     Columns are read when their values are requested: ``obs["cell_type"]`` and ``obs.cell_type`` are
@@ -46,295 +85,168 @@ class DataFrame(TableAccess):
     order of ``soma_joinid``, but those of `Dataset.var` are in the order of X's columns.
     """
 
-    def __init__(
-        self,
-        core: _core.DataFrame,
-        kind: str,
-        selection: _core.RowSelection | None = None,
-        order: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        self._core = core
-        self._kind = kind
-        self._selection = selection
-        self._order = order  # joinids of the selection, in the order of the rows
-
-    @property
-    def uri(self) -> str:
-        """URI or path of the table."""
-        return self._core.uri
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns, as stored."""
-        return [column.name for column in self._core.columns]
-
-    @property
-    def schema(self) -> list[_core.ColumnInfo]:
-        """Columns with their types, nullability and stored sizes in bytes."""
-        return list(self._core.columns)
-
-    @property
-    def unread_columns(self) -> dict[str, str]:
-        """Columns that are stored in a way that is not read, and why; `columns` has not them."""
-        return dict(self._core.unread_columns)
-
-    def __len__(self) -> int:
-        return self._core.row_count() if self._selection is None else len(self._selection)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
-        return len(self), len(self._core.columns)
-
-    def read(
-        self,
-        columns: Sequence[str] | str | None = None,
-        value_filter: str | None = None,
-    ) -> dict[str, ColumnValues]:
-        """Read columns as numpy arrays.
+    def head(self, n: int = 5) -> pd.DataFrame:
+        """Read the first rows as a pandas DataFrame.
 
         Parameters
         ----------
-        columns : str or sequence of str, optional
-            Names, in the order of the result. By default all columns; an empty list reads none.
-        value_filter : str, optional
-            In tiledbsoma's filter language, for example ``"n_genes > 500 and cell_type in
-            ['B cell', 'T cell']"``.
+        n : int, default 5
+            Number of rows; all rows if there are fewer.
 
         Returns
         -------
-        dict
-            Name to `ColumnValues`, with one value for each row that passes the filter.
+        pandas.DataFrame
+            All columns, as `to_pandas` gives them.
+
+        Raises
+        ------
+        InvalidArgument
+            `n` is negative or not an integer.
+        MissingPackage
+            pandas is not installed.
+        """
+        return self[: checked_int("n", n, least=0)].to_pandas()
+
+    def unique(self, column: str) -> npt.NDArray[Any]:
+        """Return the values that occur in a column, sorted, without missing ones.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        ndarray
+            One-dimensional, in the type of the column.
+
+        Raises
+        ------
+        NotFound
+            The column does not exist.
+        """
+        (name,) = self.checked_columns([column], "column")
+        return self.read([name])[name].distinct()
+
+    def value_counts(
+        self, columns: str | Sequence[str], *, normalize: bool = False, dropna: bool = True
+    ) -> pd.Series[Any]:
+        """Count the rows of each value of a column, or of each combination of several columns.
+
+        Parameters
+        ----------
+        columns : str or sequence of str
+            Name of a column, or several names.
+        normalize : bool, default False
+            Return shares of the rows instead of counts.
+        dropna : bool, default True
+            Leave out rows without a value.
+
+        Returns
+        -------
+        pandas.Series
+            As `pandas.Series.value_counts` has it: the most frequent value first. Categories that no
+            row has are left out.
+
+        Raises
+        ------
+        NotFound
+            A column does not exist.
+        MissingPackage
+            pandas is not installed.
+        """
+        how = {
+            "normalize": checked_bool("normalize", normalize),
+            "dropna": checked_bool("dropna", dropna),
+        }
+        names = self.checked_columns(columns)
+        frame = self.to_pandas(names)
+        for name in names:
+            if frame[name].dtype == "category":
+                frame[name] = frame[name].cat.remove_unused_categories()
+        if isinstance(columns, str):
+            return frame[names[0]].value_counts(**how)
+        counts = frame.value_counts(**how)
+        return counts[counts > 0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a column as a Series, columns as a DataFrame of pandas, or a part of the rows.
+
+        Parameters
+        ----------
+        key : str, list of str, slice, or array of bool
+            ``obs["cell_type"]`` is a pandas Series and ``obs[["cell_type", "sex"]]`` a pandas
+            DataFrame. ``obs[:10]`` and ``obs[obs["sex"] == "male"]`` are tables of those rows, of
+            which nothing is read yet.
 
         Raises
         ------
         NotFound
             A column does not exist.
         InvalidArgument
-            The filter does not parse (the message points at the place), or a column is named
-            twice.
+            The key is of another kind, or there is not one bool for each row.
         """
-        names = self.checked_columns(columns)
-        text = _checked_filter(value_filter, "value_filter")
-        if not names:  # the engine takes none for all
-            self.select(value_filter)
-            return {}
-        with self._naming("value_filter", text):
-            if self._order is not None and JOINID not in names:
-                read = self._core.read([*names, JOINID], text, self._selection)
-            else:
-                read = self._core.read(names, text, self._selection)
-        values = {column.name: from_core(column) for column in read}
-        return values if self._order is None else _ordered(values, names, self._order)
-
-    def select(
-        self,
-        value_filter: str | None = None,
-        argument: str = "value_filter",
-        constants: Sequence[_core.ConstantColumn] = (),
-    ) -> _core.RowSelection:
-        """Return the ids of the rows that pass a filter, or of all rows without a filter.
-
-        Parameters
-        ----------
-        value_filter : str, optional
-            In tiledbsoma's filter language.
-        argument : str, default "value_filter"
-            Name of the filter in errors.
-        constants : sequence of ConstantColumn, optional
-            Columns of one value that the filter may name, besides the stored columns.
-
-        Returns
-        -------
-        RowSelection
-            Ids (int64), ascending: the ``soma_joinid``, or for joined experiments the ids that
-            `own_joinids` takes.
-
-        Raises
-        ------
-        NotFound
-            The filter names a column that does not exist.
-        InvalidArgument
-            The filter does not parse; the message points at the place.
-        """
-        text = _checked_filter(value_filter, argument)
-        with self._naming(argument, text):
-            rows = self._core.select(text, constants) if constants else self._core.select(text)
-        return rows if self._selection is None else rows & self._selection
-
-    def contains(self, column: str, value: str, *, separator: str = " || ") -> str:
-        """Return the filter of the rows that have a value in a column, alone or among others.
-
-        Since release 2025-11-08 the Census writes several diseases of a cell as
-        ``"asthma || COVID-19"``, which ``disease == 'COVID-19'`` does not select.
-
-        Parameters
-        ----------
-        column : str
-            A column of text.
-        value : str
-            One of the values between the separators, whole.
-        separator : str, default " || "
-            What stands between the values of a row.
-
-        Returns
-        -------
-        str
-            ``"column in [...]"`` with each text that has the value. tiledbsoma takes it, too.
-
-        Raises
-        ------
-        NotFound
-            There is no such column.
-        InvalidArgument
-            The column is no text, or no row has the value; the message lists values.
-        """
-        self.checked_columns([checked_text("column", column)], "column")
-        checked_text("value", value)
-        if not checked_text("separator", separator):
-            raise InvalidArgument("separator must have a character or more")
-        texts = self.read([column])[column].distinct().tolist()
-        if not all(isinstance(text, str) for text in texts):
-            raise InvalidArgument(f"contains needs a column of text, {column!r} has {texts[0]!r}")
-        found = [text for text in texts if value in text.split(separator)]
-        if not found:
-            values = sorted({part for text in texts for part in text.split(separator)})
-            named = ", ".join(map(repr, values[:_NAMED_IN_ERRORS]))
-            more = f" and {len(values) - _NAMED_IN_ERRORS:,} more" * (
-                len(values) > _NAMED_IN_ERRORS
+        if isinstance(key, str):
+            (name,) = self.checked_columns([key], "column")
+            return self.to_pandas([name])[name]
+        if isinstance(key, slice):
+            return self._at(slice_places(key, len(self), f"rows of {self._kind}[…]"), key)
+        if isinstance(key, list) and all(isinstance(each, str) for each in key):
+            return self.to_pandas(key)
+        mask = as_mask(key)
+        if mask is None:
+            raise InvalidArgument(
+                f"{self._kind}[…] takes the name of a column, a list of names, a slice of rows or a "
+                f"bool for each row, got {described(key)}; {self._kind}.to_pandas() has the rest of "
+                "pandas"
             )
-            raise InvalidArgument(f"no row has {value!r} in {column!r}, but {named}{more}")
-        plain = column.isidentifier() and not iskeyword(column)
-        return f"{column if plain else f'attr({column!r})'} in {found}"
+        if len(mask) != len(self):
+            raise InvalidArgument(
+                f"{self._kind}[…] needs a bool for each of the {len(self):,} rows, got {len(mask):,}"
+            )
+        return self._at(np.flatnonzero(mask), key)
 
-    def with_rows(
-        self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
-    ) -> Self:
-        """Return the table with these rows alone, sorted by joinid or in `order` (joinids)."""
-        return type(self)(self._core, self._kind, rows, order)
+    def _at(self, places: npt.NDArray[np.int64], key: Any) -> Self:
+        """Return the table of the rows at some places, ascending."""
+        if (np.diff(places) < 0).any():
+            raise InvalidArgument(
+                f"rows stay in their order: {self._kind}[{key}] must have a step above 0"
+            )
+        if self._order is None:
+            return self.with_rows(self.select().take(places.astype(np.uint64)))
+        order = self._order[places]
+        return self.with_rows(_core.RowSelection.from_unsorted(np.sort(order)), order)
 
-    def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the ``soma_joinid`` of rows, from the row ids that batches have.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
 
-        Parameters
-        ----------
-        ids : ndarray of int64
-            Row ids, shape (rows,).
+    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
+        # Else numpy and pandas would take the names of the columns for rows.
+        raise TypeError(f"{self._kind} is not in memory; {self._kind}.to_pandas() reads it")
 
-        Returns
-        -------
-        ndarray of int64
-            Joinid of each row, shape (rows,). Equal to `ids` unless experiments are joined.
-        """
-        return ids
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
 
-    def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
-        """Return the ids of the rows with these joinids, in every joined experiment.
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes. Copying asks for names with underscores.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        columns = self.columns
+        if name in columns:
+            return self[name]
+        if name in _OF_PANDAS:
+            raise AttributeError(
+                f"{self._kind} has no {name!r}, since it is not in memory; read it first: "
+                f"{self._kind}.to_pandas().{name}, or some of its columns: "
+                f"{self._kind}.to_pandas([…]).{name}"
+            )
+        raise AttributeError(
+            f"{self._kind} has no column and no attribute {name!r}"
+            + did_you_mean(name, [*columns, *_methods(type(self))])
+        )
 
-        Parameters
-        ----------
-        joinids : RowSelection
-            Values of ``soma_joinid``.
-
-        Returns
-        -------
-        RowSelection
-            Row ids (int64). Equal to `joinids` unless experiments are joined.
-        """
-        return joinids
-
-    def to_pandas(
-        self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
-    ) -> pd.DataFrame:
-        """Read columns as a pandas DataFrame; errors are those of `read`.
-
-        Parameters
-        ----------
-        columns, value_filter
-            As for `read`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Enumerations are Categoricals, and strings are objects. Integers with a missing value
-            are float64, or objects if float64 would change a value. The index is a RangeIndex.
-
-        Raises
-        ------
-        MissingPackage
-            pandas is not installed.
-        """
-        require("pandas")
-        import pandas as pd
-
-        read = self.read(columns, value_filter)
-        if not read:
-            return pd.DataFrame(index=pd.RangeIndex(len(self.select(value_filter))))
-        return pd.DataFrame({name: values.to_pandas() for name, values in read.items()})
-
-    def checked_columns(
-        self, columns: Sequence[str] | str | None, argument: str = "columns"
-    ) -> list[str]:
-        """Check that columns exist.
-
-        Parameters
-        ----------
-        columns : str or sequence of str, optional
-            Names; all columns by default.
-        argument : str, default "columns"
-            Name of the argument in errors.
-
-        Returns
-        -------
-        list of str
-            The names.
-
-        Raises
-        ------
-        NotFound
-            A column does not exist; the message lists those that do.
-        Unsupported
-            A column is stored in a way that is not read; the message says why.
-        InvalidArgument
-            A name comes twice, or `columns` is not a list of names.
-        """
-        there = self.columns
-        if columns is None:
-            return there
-        names = checked_names(argument, columns)
-        for name in names:
-            if name not in there:
-                if name in self.unread_columns:
-                    raise Unsupported(self.unread_columns[name])
-                if isinstance(columns, str) and _FILTER_SIGNS.search(name):
-                    raise InvalidArgument(f"a filter is value_filter={name!r}, not {argument}")
-                meant = did_you_mean(name, there)
-                raise NotFound(
-                    f"{self._kind} has no column {name!r}{f'{meant} It' if meant else '; it'} has "
-                    f"{', '.join(there)}, in {self.uri}"
-                )
-        if len(set(names)) != len(names):
-            raise InvalidArgument(f"{argument} names a column twice, got {names}")
-        return names
-
-    @contextmanager
-    def _naming(self, argument: str, value_filter: str) -> Iterator[None]:
-        """Add the name of the argument, the table and a hint to an error about a filter."""
-        try:
-            yield
-        except (InvalidArgument, NotFound, Unsupported) as error:
-            said = str(error)
-            if not said.startswith(_FILTER_PREFIX):
-                raise
-            # The lines after the first show the place in the filter.
-            first, *place = said.removeprefix(_FILTER_PREFIX).split("\n")
-            if isinstance(error, NotFound):
-                meant = hint_of_columns(self, value_filter)
-                first = first.replace("; choose", f"{meant} Choose", 1) if meant else first
-            else:
-                first += hint_of_error(self, value_filter)
-            text = "\n".join([f"{argument}: {first}, in {self.uri}", *place])
-            raise type(error)(text) from None
+    def __dir__(self) -> list[str]:
+        return [*_methods(type(self)), *(name for name in self.columns if name.isidentifier())]
 
     def __repr__(self) -> str:
         return dataframe_text(self._kind, len(self), self.schema)
@@ -356,15 +268,5 @@ class DataFrame(TableAccess):
         raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
 
 
-def _ordered(
-    values: dict[str, ColumnValues], names: Sequence[str], order: npt.NDArray[np.int64]
-) -> dict[str, ColumnValues]:
-    """Reorder rows, read by ascending joinid, to the `order` of joinids."""
-    joinids = values[JOINID].to_numpy()
-    place = np.searchsorted(joinids, order)
-    rows = place[np.append(joinids, -1)[place] == order]
-    return {name: values[name].take_rows(rows) for name in names}
-
-
-def _checked_filter(value_filter: str | None, argument: str) -> str:
-    return "" if value_filter is None else checked_text(argument, value_filter)
+def _methods(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]

@@ -174,9 +174,9 @@ class Experiment:
             The measurement or layer does not exist; the message lists those that do.
         """
         chosen = self.default_layer(measurement) if layer is None else checked_text("layer", layer)
-        there = self.layers(measurement)
-        with self._suggesting(chosen, lambda: there):
-            return self.engine.x(measurement, chosen)
+        name = checked_text("measurement", measurement)
+        with self._suggesting(chosen, lambda: self.layers(name)):
+            return self.engine.x(name, chosen)
 
     @contextmanager
     def _suggesting(self, name: str, there: Callable[[], list[str]]) -> Iterator[None]:
@@ -185,8 +185,8 @@ class Experiment:
             yield
         except NotFound as error:
             said = str(error)
-            meant = did_you_mean(name, there())
-            if not meant or f"{name!r}" not in said:
+            meant = did_you_mean(name, there()) if f"{name!r}; choose" in said else ""
+            if not meant:
                 raise
             raise NotFound(said.replace("; choose", f"{meant} Choose", 1)) from None
 

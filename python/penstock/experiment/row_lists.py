@@ -14,7 +14,7 @@ from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
 from .gene_names import NAME_COLUMNS as VAR_NAME_COLUMNS
-from .table_access import as_mask
+from .places import as_mask
 
 #: Columns of obs that name cells, in order of preference.
 OBS_NAME_COLUMNS = ("obs_names", "obs_id", "cell_id", "index")

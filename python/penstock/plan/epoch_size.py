@@ -10,7 +10,7 @@ from penstock.base.call_site import caller_level
 from penstock.base.text import plural
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
-from penstock.experiment.filter_hints import hint_of_values
+from penstock.experiment.value_hints import hint_of_values
 
 from .settings import LoaderSettings
 from .shard import Shard

@@ -123,6 +123,9 @@ def test_nothing_but_a_name_is_a_column(tables: tuple[Any, pd.DataFrame]) -> Non
         _ = obs.cell_typ
     with pytest.raises(AttributeError, match=r"obs\.to_pandas\(\)\.groupby"):
         obs.groupby("sex")
+    for function in (pd.DataFrame, np.asarray):
+        with pytest.raises(TypeError, match=r"obs\.to_pandas\(\) reads it"):
+            function(obs)
     assert not hasattr(obs, "_private")
     for key, message in (
         (3, "the name of a column"),

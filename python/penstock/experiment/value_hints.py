@@ -1,0 +1,55 @@
+"""Hints about filters of obs and var that no row passes."""
+
+from __future__ import annotations
+
+import re
+
+from penstock import _core
+from penstock.base.suggestions import nearest
+from penstock.errors import PenstockError
+
+from .data_frame import DataFrame
+
+#: A column and texts that it is compared with: ``tissue == 'lung'``, ``tissue in ['lung', 'brain']``.
+_COMPARED = re.compile(
+    r"""(?:(\w+)|attr\(\s*['"]([^'"]+)['"]\s*\))\s*(?:==|in)\s*(\[[^\]]*\]|'[^']*'|"[^"]*")"""
+)
+_TEXT = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_MOST_ROWS = 1_000_000
+_SHOWN = 5
+
+
+def hint_of_values(table: DataFrame, value_filter: object) -> str:
+    """Return what a filter that no row passes may have meant: ``tissue has no 'Lung', but 'lung'``.
+
+    Of an enumeration only the categories are read. Other columns are read if the table is small.
+    """
+    if not isinstance(value_filter, str):
+        return ""
+    there = {column.name: column for column in table.schema}
+    for compared in _COMPARED.finditer(value_filter):
+        column = compared[1] or compared[2]
+        if column not in there or not there[column].is_string:
+            continue
+        values = _values(table, column, there[column].enumerated)
+        for text in (first or second for first, second in _TEXT.findall(compared[3])):
+            if not values or text in values:
+                continue
+            meant = nearest(text, values)
+            if meant is not None:
+                return f"{column} has no {text!r}; did you mean {meant!r}?"
+            more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+            return f"{column} has no {text!r}, but {', '.join(map(repr, values[:_SHOWN]))}{more}."
+    return ""
+
+
+def _values(table: DataFrame, column: str, enumerated: bool) -> list[str]:
+    if not enumerated and len(table) > _MOST_ROWS:
+        return []
+    rows = table.with_rows(_core.RowSelection()) if enumerated else table
+    try:
+        read = rows.read([column])[column]
+    except PenstockError:  # whoever reads the column gets the error
+        return []
+    found = read.values if enumerated else read.distinct()
+    return sorted(value for value in found.tolist() if isinstance(value, str))
