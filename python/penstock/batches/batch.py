@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Self
+
+from penstock.errors import InvalidArgument
 
 
-class Batch(NamedTuple):
+# No NamedTuple: transformers makes batches again by `type(batch)(parts)`.
+class Batch(tuple[Any, Any]):
     """Cells that come together: ``X, obs = batch``, or ``batch.X`` and ``batch.obs``.
 
-    Attributes
+    Parameters
     ----------
-    X : ndarray, sparse matrix, tensor or Tokens
-        Shape (cells, genes), in the form that the `Dataset` was asked for. With several
-        measurements a dict of them by name.
-    obs : dict or pandas.DataFrame
-        Columns of obs and output of encoders, one value for each row of X.
+    parts : iterable of two
+        X and obs.
+
+    Raises
+    ------
+    InvalidArgument
+        There are not two parts.
     """
 
-    X: Any
-    obs: Any
+    __slots__ = ()
+
+    def __new__(cls, parts: Iterable[Any]) -> Self:
+        """Make the tuple."""
+        made = super().__new__(cls, parts)
+        if len(made) != 2:
+            raise InvalidArgument(f"a batch has X and obs, got {len(made)} parts")
+        return made
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """Array, sparse matrix, tensor or Tokens, shape (cells, genes).
+
+        In the form that the `Dataset` was asked for. With several measurements a dict by name.
+        """
+        return self[0]
+
+    @property
+    def obs(self) -> Any:
+        """Columns of obs and output of encoders, a dict or DataFrame with a row for each row of X."""
+        return self[1]

@@ -19,16 +19,16 @@ def to_tensors(batch: Any) -> Batch:
     if isinstance(obs, dict):
         obs = {name: _tensor_or_same(values) for name, values in obs.items()}
     if isinstance(X, Tokens):
-        return Batch(Tokens(*map(_tensor_or_same, X)), obs)
+        return Batch((Tokens(*map(_tensor_or_same, X)), obs))
     if hasattr(X, "indptr"):
-        return Batch(csr_tensor(X.indptr, X.indices, X.data, X.shape), obs)
+        return Batch((csr_tensor(X.indptr, X.indices, X.data, X.shape), obs))
     if hasattr(X, "coords"):  # a scipy coo_matrix of this package, whose rows ascend
         counts = np.bincount(X.row, minlength=X.shape[0])
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        return Batch(coo_tensor(indptr, X.col, X.data, X.shape), obs)
+        return Batch((coo_tensor(indptr, X.col, X.data, X.shape), obs))
     if isinstance(X, torch.Tensor) and X.device.type != "cpu" and isinstance(obs, dict):
         obs = {name: _on_device(values, X.device) for name, values in obs.items()}
-    return Batch(_tensor_or_same(X), obs)
+    return Batch((_tensor_or_same(X), obs))
 
 
 def collated(batches: list[Batch]) -> Batch:

@@ -66,7 +66,7 @@ class DeviceIterator(EpochIterator):
         X = self._call(X)
         if self._count_handed_over is not None:
             self._count_handed_over()
-        return Batch(X, obs)
+        return Batch((X, obs))
 
     def _send_next(self) -> SentBatch:
         error, self._error = self._error, None

@@ -172,7 +172,7 @@ class EpochIterator(Iterator[Batch]):
         try:
             batch = loader.next()
             if batch is not None:
-                taken = Batch(self._take_x(batch), self._take_obs(batch))
+                taken = Batch((self._take_x(batch), self._take_obs(batch)))
                 self._progress.answer()
                 if self._count is not None:
                     self._count()

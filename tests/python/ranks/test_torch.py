@@ -318,6 +318,20 @@ def test_collate_fn_gets_the_batch(soma_small: Oracle, workers: dict) -> None:
         ps.dataloader(ds, collate_fn=3)
 
 
+def test_a_batch_is_a_tuple_of_two(soma_small: Oracle) -> None:
+    batch = next(iter(ps.Dataset(soma_small.path)))
+    X, obs = batch
+    assert batch.X is X is batch[0]
+    assert batch.obs is obs
+    copy = pickle.loads(pickle.dumps(batch))
+    assert type(copy) is ps.Batch
+    assert np.array_equal(copy.X, X)
+    again = type(batch)(part for part in batch)  # as trainers move batches
+    assert again == batch
+    with pytest.raises(ps.InvalidArgument, match="got 1 parts"):
+        ps.Batch([X])
+
+
 def test_the_loader_sets_the_epoch(soma_small: Oracle) -> None:
     ds = ps.Dataset(soma_small.path, batch_size=32, seed=5)
     loader = ps.dataloader(ds)
