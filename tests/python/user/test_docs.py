@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
@@ -16,13 +18,15 @@ import torch
 from conftest import ROOT, Oracle, read_with_tiledbsoma
 from penstock.experiment.web_index import write_index
 from remote_servers import fault_proxy
+from torchrun import finish, torchrun
 
 DOCS = ROOT / "docs"
-# compat.md is run by test_compat_census.py.
+# compat.md is run by test_compat_census.py, many-gpus.md on two processes below.
+ELSEWHERE = {"compat.md", "many-gpus.md"}
 PAGES = sorted(
     page.name
     for page in DOCS.glob("*.md")
-    if "```python" in page.read_text() and page.name != "compat.md"
+    if "```python" in page.read_text() and page.name not in ELSEWHERE
 )
 NEEDS = {"anndata.md": "mudata", "measurements.md": "mudata", "training.md": "scvi"}
 
@@ -35,8 +39,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
         yield read_with_tiledbsoma(Path(ps.example("census-like")))
 
 
-def blocks_of(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+def blocks_of(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -66,6 +70,76 @@ def server(page: str, path: Path, folder: Path) -> Iterator[str]:
     write_index(folder / "experiment")
     with fault_proxy(folder=folder) as served:
         yield f"{served.url}/experiment"
+
+
+def test_the_script_for_many_gpus_runs_on_two_processes(examples: Oracle, tmp_path: Path) -> None:
+    (script,) = blocks_of("many-gpus.md")
+    (tmp_path / "train.py").write_text(script)
+    out = finish(torchrun(2, tmp_path / "train.py", CUDA_VISIBLE_DEVICES=""))
+    # A fifth of the cells, to a donor: every one of them once, over both ranks.
+    lines = re.findall(r"epoch (\d): ([\d.]+)% of (\d+) cells", out)
+    assert [epoch for epoch, _, _ in lines] == ["0", "1", "2"]
+    parts = ps.Dataset(examples.path).random_split(0.8, 0.2, group="donor_id", seed=0)
+    assert {int(cells) for _, _, cells in lines} == {parts[1].n_obs}
+    assert float(lines[-1][1]) > float(lines[0][1])
+
+
+def test_the_program_in_cpp_compiles(tmp_path: Path) -> None:
+    (program,) = blocks_of("cpp.md", "cpp")
+    (tmp_path / "stream.cpp").write_text(program)
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Werror"]
+    done = subprocess.run(
+        [*command, "-I", ROOT / "include", tmp_path / "stream.cpp"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def log_normalised(oracle: Oracle) -> np.ndarray:
+    counts = oracle.X.toarray()
+    return np.log1p(counts / counts.sum(1, keepdims=True) * 1e4).astype(np.float32)
+
+
+def check_quickstart(names: dict, oracle: Oracle) -> None:
+    """The matrix is that of the model's answers for the stored counts, by joinid."""
+    stored = read_with_tiledbsoma(Path(names["path"]))
+    cells = names["test"].obs.to_pandas(columns=["soma_joinid"])["soma_joinid"].to_numpy()
+    with torch.inference_mode():
+        scores = names["model"](torch.from_numpy(log_normalised(stored)[cells]))
+    expected = pd.crosstab(
+        stored.obs["cell_type"].to_numpy()[cells], names["names"][scores.argmax(1).numpy()]
+    )
+    assert (names["confusion"].to_numpy() - expected.to_numpy()).sum() == 0
+    assert np.abs(names["confusion"].to_numpy() - expected.to_numpy()).sum() <= 4  # near ties
+    assert (names["true"] == names["predicted"]).mean() > 0.85
+
+
+def check_classifier(names: dict, oracle: Oracle) -> None:
+    """Donors are apart, answers are beside their cells, and better than the commonest type."""
+    train, test = names["train"], names["test"]
+    donors = [set(part.obs.to_pandas(columns=["donor_id"])["donor_id"]) for part in (train, test)]
+    assert donors[0].isdisjoint(donors[1])
+    assert names["joinids"].tolist() == oracle.obs["soma_joinid"].tolist()
+    true = oracle.obs["cell_type"].to_numpy()
+    assert (names["predicted"] == true).mean() > 3 * oracle.obs["cell_type"].value_counts(
+        normalize=True
+    ).max()
+
+
+def check_choose_shuffle(names: dict, oracle: Oracle) -> None:
+    """The page shows what it prints."""
+    shown = blocks_of("choose-shuffle.md", "text")[0]
+    for kind, low, high in (
+        ("scatter", 99, 101),
+        ("global", 99, 101),
+        ("chunks", 80, 95),
+        ("False", 0, 5),
+    ):
+        (share,) = re.findall(rf"{kind} +([\d.]+)%", shown)
+        assert low < float(share) < high
+    assert 100 * names["report"].share == pytest.approx(float(share), abs=0.06)
 
 
 def check_resume(names: dict, oracle: Oracle) -> None:
@@ -103,6 +177,9 @@ def check_benchmarks(names: dict, oracle: Oracle) -> None:
 
 
 CHECKS = {
+    "choose-shuffle.md": check_choose_shuffle,
+    "classifier.md": check_classifier,
+    "quickstart.md": check_quickstart,
     "benchmarks.md": check_benchmarks,
     "inference.md": check_inference,
     "lightning.md": check_lightning,
