@@ -100,7 +100,7 @@ def section(runs: list[dict[str, tuple[float, float]]], batches: int) -> str:
         for name in CASES
     ]
     lines = [
-        "## Python's part of a batch",
+        "# Python's part of a batch",
         "",
         textwrap.fill(
             f"`python benchmarks/consumer_time.py --runs {len(runs)} --save`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} "
