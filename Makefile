@@ -5,6 +5,7 @@
 #              each day, all layers with threads under TSan, other loaders, scalar paths, other versions of Python and of packages, a
 #              minute of fuzzing a target
 # make check   formatting, lint, types, layers
+# make docs    the documentation site in build/docs/html; open index.html there
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (3 minutes)
 # make bench-picture   the pictures of that page again, from its measurements
 # make bench-tiledbsoma   cases of benchmarks/RESULTS.md beside tiledbsoma_ml (about 10 minutes); LARGE=EXPERIMENT
@@ -41,7 +42,7 @@ endif
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo demo-scvi test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
+.PHONY: help demo demo-scvi docs test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
         test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers test-peer-suites \
         format stubs clean
 
@@ -55,13 +56,26 @@ demo-scvi: install
 	$(BIN)/penstock train scvi pbmc3k --devices 2 --accelerator cpu --epochs 20 --plot cell_type \
 	  --output demo_output/scvi
 
+# The reference comes from docstrings of the installed package. Warnings are errors.
+docs: install $(VENV)/.docs-ready
+	rm -rf build/docs
+	$(BIN)/python -m sphinx -n -W --keep-going -c docs -d build/docs/doctrees . build/docs/html
+	$(BIN)/python tools/check_site.py build/docs/html
+	@echo "the site: build/docs/html/index.html"
+
+$(VENV)/.docs-ready: pyproject.toml | $(VENV)/.ready
+	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*project['optional-dependencies']['docs'], sep='\n')" >$(VENV)/docs-requirements.txt
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet -r $(VENV)/docs-requirements.txt
+	@touch $@
+
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
 # Before an issue is called resolved. Versions other than .venv's run what `make test` runs. The seed of C++ tests is
 # the day's, and a failure prints it.
 test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
-test-all: check test-cpp test-install test-asan test-fuzz test-scalar test-peers test-peer-suites
+test-all: check docs test-cpp test-install test-asan test-fuzz test-scalar test-peers test-peer-suites
 	$(MAKE) test-tsan TSAN_LAYERS="base io format pipeline"
 	$(MAKE) test-python TEST_CHOICE= HYPOTHESIS_PROFILE=thorough
 	$(MAKE) test-oldest
@@ -199,7 +213,7 @@ stubs: install
 # --- the code itself
 
 CXX_FILES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h' '*.cpp')
-PYTHON_FOLDERS = python tests tools benchmarks
+PYTHON_FOLDERS = docs/conf.py python tests tools benchmarks
 
 check: install
 	[ "$${PENSTOCK_NO_TIDY:-}" = 1 ] || tools/install_system_packages.sh "command:clang-tidy clang-tidy"
