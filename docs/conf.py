@@ -6,6 +6,7 @@ repository and on the site. `include_patterns` names the pages.
 
 import importlib
 import inspect
+import re
 
 import penstock
 from docutils import nodes
@@ -73,6 +74,7 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 add_module_names = False
 
 # --- looks
@@ -135,6 +137,12 @@ def link_types(app, doctree):
                 node.replace_self(addnodes.literal_emphasis("", node["reftarget"]))
 
 
+def keep_underscores(app, what, name, obj, options, lines):
+    """A name that ends in an underscore is no reference of reStructuredText."""
+    lines[:] = [re.sub(r"^(:(?:ivar|vartype) \w+)_:", r"\1\\_:", line) for line in lines]
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", keep_underscores, priority=1000)  # after napoleon
     app.add_role("public-name", InBackticks())
     app.connect("doctree-read", link_types)
