@@ -12,6 +12,8 @@ _INSTEAD = {
     "ExperimentDataset": "import penstock.compat.tiledbsoma_ml, or use ps.Dataset",
     "Loader": "use ps.Dataset, or ps.dataloader(ds) for torch",
     "bench": "`penstock bench` compares loaders at the command line",
+    "benchmark": "print(ds.stats) after an epoch; `penstock bench` compares loaders",
+    "class_weights": 'ps.Dataset(…, balance="cell_type") draws its classes equally often',
     "concat": "ps.join([…]) or ps.Dataset([…]) reads several sources as one",
     "experiment_dataloader": "use ps.dataloader(ds)",
     "from_anndata": _READ.format(what="adata"),
@@ -19,10 +21,16 @@ _INSTEAD = {
     "get_anndata": "use ps.Dataset(…).to_anndata()",
     "hvg": "use ps.highly_variable_genes(ds)",
     "load": _READ.format(what="path"),
+    "log_normalize": "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]",
+    "normalize_total": "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]",
     "pl": "plots of cells are scanpy's: sc.pl, of ps.Dataset(…).to_anndata()",
     "pp": (
         "transforms=[ps.NormalizeTotal(), ps.Log1p()] normalise batches, and "
         "ps.highly_variable_genes(ds) finds genes"
+    ),
+    "predict": (
+        'a loop over ds.with_settings(shuffle=False, uneven="exact") gives every cell once, in the '
+        "order of ds.obs"
     ),
     "read": _READ.format(what="path"),
     "read_10x_h5": _READ.format(what="'cells.h5'"),

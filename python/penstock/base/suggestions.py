@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
+#: Less alike names are different words, such as "backed" and "balance".
+_LEAST_LIKE = 0.72
 #: Of more choices only the case is compared, so that an error does not take seconds.
 _MOST_COMPARED = 100_000
 
@@ -24,7 +26,7 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
         return by_lower[name.lower()]
     if len(by_lower) > _MOST_COMPARED:
         return None
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=_LEAST_LIKE)
     return by_lower[found[0]] if found else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from penstock.base.suggestions import nearest
 from penstock.batches import format as batch_format
 from penstock.batches.format import BatchFormat
 from penstock.errors import InvalidArgument
@@ -13,6 +14,7 @@ from penstock.plan import sampling
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.settings import LoaderSettings
 
+from . import hints
 from .cells import Cells
 
 _LOADING = [each.name for each in fields(LoaderSettings)]
@@ -24,7 +26,8 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
     for name in changes:
         if name not in _TAKEN:
             raise InvalidArgument(
-                f"with_settings does not take {name!r}, only {', '.join(sorted(_TAKEN))}"
+                f"with_settings does not take {name!r}{_instead(name)}, only "
+                f"{', '.join(sorted(_TAKEN))}"
             )
     if "transforms" in changes and isinstance(cells.planner.selection, SeveralMeasurements):
         raise InvalidArgument(
@@ -47,6 +50,15 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
     )
     cells.fit()
     return cells.with_planner(planner).with_format(form)
+
+
+def _instead(name: str) -> str:
+    if name in ("obs_query", "var_query"):
+        return " (ds[cells] and ds[:, genes] choose others)"
+    if name in hints.ARGUMENTS:
+        return f" (use {hints.ARGUMENTS[name]})"
+    meant = nearest(name, _TAKEN)
+    return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
 def _settings(settings: LoaderSettings, changes: Mapping[str, Any]) -> LoaderSettings:

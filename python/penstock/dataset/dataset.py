@@ -24,7 +24,7 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment
 from penstock.experiment.local_cache import LocalCache
-from penstock.plan.epoch_size import warn_of_nothing_selected
+from penstock.plan.epoch_size import warn_of_empty_part, warn_of_nothing_selected
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.sampling import Balance
@@ -656,9 +656,11 @@ class Dataset:
                 self.reader.selection.refuse("ds[cells, genes]")
             chosen = SelectGenes(genes_at(self.reader.selection.column_joinids, genes))
             part = self.with_settings(transforms=[*self.transforms, chosen])
-        return part.with_rows(
-            self.reader.selection.rows if cells is None else rows_at(self.obs, cells)
-        )
+        if cells is None:
+            return part
+        rows = rows_at(self.obs, cells)
+        warn_of_empty_part(len(rows), self.n_obs, self.obs, cells)
+        return part.with_rows(rows)
 
     @suggests(hints.SPLIT_ARGUMENTS)
     def random_split(

@@ -7,33 +7,44 @@ from penstock.base.suggestions import did_you_mean
 _NOT_READ = "a Dataset has X, obs and var; read {name} with anndata or tiledbsoma"
 _CHOSEN = "ds[\"sex == 'female'\"], ds[mask] or obs_query= choose cells"
 
+_SPLIT = "use ds.random_split(0.8, 0.2), or with group='donor_id' to keep donors together"
+_BUDGET = "memory_budget='2GiB'"
+_TRANSFORMS = "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]"
+
 #: Attributes that people try.
 _ATTRIBUTES = {
     "X": "a Dataset reads X batch by batch: `for X, obs in ds`, ds.head() or ds.to_anndata().X",
     "batches": "`for X, obs in ds` yields the batches",
+    "balance": 'ds.with_settings(balance="cell_type") draws its classes equally often',
+    "class_names": "ds.encoders[name].classes_ has the classes in the order of their codes",
+    "classes_": "ds.encoders[name].classes_ has the classes in the order of their codes",
     "benchmark": "ds.stats has the counts of an epoch; `penstock bench` compares loaders",
     "chunked_X": "`for X, obs in ds` yields batches of cells",
     "columns": "ds.obs.columns has the columns of obs",
     "copy": "a Dataset never changes: use it again, or ds.with_settings(…) for other arguments",
     "filter": _CHOSEN,
     "groupby": "ds.obs.to_pandas([…]).groupby has it",
+    "kfold": "ds.random_split(0.2, 0.2, 0.2, 0.2, 0.2) gives five parts",
     "layers": "ds.experiment.layers() lists them, and layer= chooses one",
     "map": "transforms=[…] takes functions of X; penstock.dataloader(ds, collate_fn=…) of (X, obs)",
     "n_cells": "ds.n_obs is the number of cells",
     "n_genes": "ds.n_vars is the number of genes",
+    "num_classes": "len(ds.encoders[name].classes_) is the number of classes",
     "obs_keys": "ds.obs.columns has the columns of obs",
     "query": _CHOSEN,
     "raw": "layer='raw' reads it",
     "sample": "ds.random_split(n, ds.n_obs - n)[0] has n random cells",
     "sel": _CHOSEN,
     "skip": "ds[n:] leaves out the first n cells",
+    "split": _SPLIT,
     "subset": _CHOSEN,
     "take": "ds[:n] has the first n cells, ds.head(n) reads them",
     "to_adata": "use ds.to_anndata()",
     "to_df": "ds.to_anndata().to_df() has X as a table, ds.obs.to_pandas() has obs",
     "to_memory": "use ds.to_anndata()",
     "to_pandas": "ds.obs.to_pandas() has obs, ds.to_anndata().to_df() has X",
-    "train_test_split": "use ds.random_split(0.8, 0.2)",
+    "throughput": "print(ds.stats) shows cells per second and how long the loop waited",
+    "train_test_split": _SPLIT,
     "uns": (
         "a Dataset has X, obs and var; read uns with anndata or tiledbsoma. For models of scvi-tools "
         "penstock.scvi.DataModule(ds) replaces setup_anndata"
@@ -58,10 +69,16 @@ ARGUMENTS = {
     "label_key": "encoders=[ps.LabelEncoder(column)]",
     "labels": "encoders=[ps.LabelEncoder(column)]",
     "labels_key": "encoders=[ps.LabelEncoder(column)]",
+    "label_column": "encoders=[ps.LabelEncoder(column)]",
     "layer_name": "layer=",
     "load_sparse_tensor": "sparse=True",
+    "log1p": _TRANSFORMS,
+    "max_memory": _BUDGET,
     "measurement_name": "measurement=",
+    "memory_limit": _BUDGET,
     "method": "sparse='csr' or sparse='coo'",
+    "n_top_genes": "ps.highly_variable_genes(ds, n_top_genes=…), and var_query= or ds[:, hvg]",
+    "normalize": _TRANSFORMS,
     "num_workers": "penstock.dataloader(ds, num_workers=…); threads= sets the engine's threads",
     "obs_cols": "obs_columns=",
     "obs_column_names": "obs_columns=",
@@ -69,14 +86,18 @@ ARGUMENTS = {
     "obs_keys": "obs_columns=",
     "obs_names": "obs_query=[…] to choose cells by name",
     "obs_value_filter": "obs_query=",
+    "organism": "ps.open_census(organism) as the source",
     "pin_memory": "penstock.dataloader(ds, pin_memory=True), or device='cuda'",
     "preload_nchunks": "memory_budget=",
     "prefetch_factor": "penstock.dataloader(ds, prefetch_factor=…)",
     "query": "obs_query=",
+    "random_state": "seed=",
     "return_sparse_X": "sparse=True",
     "sampler": "weights= or balance= to draw cells unevenly",
     "shuffle_chunk_count": "memory_budget=: more memory mixes better",
     "soma_chunk_size": "memory_budget=: more memory mixes better",
+    "target": "encoders=[ps.LabelEncoder(column)]",
+    "target_sum": _TRANSFORMS,
     "to_torch": "format='torch'",
     "transform": "transforms=[…]",
     "value_filter": "obs_query=",
@@ -86,7 +107,9 @@ ARGUMENTS = {
 
 #: Arguments of `Dataset.random_split` that people try.
 SPLIT_ARGUMENTS = {
+    "by": "group=",
     "frac": "ds.random_split(0.8, 0.2)",
+    "generator": "seed=",
     "group_by": "group=",
     "groups": "group=",
     "random_state": "seed=",

@@ -31,6 +31,7 @@ def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
         *_layer_rows(reader),
         ("batches", _batches(reader)),
         ("order", f"{order}, next epoch {reader.epochs.next}"),
+        *_sampling_rows(reader),
         *_x_rows(reader),
         ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
@@ -44,6 +45,24 @@ def _kept_rows(reader: Reader) -> list[tuple[str, str]]:
         return []
     form = ", bit-packed" if kept.packed_rows() else ""
     return [("kept", f"{plural(kept.rows(), 'cell')} in {size(kept.bytes())}{form}")]
+
+
+def _sampling_rows(reader: Reader) -> list[tuple[str, str]]:
+    """Return how cells are drawn, if they are; nothing for an order that has every cell once."""
+    sampling = reader.settings.sampling
+    if sampling is None:
+        return []
+    how = "with replacement" if sampling.replacement else "without replacement"
+    drawn = f"{count(reader.planner.epoch_cells)} cells {how}"
+    if sampling.balance is not None:
+        drawn += f", by {sampling.balance!r}"
+    if sampling.weights is not None:
+        drawn += (
+            f", by weights of {sampling.weights!r}"
+            if isinstance(sampling.weights, str)
+            else ", by weights"
+        )
+    return [("drawn", drawn)]
 
 
 def _batches(reader: Reader) -> str:

@@ -38,7 +38,7 @@ class Classes:
                 values = [_plain(value) for value in listed]
                 self._code_of = {value: code for code, value in enumerate(values)}
                 if len(self._code_of) != len(values):
-                    raise InvalidArgument(f"a class is named twice, classes {values}")
+                    raise InvalidArgument(f"a class is named twice, classes {described(values)}")
         except TypeError:
             raise InvalidArgument(
                 f"classes must be numbers, strings or the like, got {described(classes)}"

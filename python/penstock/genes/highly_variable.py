@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.dataset.dataset import Dataset
 
 _LEAST_JITTER = 1e-18
+_SPANS = (0.4, 0.5, 0.6, 0.8, 1.0)
 FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
 
 
@@ -226,10 +227,22 @@ def _expected_deviation(
             jitter = 10 * jitter or _LEAST_JITTER
             if jitter < most_jitter:
                 continue
+            wider = next(
+                (each for each in _SPANS if each > span and _fits(loess, x, y, each)), None
+            )
+            way_out = "choose batches with more cells" if wider is None else f"span={wider} works"
             raise InvalidArgument(
-                f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} of them, with "
-                f"span={span}: {error}; choose a larger span, or batches with more cells"
+                f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} "
+                f"of them, with span={span}: {error}; {way_out}"
             ) from None
+
+
+def _fits(loess: Any, x: Floats, y: Floats, span: float) -> bool:
+    try:
+        loess(x, y, span=span, degree=2).fit()
+    except ValueError:
+        return False
+    return True
 
 
 def _of_all_cells(moments: Moments) -> tuple[Floats, Floats]:

@@ -16,6 +16,8 @@ from .settings import LoaderSettings
 from .shard import Shard
 
 if TYPE_CHECKING:
+    from penstock.experiment.data_frame import DataFrame
+
     from .selection import Selection
 
 
@@ -96,6 +98,18 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
                 "values of a column"
             )
         )
+
+
+def warn_of_empty_part(cells: int, of: int, obs: DataFrame, key: object) -> None:
+    """Warn (`NoCellsWarning`) if ``ds[key]`` has none of the cells."""
+    if cells or not of:
+        return
+    warnings.warn(
+        f"ds[{described(key)}] has none of the {plural(of, 'cell')}, so an epoch of it has no batch. "
+        + (hint_of_values(obs, key) or "ds.obs.value_counts(column) shows the values of a column"),
+        NoCellsWarning,
+        stacklevel=caller_level(),
+    )
 
 
 def warn_of_no_genes(reason: str) -> None:

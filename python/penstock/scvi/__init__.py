@@ -9,6 +9,7 @@ require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
 from .data import hints as _hints  # noqa: E402
 from .data.data_module import DataModule  # noqa: E402
+from .data.loading import load  # noqa: E402
 from .outputs.abundance import differential_abundance  # noqa: E402
 from .outputs.convert import convert_model  # noqa: E402
 from .outputs.differential import differential_accessibility, differential_expression  # noqa: E402
@@ -29,6 +30,7 @@ __all__ = [
     "differential_expression",
     "elbo",
     "latent",
+    "load",
     "normalized",
     "predict",
     "read_trace",

@@ -41,6 +41,7 @@ def same(ours: ps.Dataset, theirs: anndata.AnnData) -> None:
     assert read.obs_names.tolist() == theirs.obs_names.tolist() == ours.obs_names.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 @given(data=st.data())
 def test_parts_are_those_of_anndata(
     ds: ps.Dataset, adata: anndata.AnnData, data: st.DataObject
@@ -191,6 +192,7 @@ def test_wrong_keys_say_what_to_do(ds: ps.Dataset, folder: Path) -> None:
         ps.Dataset(ds.experiment, obs_query=[-1])
 
 
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
 def test_no_cells_and_all_cells(ds: ps.Dataset) -> None:
     assert ds[:].shape == ds[...].shape == ds.shape
     assert ds[5:5].n_obs == 0

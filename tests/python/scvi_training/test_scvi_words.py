@@ -130,6 +130,42 @@ def test_names_of_a_data_module(trained: tuple[pscvi.DataModule, Any]) -> None:
     assert data.load_query_model.__func__ is pscvi.DataModule.load_query_data
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_saved_model_is_loaded_for_stored_cells(
+    some_genes: ps.Dataset, trained: tuple[pscvi.DataModule, Any], known: bool, tmp_path: Path
+) -> None:
+    """With the weights, and without the made-up rows that scvi-tools would take for cells."""
+    data, model = trained
+    model.save(tmp_path / "model")
+    loaded = pscvi.load(tmp_path / "model", data if known else ps.Dataset(some_genes.experiment))
+    for name, weights in model.module.state_dict().items():
+        assert torch.equal(loaded.module.state_dict()[name], weights), name
+    np.testing.assert_array_equal(
+        pscvi.latent(loaded, data).values, pscvi.latent(model, data).values
+    )
+    assert loaded.registry["setup_args"] == model.registry["setup_args"]
+    for call in (loaded.get_latent_representation, loaded.get_elbo, loaded.train):
+        with pytest.raises(ps.Unsupported, match="the model has no AnnData"):
+            call()
+    pscvi.train(loaded, data, **QUIET)
+    loaded.save(tmp_path / "again")
+    assert pscvi.load(tmp_path / "again", data).history is not None
+    with pytest.raises(ps.NotFound, match="no model of scvi-tools is saved in"):
+        pscvi.load(tmp_path, data)
+    with pytest.raises(ps.InvalidArgument, match="gene"):
+        pscvi.load(tmp_path / "model", pscvi.DataModule(some_genes.experiment, batch_key="donor"))
+    with pytest.raises(TypeError, match="use data, the second argument"):
+        pscvi.load(tmp_path / "model", adata=data)
+
+
+def test_scanvi_starts_with_a_scvi_by_its_own_argument(some_genes: ps.Dataset) -> None:
+    labelled = pscvi.DataModule(
+        some_genes, "SCANVI", labels_key="kind", unlabeled_category="unknown"
+    )
+    with pytest.raises(TypeError, match="use from_scvi="):
+        labelled.create_model(scvi_model=1)
+
+
 def test_arguments_of_outputs(trained: tuple[pscvi.DataModule, Any]) -> None:
     data, model = trained
     for function in (pscvi.latent, pscvi.normalized, pscvi.elbo, pscvi.predict):
@@ -144,9 +180,14 @@ def test_rows_are_a_table_and_an_array(
     data, model = trained
     rows = pscvi.latent(model, data)
     frame = rows.to_pandas()
-    expected = pd.DataFrame(rows.values, index=rows.joinids, columns=["Z_0", "Z_1", "Z_2"])
-    pd.testing.assert_frame_equal(frame, expected, check_names=False)
-    assert frame.index.tolist() == some_genes.obs["soma_joinid"].tolist()
+    expected = pd.DataFrame(rows.values, columns=["Z_0", "Z_1", "Z_2"])
+    pd.testing.assert_frame_equal(frame.drop(columns="soma_joinid"), expected)
+    assert frame["soma_joinid"].tolist() == some_genes.obs["soma_joinid"].tolist()
+    part = pscvi.latent(model, some_genes[::2]).to_pandas()
+    beside = some_genes.obs[["soma_joinid", "donor"]].merge(part, on="soma_joinid")
+    np.testing.assert_allclose(beside["Z_0"], rows.values[::2, 0], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="columns overlap"):  # not the values of other cells
+        some_genes.obs.to_pandas().join(part)
     np.testing.assert_array_equal(np.asarray(rows), rows.values)
     assert torch.from_numpy(np.array(rows)).shape == rows.shape == (331, 3)
     assert repr(rows) == "Rows of 331 cells × 3 columns, float32: values, joinids, columns"

@@ -63,6 +63,9 @@ def test_public_modules_are_imported_when_used() -> None:
         ("uneven", "print(ds)"),
         ("n_cells", "ds.n_obs"),
         ("obs_name", "did you mean 'obs_names'"),
+        ("split", "group='donor_id'"),
+        ("balance", "ds.with_settings(balance="),
+        ("num_classes", "ds.encoders[name].classes_"),
     ],
 )
 def test_attributes_of_a_dataset(ds: ps.Dataset, name: str, says: str) -> None:
@@ -89,7 +92,7 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         "collate_fn",
         "pin_memory",
     }
-    arguments |= {"prefetch_factor", "classes", "num_workers", "name"}
+    arguments |= {"prefetch_factor", "classes", "num_workers", "name", "n_top_genes"}
     for text in texts:
         for holder, name in re.findall(r"\b(ds|ps|penstock|exp)\.(\w+)", text):
             there = {"ds": ds, "ps": ps, "penstock": ps, "exp": exp}[holder]
@@ -110,6 +113,8 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         ({"genes": ["A"]}, "use var_query="),
         ({"num_workers": 2}, "penstock.dataloader(ds, num_workers=…)"),
         ({"X_name": "raw"}, "use layer="),
+        ({"normalize": True}, "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]"),
+        ({"max_memory": "1GB"}, "memory_budget='2GiB'"),
         ({"nothing_like_it": 1}, "no argument 'nothing_like_it'"),
     ],
 )
@@ -126,6 +131,7 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
         (lambda ds: ps.random_split(ds, 0.8, 0.2, random_state=1), "use seed="),
         (lambda ds: ps.random_split(ds, test_size=0.2), "ds.random_split(0.8, 0.2)"),
         (lambda ds: ps.highly_variable_genes(ds, n=5), "use n_top_genes="),
+        (lambda ds: ds.random_split(0.8, 0.2, by="donor_id"), "use group="),
         (lambda ds: ps.open_census(version="stable"), "use census_version="),
     ],
 )
@@ -140,6 +146,43 @@ def test_settings_are_read_and_not_written(ds: ps.Dataset) -> None:
     for name in ("memory_budget", "batch_size", "uneven", "obs_query"):
         with pytest.raises(AttributeError, match=rf"ds\.with_settings\({name}="):
             setattr(made, name, 1)
+
+
+def test_with_settings_says_what_is_meant(ds: ps.Dataset) -> None:
+    for name, says in (
+        ("batchsize", "did you mean 'batch_size'?"),
+        ("memory_limit", "use memory_budget='2GiB'"),
+        ("obs_query", "ds[cells] and ds[:, genes] choose others"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match=re.escape(f"take {name!r} ({says})")):
+            ds.with_settings(**{name: 1})
+
+
+def test_an_empty_part_warns(ds: ps.Dataset) -> None:
+    with pytest.warns(ps.NoCellsWarning, match="did you mean 'lung'") as told:
+        empty = ds["tissue_general == 'Lung'"]
+    assert told[0].filename == __file__
+    with pytest.warns(ps.NoCellsWarning, match="none of the 6,000 cells"):
+        _ = ds[ds.obs["tissue_general"] == "Lung"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert empty[:5].n_obs == 0, "told once"
+
+
+def test_a_dataset_shows_how_cells_are_drawn(ds: ps.Dataset) -> None:
+    text = str(ds.with_settings(balance="cell_type", num_samples=500))
+    assert "500 cells with replacement, by Balance('cell_type')" in text
+    text = str(ds.with_settings(weights="nnz", replacement=False))
+    assert "6,000 cells without replacement, by weights of 'nnz'" in text
+    assert "drawn" not in str(ds)
+
+
+def test_a_loess_fit_that_fails_names_a_span_that_works(ds: ps.Dataset) -> None:
+    pytest.importorskip("skmisc")
+    with pytest.raises(ps.InvalidArgument, match=r"span=0\.3: .*; span=[\d.]+ works") as error:
+        ps.highly_variable_genes(ds, 50, batch_key="dataset_id")
+    span = float(re.findall(r"span=([\d.]+) works", str(error.value))[0])
+    assert ps.highly_variable_genes(ds, 50, batch_key="dataset_id", span=span).shape == (1500, 7)
 
 
 def test_functions_take_a_source(path: str) -> None:
@@ -234,3 +277,4 @@ def test_nearest() -> None:
     assert suggestions.nearest("Lung", ["blood", "lung"]) == "lung"
     assert suggestions.nearest("zzz", ["blood", "lung"]) is None
     assert suggestions.nearest("a", []) is None
+    assert suggestions.nearest("backed", ["balance"]) is None, "another word"

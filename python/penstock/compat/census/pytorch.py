@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from penstock import _core
-from penstock.base.validation import checked_int, checked_names
+from penstock.base.validation import checked_int, checked_names, described
 from penstock.compat.block_dataset import BlockDataset, BlockEpochs
 from penstock.compat.block_loader import block_loader
 from penstock.compat.key_errors import missing_names
 from penstock.dataset.dataset import Dataset
+from penstock.encoders import Encoder as NativeEncoder
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.plan.splits.random_split import random_split
 from penstock.plan.stats import LoaderStats
@@ -345,6 +346,12 @@ def experiment_dataloader(
 
 def _checked_encoders(encoders: Any) -> list[Encoder]:
     checked = list(encoders)
+    for encoder in checked:
+        if isinstance(encoder, NativeEncoder):
+            raise InvalidArgument(
+                f"encoders must be those of penstock.compat.census, got {described(encoder)}: they have "
+                "the same names"
+            )
     names = [encoder.name for encoder in checked]
     if len(set(names)) != len(names):
         raise InvalidArgument(f"encoders must have names of their own, got {names}")

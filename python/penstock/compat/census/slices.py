@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +129,10 @@ def dataset_of(
 
 
 def _experiment_of(census: Any, organism: str) -> Any:
-    if isinstance(census, Experiment):
+    if isinstance(census, (Experiment, str, os.PathLike)):
+        return census
+    tiledbsoma: Any = sys.modules.get("tiledbsoma")
+    if tiledbsoma is not None and isinstance(census, tiledbsoma.Experiment):
         return census
     name = checked_text("organism", organism).strip().lower().replace(" ", "_")
     experiments = census["census_data"]

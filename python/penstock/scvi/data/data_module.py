@@ -305,6 +305,8 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         model of scvi-tools
             The model that scvi-tools would make from an AnnData, but without one.
         """
+        for name in {"scvi_model", "from_scvi_model", "model"} & arguments.keys():
+            raise TypeError(f"create_model() has no argument {name!r}; use from_scvi=")
         if from_scvi is None:
             return models.create(self, arguments)
         return models.from_scvi(self, from_scvi, arguments)

@@ -38,13 +38,19 @@ ATTRIBUTES = {
     "X": "data.dataset reads it",
     "adata": "data.dataset.to_anndata() reads the cells, data.template has the registration",
     "adata_manager": "data.registry has the registration",
+    "from_scvi_model": "data.create_model(from_scvi=model) of a DataModule for SCANVI",
+    "get_latent_representation": "use penstock.scvi.latent(model, data)",
     "obs": "data.dataset.obs has it",
     "query_dataloader": "data.predict_dataloader() yields all cells in stored order",
     "summary_stats": "data.n_obs, data.n_vars, data.n_batch and data.n_labels have them",
     "train_dataset": "data.train has the training cells",
     "val_dataset": "data.val has the validation cells",
     "var": "data.dataset.var has it",
-    "var_names": "data.gene_names has them",
+    "uns": "data.create_model() makes a model, where scvi-tools would take an AnnData",
+    "var_names": (
+        "data.gene_names has them. Where scvi-tools would take an AnnData: data.create_model(), and "
+        "data.load_query_data(reference)"
+    ),
 }
 
 #: Arguments of scvi-tools' functions of the same purpose as ours in `penstock.scvi.outputs`.
@@ -74,12 +80,15 @@ OF_MODULE = {
     ),
     **dict.fromkeys(
         ("SCANVI", "SCVI", "TOTALVI", "MULTIVI", "PEAKVI", "MRVI", "model"),
-        "DataModule(cells, model).create_model() makes it, of scvi-tools' own class",
+        "DataModule(cells, model).create_model() makes it, of scvi-tools' own class; "
+        "create_model(from_scvi=scvi) starts a SCANVI with the weights of a SCVI",
     ),
     "get_elbo": "use penstock.scvi.elbo(model, data)",
     "get_latent_representation": "use penstock.scvi.latent(model, data)",
     "get_normalized_expression": "use penstock.scvi.normalized(model, data)",
-    "load": "scvi.model.SCVI.load(folder, adata=data.template) loads a saved model",
+    "from_scvi_model": (
+        "DataModule(cells, 'SCANVI', labels_key=…, unlabeled_category=…).create_model(from_scvi=model)"
+    ),
     "load_query_data": (
         "use DataModule.from_model(reference, cells, extend_categories=True)"
         ".load_query_data(reference)"

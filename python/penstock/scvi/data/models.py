@@ -208,6 +208,19 @@ def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
     return let_go(model, data)
 
 
+def load(data: DataFacts, folder: str) -> Any:
+    """Return a saved model with its weights, and without the AnnData that scvi-tools asks for."""
+    check_registration(Registration(None, saved_model(folder).registry), data)
+    model = data.model_class.load(folder, adata=data.template)
+    check_same_data(model, data)
+    without_template(model, data.registration)
+    if hasattr(model, "n_obs_per_sample"):
+        set_sample_sizes(model, data)
+    if data.modalities is not None:
+        _set_measurements(model, data.modalities)
+    return model
+
+
 def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> Any:
     """Return the model of a query; see `DataModule.load_query_data`."""
     if not hasattr(data.model_class, "load_query_data"):
@@ -257,12 +270,26 @@ def check_same_data(model: Any, data: DataFacts) -> None:
     """
     check_weights(model)
     check_setup(model.registry)
-    names = np.asarray(Registration(None, model.registry).columns(X)).astype(str)
+    check_registration(Registration(None, model.registry), data)
+    if reads_labels(model):
+        theirs, ours = Registration(None, model.registry), data.registration
+        _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
+
+
+def check_registration(theirs: Registration, data: DataFacts) -> None:
+    """Refuse a registration whose genes, batches, covariates or size factors differ from the data.
+
+    Raises
+    ------
+    InvalidArgument
+        The message says what is different.
+    """
+    ours = data.registration
+    names = np.asarray(theirs.columns(X)).astype(str)
     if len(names) != data.n_vars or (names != data.gene_names).any():
         raise InvalidArgument(
             f"the model has {len(names)} genes and the data {data.n_vars}, or others{_FROM_MODEL}"
         )
-    theirs, ours = Registration(None, model.registry), data.registration
     if theirs.batches.tolist() != ours.batches.tolist():
         raise InvalidArgument(
             f"the model has {len(theirs.batches)} batches and the data {data.n_batch}, or others"
@@ -292,8 +319,6 @@ def check_same_data(model: Any, data: DataFacts) -> None:
     _check_categories(PANEL, "panels", theirs, ours)
     _check_features(PROTEINS, "proteins", theirs, ours)
     _check_features(REGIONS, "regions", theirs, ours)
-    if reads_labels(model):
-        _check_labels(theirs.labels.tolist() == ours.labels.tolist(), theirs, ours)
 
 
 def _check_labels(are_same: bool, theirs: Registration, ours: Registration) -> None:

@@ -46,17 +46,20 @@ class Rows(NamedTuple):
         return tuple(self.values.shape)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the values as a DataFrame with `columns`, indexed by ``soma_joinid``.
+        """Return a DataFrame of ``soma_joinid`` and the values, a column for each of `columns`.
 
-        All rows are read into memory. Without columns, or with labels as values, there is one
-        column, ``value``.
+        Without columns, or with labels as values, the one column is ``value``. To put it beside obs:
+        ``ds.obs.to_pandas().merge(rows.to_pandas(), on="soma_joinid")``. All rows are read into
+        memory.
         """
         import pandas as pd
 
         values = np.asarray(self.values)
         names = ["value"] if values.ndim == 1 else self.columns
-        index = pd.Index(self.joinids, name=JOINID)
-        return pd.DataFrame(values, index=index, columns=names)
+        # No index of joinids: pandas would join it with the row numbers of obs, in silence.
+        frame = pd.DataFrame(values, columns=names)
+        frame.insert(0, JOINID, self.joinids)
+        return frame
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype)
