@@ -166,6 +166,11 @@ def advice(
            if chosen["memory_budget"] in shares else "")
         + "."
     )  # fmt: skip
+    if sparse:
+        lines.append(
+            "sparse=True makes CSR batches, as measured. For a model that takes dense arrays, leave it "
+            "out and measure with --dense."
+        )
     reached = shares.get(chosen["memory_budget"])
     if reached is not None and reached < least_share:
         lines.append(

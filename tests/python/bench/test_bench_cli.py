@@ -255,6 +255,7 @@ def test_tune_ends_in_settings_that_work(census_like: Oracle, here: Path, capsys
     names = {"penstock": penstock}
     exec(call, names)
     assert names["ds"].n_obs == int(census_like.obs["is_primary_data"].sum())
+    assert "For a model that takes dense arrays, leave it out" in out[out.index("\n)\n") :]
 
 
 def test_scale_says_what_bounds(here: Path, capsys) -> None:
