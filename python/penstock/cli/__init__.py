@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command ``penstock``."""
 
 from __future__ import annotations
@@ -13,22 +14,25 @@ from penstock.base.missing_package import missing_text
 from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
 
 from . import bench, demo, index, info, pack, synth, train
+from .completion import complete
 from .options import in_options
+from .parser import Parser, commands_of
 from .printable import allow_any_encoding
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="penstock",
         description="Streams single-cell count matrices that do not fit in memory into PyTorch. "
         "The options of a command: penstock COMMAND --help.",
+        epilog="examples:\n  $ penstock info cells.h5ad\n  $ penstock demo",
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     parser.add_argument(
         "--traceback", action="store_true", help="print the Python traceback of an error"
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = commands_of(parser, "command")
     info.add_arguments(commands)
     index.add_arguments(commands)
     pack.add_arguments(commands)
@@ -43,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     allow_any_encoding()
     parser = build_parser()
+    complete(parser)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed)

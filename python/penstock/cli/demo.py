@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.base.missing_package import require
 from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 DEFAULT_CELLS = 49_152
@@ -17,12 +18,17 @@ _OF_DATA = {"label": "cell_type", "filter": None, "measurement": "RNA", "layer":
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "demo",
         help="demonstration: stream cells, train a cell-type classifier, plot speed and accuracy",
         description="Runs on 2,638 real blood cells that come with the package, then on a "
         "Census-like experiment that it makes. With --data, runs on your own experiment. "
         "Needs penstock's extra [demo].",
+        examples=(
+            "penstock demo",
+            "penstock demo --data cells.h5ad --label cell_type --epochs 2",
+        ),
     )
     parser.add_argument("--data", metavar="PATH", help="path or URI of your own experiment")
     parser.add_argument(
@@ -46,15 +52,15 @@ def add_arguments(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--epochs", metavar="N", type=int, default=3,
-        help="number of training epochs (default: %(default)s)",
+        help="number of training epochs",
     )  # fmt: skip
     parser.add_argument(
         "--memory", metavar="SIZE", default="1GiB",
-        help="memory budget of the loader (default: %(default)s)",
+        help="memory budget of the loader",
     )  # fmt: skip
     parser.add_argument(
         "--output", metavar="FOLDER", default="demo_output",
-        help="folder for the plots and for the experiment that is made (default: %(default)s)",
+        help="folder for the plots and for the experiment that is made",
     )  # fmt: skip
     parser.set_defaults(run=run)
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from penstock.base.text import plural, size
+from penstock.cli.parser import add_command
 from penstock.experiment.web_index import write_index
 
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "index",
         help="write the list of files that makes a folder readable from a web server",
         description="Writes the file .penstock-index.json into a folder. The file lists the names and "
         "sizes of all files below the folder. Copy the folder with it to a web server: Penstock then "
         "opens the experiments by https://. Run the command again after every change.",
+        examples=(
+            "penstock index /data/atlas",
+            "penstock index /data/atlas/blood.soma",
+        ),
     )
     parser.add_argument(
         "path", metavar="DIR", help="folder of an experiment, or of several experiments"

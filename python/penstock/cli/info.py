@@ -8,26 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _core
 from penstock.base.text import aligned, count, plural, size
+from penstock.base.validation import checked_int
+from penstock.cli.parser import add_command
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted, Unsupported
 from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.globs import expanded
 from penstock.experiment.reprs import column_type
 
+from . import value_counts
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.experiment.data_frame import DataFrame
 
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "info",
         help="contents of an experiment, and the memory that loading it takes",
         description="Shows the measurements, layers, obs columns and storage of a SOMA experiment, "
         "an AnnData in zarr, or a pack: chunks and codecs, how much of them an epoch reads, "
         "and the fetch units and memory of a loader with default settings.",
+        examples=(
+            "penstock info cells.h5ad",
+            "penstock info 'atlas/*.h5ad' --counts cell_type",
+            "penstock info s3://bucket/experiment -o anonymous=true",
+        ),
     )
     parser.add_argument(
         "path",
@@ -38,7 +48,15 @@ def add_arguments(commands: Any) -> None:
         "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
         help="setting of a remote store, such as anonymous=true or region=us-west-2; may be given several times",
     )  # fmt: skip
-    parser.set_defaults(run=lambda parsed: run(parsed.path, options_of(parsed.storage_option)))
+    parser.add_argument(
+        "--counts", metavar="COLUMN", action="append", default=[],
+        help="obs column whose values are counted, in place of all else; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--top", metavar="N", type=int, default=20,
+        help="number of values that --counts shows, the commonest; 0: all",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
 
 
 def options_of(given: Sequence[str]) -> dict[str, str]:
@@ -56,7 +74,7 @@ def options_of(given: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
+def run(parsed: argparse.Namespace) -> None:
     """Print the information about an experiment, or about each that a pattern finds.
 
     Raises
@@ -64,16 +82,27 @@ def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
     PenstockError
         One cannot be read; of a pattern, all others are printed before.
     """
+    path, columns = parsed.path, parsed.counts
+    top = checked_int("--top", parsed.top, least=0)
+    storage_options = options_of(parsed.storage_option)
+
+    def show(experiment: Experiment) -> None:
+        told = value_counts.lines(experiment, columns, top) if columns else lines(experiment)
+        for line in told:
+            print(line)
+
     found = expanded(path)
     if not isinstance(found, list):
-        _print(open_stored(found, storage_options=storage_options))
+        show(open_stored(found, storage_options=storage_options))
         return
     cells = 0
     unread = []
     for each in found:
         try:
-            experiment = open_stored(each)
-            _print(experiment)
+            experiment = open_stored(each, storage_options=storage_options)
+            show(experiment)
+        except InvalidArgument:  # of the command line, so of all of them
+            raise
         except PenstockError as error:
             print(f"{each}: cannot be read: {error}")
             unread.append(each)
@@ -83,11 +112,6 @@ def run(path: str, storage_options: Mapping[str, str] | None = None) -> None:
     print(f"{plural(len(found) - len(unread), 'experiment')}, {plural(cells, 'cell')}, in {path}")
     if unread:
         raise Unsupported(f"cannot be read: {', '.join(map(str, unread))}")
-
-
-def _print(experiment: Experiment) -> None:
-    for line in lines(experiment):
-        print(line)
 
 
 def lines(experiment: Experiment) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.text import plural, size
 from penstock.base.validation import checked_int, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.experiment.pack import pack
 
 if TYPE_CHECKING:
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "pack",
         help="copy an experiment into a pack, from which any single cell can be read",
         description="Makes a pack: a copy of an experiment's obs, var and layers of X in Penstock's own "
         "format. From a pack any cell can be read alone, so loading is fastest and the shuffle exactly "
         "uniform. If the command is stopped, run it again to resume.",
+        examples=(
+            "penstock pack cells.soma cells.pack",
+            "penstock pack census/homo_sapiens tongue.pack --obs-query \"tissue_general == 'tongue'\" --layer raw",
+        ),
     )
     parser.add_argument("source", metavar="SRC", help="path or URI of an experiment or a pack")
     parser.add_argument("destination", metavar="DST", help="folder of the new pack")

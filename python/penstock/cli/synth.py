@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 FORMATS = ("soma", "h5ad", "zarr", "annbatch")
@@ -17,11 +18,16 @@ FORMATS = ("soma", "h5ad", "zarr", "annbatch")
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "synth",
         help="make a Census-like experiment of any size",
         description="Writes synthetic cells with the CELLxGENE Census's array settings, and the same "
         "cells as h5ad, sharded zarr v3 or an annbatch collection. Needs penstock's extra [bench].",
+        examples=(
+            "penstock synth census-like --cells 6000 --genes 1500 --genes-per-cell 120",
+            "penstock synth census-like --cells 100000 --format soma,h5ad",
+        ),
     )
     parser.add_argument("path", metavar="PATH", help="folder of the new experiment")
     parser.add_argument(
@@ -29,14 +35,14 @@ def add_arguments(commands: Any) -> None:
         type=int,
         default=30_000,
         metavar="N",
-        help="number of cells (default: %(default)s)",
+        help="number of cells",
     )
     parser.add_argument(
         "--genes",
         type=int,
         default=60_664,
         metavar="N",
-        help="number of genes (default: %(default)s)",
+        help="number of genes",
     )
     parser.add_argument("--datasets", type=int, metavar="N",
                         help="number of datasets, of unequal sizes (default: 12 to 120, by --cells)")  # fmt: skip
@@ -47,14 +53,12 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("--genes-per-cell", type=float, metavar="N",
                         help="mean number of non-zero genes in a cell (default: 1950, but at most --genes / 8)")  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the cells (default: %(default)s)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cells")
     parser.add_argument("--processes", type=int, metavar="N",
                         help="processes that generate cells (default: one per core, up to 4)")  # fmt: skip
     parser.add_argument("--format", default="soma", metavar="NAMES",
                         help=f"formats, separated by commas: {', '.join(FORMATS)}; the experiment is always "
-                        "made, and other formats are written beside PATH (default: %(default)s)")  # fmt: skip
+                        "made, and other formats are written beside PATH")  # fmt: skip
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=run)

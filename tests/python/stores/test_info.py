@@ -39,6 +39,109 @@ def test_info(pbmc3k: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
+COUNTED = re.compile(r"  (.*?) +([\d,]+) +([\d.]+) %")
+
+
+def counted(text: str) -> dict[str, list[tuple[str, int, float]]]:
+    """Values, counts and shares of each column, as `--counts` prints them."""
+    found: dict[str, list[tuple[str, int, float]]] = {}
+    rows: list[tuple[str, int, float]] = []
+    for line in text.splitlines():
+        if match := COUNTED.fullmatch(line):
+            value, number, share = match.groups()
+            rows.append((value, int(number.replace(",", "")), float(share)))
+        elif match := re.fullmatch(r"(\S+): [\d,]+ distinct values?", line):
+            rows = found[match[1]] = []
+    return found
+
+
+def test_value_counts_are_those_of_pandas(
+    census_like: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = ["cell_type", "sex", "is_primary_data", "nnz", "donor_id"]
+    chosen = [word for name in columns for word in ("--counts", name)]
+    assert main(["info", str(census_like.path), *chosen, "--top", "0"]) == 0
+    text = capsys.readouterr().out
+    found = counted(text)
+    assert list(found) == columns
+    for name, rows in found.items():
+        values = census_like.obs[name]
+        theirs = values.astype(str).value_counts()
+        assert {value: number for value, number, _ in rows} == theirs.to_dict()
+        assert [number for _, number, _ in rows] == theirs.tolist(), "the commonest first"
+        shares = 100 * values.astype(str).value_counts(normalize=True)
+        assert [share for _, _, share in rows] == pytest.approx(shares.tolist(), abs=0.0501)
+        assert f"{name}: {values.nunique():,} distinct value" in text
+
+
+def test_value_counts_of_the_commonest(
+    census_like: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = census_like.obs["cell_type"].astype(str).value_counts()
+    assert main(["info", str(census_like.path), "--counts", "cell_type", "--top", "4"]) == 0
+    text = capsys.readouterr().out
+    assert [number for _, number, _ in counted(text)["cell_type"]] == theirs.tolist()[:4]
+    rest = f"and {len(theirs) - 4} more, {theirs.iloc[4:].sum():,} cells: --top 0 shows all"
+    assert rest in text
+    assert "measurement" not in text, "in place of all else"
+    for wrong, said in (
+        (["--counts", "nothing"], "'nothing'"),
+        (["--counts", "sex", "--top", "-1"], "--top must be 0 or more, got -1"),
+    ):
+        assert main(["info", str(census_like.path), *wrong]) == 1
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_value_counts_of_missing_values(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = random_table(seed, 200)
+    write_experiment(tmp_path / "x", table)
+    columns = ["null_string", "null_category", "all_null", "null_bool", "null_int"]
+    chosen = [word for name in columns for word in ("--counts", name)]
+    assert main(["info", str(tmp_path / "x"), *chosen, "--top", "0"]) == 0
+    found = counted(capsys.readouterr().out)
+    assert list(found) == columns
+    for name, rows in found.items():
+        values = table[name].to_pandas()
+        known = values.dropna()
+        if name == "null_int":
+            known = known.astype(int)
+        theirs = known.astype(str).value_counts().to_dict()
+        missing = int(values.isna().sum())
+        assert {value: number for value, number, _ in rows} == theirs | {"(missing)": missing}
+
+
+def test_a_pattern_has_the_storage_options(
+    census_like: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one path has them: a local experiment takes none, and says so once."""
+    for name in "ab":
+        (tmp_path / name).symlink_to(census_like.path)
+    for path in (tmp_path / "a", tmp_path / "*"):
+        assert main(["info", str(path), "-o", "region=x"]) == 1
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        said = (
+            f"penstock: there is no storage option 'region' for {tmp_path / 'a'}; it takes none\n"
+        )
+        assert shown.err == said
+
+
+def test_value_counts_of_a_pattern(
+    census_like: Oracle, soma_small: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each that has the column."""
+    (tmp_path / "a").symlink_to(census_like.path)
+    (tmp_path / "b").symlink_to(soma_small.path)
+    assert main(["info", str(tmp_path / "*"), "--counts", "sex"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.count("sex: ") == 1
+    assert "b: cannot be read: obs has no column 'sex'" in shown.out
+    assert "1 experiment, 6,000 cells" in shown.out
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [

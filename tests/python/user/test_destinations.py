@@ -14,6 +14,7 @@ from penstock import synthetic
 from penstock.bench import peers
 from penstock.bench.reports import results_file
 from penstock.cli import build_parser, main
+from penstock.cli.train.models import MODELS
 from penstock.experiment.web_index import write_index
 
 SECRET = "S3cr3tPassw0rd"
@@ -36,7 +37,7 @@ COMMANDS = [
     f"synth URL {FEW} --format soma,h5ad",
     "demo --output URL",
     "demo --data CELLS --output URL",
-    "train scvi CELLS --output URL",
+    *(f"train {model} CELLS --output URL" for model in MODELS),
     "bench data-loader CELLS -d URL",
     "bench data-loader CELLS --results URL",
     "bench data-loader CELLS -m AnnLoader --h5ad URL",

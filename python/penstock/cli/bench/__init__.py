@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
+
+from penstock.cli.parser import add_group
 
 from . import (
     compare,
@@ -23,13 +24,14 @@ from . import (
 
 def add_arguments(commands: Any) -> None:
     """Add the command and those below it to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "bench",
+    below = add_group(
+        commands, "bench", metavar="COMMAND",
         help="measure loaders side by side, on any experiment",
         description="Speed, memory and shuffle of loaders, Penstock and others, each measurement in "
         "a process of its own; docs/benchmarks.md. Needs penstock's extra [bench].",
-    )
-    below = parser.add_subparsers(dest="bench_command", metavar="COMMAND", required=True)
+        examples=("penstock bench tune cells.soma --label cell_type",
+                  "penstock bench compare cells.soma --report report"),
+    )  # fmt: skip
     for command in (data_loader, read_chunks, download, plot, compare, shuffle, slicing, remote, scale,
                     train, tune, peers):  # fmt: skip
         command.add_arguments(below)

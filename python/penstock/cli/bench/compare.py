@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -20,11 +21,16 @@ DEFAULT_METHODS = "penstock,tiledbsoma_ml,annbatch,scDataset"
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "compare",
         help="speed and memory of loaders side by side, measured in turns",
         description="Measures methods round after round, each once a round, and prints a table in "
         "Markdown with ratios that are taken within each round. The first method is the reference.",
+        examples=(
+            "penstock bench compare cells.soma",
+            "penstock bench compare cells.soma -m penstock,annbatch --memory-budget 256MiB,2GiB --report report",
+        ),
     )
     add_options(parser)
     parser.set_defaults(run=run)
@@ -38,16 +44,16 @@ def add_options(
     shared_options.add_target(parser)
     group = parser.add_argument_group("the comparison")
     group.add_argument("-m", "--method", default=methods, metavar="NAMES",
-                       help="methods by name or unique prefix, separated by commas (default: %(default)s)")  # fmt: skip
+                       help="methods by name or unique prefix, separated by commas")  # fmt: skip
     group.add_argument("-R", "--rounds", type=int, default=rounds, metavar="N",
-                       help="number of rounds; each method is measured once a round (default: %(default)s)")  # fmt: skip
+                       help="number of rounds; each method is measured once a round")  # fmt: skip
     group.add_argument("-b", "--block-spec", action="append", default=[], metavar="SPEC",
                        help="size of shuffle blocks, such as 64x2048 (64 chunks of 2,048 cells), for methods "
                        "that have blocks; may be given several times (default: each method's own)")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                       help="cells in a batch (default: %(default)s)")  # fmt: skip
+                       help="cells in a batch")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
-                       help="number of batches after which an epoch is ended; 0: no limit (default: %(default)s)")  # fmt: skip
+                       help="number of batches after which an epoch is ended; 0: no limit")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, metavar="N",
                        help="seconds after which an epoch is ended, at the next batch")  # fmt: skip
     group.add_argument(
@@ -69,20 +75,20 @@ def add_options(
         help="threads of methods that have this setting (default: all cores)",
     )
     group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N",
-                       help="batches between two garbage collections; 0: none (default: %(default)s)")  # fmt: skip
+                       help="batches between two garbage collections; 0: none")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N",
-                       help="seed of the shuffle (default: %(default)s)")  # fmt: skip
+                       help="seed of the shuffle")  # fmt: skip
     parser.set_defaults(num_epochs=1)
     if report:
         group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
-                           help="epochs of each process, each with a table of its own (default: %(default)s)")  # fmt: skip
+                           help="epochs of each process, each with a table of its own")  # fmt: skip
         group.add_argument("--report", metavar="FOLDER",
                            help="folder for a page with figures and plots")  # fmt: skip
         group.add_argument(
             "--title",
             default="Loaders side by side",
             metavar="TEXT",
-            help="title of the page (default: %(default)s)",
+            help="title of the page",
         )
         group.add_argument(
             "--note", default="", metavar="TEXT", help="paragraph that is added to the page"

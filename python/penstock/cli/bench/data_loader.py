@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -18,12 +19,17 @@ _DEVICE = re.compile(r"(cpu|cuda|hpu|mps|mtia|xpu)(:[0-9]+)?")
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "data-loader",
         help="sweep of every method over every size of block",
         description="Measures epochs of shuffled batches, every method with every block, and appends "
         "one row per epoch to a Parquet file. The letters are those of data-loader in "
         "arrayloader-benchmarks (alb).",
+        examples=(
+            "penstock bench data-loader cells.soma",
+            "penstock bench data-loader cells.soma -m penstock,np.array -b '131072 / [1,4096]' -B 512",
+        ),
     )
     shared_options.add_target(parser, as_alb=True)
     group = parser.add_argument_group("the sweep")
@@ -35,16 +41,15 @@ def add_arguments(commands: Any) -> None:
                        help="methods by name or unique prefix, separated by commas, or 'all' "
                        f"(default: penstock; with -b: {_ALB_METHODS})")  # fmt: skip
     group.add_argument("-B", "--batch-size", type=int, default=1024, metavar="N",
-                       help="cells in a batch (default: %(default)s)")  # fmt: skip
+                       help="cells in a batch")  # fmt: skip
     group.add_argument("-n", "--max-batches", type=int, default=0, metavar="N",
-                       help="number of batches after which an epoch is ended; 0: no limit (default: %(default)s)")  # fmt: skip
+                       help="number of batches after which an epoch is ended; 0: no limit")  # fmt: skip
     group.add_argument("-E", "--num-epochs", type=int, default=1, metavar="N",
-                       help="epochs of each process (default: %(default)s)")  # fmt: skip
+                       help="epochs of each process")  # fmt: skip
     group.add_argument("-F", "--first-batch", action="store_true",
                        help="include opening and the first batch in the measured times")  # fmt: skip
     group.add_argument("-g", "--gc-freq", type=int, default=10, metavar="N",
-                       help="batches between two garbage collections, which are timed separately; 0: none "
-                       "(default: %(default)s)")  # fmt: skip
+                       help="batches between two garbage collections, which are timed separately; 0: none")  # fmt: skip
     group.add_argument("--cuda", nargs="?", const="cuda", metavar="DEVICE",
                        help="device that each batch is copied to, in the measured time; %(const)s if no name follows "
                        "(default: none)")  # fmt: skip
@@ -59,7 +64,7 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--threads", type=int, metavar="N",
                        help="threads of methods that have this setting (default: all cores)")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N",
-                       help="seed of the shuffle (default: %(default)s)")  # fmt: skip
+                       help="seed of the shuffle")  # fmt: skip
     shared_options.add_measuring(parser)
     parser.set_defaults(run=run)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_local_path
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -15,15 +16,20 @@ from . import shared_options
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "download",
         help="copy a slice of an experiment into a local experiment",
         description="Copies the selected cells and genes into a local experiment in the Census's "
         "array settings, to measure loading without selecting while reading.",
+        examples=(
+            "penstock bench download -V 2023-12-15 -s 0 -e 4",
+            "penstock bench download cells.soma -v 2000 -d slices -n genes-2000",
+        ),
     )
     shared_options.add_target(parser, as_alb=True)
     parser.add_argument("-d", "--out-root", default="data", metavar="FOLDER",
-                        help="folder that the copy is put into (default: %(default)s)")  # fmt: skip
+                        help="folder that the copy is put into")  # fmt: skip
     parser.add_argument("-n", "--out-dir-name", metavar="NAME",
                         help="name of the copy's folder in --out-root (default: census-benchmark_START:END, or download)")  # fmt: skip
     parser.add_argument("-f", "--force", action="store_true", help="replace an existing copy")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
@@ -14,13 +15,18 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "peers",
         help="list or install the other loaders",
         description="'list' shows the methods and where their packages are. 'install' makes an "
         "environment for each peer under the cache folder (PENSTOCK_BENCH_CACHE). Environments "
         "that are complete and up to date are kept. 'install' fails if an environment cannot be "
         "made; peers that were not named are skipped if there is no suitable Python.",
+        examples=(
+            "penstock bench peers",
+            "penstock bench peers install annbatch scDataset",
+        ),
     )
     parser.add_argument("what", nargs="?", choices=("list", "install"), default="list",
                         help="list the methods, or install the peers (default: list)")  # fmt: skip

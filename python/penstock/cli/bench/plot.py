@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -16,47 +17,32 @@ from . import shared_options
 _LARGEST_MARKER = 200  # points
 
 
-class _HostOrHelp(argparse.Action):
-    """``-h REGEX`` is alb's, and ``-h`` alone shows the help."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option: str | None = None,
-    ) -> None:
-        if values is None:
-            parser.print_help()
-            parser.exit()
-        namespace.host = values
-
-
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "plot",
-        add_help=False,
         help="plot of speed against memory, waits for batches, or memory over time",
         description="Draws measurements of several files, also of other machines and of arrayloader-benchmarks (alb), "
         "as an interactive page that opens offline, PNG, SVG and JSON.",
+        examples=(
+            "penstock bench plot epochs.parquet",
+            "penstock bench plot epochs.parquet --what memory -f png -o memory",
+        ),
     )
-    parser.add_argument("--help", action="help", help="show this help message and exit")
     parser.add_argument("files", nargs="*", default=[shared_options.RESULTS], metavar="FILE",
                         help=f"files of measurements (default: {shared_options.RESULTS})")  # fmt: skip
     parser.add_argument("--what", choices=("speed", "batches", "memory"), default="speed",
-                        help="speed against memory, the distribution of waits for a batch, or memory over time "
-                        "(default: %(default)s)")  # fmt: skip
+                        help="speed against memory, the distribution of waits for a batch, or memory over time")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="PATH",
                         help="path of the plots, without a file ending, or their folder with / at the end "
                         "(default: speed_vs_mem, batches or memory)")  # fmt: skip
     parser.add_argument("-f", "--format", default="html,json,png", metavar="NAMES",
-                        help="formats, separated by commas: html, json, png, svg (default: %(default)s)")  # fmt: skip
+                        help="formats, separated by commas: html, json, png, svg")  # fmt: skip
     parser.add_argument("-D", "--dataset-slice", metavar="SLICE",
                         help="slice of datasets to draw, as START:END: ':138', or 's2:7' where the datasets "
                         "were sorted by size")  # fmt: skip
-    parser.add_argument("-h", "--host", nargs="?", action=_HostOrHelp, metavar="REGEX",
-                        help="regular expression for the hosts to draw; alone: this help")  # fmt: skip
+    parser.add_argument("--host", metavar="REGEX", help="regular expression for the hosts to draw")
     parser.add_argument("-i", "--instance-type", metavar="NAME", help="kind of machine to draw")
     parser.add_argument(
         "-n",

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -17,19 +18,24 @@ _ORDERS = ("", "+chunk", "+global")
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "read-chunks",
         help="speed of bare reads of chunks of rows by tiledbsoma",
         description="Reads every row once, chunk by chunk, as a table, a blockwise table, blockwise "
         "COO and blockwise CSR: in order, with -s in random order within a chunk, with -ss over all.",
+        examples=(
+            "penstock bench read-chunks cells.soma",
+            "penstock bench read-chunks cells.soma -c 2000 -V 20000 -ss",
+        ),
     )
     parser.add_argument("uri", metavar="URI", help="path or URI of an experiment")
     parser.add_argument("-c", "--chunk-size", type=int, default=10_000, metavar="N",
-                        help="rows in a chunk (default: %(default)s)")  # fmt: skip
+                        help="rows in a chunk")  # fmt: skip
     parser.add_argument("-s", "--shuffle", action="count", default=0,
                         help="shuffle the rows within each chunk (-s), or all rows (-ss)")  # fmt: skip
     parser.add_argument("-r", "-R", "--rng-seed", type=int, default=0, metavar="N",
-                        help="seed of the shuffle; -r as in arrayloader-benchmarks (default: %(default)s)")  # fmt: skip
+                        help="seed of the shuffle; -r as in arrayloader-benchmarks")  # fmt: skip
     parser.add_argument("-V", "--n-vars", type=int, metavar="N",
                         help="number of genes to read, the first ones (default: all)")  # fmt: skip
     shared_options.refuse(
@@ -37,7 +43,7 @@ def add_arguments(commands: Any) -> None:
     )
     shared_options.add_buffer_sizes(parser)
     parser.add_argument("-S", dest="soma_buffer_size", default=argparse.SUPPRESS, metavar="SIZE",
-                        help="the same as -z, as in arrayloader-benchmarks")  # fmt: skip
+                        help="buffer size of tiledbsoma: -z, by the letter of arrayloader-benchmarks")  # fmt: skip
     parser.add_argument(
         "--filter", metavar="TEXT", help="filter of obs that selects cells (default: all cells)"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import compare, shared_options
@@ -16,12 +17,17 @@ _LEAST_BANDWIDTH = 0.1
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "remote",
         help="speed from S3 of a set latency and bandwidth, against the local disk",
         description="Serves the experiment's folder as an S3 bucket on loopback with a latency of "
         "each request and a bandwidth of all bodies, and measures each method on the folder and on "
         "the bucket.",
+        examples=(
+            "penstock bench remote cells.soma",
+            "penstock bench remote cells.soma --latency 100 --bandwidth 200 -m penstock",
+        ),
     )
     compare.add_options(parser, methods="penstock,tiledbsoma_ml", report=False)
     parser.add_argument("--latency", type=float, default=50.0, metavar="MS",

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from penstock.base.validation import checked_int, checked_path, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -23,13 +24,18 @@ _DEFAULTS = (
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "scale",
         help="cost per cell and memory as cells, genes, density, fragments, threads, processes, ranks grow",
         description="Makes Census-like experiments along each axis, measures Penstock on them and "
         "shows what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
         f"Axes by default: {' '.join(_DEFAULTS)}. On the axis 'processes', so many processes load the "
         "same cells at the same time; on the axis 'ranks' they divide the cells.",
+        examples=(
+            "penstock bench scale",
+            "penstock bench scale cells=16384,65536 threads=1,2 -R 5",
+        ),
     )
     parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…",
                         help="axis and its values: cells, genes, density, fragments, threads, processes or ranks")  # fmt: skip
@@ -39,27 +45,27 @@ def add_arguments(commands: Any) -> None:
         type=int,
         default=32_768,
         metavar="N",
-        help="number of cells (default: %(default)s)",
+        help="number of cells",
     )
     group.add_argument(
         "--genes",
         type=int,
         default=60_664,
         metavar="N",
-        help="number of genes (default: %(default)s)",
+        help="number of genes",
     )
     group.add_argument("--density", type=float, default=1_950.0, metavar="N",
                        help="mean number of non-zero genes in a cell (default: %(default)g)")  # fmt: skip
     group.add_argument("--fragments", type=int, default=2, metavar="N",
-                       help="number of fragments of X (default: %(default)s)")  # fmt: skip
+                       help="number of fragments of X")  # fmt: skip
     group.add_argument("--threads", type=int, default=2, metavar="N",
-                       help="threads of each process (default: %(default)s)")  # fmt: skip
+                       help="threads of each process")  # fmt: skip
     parser.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                        help="cells in a batch (default: %(default)s)")  # fmt: skip
+                        help="cells in a batch")  # fmt: skip
     parser.add_argument("-R", "--rounds", type=int, default=3, metavar="N",
-                        help="measurements of each point (default: %(default)s)")  # fmt: skip
+                        help="measurements of each point")  # fmt: skip
     parser.add_argument("--memory-budget", default="256MiB", metavar="SIZE",
-                        help="memory budget of penstock (default: %(default)s)")  # fmt: skip
+                        help="memory budget of penstock")  # fmt: skip
     parser.add_argument(
         "--on",
         metavar="URI",

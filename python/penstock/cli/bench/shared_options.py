@@ -97,10 +97,10 @@ def add_target(
 def add_layer(group: Any) -> None:
     """Add ``--measurement`` and ``--layer``."""
     group.add_argument(
-        "--measurement", default="RNA", metavar="NAME", help="measurement (default: %(default)s)"
+        "--measurement", default="RNA", metavar="NAME", help="measurement that has the counts"
     )
     group.add_argument(
-        "--layer", metavar="NAME", help="layer of X (default: raw of SOMA, X of AnnData)"
+        "--layer", metavar="NAME", help="layer of X to load (default: raw of SOMA, X of AnnData)"
     )
 
 
@@ -162,7 +162,7 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
     group = parser.add_argument_group("how it is measured")
     group.add_argument("--cache", choices=("warm", "cold", "as-is"), default="warm",
                        help="state of the source's page cache before each measurement: filled (warm), "
-                       "emptied (cold) or left alone (as-is) (default: %(default)s)")  # fmt: skip
+                       "emptied (cold) or left alone (as-is)")  # fmt: skip
     group.add_argument("--timeout", type=seconds, default=3600.0, metavar="SECONDS",
                        help="time limit of one measurement (default: %(default)g)")  # fmt: skip
     group.add_argument("--memory-limit", metavar="SIZE",
@@ -187,9 +187,9 @@ def add_measuring(parser: argparse.ArgumentParser, exports: bool = True) -> None
 def add_output(group: Any) -> None:
     """Add ``-d``, ``-M`` and ``-q``."""
     group.add_argument("-d", "--results", default=RESULTS, metavar="FILE",
-                       help="Parquet file that rows are appended to (default: %(default)s)")  # fmt: skip
+                       help="Parquet file that rows are appended to")  # fmt: skip
     group.add_argument("-M", "--metadata", action="append", default=[], metavar="KEY=VALUE",
-                       help="further column of the rows; may be given several times")  # fmt: skip
+                       help="further column of the rows, such as run=first; may be given several times")  # fmt: skip
     group.add_argument("-q", "--quiet", action="count", default=0, help="print less")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.text import markdown_table
+from penstock.cli.parser import add_command
 
 from . import compare
 
@@ -19,15 +20,20 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser; options are those of ``compare``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "shuffle",
         help="shuffle quality (entropy of batches), speed and memory of each method",
         description="Measures each method as compare does, and the entropy of a column of obs in "
         "its batches, as a share of a uniform shuffle's entropy.",
+        examples=(
+            "penstock bench shuffle cells.soma",
+            "penstock bench shuffle cells.soma --label cell_type -m penstock,penstock:chunks -b 64x64",
+        ),
     )
     compare.add_options(parser, rounds=1, report=False)
     parser.add_argument("--label", default="dataset_id", metavar="COLUMN",
-                        help="obs column whose entropy in the batches is measured (default: %(default)s)")  # fmt: skip
+                        help="obs column whose entropy in the batches is measured")  # fmt: skip
     parser.set_defaults(run=run)
 
 

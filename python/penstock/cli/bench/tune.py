@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from penstock.base.validation import checked_int, parse_memory_size
+from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
 from . import shared_options
@@ -13,21 +14,26 @@ from . import shared_options
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "tune",
         help="short sweep on your own data that ends in the settings to use",
         description="Measures the beginning of an epoch with several memory budgets and numbers of "
         "threads, computes how well each budget mixes, and prints the call to use.",
+        examples=(
+            "penstock bench tune cells.soma",
+            "penstock bench tune cells.soma --label cell_type --budgets 512MiB,4GiB --dense",
+        ),
     )
     shared_options.add_target(parser)
     group = parser.add_argument_group("the sweep")
     group.add_argument("-B", "--batch-size", type=int, default=128, metavar="N",
-                       help="cells in a batch (default: %(default)s)")  # fmt: skip
+                       help="cells in a batch")  # fmt: skip
     group.add_argument(
         "--dense", action="store_true", help="make dense batches (default: CSR batches)"
     )
     group.add_argument("--budgets", default="256MiB,1GiB,2GiB", metavar="SIZES",
-                       help="memory budgets to measure, separated by commas (default: %(default)s)")  # fmt: skip
+                       help="memory budgets to measure, separated by commas")  # fmt: skip
     group.add_argument("--threads", metavar="NUMBERS",
                        help="numbers of threads to measure, separated by commas (default: half of the cores, and all)")  # fmt: skip
     group.add_argument("--max-seconds", type=shared_options.seconds, default=5.0, metavar="N",
@@ -35,7 +41,7 @@ def add_arguments(commands: Any) -> None:
     group.add_argument("--label", metavar="COLUMN",
                        help="obs column that the batches are to mix well (default: none)")  # fmt: skip
     group.add_argument("--share", type=float, default=0.98, metavar="N",
-                       help="how well --label must mix: entropy in the batches over that of a uniform shuffle (default: %(default)s)")  # fmt: skip
+                       help="how well --label must mix: entropy in the batches over that of a uniform shuffle")  # fmt: skip
     shared_options.add_measuring(parser, exports=False)
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``penstock train scvi``: train a model of scvi-tools from stored cells."""
+"""Train a model, and save and print what it gives."""
 
 from __future__ import annotations
 
@@ -13,154 +13,7 @@ from penstock.base.validation import checked_int, checked_local_path, parse_memo
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
-#: Orders of the cells, by the name of `--shuffle`.
-_SHUFFLES: dict[str, Any] = {
-    "true": True, "scatter": "scatter", "chunks": "chunks", "global": "global", "none": False,
-}  # fmt: skip
-#: Name for the cells that the package ships.
-BUNDLED = "pbmc3k"
-
-
-def add_arguments(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "train",
-        help="train scVI from an experiment, on one process or several",
-        description="Trains a model of scvi-tools, and writes into a folder: the model as scvi-tools "
-        "saves it, the latent representation of every cell, and the history. Needs "
-        "penstock's extra [scvi].",
-    )
-    parser.add_argument("kind", metavar="scvi", choices=["scvi"], help="the word scvi")
-    parser.add_argument(
-        "uri",
-        metavar="URI",
-        help=f"path or URI of an experiment, or {BUNDLED} for cells to try it on",
-    )
-    parser.add_argument(
-        "--model", default="SCVI",
-        help="model class: SCVI, LinearSCVI, SCANVI, CondSCVI, PEAKVI, POISSONVI, AUTOZI, MRVI, TOTALVI or MULTIVI (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--obs-query", metavar="TEXT",
-        help="filter of obs that selects cells, such as \"sex == 'female'\" (default: all cells)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--var-query", metavar="TEXT", help="filter of var that selects genes (default: all genes)"
-    )
-    parser.add_argument(
-        "--cells",
-        metavar="N",
-        type=int,
-        help="train on the first N of the selected cells (default: all)",
-    )
-    parser.add_argument(
-        "--n-top-genes", metavar="N", type=int,
-        help="train on the N most variable genes, by batch if --batch-key is given (default: all genes)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--measurement", metavar="NAME", help=f"measurement (default: {DEFAULT_MEASUREMENT})"
-    )
-    parser.add_argument(
-        "--protein", metavar="NAME", help="measurement of the proteins (TOTALVI, MULTIVI)"
-    )
-    parser.add_argument(
-        "--regions",
-        metavar="NAME",
-        help="measurement of the accessible regions (MULTIVI; without it, of genes alone)",
-    )
-    parser.add_argument(
-        "--layer",
-        metavar="NAME",
-        help="layer of X with counts (default: raw of SOMA, X of AnnData)",
-    )
-    parser.add_argument(
-        "--batch-key", metavar="COLUMN", action="append",
-        help="obs column of the batch; if given several times, the columns are joined",
-    )  # fmt: skip
-    parser.add_argument("--labels-key", metavar="COLUMN", help="obs column of the cell labels")
-    parser.add_argument(
-        "--fine-labels-key", metavar="COLUMN", help="obs column of finer labels (CondSCVI)"
-    )
-    parser.add_argument("--sample-key", metavar="COLUMN", help="obs column of the sample (MRVI)")
-    parser.add_argument(
-        "--unlabeled", metavar="LABEL", help="value of --labels-key that means no label (SCANVI)"
-    )
-    parser.add_argument(
-        "--n-samples-per-label", metavar="N", type=int,
-        help="labelled cells of each label in a training epoch of SCANVI (default: all)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--categorical",
-        metavar="COLUMN",
-        action="append",
-        help="obs column of a categorical covariate; may be given several times",
-    )
-    parser.add_argument(
-        "--continuous",
-        metavar="COLUMN",
-        action="append",
-        help="obs column of a continuous covariate; may be given several times",
-    )
-    parser.add_argument(
-        "--latent", metavar="N", type=int, default=10,
-        help="number of latent variables (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--epochs", metavar="N", type=int,
-        help="maximum number of epochs (default: scvi-tools' own)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--batch-size", metavar="N", type=int, default=128,
-        help="cells in a batch of one process (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--shuffle", choices=list(_SHUFFLES), default="true",
-        help="order of the cells of an epoch; none: as stored (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--dense", action="store_true",
-        help="make dense batches in the loader, not on the device of the training",
-    )  # fmt: skip
-    parser.add_argument(
-        "--devices", metavar="N", default="auto",
-        help="number of processes, one per GPU or on CPUs; auto: one, -1: all GPUs or all cores (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--accelerator", default="auto",
-        help="hardware to train on: auto, gpu or cpu (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--memory", metavar="SIZE", default="2GiB",
-        help="memory budget of the loader of each process (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--patience",
-        metavar="EPOCHS",
-        type=int,
-        help="epochs without a better validation ELBO (PEAKVI: reconstruction loss) after which "
-        "training stops (default: no early stop; PEAKVI: 50)",
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0,
-        help="seed of weights and noise (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--plot", metavar="COLUMN", help="obs column that colours a plot of the latent space"
-    )
-    parser.add_argument(
-        "--trace", action="store_true",
-        help="write the loss of each step, seconds and memory, and a plot of them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output",
-        metavar="FOLDER",
-        default="penstock_scvi",
-        help="folder of the results, made if needed (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="resume an interrupted run in --output"
-    )
-    parser.set_defaults(run=run)
+from .options import BUNDLED, SHUFFLES
 
 
 def run(parsed: argparse.Namespace) -> None:
@@ -204,7 +57,7 @@ def run(parsed: argparse.Namespace) -> None:
         "obs_query": parsed.obs_query,
         "var_query": parsed.var_query,
         "memory_budget": parsed.memory,
-        "shuffle": _SHUFFLES[parsed.shuffle],
+        "shuffle": SHUFFLES[parsed.shuffle],
     }
     source = _source(parsed.uri, folder)
     cells = Dataset(source, **settings)
@@ -290,9 +143,9 @@ def _modalities(parsed: argparse.Namespace) -> dict[str, str] | None:
     given = {"protein": parsed.protein, "regions": parsed.regions}
     for name, measurement in given.items():
         if measurement is not None and name not in takes:
-            raise InvalidArgument(f"--model {parsed.model} takes no --{name}")
+            raise InvalidArgument(f"{parsed.model} takes no --{name}")
     if parsed.model == "TOTALVI" and parsed.protein is None:
-        raise InvalidArgument("--model TOTALVI needs --protein, the name of a measurement")
+        raise InvalidArgument("TOTALVI needs --protein, the name of a measurement")
     if not takes:
         return None
     layers = {
