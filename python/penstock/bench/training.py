@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.base.text import count, markdown_table, plural
 
-from .machine import machine_facts
+from .machine import described, machine_facts
 
 _FACTS = ("host", "instance_type", "cpu", "cores", "memory_bytes", "system", "sha")
 _LAST_STEPS = 20
@@ -217,6 +217,7 @@ def draw(cases: Cases, rows: Sequence[Mapping[str, Any]], folder: Path, title: s
             {name: traces[name] for name in ordered if name in traces},
             drawn[-1],
             f"{title}, {cells}",
+            f"{described()}; one run of each",
         )
     return drawn
 
@@ -227,7 +228,7 @@ def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, places = plt.subplots(1, 2, figsize=(10.4, 4), dpi=120)
+    figure, places = plt.subplots(1, 2, figsize=(10.4, 4.2), dpi=120)
     panels = (
         ("seconds", 1.0, "seconds of training"),
         ("peak_rss", 2.0**30, "memory of rank 0 after a step (GiB)"),
@@ -236,16 +237,24 @@ def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, 
         for name in dict.fromkeys(cases.line(asdict(case)) for case in cases):
             mine = [row for row in rows if cases.line(row) == name and row["cells"] is not None]
             cells = sorted({row["cells"] for row in mine})
-            values = [
-                median(row[column] for row in mine if row["cells"] == each) / unit for each in cells
+            of_each = [
+                [row[column] / unit for row in mine if row["cells"] == each] for each in cells
             ]
-            plot.plot(cells, values, "o-", label=name, linewidth=1)
+            (line,) = plot.plot(cells, list(map(median, of_each)), "o-", label=name, linewidth=1)
+            least, most = list(map(min, of_each)), list(map(max, of_each))
+            plot.vlines(cells, least, most, color=line.get_color(), linewidth=3, alpha=0.4)
         plot.set(xlabel="cells", ylabel=words)
         plot.set_xlim(left=0)
         plot.set_ylim(0, 1.1 * max([1e-3, *(row[column] / unit for row in rows)]))
+        plot.xaxis.set_major_formatter("{x:,.0f}")
         plot.grid(alpha=0.3)
+        plot.spines[["top", "right"]].set_visible(False)
     places[0].legend(fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11)
-    figure.tight_layout()
+    number = max((row["round"] for row in rows), default=0) + 1
+    spread = "a point is a run" if number == 1 else f"median, least and most of {number} runs"
+    detail = f"{described()}; {spread}"
+    figure.text(0.5, 0.9, detail, ha="center", va="center", fontsize=8, color="dimgrey")
+    figure.tight_layout(rect=(0, 0, 1, 0.93))
     figure.savefig(path)
     plt.close(figure)

@@ -234,11 +234,14 @@ def test_pictures_are_of_whole_epochs_where_all_are_whole(tmp_path: Path) -> Non
     append(tmp_path / "a.parquet", [whole, row(whole_epoch=True, epoch_cells_per_second=60.0)])
     drawn = plot.figure(read_all([tmp_path / "a.parquet"]))
     assert list(drawn.data[0].y) == [50.0, 60.0]
-    assert drawn.layout.yaxis.title.text == "cells/s, whole epoch"
+    assert drawn.layout.yaxis.title.text == "cells/s, whole epoch (log scale)"
     append(tmp_path / "a.parquet", [row(whole_epoch=False, epoch_cells_per_second=1.0)])
     drawn = plot.figure(read_all([tmp_path / "a.parquet"]))
     assert list(drawn.data[0].y) == [1000.0] * 3
-    assert drawn.layout.yaxis.title.text == "cells/s after the first batch"
+    assert drawn.layout.yaxis.title.text == "cells/s after the first batch (log scale)"
+    linear = plot.figure(read_all([tmp_path / "a.parquet"]), style=Style(linear=True))
+    assert linear.layout.yaxis.title.text == "cells/s after the first batch"
+    assert linear.layout.xaxis.title.text.endswith("(GiB)")
 
 
 def test_a_batch_alone_has_no_speed_in_a_picture(tmp_path: Path) -> None:
@@ -272,6 +275,61 @@ def test_pictures_have_colour_and_size_by_blocks(
     assert pyplot.get_fignums() == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_meet_neither_labels_nor_points(seed: int) -> None:
+    from matplotlib import pyplot
+    from penstock.bench.reports.labels import label_points
+
+    random = np.random.default_rng(seed)
+    names = {f"contestant {i}": ("black", 10 ** random.normal(0, 1, (3, 2))) for i in range(8)}
+    figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    axes.set(xscale="log", yscale="log")
+    for _, points in names.values():
+        axes.scatter(*points.T)
+    assert label_points(axes, names)
+    assert [text.get_text() for text in axes.texts] == list(names)
+    boxes = [text.get_window_extent() for text in axes.texts]
+    pixels = axes.transData.transform(np.concatenate([points for _, points in names.values()]))
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+        assert not any(box.contains(*pixel) for pixel in pixels)
+        assert axes.get_window_extent().containsx(box.x0)
+        assert axes.get_window_extent().containsx(box.x1)
+    pyplot.close(figure)
+
+
+def test_a_plot_that_has_no_place_for_labels_keeps_its_legend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import pyplot
+    from penstock.bench.reports import static_plot
+    from penstock.bench.reports.labels import label_points
+
+    figure, axes = pyplot.subplots()
+    axes.scatter([1, 2], [1, 2])
+    assert not label_points(axes, {str(i): ("red", [(1.5, 1.5)]) for i in range(13)})
+    assert not label_points(axes, {"a long name " * 20: ("red", [(1.5, 1.5)])})
+    assert not axes.texts
+    pyplot.close(figure)
+
+    drawn: list = []
+    monkeypatch.setattr(static_plot, "_save", lambda figure, path: drawn.append(figure))
+    for name in ("penstock", "a long name " * 20):
+        (tmp_path / "a.parquet").unlink(missing_ok=True)
+        append(tmp_path / "a.parquet", rounds({name: [1.0, 2.0], "other": [3.0, 3.5]}))
+        static_plot.write_picture(read_all([tmp_path / "a.parquet"]), tmp_path / "a.png", "Title")
+    labelled, with_legend = (figure.axes[0] for figure in drawn)
+    assert [text.get_text() for text in labelled.texts] == ["↖ better", "penstock", "other"]
+    assert labelled.get_legend() is None
+    assert len(with_legend.get_legend().get_texts()) == 2
+    for axes in (labelled, with_legend):
+        assert "USS" in axes.get_xlabel()
+        assert axes.get_xlabel().endswith("(GiB, log scale)")
+        assert axes.get_ylabel().endswith("(log scale)")
+        assert axes.get_title().endswith("; 2 runs of each")
+    pyplot.close("all")
+
+
 @pytest.mark.parametrize("form", ["png", "svg", "json", "html"])
 def test_curves_are_drawn(tmp_path: Path, form: str) -> None:
     rows = rounds({"a": [1.0, 2.0], "b": [3.0]})
@@ -281,13 +339,16 @@ def test_curves_are_drawn(tmp_path: Path, form: str) -> None:
             "memory_over_time": json.dumps([[0.0, 1 << 20, 2 << 20], [1.5, 3 << 20, 4 << 20]]),
             "chunks_per_block": None,
         }
-    frame = pd.DataFrame(rows)
+    append(tmp_path / "a.parquet", rows)
+    frame = read_all([tmp_path / "a.parquet"])
     for curves in CURVES.values():
         lines = list(curves.lines(frame))
         assert [name for name, _, _ in lines] == [row["contestant"] for row in rows[:2]]
         drawn = plot_lines.figure(curves, frame, None)
         (path,) = plot.write(drawn, frame, tmp_path / "p", [form], curves)
         assert path.stat().st_size > 500
+        assert drawn.layout.title.text.endswith("; 1 to 2 runs of each</sup>")
+        assert ("log scale" in drawn.layout.xaxis.title.text) == curves.log_x
     assert next(CURVES["memory"].lines(frame))[1:] == ([0.0, 1.5], [1.0, 3.0])
     assert list(CURVES["batches"].lines(frame))[1][1][0] == 1.0  # milliseconds
     with pytest.raises(InvalidArgument, match="no measurement has memory_over_time"):

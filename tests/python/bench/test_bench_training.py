@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import Oracle
@@ -174,6 +175,14 @@ def test_plots_have_what_was_measured(
         assert set(drawn) == {"dense", "sparse"}
         for layout, points in drawn.items():
             assert dict(points.tolist()) == pytest.approx(medians[layout].to_dict())
+        ends = np.sort([segment[:, 1] for segment in axes.collections[0].get_segments()])
+        spread = rows[rows["layout"] == "dense"].groupby("cells")[column].agg(["min", "max"]) / unit
+        assert ends == pytest.approx(spread.to_numpy())
+        assert len(axes.collections) == 2
+    said = [[text.get_text() for text in figure.texts] for figure in figures[:2]]
+    assert said[0][-1].endswith("; median, least and most of 3 runs")
+    assert said[1][-1].endswith("; one run of each")
+    assert all("cores" in texts[-1] for texts in said), "the machine"
     loss, memory = figures[1].axes[:2]
     for axes, columns in ((loss, ("step", "loss")), (memory, ("seconds", "rss"))):
         for line in axes.get_lines():

@@ -17,7 +17,9 @@ from ..schema import COLUMNS
 from .plot_columns import (
     DEFAULT_STYLE,
     DEFAULT_TEXT,
+    MEMORY,
     Style,
+    axis_title,
     chunk_ticks,
     names_drawn,
     speed_column,
@@ -196,8 +198,8 @@ def figure(
         "title": title + below,
         "template": "plotly_white",
         "margin": {"t": 120},
-        "xaxis": {"title": {"text": "peak memory, USS (GiB)"}, **kind},
-        "yaxis": {"title": {"text": words}, **kind},
+        "xaxis": {"title": {"text": axis_title(MEMORY, style.linear)}, **kind},
+        "yaxis": {"title": {"text": axis_title(words, style.linear)}, **kind},
         "legend": {"title": {"text": "method"}, "orientation": "h", "y": -0.12},
         "legend2": {"title": {"text": "cells a block"}, "orientation": "h", "y": -0.2},
     }

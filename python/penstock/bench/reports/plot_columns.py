@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.base.text import plural
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -98,8 +100,30 @@ def names_drawn(frame: pd.DataFrame) -> pd.Series:
     return frame["contestant"].fillna(names).astype(str)
 
 
+#: Title of the memory axis.
+MEMORY = "peak memory, USS: without pages shared with other processes (GiB)"
+
+
+def axis_title(words: str, linear: bool) -> str:
+    """Return the title of an axis, with its scale."""
+    if linear:
+        return words
+    unit = words.endswith(")")
+    return f"{words[:-1]}, log scale)" if unit else f"{words} (log scale)"
+
+
+def runs(frame: pd.DataFrame) -> str:
+    """Return the number of runs of each contestant of a comparison; nothing for other rows."""
+    if "contestant" not in frame or frame["contestant"].isna().any():
+        return ""
+    each = frame.groupby("contestant")
+    number = each["round"].nunique() if "round" in frame else each.size()
+    least, most = int(number.min()), int(number.max())
+    return f"{plural(least, 'run') if least == most else f'{least} to {most} runs'} of each"
+
+
 def subtitles(frame: pd.DataFrame) -> list[str]:
-    """Return two lines: machines and batches, then cells and where they were read from."""
+    """Return two lines: machines and batches, then cells, where they were read from, and runs."""
     on_ec2 = frame["instance_type"].notna()
     kinds, cpus = _values(frame["instance_type"]), _values(frame["cpu"][~on_ec2])
     cores = _values(frame["cores"][~on_ec2], "{:,.0f}")
@@ -114,8 +138,8 @@ def subtitles(frame: pd.DataFrame) -> list[str]:
     limits = frame["max_batches"].astype(float).fillna(0).unique()
     if len(limits) == 1 and limits[0] > 0:
         read = f"{limits[0]:,.0f} batches ({read})"
-    second = [read, _places(frame)]
-    return [", ".join(filter(None, line)) for line in (first, second)]
+    second = ", ".join(filter(None, [read, _places(frame)]))
+    return [", ".join(filter(None, first)), "; ".join(filter(None, [second, runs(frame)]))]
 
 
 def _places(frame: pd.DataFrame) -> str:

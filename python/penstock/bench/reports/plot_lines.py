@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InvalidArgument
 
-from .plot_columns import names_drawn
+from .plot_columns import axis_title, names_drawn, subtitles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,10 +73,14 @@ def figure(curves: Curves, frame: pd.DataFrame, title: str | None) -> Any:
                 line={"color": colour},
             )
         )  # fmt: skip
+    below = "".join(f"<br><sup>{line}</sup>" for line in subtitles(frame))
     drawn.update_layout(
-        title=title or curves.title,
+        title=(title or curves.title) + below,
         template="plotly_white",
-        xaxis={"title": {"text": curves.x_title}, "type": "log" if curves.log_x else "linear"},
+        xaxis={
+            "title": {"text": axis_title(curves.x_title, not curves.log_x)},
+            "type": "log" if curves.log_x else "linear",
+        },
         yaxis={"title": {"text": curves.y_title}, "rangemode": "tozero"},
     )
     return drawn

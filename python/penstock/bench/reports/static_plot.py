@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 from matplotlib.text import OffsetFrom
 
+from .labels import label_points
 from .plot_columns import (
     DEFAULT_STYLE,
     DEFAULT_TEXT,
+    MEMORY,
     Style,
+    axis_title,
     chunk_ticks,
     names_drawn,
     speed_column,
@@ -47,6 +50,7 @@ def write_picture(
     by_name = pyplot.get_cmap("tab10")
     by_chunks = pyplot.get_cmap("viridis")
     scale = Normalize(known.min(), max(known.max(), known.min() + 1)) if len(known) else None
+    labels: dict[str, Any] = {}  # colour and places of each name
     for number, name in enumerate(dict.fromkeys(names)):
         mine = (names == name).to_numpy()
         marker = _MARKERS[number % len(_MARKERS)]
@@ -55,19 +59,23 @@ def write_picture(
             else "silver" if scale is not None else by_name(number % 10)
             for value in chunks[mine]
         ]  # fmt: skip
+        x = frame["max_mem"].astype(float)[mine] / 2**30
+        y = frame[speed].astype(float)[mine]
         axes.scatter(
-            frame["max_mem"].astype(float)[mine] / 2**30,
-            frame[speed].astype(float)[mine],
+            x,
+            y,
             s=[0.45 * size**2 for size in _sizes(style.marker_sizes(frame[mine], frame), marker)],
             c=colours,
             marker=marker,
             edgecolor="white",
             linewidth=0.6,
+            alpha=0.8,
             zorder=3 - 0.01 * number,
         )
         colour = "dimgrey" if scale is not None else by_name(number % 10)
         axes.scatter([], [], s=64, color=colour, marker=marker, label=name)
-    axes.set(xlabel="peak memory, USS (GiB)", ylabel=words)
+        labels[name] = colour, list(zip(x, y, strict=True))
+    axes.set(xlabel=axis_title(MEMORY, style.linear), ylabel=axis_title(words, style.linear))
     if style.linear:
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
@@ -78,7 +86,7 @@ def write_picture(
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    figure.suptitle(title, fontsize=11, y=1.0)
+    figure.suptitle(title, fontsize=11, y=0.985)
     axes.set_title("\n".join(subtitles(frame)), fontsize=8)
     axes.grid(alpha=0.25, which="both")
     _mark(axes, style.default_rows(frame), speed)
@@ -100,7 +108,9 @@ def write_picture(
             loc="upper center", bbox_to_anchor=(0.5, -0.18), bbox_transform=axes.transAxes,
             ncols=len(blocks),
         )  # fmt: skip
-    axes.legend(fontsize=8, frameon=False, **place)
+    axes.text(0, 1.01, "↖ better", transform=axes.transAxes, va="bottom", color="dimgrey")
+    if scale is not None or blocks or not label_points(axes, labels):
+        axes.legend(fontsize=8, frameon=False, **place)
     _save(figure, path)
 
 
@@ -128,6 +138,7 @@ def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) ->
     """Write PNG or SVG, by the suffix: a line for each measurement, in a colour by method."""
     matplotlib.use("agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter
 
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
     by_name = pyplot.get_cmap("tab10")
@@ -136,11 +147,15 @@ def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) ->
         label = None if name in colours else name
         colour = colours.setdefault(name, by_name(len(colours) % 10))
         axes.plot(x, y, color=colour, label=label, linewidth=1.2)
-    axes.set(xlabel=curves.x_title, ylabel=curves.y_title)
+    axes.set(xlabel=axis_title(curves.x_title, not curves.log_x), ylabel=curves.y_title)
     axes.set_ylim(bottom=0)
     if curves.log_x:
         axes.set_xscale("log")
-    axes.set_title(title, fontsize=11)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    else:
+        axes.set_xlim(left=0)
+    figure.suptitle(title, fontsize=11, y=0.985)
+    axes.set_title("\n".join(subtitles(frame)), fontsize=8)
     axes.grid(alpha=0.25, which="both")
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     _save(figure, path)

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
+from penstock.bench.machine import described
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
@@ -125,9 +126,9 @@ def run(parsed: argparse.Namespace) -> None:
     )
     _tell_validation(model.history, data.n_val, folder)
     if parsed.trace:
-        draw_traces(
-            {"": pscvi.read_trace(trace)}, folder / "trace.png", f"{parsed.model}, {parsed.uri}"
-        )
+        steps = {"": pscvi.read_trace(trace)}
+        title = f"{parsed.model}, {parsed.uri}"
+        draw_traces(steps, folder / "trace.png", title, f"{described()}; one run")
         (folder / "trace.json").write_text(json.dumps({"train_seconds": seconds}) + "\n")
     if parsed.plot:
         labels = cells.obs.read([parsed.plot])[parsed.plot].to_numpy()

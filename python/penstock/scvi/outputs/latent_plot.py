@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from penstock.base.text import plural
+
+_MARKERS = ("o", "^", "s", "D", "v", "P")
+#: Rows of a legend that fit beside the plot.
+_ROWS = 28
+
 
 def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
     """Draw cells in two dimensions, coloured by the column `name`, and save the plot at `path`."""
@@ -18,15 +24,23 @@ def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
 
     places, axes = _two_dimensions(latent)
     figure, plot = plt.subplots(figsize=(7, 5), dpi=120)
-    for i, value in enumerate(np.unique(labels.astype(str))):
-        chosen = labels.astype(str) == value
+    texts = labels.astype(str)
+    values = np.unique(texts)
+    for i, value in enumerate(values):
+        chosen = texts == value
         x, y = places[chosen].T
-        plot.scatter(x, y, s=3, label=value, color=plt.cm.tab20(i % 20), linewidths=0)
+        colour = plt.cm.tab20(i % 20)
+        marker = _MARKERS[i // 20 % len(_MARKERS)]  # 20 colours are told apart
+        plot.scatter(x, y, s=5, label=value, color=colour, marker=marker, linewidths=0)
     plot.set_xlabel(f"{axes} 1")
     plot.set_ylabel(f"{axes} 2")
-    plot.legend(title=name, markerscale=4, fontsize=7, frameon=False, bbox_to_anchor=(1, 1))
-    figure.tight_layout()
-    figure.savefig(path)
+    plot.set_title(f"{plural(len(places), 'cell')} in the latent space", fontsize=10)
+    plot.spines[["top", "right"]].set_visible(False)
+    plot.legend(
+        title=name, markerscale=3, fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1),
+        ncols=-(-len(values) // _ROWS),
+    )  # fmt: skip
+    figure.savefig(path, bbox_inches="tight")
     plt.close(figure)
 
 

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def draw_traces(traces: Mapping[str, pd.DataFrame], path: Path, title: str = "") -> None:
+def draw_traces(
+    traces: Mapping[str, pd.DataFrame], path: Path, title: str = "", detail: str = ""
+) -> None:
     """Draw the loss of each step and the memory over time, a line for each trace.
+
+    `detail` is a smaller line below the title, for the machine and the number of runs.
 
     Memory of a CUDA device has a panel of its own, if a trace has any.
     """
@@ -32,12 +36,20 @@ def draw_traces(traces: Mapping[str, pd.DataFrame], path: Path, title: str = "")
         for name, trace in traces.items():
             plot.plot(trace[x], trace[y] / unit, label=name, linewidth=0.8, alpha=0.85)
         plot.set(xlabel=across, ylabel=up)
+        plot.set_xlim(left=0)
+        if x == "step":
+            plot.xaxis.get_major_locator().set_params(integer=True)
+        for axis in (plot.xaxis, plot.yaxis):
+            axis.set_major_formatter("{x:,.10g}")
         plot.grid(alpha=0.3)
+        plot.spines[["top", "right"]].set_visible(False)
         if y != "loss":
             plot.set_ylim(0, 1.1 * max(1e-3, *(trace[y].max() / unit for trace in traces.values())))
     if len(traces) > 1:
         places[0].legend(fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11)
-    figure.tight_layout()
+    if detail:
+        figure.text(0.5, 0.9, detail, ha="center", va="center", fontsize=8, color="dimgrey")
+    figure.tight_layout(rect=(0, 0, 1, 0.93 if detail else 1))
     figure.savefig(path)
     plt.close(figure)
