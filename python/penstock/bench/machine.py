@@ -12,6 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from penstock.base.cpu import cpu_name
+
 #: Sources of a build; other changes in a checkout, such as new results, do not change the build.
 SOURCES = ("src", "include", "python", "bindings", "cmake", "CMakeLists.txt", "pyproject.toml")
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -28,7 +30,7 @@ def machine_facts() -> dict[str, Any]:
         "user": _user(),
         "instance_id": identity,
         "instance_type": kind,
-        "cpu": _cpu(),
+        "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
@@ -98,13 +100,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
