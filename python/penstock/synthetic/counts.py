@@ -56,11 +56,17 @@ class CountModel:
     """Draws the counts of a `Population`; up to 170 MB of tables, read-only after __init__."""
 
     def __init__(
-        self, population: Population, n_genes: int, mean_genes_per_cell: float, seed: int
+        self,
+        population: Population,
+        n_genes: int,
+        mean_genes_per_cell: float,
+        seed: int,
+        distinctness: float = 1.0,
     ) -> None:
         self.population = population
         self.n_genes = n_genes
         self._seed = seed
+        self._distinctness = distinctness
         rng = np.random.default_rng([seed, 2])
         n_datasets = len(population.datasets)
         log_mean = _log_abundance(n_genes, rng)
@@ -72,7 +78,7 @@ class CountModel:
         self.measured[:, self.abundant_genes] = True
         self._tables = self._build_tables(log_mean, n_datasets, rng)
         means = np.array(list(ABUNDANT_GENES.values()))
-        type_factor = rng.lognormal(0.0, 0.35, (len(CELL_TYPES), len(means)))
+        type_factor = rng.lognormal(0.0, 0.35 * distinctness, (len(CELL_TYPES), len(means)))
         self._abundant_mean = means * type_factor
         self.molecules_per_depth = self._calibrate(mean_genes_per_cell)
 
@@ -88,13 +94,15 @@ class CountModel:
         n_types = len(CELL_TYPES)
         expressed = np.flatnonzero(log_mean > np.quantile(log_mean, 0.6))
         n_markers = max(3, min(80, len(expressed) // 40))
+        scale = np.where(
+            np.arange(n_types + n_datasets + _N_PROGRAMS) < n_types, self._distinctness, 1
+        )
         tables = np.empty((n_types + n_datasets + _N_PROGRAMS, 1 << _TABLE_BITS), np.uint32)
         for i in range(len(tables)):
-            profile = log_mean + rng.normal(0.0, 0.35, len(log_mean))
+            profile = log_mean + scale[i] * rng.normal(0.0, 0.35, len(log_mean))
             if i < n_types:
-                profile[rng.choice(expressed, n_markers, replace=False)] += rng.gamma(
-                    4.0, 0.6, n_markers
-                )
+                markers = rng.choice(expressed, n_markers, replace=False)
+                profile[markers] += scale[i] * rng.gamma(4.0, 0.6, n_markers)
             elif i >= n_types + n_datasets:
                 n_program = max(3, len(expressed) // 15)
                 profile[rng.choice(expressed, n_program, replace=False)] += 2.5

@@ -67,6 +67,7 @@ def make_experiment(
     n_datasets: int | None = None,
     mean_genes_per_cell: float | None = None,
     processes: int | None = None,
+    distinctness: float = 1.0,
     overwrite: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> ExperimentSummary:
@@ -98,6 +99,9 @@ def make_experiment(
     processes
         Number of processes; by default the number of cores or fragments, at most 4. Each needs
         about 0.5 GiB of memory, or 1.5 GiB without tiledb.
+    distinctness
+        How much cell types differ: a factor from 0 to 1 on the logarithm of what tells a type. At
+        1 a linear classifier separates all of them, at 0 there are none.
     overwrite
         Whether to replace an experiment at `path` when the new one is complete.
     progress
@@ -124,11 +128,13 @@ def make_experiment(
     if n_datasets is None:
         n_datasets = max(12, min(120, n_cells // 4_000))
     _check(n_cells, n_datasets, slabs)
+    if not 0 <= distinctness <= 1:
+        raise ValueError(f"distinctness must be from 0 to 1: {distinctness}")
     check_replaceable(target, overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     check_space(target.parent, estimate_bytes(n_cells, n_genes, mean))
 
-    recipe = Recipe(n_cells, n_genes, n_datasets, mean, seed)
+    recipe = Recipe(n_cells, n_genes, n_datasets, mean, seed, distinctness)
     if processes is None:
         processes = min(os.cpu_count() or 1, 4)
     processes = max(1, min(processes, len(slabs)))

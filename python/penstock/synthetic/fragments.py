@@ -45,6 +45,7 @@ class Recipe:
     n_datasets: int
     mean_genes_per_cell: float
     seed: int
+    distinctness: float = 1.0
 
     def population(self, folder: Path) -> Population:
         """Draw the population into files of the folder."""
@@ -52,7 +53,9 @@ class Recipe:
 
     def model(self, population: Population) -> CountModel:
         """Draw the count model, in a second or two."""
-        return CountModel(population, self.n_genes, self.mean_genes_per_cell, self.seed)
+        return CountModel(
+            population, self.n_genes, self.mean_genes_per_cell, self.seed, self.distinctness
+        )
 
 
 @dataclass(frozen=True)

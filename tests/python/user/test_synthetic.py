@@ -223,6 +223,30 @@ def test_cell_types_can_be_told_apart(made: Path) -> None:
     assert right > 0.5
 
 
+def test_types_may_be_made_hard_to_tell_apart() -> None:
+    """Only types: what else tells cells apart stays, and so does the number of genes."""
+    population = invent_population(1_500, 8, seed=4)
+    types = np.asarray(population.cell_type)
+    right, genes = [], []
+    for distinctness in (1.0, 0.3, 0.0):
+        model = counts.CountModel(population, 2_000, 250, seed=4, distinctness=distinctness)
+        x = np.zeros((1_500, 2_000), np.float32)
+        for band in map(model.band, range(model.n_bands)):
+            x[band.rows, band.genes] = band.values
+        genes.append(np.count_nonzero(x, axis=1).mean())
+        dense = np.log1p(x / x.sum(axis=1, keepdims=True) * 1e4)
+        train = np.arange(len(x)) % 2 == 0
+        names = [each for each in np.unique(types) if np.sum(types[train] == each) >= 20]
+        tested = ~train & np.isin(types, names)
+        centres = np.stack([dense[train & (types == name)].mean(axis=0) for name in names])
+        distance = ((dense[tested][:, None] - centres) ** 2).sum(axis=2)
+        right.append(np.mean(np.array(names)[distance.argmin(axis=1)] == types[tested]))
+    assert right[0] > right[1] + 0.1 > right[2] + 0.2, right
+    assert genes == pytest.approx([250] * 3, rel=0.15)
+    with pytest.raises(ValueError, match="distinctness must be from 0 to 1: 2"):
+        synthetic.make_experiment("never-made", n_cells=10, distinctness=2)
+
+
 def test_datasets_have_effects_of_their_own() -> None:
     """Cells of one type differ between datasets alike in two halves of them: not by chance."""
     population = invent_population(5_000, 12, seed=7)
