@@ -56,6 +56,7 @@ class Result:
 
     title: str
     label: str
+    note: str = ""  # what the plot shows about shuffling, if it is known
     classes: list[str] = field(default_factory=list)
     streamed: Streamed = field(default_factory=Streamed)
     histories: dict[str, History] = field(default_factory=dict)
