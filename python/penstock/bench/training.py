@@ -1,6 +1,6 @@
 """Training of scVI measured as cells, processes, layout and shuffle vary.
 
-Each measurement is ``penstock train scvi … --trace`` in a process of its own.
+Each measurement is ``penstock train MODEL … --trace`` in a process of its own.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measure(
     cases : Cases
         What varies.
     command : sequence of str
-        Arguments of ``penstock train scvi`` that are the same for all.
+        Arguments of ``penstock train`` that are the same for all.
     batch_size : int
         Cells in a step of all processes together.
     rounds : int
@@ -121,7 +121,7 @@ def _run(
     row: dict[str, Any] = {**asdict(case), "round": number, **facts}
     row |= {"seconds": None, "peak_rss": None, "steps": None, "loss": None}
     with tempfile.TemporaryDirectory() as output:
-        call = [sys.executable, "-m", "penstock", "train", "scvi", *command]
+        call = [sys.executable, "-m", "penstock", "train", *command]
         try:
             done = subprocess.run(
                 [*call, "--trace", "--output", output], capture_output=True, text=True,

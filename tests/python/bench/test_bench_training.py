@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from conftest import Oracle
 from penstock.bench import training
-from penstock.cli import main
+from penstock.cli import build_parser, main
 
 pytest.importorskip("scvi")
 
@@ -56,7 +56,7 @@ def test_combinations_take_turns(calls: list, capsys: pytest.CaptureFixture[str]
     order = [(call[call.index("--cells") + 1], "--dense" in call) for call in calls]
     assert order == order[:4] + order[3::-1]  # the second round comes backwards
     text = " ".join(calls[0])
-    for part in ("train scvi cells --model SCVI --epochs 3 --accelerator cpu --memory 1GiB", "--trace",
+    for part in ("train scvi cells --epochs 3 --accelerator cpu --memory 1GiB", "--trace",
                  "--batch-key a --batch-key b", "--n-top-genes 50", "--protein P", "--regions A", "--devices 2", "--batch-size 32"):  # fmt: skip
         assert part in text
     rows = pd.read_parquet("out/training.parquet")
@@ -156,6 +156,16 @@ def test_a_real_training(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "| 200 | stored order |" in shown
     assert "| 200 | shuffle true |" in shown
+
+
+@pytest.mark.parametrize("model", ["SCANVI", "scanvi", "ScanVI"])
+def test_a_model_in_any_case_is_a_command(calls: list, model: str) -> None:
+    command = ["bench", "train", "cells", "--cells", "100", "--model", model, "--output", "out"]
+    assert main([*command, "--labels-key", "kind", "--unlabeled", "none"]) == 0
+    (call,) = calls
+    assert call[call.index("train") :][:3] == ["train", "scanvi", "cells"]
+    parsed = build_parser().parse_args(call[call.index("train") :])
+    assert (parsed.model, parsed.labels_key, parsed.unlabeled) == ("SCANVI", "kind", "none")
 
 
 def test_plots_have_what_was_measured(

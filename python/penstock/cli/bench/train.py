@@ -35,7 +35,7 @@ def add_arguments(commands: Any) -> None:
         commands,
         "train",
         help="training of scVI as cells, processes, layout of batches and shuffle vary",
-        description="Runs 'penstock train scvi --trace' for every combination of --cells, --devices, --layout and "
+        description="Runs 'penstock train MODEL --trace' for every combination of --cells, --devices, --layout and "
         "--shuffle, in turns. Writes a table, training.parquet, the traces of all runs, and plots: seconds and memory "
         "by cells, and loss by step and memory over time of the most cells. Needs penstock's extra [scvi], too.",
         examples=(
@@ -106,7 +106,7 @@ def run(parsed: argparse.Namespace) -> None:
     from penstock.scvi.registry.model_classes import model_class, name_of
 
     command = [
-        parsed.uri, "--model", name_of(model_class(model_name(parsed.model))), "--epochs",
+        name_of(model_class(model_name(parsed.model))).lower(), parsed.uri, "--epochs",
         str(checked_int("--epochs", parsed.epochs, least=1)), "--accelerator", parsed.accelerator,
         "--memory", parsed.memory,
     ]  # fmt: skip
