@@ -17,7 +17,6 @@ from penstock.base.missing_package import require
 from penstock.base.text import plural
 from penstock.base.validation import checked_local_path, described
 from penstock.errors import InvalidArgument
-from penstock.experiment.data_frame import JOINID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,20 +45,16 @@ class Rows(NamedTuple):
         return tuple(self.values.shape)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame of ``soma_joinid`` and the values, a column for each of `columns`.
+        """Return the values as a DataFrame, a column for each of `columns`.
 
-        Without columns, or with labels as values, the one column is ``value``. To put it beside obs:
-        ``ds.obs.to_pandas().merge(rows.to_pandas(), on="soma_joinid")``. All rows are read into
-        memory.
+        The rows are those of ``ds.obs.to_pandas()`` of the same cells, and the index is the same, so
+        ``ds.obs.to_pandas().join(rows.to_pandas())`` puts them side by side. Without columns, or with
+        labels as values, the one column is ``value``. All rows are read into memory.
         """
         import pandas as pd
 
         values = np.asarray(self.values)
-        names = ["value"] if values.ndim == 1 else self.columns
-        # No index of joinids: pandas would join it with the row numbers of obs, in silence.
-        frame = pd.DataFrame(values, columns=names)
-        frame.insert(0, JOINID, self.joinids)
-        return frame
+        return pd.DataFrame(values, columns=["value"] if values.ndim == 1 else self.columns)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype)
