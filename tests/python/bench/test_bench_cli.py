@@ -199,7 +199,7 @@ def test_compare_tells_later_epochs_apart(census_like: Oracle, here: Path, capsy
     assert sum(len(trace["x"]) for trace in drawn["data"]) == 2  # of the last epoch
     title, cells = drawn["layout"]["title"]["text"].split("<br>")[::2]
     assert title.endswith(", epoch 2")
-    assert cells == "<sup>6,000 cells, read from a local disk</sup>"
+    assert cells == "<sup>6,000 cells, read from a local disk; 1 run of each</sup>"
     assert "`penstock bench plot measurements.parquet --epoch 2`" in page
     for option, points in ([], 4), (["--epoch", 2], 2), (["--epoch", 1], 2):
         run("bench", "plot", "report/measurements.parquet", "-f", "json", "-o", "again", *option)
