@@ -95,11 +95,12 @@ def write_array(group: h5py.Group, name: str, values: np.ndarray, form: Form) ->
         _write_some_chunks(made, values)
     else:
         most: tuple[int | None, ...] = shape
+        chunk = shape if kind == "one chunk" else form.chunk
         if kind == "growing":
             most = (None, *shape[1:])
+            chunk = (chunk[0], *_within(chunk[1:], shape[1:]))
         elif kind == "growing twice":
             most = (None,) * len(shape)
-        chunk = shape if kind == "one chunk" else form.chunk
         if kind in ("one chunk", "fixed", "holes", "masks"):
             chunk = _within(chunk, shape)
         group.create_dataset(

@@ -57,9 +57,12 @@ def assert_same_rows(
             "refused" if ours is None else "some" if 0 < len(ours) < whole else "all or none"
         ] += 1
 
-    same_rows()
+    for _ in range(5):  # by chance, too few of the first filters can keep some rows
+        same_rows()
+        if kinds["some"] > 0.3 * examples:
+            break
     assert kinds["refused"] < 0.1 * kinds.total(), kinds
-    assert kinds["some"] > 0.3 * kinds.total(), kinds
+    assert kinds["some"] > 0.3 * examples, kinds
 
 
 class History:
