@@ -253,7 +253,10 @@ def test_bad_joins(three, tmp_path) -> None:
         (lambda: ps.join(there, var_column="name"), "no column 'name'; it has"),
         (lambda: ps.join(there, layer="counts"), "there is no .*'counts'"),
         (lambda: ps.join(there, measurement="ATAC"), "there is no .*'ATAC'"),
-        (lambda: ps.Dataset(there, obs_query="smokes == True"), "'smokes'; choose from .*source"),
+        (
+            lambda: ps.Dataset(there, obs_query="smokes == True"),
+            "'smokes'; did you mean 'smoker'. Choose from .*source",
+        ),
         (lambda: ps.Dataset(there, obs_columns=["donor"]), "no column 'donor'; it has"),
     ]:
         with pytest.raises(ps.NotFound, match=message):
