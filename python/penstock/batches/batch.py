@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
+from penstock.base.validation import checked_items
 from penstock.errors import InvalidArgument
 
 
@@ -27,7 +28,7 @@ class Batch(tuple[Any, Any]):
 
     def __new__(cls, parts: Iterable[Any]) -> Self:
         """Make the tuple."""
-        made = super().__new__(cls, parts)
+        made = super().__new__(cls, checked_items("a batch", parts, "X and obs"))
         if len(made) != 2:
             raise InvalidArgument(f"a batch has X and obs, got {len(made)} parts")
         return made

@@ -101,9 +101,9 @@ def run(parsed: argparse.Namespace) -> None:
         try:
             experiment = open_stored(each, storage_options=storage_options)
             show(experiment)
-        except InvalidArgument:  # of the command line, so of all of them
-            raise
         except PenstockError as error:
+            if "storage option" in str(error):  # of the command line, so of all of them
+                raise
             print(f"{each}: cannot be read: {error}")
             unread.append(each)
         else:

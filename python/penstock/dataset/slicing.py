@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.base.validation import described
+from penstock.base.validation import checked_int, described, shown
 from penstock.errors import InvalidArgument
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.data_frame import DataFrame
@@ -32,7 +32,7 @@ def split_key(key: Any) -> tuple[Any, Any]:
         raise InvalidArgument(
             f"a Dataset takes ds[cells] or ds[cells, genes], got {described(key)}"
         )
-    cells, genes = (*parts, None)[:2]
+    cells, genes = (*parts, None, None)[:2]
     return _unless_all(cells), _unless_all(genes)
 
 
@@ -51,9 +51,10 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
         A name or a column of the filter does not exist.
     """
     if is_number(cells):
+        place = shown(operator.index(cells))
         raise InvalidArgument(
-            f"a Dataset gives batches, not single cells: ds.head({max(1, abs(int(cells)))}) reads the first "
-            f"cells, ds[{cells}:{int(cells) + 1}].head(1) reads one, and `for X, obs in ds` reads all. "
+            f"a Dataset gives batches, not single cells, got ds[{place}]: ds.head() reads the first "
+            f"cells, ds[{place}:][:1].head() reads one, and `for X, obs in ds` reads all. "
             "ds.random_split replaces torch.utils.data.random_split and Subset"
         )
     places = as_places(cells, len(obs), _CELLS)
@@ -113,6 +114,7 @@ def genes_at(joinids: npt.NDArray[np.int64], genes: Any) -> Any:
     if isinstance(genes, str):
         return [genes]
     if is_number(genes):
-        genes = [int(genes)]
+        count = len(joinids)
+        genes = [checked_int(_GENES, genes, least=-count, most=count - 1)]
     places = as_places(genes, len(joinids), _GENES)
     return genes if places is None else joinids[places].tolist()

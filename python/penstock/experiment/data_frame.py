@@ -160,6 +160,8 @@ class DataFrame(TableReader):
             "dropna": checked_bool("dropna", dropna),
         }
         names = self.checked_columns(columns)
+        if not names:
+            raise InvalidArgument("value_counts needs a column or more")
         frame = self.to_pandas(names)
         for name in names:
             if frame[name].dtype == "category":

@@ -141,7 +141,7 @@ def _by_names(axis: DataFrame, names: npt.NDArray[Any], argument: str) -> _core.
     if missing:
         named = ", ".join(map(repr, missing[:_NAMED_IN_ERRORS]))
         meant = _meant(axis, columns, missing[0])
-        raise NotFound(f"{column} has no {named}{_more(missing)}{meant or ','} in {axis.uri}")
+        raise NotFound(f"{column} has no {named}{_more(missing)}, in {axis.uri}{meant}")
     if found.sum() > len(wanted):
         names_found = stored[found].tolist()
         twice = next(name for name in names_found if names_found.count(name) > 1)

@@ -136,7 +136,7 @@ def test_the_same_cells_in_another_order_are_not_the_same_rows(tmp_path: Path) -
 def test_names_that_are_not_there(tmp_path: Path) -> None:
     path = write(random_mudata(np.random.default_rng(5), 5), tmp_path / "x.h5mu")
     with pytest.raises(
-        ps.NotFound, match="no measurement 'RNA'; did you mean 'rna'. Choose from rna, "
+        ps.NotFound, match=r"no measurement 'RNA'; did you mean 'rna'\? Choose from rna, "
     ):
         ps.Dataset(path)
     with pytest.raises(ps.NotFound, match=r"there is no group 'atac', in .*x\.h5mu"):

@@ -100,7 +100,7 @@ def test_to_pandas_equals_tiledbsoma(census_like: Oracle) -> None:
     pd.testing.assert_frame_equal(
         exp.var("RNA").to_pandas(), census_like.var, check_dtype=False, check_categorical=False
     )
-    some = exp.obs.to_pandas("sex == 'female'", columns=["cell_type", "soma_joinid"])
+    some = exp.obs.to_pandas(["cell_type", "soma_joinid"], "sex == 'female'")
     want = census_like.obs[census_like.obs["sex"] == "female"]
     assert some.columns.tolist() == ["cell_type", "soma_joinid"]
     assert some["soma_joinid"].tolist() == want["soma_joinid"].tolist()

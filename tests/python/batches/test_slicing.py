@@ -164,7 +164,7 @@ def test_genes_by_id_by_symbol_and_by_table(ds: ps.Dataset) -> None:
 def test_wrong_keys_say_what_to_do(ds: ps.Dataset, folder: Path) -> None:
     other = ps.Dataset(ps.example("pbmc3k", folder=folder))
     for key, error, message in (
-        (0, ps.InvalidArgument, r"ds\.head\(1\)"),
+        (0, ps.InvalidArgument, r"ds\.head\(\) reads the first"),
         (np.int64(-3), ps.InvalidArgument, "gives batches, not single cells"),
         ([6000], ps.InvalidArgument, "places from 0 to 5,999, got 6000"),
         ([1, 1], ps.InvalidArgument, "a place twice"),

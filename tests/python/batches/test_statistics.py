@@ -346,7 +346,7 @@ def test_several_columns_are_one_batch_key(census_like: Oracle) -> None:
 def test_what_highly_variable_genes_refuse(pbmc3k: Oracle, monkeypatch) -> None:
     ds = ps.Dataset(pbmc3k.path)
     for arguments, says in (
-        ({"n": 0}, "n must be 1 or more"),
+        ({"n_top_genes": 0}, "n_top_genes must be 1 or more"),
         ({"flavor": "v4"}, "flavor must be one of 'seurat_v3'"),
         ({"batch_key": "nope"}, "'nope'"),
         ({"batch_key": "obs_id"}, "each batch needs 2 cells or more"),

@@ -232,7 +232,7 @@ def test_ends_padding_and_type_of_tokens(pbmc3k: Oracle) -> None:
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        (ps.Log1p(), "transforms must be a list of steps"),
+        (5, "transforms must be a list of steps"),
         ("log1p", "transforms must be a list of steps"),
         ([ps.Log1p], r"not Log1p\(\)"),
         ([3], "a step such as ps.Log1p"),
@@ -258,7 +258,7 @@ def test_ends_padding_and_type_of_tokens(pbmc3k: Oracle) -> None:
         ([ps.SelectGenes("abc")], "a list of names or joinids"),
         ([ps.SelectGenes([1, 1])], "joinid 1 twice"),
         ([ps.SelectGenes([1, 4000])], "1 of 2 genes not found, the first is 4000"),
-        ([ps.SelectGenes([True, False])], "not a mask"),
+        ([ps.SelectGenes([True, False])], "a bool for each of the .* columns of X, got 2"),
         ([ps.SelectGenes(["a"], column="nope")], "has no column 'nope'"),
         ([ps.SelectGenes([1], missing="drop")], "missing must be one of"),
         ([ps.RankTokens([1.0], {})], "medians and tokens as mappings"),

@@ -272,7 +272,7 @@ def test_bad_splits(census_like: Oracle) -> None:
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
             call()
-    with pytest.raises(ps.NotFound, match="no column 'donor'; did you mean 'donor_id'. It has"):
+    with pytest.raises(ps.NotFound, match=r"no column 'donor'; did you mean 'donor_id'\? It has"):
         ds.random_split(0.5, 0.5, group="donor")
 
 

@@ -101,6 +101,6 @@ def test_filters_keep_what_tiledbsoma_2_keeps(unpacked: Callable[[str], Path]) -
                 obs.select(text)
             continue
         assert obs.select(text).to_numpy().tolist() == rows, text
-        assert obs.to_pandas(text, columns=["soma_joinid"])["soma_joinid"].tolist() == rows, text
+        assert obs.to_pandas(["soma_joinid"], text)["soma_joinid"].tolist() == rows, text
         ds = ps.Dataset(path, obs_query=text, sparse=True, shuffle=False)
         assert collect(ds)[0].tolist() == rows, text

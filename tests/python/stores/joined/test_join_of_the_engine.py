@@ -70,7 +70,8 @@ def assert_same_tables(core: _core.Experiment, joined: ps.JoinedExperiment, filt
             (obs.with_rows(half), joined.obs.with_rows(half), None),
         ]:
             pd.testing.assert_frame_equal(
-                comparable(ours.to_pandas(value_filter)), comparable(theirs.to_pandas(value_filter))
+                comparable(ours.to_pandas(value_filter=value_filter)),
+                comparable(theirs.to_pandas(value_filter=value_filter)),
             )
     var = DataFrame(core.var(measurement), "var")
     pd.testing.assert_frame_equal(var.to_pandas(), joined.var(measurement).to_pandas())
