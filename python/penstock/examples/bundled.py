@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,9 @@ def unpack(folder: Path, name: str = "pbmc3k") -> Path:
     inner = ARCHIVES[name]
 
     def extract(target: Path) -> None:
+        import tarfile  # imported here, as most who import penstock need neither
+        from importlib import resources
+
         partial = target.with_name(f"{target.name}.tar")
         archive = resources.files(__package__) / f"{inner}.tar.gz"
         with archive.open("rb") as file, tarfile.open(fileobj=file) as tar:
