@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from penstock.base.suggestions import nearest
 
 #: Start of an epilog whose lines are kept.
 _EXAMPLES = "examples:"
@@ -56,7 +57,7 @@ class Parser(argparse.ArgumentParser):
             if action.help is not argparse.SUPPRESS
             for option in action.option_strings
         ]
-        near = _near(name, dict(zip(known, known, strict=True)))
+        near = nearest(name, known)
         return f"unknown option {name}" + (f": did you mean {near}?" if near else "")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
@@ -71,9 +72,10 @@ class Parser(argparse.ArgumentParser):
             super()._check_value(action, value)
         elif value not in action.choices:
             what = f"unknown {str(action.metavar).lower()} {value!r}"
-            near = _near(value.lower(), dict(_below(action)))
+            paths = dict(_below(action))
+            near = nearest(value, paths)
             if near:
-                self.error(f"{what}: did you mean '{self.prog} {near}'?")
+                self.error(f"{what}: did you mean '{self.prog} {paths[near]}'?")
             self.error(f"{what}: there are {', '.join(action.choices)}")
 
 
@@ -85,11 +87,6 @@ def _below(action: Any, before: str = "") -> Iterator[tuple[str, str]]:
                 yield from _below(each, f"{before}{name} ")
     for name in action.choices:
         yield name, f"{before}{name}"
-
-
-def _near(name: str, known: Mapping[str, str]) -> str | None:
-    found = difflib.get_close_matches(name, known, n=1)
-    return known[found[0]] if found else None
 
 
 def add_command(
