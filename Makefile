@@ -32,8 +32,9 @@ TEST_CHOICE ?= -m "not long"
 export HYPOTHESIS_PROFILE ?= quick
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
-LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-CMAKE := cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
+# Asked anew by each recipe: `system` may have installed ccache.
+LAUNCHER = $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+CMAKE = cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # One name for the compiler in all builds: ccache tells `c++`, which CMake finds, from `g++`, which Python names.
 ifeq ($(origin CXX),default)
 export CC := gcc

@@ -535,3 +535,14 @@ def test_the_example_of_the_docs(
         cells["cell_type"].unique()
     )
     assert len(names["genes"]) == stored.X.shape[1]
+
+
+def test_names_of_the_original_that_are_elsewhere() -> None:
+    for name, instead in [
+        ("open_soma", r"ps\.open_census"),
+        ("get_obs", r"obs\.to_pandas"),
+        ("experimental", r"compat\.census\.pp"),
+        ("ExperimentDatapipe", "did you mean 'ExperimentDataPipe'"),
+    ]:
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*{instead}"):
+            getattr(census_ml, name)

@@ -315,3 +315,10 @@ def test_obs_is_read_once_for_all_epochs(cells, monkeypatch: pytest.MonkeyPatch)
     for _ in range(3):
         assert sum(len(obs) for _, obs in ds) == ds.penstock_dataset.n_obs
     assert made == [1]
+
+
+def test_names_of_other_versions() -> None:
+    with pytest.raises(AttributeError, match="ExperimentDataset, whose layer_name was X_name"):
+        ours.ExperimentAxisQueryIterableDataset  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'ExperimentDataset'"):
+        ours.ExperimentDataSet  # noqa: B018

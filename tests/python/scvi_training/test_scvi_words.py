@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,12 @@ def test_rows_are_a_table_and_an_array(
     assert repr(rows) == "Rows of 331 cells × 3 columns, float32: values, joinids, columns"
     one = pscvi.elbo(model, data)
     assert one.to_pandas()["value"].tolist() == one.values.tolist()
-    values, joinids, columns = rows
-    assert (len(values), len(joinids), len(columns)) == (331, 331, 3)
+    assert len(rows) == len(rows.values) == len(rows.joinids) == 331
+    np.testing.assert_array_equal(rows[5:9, 1], rows.values[5:9, 1])
+    np.testing.assert_array_equal(np.stack(list(rows)), rows.values)
+    again = pickle.loads(pickle.dumps(rows))
+    np.testing.assert_array_equal(again.joinids, rows.joinids)
+    with pytest.raises(AttributeError, match="cannot assign"):
+        rows.values = rows.values
     with pytest.raises(AttributeError, match=r"use to_pandas\(\)"):
         rows.to_frame()

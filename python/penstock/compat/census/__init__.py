@@ -5,7 +5,10 @@
 Signatures, defaults and batch types are the Census's; docs/compat.md lists differences.
 """
 
+from typing import Any as _Any
+
 from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean as _did_you_mean
 
 require("torch")
 
@@ -22,3 +25,23 @@ __all__ = [
     "experiment_dataloader",
     "get_anndata",
 ]
+
+#: Names of cellxgene_census, and what replaces them.
+_INSTEAD = {
+    "download_source_h5ad": "cellxgene_census.download_source_h5ad, whose file ps.Dataset reads",
+    "experimental": "highly_variable_genes is in penstock.compat.census.pp, the loaders are here",
+    "get_census_version_directory": "cellxgene_census has it; ps.open_census(version=…) opens one",
+    "get_obs": "ps.open_census(organism).obs.to_pandas(columns=[…], value_filter=…)",
+    "get_presence_matrix": "cellxgene_census.get_presence_matrix; penstock does not read it",
+    "get_var": "ps.open_census(organism).var().to_pandas(columns=[…], value_filter=…)",
+    "open_soma": "ps.open_census(organism, census_version=…), whose result get_anndata takes",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    """Say of a name that does not exist what replaces it."""
+    hint = _INSTEAD.get(name)
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}"
+        + (f": {hint}" if hint else _did_you_mean(name, __all__))
+    )

@@ -8,6 +8,7 @@ Signatures, defaults and batch types are tiledbsoma_ml's; docs/compat.md lists d
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean as _did_you_mean
 
 require("torch")
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ExperimentDataset", "SCVIDataModule", "SamplingMethod", "experiment_dataloader"]
 
+_NEW_NAME = "ExperimentDataset, whose layer_name was X_name"
+#: Names of earlier and later versions, and what replaces them.
+_INSTEAD = {
+    "ExperimentAxisQueryDataPipe": _NEW_NAME,
+    "ExperimentAxisQueryIterDataPipe": _NEW_NAME,
+    "ExperimentAxisQueryIterableDataset": _NEW_NAME,
+    "hvg": "ps.highly_variable_genes(ds)",
+}
+
 
 def __getattr__(name: str) -> Any:
     if name == "SCVIDataModule":  # which needs lightning
@@ -27,4 +37,8 @@ def __getattr__(name: str) -> Any:
         from .scvi import SCVIDataModule
 
         return SCVIDataModule
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = _INSTEAD.get(name)
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}"
+        + (f": {hint}" if hint else _did_you_mean(name, __all__))
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -217,4 +218,4 @@ def predict(
     rows = rows_of(model, data, infer, options, shape, dtype, labels)
     if soft or model_outputs.checked_out(out) is not None:
         return rows
-    return rows._replace(values=labels[rows.values])
+    return replace(rows, values=labels[rows.values])

@@ -7,8 +7,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
     """One row for each cell, in stored order.
+
+    ``np.asarray(rows)``, ``len(rows)`` and ``rows[:10]`` are those of `values`. In an AnnData of the
+    same cells, ``adata.obsm["X_scVI"] = rows.values`` puts each row beside its cell.
 
     Attributes
     ----------
@@ -56,8 +61,16 @@ class Rows(NamedTuple):
         values = np.asarray(self.values)
         return pd.DataFrame(values, columns=["value"] if values.ndim == 1 else self.columns)
 
+    def __len__(self) -> int:
+        return len(self.joinids)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.values[key]
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.values, dtype=dtype)
+        if copy:
+            return np.array(self.values, dtype=dtype)
+        return np.asarray(self.values, dtype=dtype)
 
     def __getattr__(self, name: str) -> Any:
         hint = {"to_frame": "use to_pandas()", "X": "use values", "obs": "joinids name the cells"}
