@@ -32,7 +32,7 @@ TEST_CHOICE ?= -m "not long"
 export HYPOTHESIS_PROFILE ?= quick
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
-# Asked anew by each recipe: `system` may have installed ccache.
+# Looked for by each recipe: `system` may have installed it.
 LAUNCHER = $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 CMAKE = cmake -S . -G Ninja $(LAUNCHER) $(CMAKE_ARGS)
 # One name for the compiler in all builds: ccache tells `c++`, which CMake finds, from `g++`, which Python names.
