@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
+from penstock.base.call_site import caller_level
 from penstock.base.text import plural
 from penstock.base.validation import (
     checked_bool,
@@ -311,3 +313,16 @@ def changed(sampling: Sampling | None, changes: Mapping[str, Any]) -> dict[str, 
     if sampling is None or "weights" in changes or "balance" in changes:
         return given
     return {name: changes.get(name, getattr(sampling, name)) for name in ARGUMENTS}
+
+
+def warn_of_drawn_parts(sampling: Sampling | None) -> None:
+    """Warn that parts of a split draw their cells by weights or a balance, also held-out parts."""
+    if sampling is None or (sampling.weights is None and sampling.balance is None):
+        return
+    name = "weights" if sampling.balance is None else "balance"
+    warnings.warn(
+        f"this Dataset has {name}=, so every part of the split draws its cells by it, also those that "
+        f"are held out. Split a Dataset without {name}, then train.with_settings({name}=…) draws the "
+        "training cells alone; test.with_settings(shuffle=False) gives each cell of a part once",
+        stacklevel=caller_level(),
+    )

@@ -17,6 +17,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
+from penstock.plan.splits.random_split import random_split
 
 from ..registry import saved_model
 from ..registry.measured_template import batch_field, fill
@@ -273,9 +274,9 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         wanted = [size for size in sizes if size]
         parts: list[Dataset | None] = [self.dataset]
         if len(wanted) > 1:
-            parts = list(
-                self.dataset.random_split(*wanted, seed=seed, stratify=stratify, group=group)
-            )
+            rows = self.dataset.reader.selection.rows
+            cut = random_split(self.dataset.obs, rows, wanted, seed, stratify, group)
+            parts = [self.dataset.with_rows(part) for part in cut]
         train, self.val, self.test = (parts.pop(0) if size else None for size in sizes)
         assert train is not None
         self.train = train

@@ -164,7 +164,8 @@ def test_drawn_split_transformed_and_resumed(three, num_workers: int) -> None:
             batch_size=40,
             seed=7,
         )
-        train, _ = ds.random_split(0.75, 0.25, stratify=["source", "cell_type"])
+        with pytest.warns(UserWarning, match="every part of the split draws"):
+            train, _ = ds.random_split(0.75, 0.25, stratify=["source", "cell_type"])
         return ps.dataloader(train, num_workers=num_workers)
 
     batches = list(loader())
