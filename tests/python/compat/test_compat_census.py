@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import penstock.compat.census as census_ml
+import penstock.compat.census.pp
 import pytest
 import tiledbsoma
 import torch
@@ -540,9 +541,11 @@ def test_the_example_of_the_docs(
 def test_names_of_the_original_that_are_elsewhere() -> None:
     for name, instead in [
         ("open_soma", r"ps\.open_census"),
-        ("get_obs", r"obs\.to_pandas"),
+        ("get_presence_matrix", "penstock does not read it"),
         ("experimental", r"compat\.census\.pp"),
         ("ExperimentDatapipe", "did you mean 'ExperimentDataPipe'"),
     ]:
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*{instead}"):
             getattr(census_ml, name)
+    with pytest.raises(AttributeError, match=r"mean_variance.*penstock\.gene_statistics"):
+        penstock.compat.census.pp.mean_variance  # noqa: B018

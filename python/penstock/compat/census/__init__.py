@@ -14,7 +14,7 @@ require("torch")
 
 from .encoders import BatchEncoder, Encoder, LabelEncoder  # noqa: E402
 from .pytorch import ExperimentDataPipe, Stats, experiment_dataloader  # noqa: E402
-from .slices import get_anndata  # noqa: E402
+from .slices import get_anndata, get_obs, get_var  # noqa: E402
 
 __all__ = [
     "BatchEncoder",
@@ -24,16 +24,16 @@ __all__ = [
     "Stats",
     "experiment_dataloader",
     "get_anndata",
+    "get_obs",
+    "get_var",
 ]
 
 #: Names of cellxgene_census, and what replaces them.
 _INSTEAD = {
     "download_source_h5ad": "cellxgene_census.download_source_h5ad, whose file ps.Dataset reads",
-    "experimental": "highly_variable_genes is in penstock.compat.census.pp, the loaders are here",
+    "experimental": "the loaders are here, the genes in penstock.compat.census.pp",
     "get_census_version_directory": "cellxgene_census has it; ps.open_census(version=…) opens one",
-    "get_obs": "ps.open_census(organism).obs.to_pandas(columns=[…], value_filter=…)",
     "get_presence_matrix": "cellxgene_census.get_presence_matrix; penstock does not read it",
-    "get_var": "ps.open_census(organism).var().to_pandas(columns=[…], value_filter=…)",
     "open_soma": "ps.open_census(organism, census_version=…), whose result get_anndata takes",
 }
 

@@ -139,3 +139,9 @@ def _groups(
     if (batches.cat.codes < 0).any():
         raise InvalidArgument("batch_key_func gave no batch for some cells")
     return Groups(batches.cat.categories.to_numpy(), batches.cat.codes.to_numpy(np.uint32))
+
+
+def __getattr__(name: str) -> Any:
+    """Say of `mean_variance` what replaces it."""
+    hint = ": use penstock.gene_statistics or cell_statistics" * (name == "mean_variance")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

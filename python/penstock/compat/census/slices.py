@@ -1,4 +1,4 @@
-"""Slices of the Census in memory (cellxgene_census.get_anndata)."""
+"""Slices of the Census in memory: cellxgene_census.get_anndata, get_obs, get_var."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.validation import checked_names, checked_text
 from penstock.compat.key_errors import missing_names
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
-from penstock.experiment.axis_query import AxisQuery
+from penstock.experiment.axis_query import AxisQuery, resolve
+from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.experiment import Experiment
 
 if TYPE_CHECKING:
     import anndata
+    import pandas as pd
 
 #: Most bytes of X: what is asked for is read whole, as the original does.
 _MOST = 2**62
@@ -65,6 +68,7 @@ def get_anndata(
     -------
     anndata.AnnData
         Cells and genes by ascending joinid. The names of both are "0", "1", …, as in the original.
+        The columns of a filter follow the columns that are named.
 
     Raises
     ------
@@ -93,10 +97,8 @@ def get_anndata(
     with missing_names():
         wanted = {"obs": (obs_value_filter, obs_coords), "var": (var_value_filter, var_coords)}
         ds = dataset_of(census, organism, measurement_name, X_name, **wanted)
-        obs = ds.obs.to_pandas(columns=_chosen(columns.get("obs", obs_column_names)))
-        var = ds.reader.selection.var.to_pandas(
-            columns=_chosen(columns.get("var", var_column_names))
-        )
+        obs = _read(ds.obs, columns.get("obs", obs_column_names), obs_value_filter)
+        var = _read(ds.var, columns.get("var", var_column_names), var_value_filter)
         for frame in (obs, var):
             frame.index = frame.index.astype(str)
         made = anndata.AnnData(ds.to_anndata(max_size=_MOST).X, obs, var)
@@ -104,6 +106,82 @@ def get_anndata(
             other = dataset_of(ds.experiment, organism, measurement_name, layer, **wanted)
             made.layers[layer] = other.to_anndata(max_size=_MOST).X
     return made
+
+
+def get_obs(
+    census: Any,
+    organism: str,
+    *,
+    value_filter: str | None = None,
+    coords: Any = None,
+    column_names: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Read obs of an organism of the Census, or some cells and columns of it.
+
+    Parameters
+    ----------
+    census, organism
+        As for `get_anndata`.
+    value_filter : str, optional
+        tiledbsoma's ``value_filter``.
+    coords : int, slice or sequence of int, optional
+        joinids.
+    column_names : sequence of str, optional
+        Columns; by default all. The columns of the filter follow them, as in the original.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each cell, by ascending joinid.
+
+    Raises
+    ------
+    NotFound
+        There is no such column. Also a KeyError.
+    InvalidArgument
+        There is no such organism, or the filter or a joinid is invalid. Also a ValueError.
+    MissingPackage
+        pandas is not installed.
+    """
+    with missing_names():
+        table = _experiment_of(census, organism).obs
+        return _rows(table, "obs", value_filter, coords, column_names)
+
+
+def get_var(
+    census: Any,
+    organism: str,
+    *,
+    value_filter: str | None = None,
+    coords: Any = None,
+    column_names: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Read the genes of an organism of the Census; see `get_obs`."""
+    with missing_names():
+        table = _experiment_of(census, organism).var("RNA")
+        return _rows(table, "var", value_filter, coords, column_names)
+
+
+def _rows(
+    table: DataFrame,
+    kind: str,
+    value_filter: str | None,
+    coords: Any,
+    column_names: Sequence[str] | None,
+) -> pd.DataFrame:
+    rows = resolve(table, _query(value_filter, coords), f"{kind}_query")
+    return _read(table.with_rows(rows), column_names, value_filter)
+
+
+def _read(
+    table: DataFrame, column_names: Sequence[str] | None, value_filter: str | None
+) -> pd.DataFrame:
+    """Read columns, and after them those of the filter, as tiledbsoma does."""
+    if column_names is None:
+        return table.to_pandas()
+    names = checked_names("column names", column_names)
+    filtered = _core.filter_columns(value_filter) if value_filter else []
+    return table.to_pandas([*names, *(each for each in filtered if each not in names)])
 
 
 def dataset_of(
@@ -117,7 +195,7 @@ def dataset_of(
 ) -> Dataset:
     """Return a Dataset of an organism's cells and genes, each by a filter and joinids."""
     return Dataset(
-        _experiment_of(census, organism),
+        _source_of(census, organism),
         measurement=measurement_name,
         layer=X_name,
         obs_query=_query(*obs),
@@ -128,7 +206,12 @@ def dataset_of(
     )
 
 
-def _experiment_of(census: Any, organism: str) -> Any:
+def _experiment_of(census: Any, organism: str) -> Experiment:
+    source = _source_of(census, organism)
+    return source if isinstance(source, Experiment) else Dataset(source, obs_columns=[]).experiment
+
+
+def _source_of(census: Any, organism: str) -> Any:
     if isinstance(census, (Experiment, str, os.PathLike)):
         return census
     tiledbsoma: Any = sys.modules.get("tiledbsoma")
@@ -145,7 +228,3 @@ def _experiment_of(census: Any, organism: str) -> Any:
 
 def _query(value_filter: str | None, coords: Any) -> AxisQuery:
     return AxisQuery(value_filter, (slice(None) if coords is None else coords,))
-
-
-def _chosen(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else checked_names("column names", names)
