@@ -19,10 +19,14 @@ _INSTEAD = {
     "from_anndata": _READ.format(what="adata"),
     "from_h5ad": _READ.format(what="'cells.h5ad'"),
     "get_anndata": "use ps.Dataset(…).to_anndata()",
+    "get_obs": "ps.open_census(organism).obs.to_pandas(columns=[…], value_filter=…)",
+    "get_var": "ps.open_census(organism).var().to_pandas(columns=[…], value_filter=…)",
     "hvg": "use ps.highly_variable_genes(ds)",
     "load": _READ.format(what="path"),
     "log_normalize": "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]",
+    "mean_variance": "ps.gene_statistics(ds) has the mean and variance of each gene",
     "normalize_total": "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]",
+    "open_soma": "ps.open_census(organism, census_version=…), or ps.open(path)",
     "pl": "plots of cells are scanpy's: sc.pl, of ps.Dataset(…).to_anndata()",
     "pp": (
         "transforms=[ps.NormalizeTotal(), ps.Log1p()] normalise batches, and "

@@ -37,7 +37,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def suggests(
-    instead: Mapping[str, str] | None = None,
+    instead: Mapping[str, str] | None = None, called: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function's error about an unknown argument say which argument is meant.
 
@@ -45,6 +45,8 @@ def suggests(
     ----------
     instead : mapping of str to str, optional
         Arguments that other libraries have, and what replaces them here.
+    called : str, optional
+        Name of the function in messages; by default its own.
     """
     words = {} if instead is None else instead
 
@@ -55,12 +57,12 @@ def suggests(
             for each in parameters
             if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
         }
-        called = function.__qualname__.removesuffix(".__init__")
+        shown = called or function.__qualname__.removesuffix(".__init__")
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs.keys() - keywords:
-                raise TypeError(unknown_argument(called, name, keywords, words))
+                raise TypeError(unknown_argument(shown, name, keywords, words))
             return function(*args, **kwargs)
 
         return checked

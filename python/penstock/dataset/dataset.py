@@ -27,7 +27,7 @@ from penstock.experiment.local_cache import LocalCache
 from penstock.plan.epoch_size import warn_of_empty_part, warn_of_nothing_selected
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
-from penstock.plan.sampling import Balance
+from penstock.plan.sampling import Balance, warn_of_drawn_parts
 from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard
@@ -383,7 +383,7 @@ class Dataset:
     def encoders(self) -> dict[str, Encoder]:
         """Encoders by name, fitted on the selected cells."""
         self.reader.cells.fit()
-        return {encoder.name: encoder for encoder in self.reader.cells.encoders}
+        return _ByName({encoder.name: encoder for encoder in self.reader.cells.encoders})
 
     @property
     def shuffle(self) -> str | None:
@@ -595,6 +595,7 @@ class Dataset:
             return batch
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
+    @suggests(hints.TO_ANNDATA)
     def to_anndata(self, max_size: int | str = "2GiB") -> Any:
         """Read all selected cells into memory as an AnnData.
 
@@ -703,7 +704,11 @@ class Dataset:
         -----
         NoCellsWarning
             A part has no cells.
+        UserWarning
+            The dataset draws its cells by `weights` or `balance`, so all parts do, also those that
+            are held out.
         """
+        warn_of_drawn_parts(self.reader.planner.settings.sampling)
         cut = random_split(self.obs, self.reader.selection.rows, parts, seed, stratify, group)
         return [self.with_rows(rows) for rows in cut]
 
@@ -794,3 +799,8 @@ class Dataset:
 
 #: Arguments of a Dataset.
 ARGUMENTS = list(inspect.signature(Dataset).parameters)
+
+
+class _ByName(dict[str, Encoder]):
+    def __missing__(self, key: object) -> Encoder:
+        raise KeyError(f"no encoder {key!r}; encoders go by name: {', '.join(map(repr, self))}")

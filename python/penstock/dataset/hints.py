@@ -24,6 +24,10 @@ _ATTRIBUTES = {
     "copy": "a Dataset never changes: use it again, or ds.with_settings(…) for other arguments",
     "filter": _CHOSEN,
     "groupby": "ds.obs.to_pandas([…]).groupby has it",
+    "is_view": (
+        "scanpy's functions take ds.to_anndata(); for batches give the Dataset transforms=["
+        "ps.NormalizeTotal(), ps.Log1p()], and ps.highly_variable_genes(ds) finds genes"
+    ),
     "kfold": "ds.random_split(0.2, 0.2, 0.2, 0.2, 0.2) gives five parts",
     "layers": "ds.experiment.layers() lists them, and layer= chooses one",
     "map": "transforms=[…] takes functions of X; penstock.dataloader(ds, collate_fn=…) of (X, obs)",
@@ -116,6 +120,21 @@ SPLIT_ARGUMENTS = {
     "test_size": "ds.random_split(0.8, 0.2)",
     "train_size": "ds.random_split(0.8, 0.2)",
 }
+
+#: Arguments of functions of a Dataset that choose cells and genes: those of the Dataset.
+OF_A_DATASET = {
+    **{
+        name: f"a Dataset with {name}="
+        for name in ("layer", "measurement", "obs_query", "transforms", "var_query")
+    },
+    **{
+        name: f"a Dataset with {instead}"
+        for name, instead in ARGUMENTS.items()
+        if instead in ("layer=", "measurement=", "obs_query=", "var_query=")
+    },
+}
+#: Arguments of `Dataset.to_anndata` that people try.
+TO_ANNDATA = {**OF_A_DATASET, "column_names": "obs[columns] of the result"}
 
 
 def attribute_message(name: str, there: list[str], arguments: list[str]) -> str:

@@ -208,6 +208,11 @@ class DataFrame(TableReader):
             )
         return self._at(np.flatnonzero(mask), key)
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            f"{self._kind} is read-only: frame = {self._kind}.to_pandas(), then frame[{key!r}] = …"
+        )
+
     def _at(self, places: npt.NDArray[np.int64], key: Any) -> Self:
         """Return the table of the rows at some places, ascending."""
         if (np.diff(places) < 0).any():

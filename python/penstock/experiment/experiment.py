@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from penstock import _core
 from penstock.base.suggestions import did_you_mean
@@ -205,6 +205,18 @@ class Experiment:
             f"an Experiment has no attribute {name!r}"
             + (f": {hint}" if hint else did_you_mean(name, there))
         )
+
+    def __getitem__(self, name: Any) -> Any:
+        raise TypeError(
+            f"an Experiment has attributes, not items, got exp[{name!r:.40}]: exp.obs, exp.var(), "
+            "exp.x(); penstock.Dataset(exp)[cells, genes] selects cells and genes"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: an experiment keeps nothing open."""
 
     def __repr__(self) -> str:
         return experiment_text(self.engine)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.missing_package import require
-from penstock.base.suggestions import did_you_mean
+from penstock.base.suggestions import did_you_mean, suggests
 from penstock.base.validation import checked_names, checked_text
 from penstock.errors import InvalidArgument, NotFound, Unsupported
 
@@ -29,6 +29,14 @@ _NAMED_IN_ERRORS = 5
 
 #: What a filter has, and a name of a column has not.
 _FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
+
+#: Arguments of tiledbsoma's tables that people try.
+_ARGUMENTS = {
+    "column_names": "columns=",
+    "coords": "the rows in brackets first: obs[10:20]",
+    "names": "columns=",
+    "usecols": "columns=",
+}
 
 #: Prefix of the engine's errors about a filter.
 _FILTER_PREFIX = "value_filter: "
@@ -77,6 +85,7 @@ class TableReader:
         """(rows, columns)."""
         return len(self), len(self._core.columns)
 
+    @suggests(_ARGUMENTS, "DataFrame.read")
     def read(
         self,
         columns: Sequence[str] | str | None = None,
@@ -234,6 +243,7 @@ class TableReader:
         """
         return joinids
 
+    @suggests(_ARGUMENTS, "DataFrame.to_pandas")
     def to_pandas(
         self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
     ) -> pd.DataFrame:

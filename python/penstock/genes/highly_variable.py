@@ -13,6 +13,7 @@ from penstock.base.suggestions import suggests
 from penstock.base.text import plural
 from penstock.base.validation import checked_choice, checked_int, checked_names, described
 from penstock.dataset.functions import as_dataset
+from penstock.dataset.hints import OF_A_DATASET
 from penstock.errors import InvalidArgument
 
 from .dispersion import by_dispersion
@@ -28,7 +29,7 @@ _SPANS = (0.4, 0.5, 0.6, 0.8, 1.0)
 FLAVORS = ("seurat_v3", "seurat_v3_paper", "seurat", "cell_ranger")
 
 
-@suggests({"n": "n_top_genes=", "layer": "a Dataset with layer=", "subset": "ps.SelectGenes(hvg)"})
+@suggests({**OF_A_DATASET, "n": "n_top_genes=", "subset": "ps.SelectGenes(hvg)"})
 def highly_variable_genes(
     ds: Dataset | Any,
     n_top_genes: int = 2000,

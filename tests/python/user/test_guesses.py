@@ -35,6 +35,9 @@ def ds(path: str) -> ps.Dataset:
         ("train_test_split", "ps.random_split(ds, 0.8, 0.2)"),
         ("pp", "ps.highly_variable_genes"),
         ("highly_variable_gene", "did you mean 'highly_variable_genes'"),
+        ("open_soma", "ps.open_census(organism, census_version=…)"),
+        ("get_obs", "obs.to_pandas(columns=[…], value_filter=…)"),
+        ("mean_variance", "ps.gene_statistics(ds)"),
         ("Datasets", "did you mean 'Dataset'"),
     ],
 )
@@ -57,6 +60,7 @@ def test_public_modules_are_imported_when_used() -> None:
         ("layers", "ds.experiment.layers()"),
         ("obsm", "anndata"),
         ("to_memory", "ds.to_anndata()"),
+        ("is_view", "scanpy's functions take ds.to_anndata()"),
         ("copy", "never changes"),
         ("sample", "random_split"),
         ("filter", "obs_query"),
@@ -84,6 +88,7 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         *hints._ATTRIBUTES.values(),
         *hints.ARGUMENTS.values(),
         *hints.SPLIT_ARGUMENTS.values(),
+        *hints.OF_A_DATASET.values(),
         *experiment._HINTS.values(),
     ]
     exp = ps.open(path)
@@ -93,6 +98,7 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         "pin_memory",
     }
     arguments |= {"prefetch_factor", "classes", "num_workers", "name", "n_top_genes"}
+    arguments |= {"census_version", "columns", "value_filter"}
     for text in texts:
         for holder, name in re.findall(r"\b(ds|ps|penstock|exp)\.(\w+)", text):
             there = {"ds": ds, "ps": ps, "penstock": ps, "exp": exp}[holder]
@@ -133,6 +139,10 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
         (lambda ds: ps.highly_variable_genes(ds, n=5), "use n_top_genes="),
         (lambda ds: ds.random_split(0.8, 0.2, by="donor_id"), "use group="),
         (lambda ds: ps.open_census(version="stable"), "use census_version="),
+        (lambda ds: ds.to_anndata(transforms=[]), "use a Dataset with transforms="),
+        (lambda ds: ps.highly_variable_genes(ds, value_filter="a"), "a Dataset with obs_query="),
+        (lambda ds: ds.obs.to_pandas(column_names=["sex"]), "to_pandas() has no argument"),
+        (lambda ds: ds.obs.read(column_names=["sex"]), "use columns="),
     ],
 )
 def test_arguments_of_functions(ds: ps.Dataset, call: Any, says: str) -> None:
@@ -175,6 +185,31 @@ def test_a_dataset_shows_how_cells_are_drawn(ds: ps.Dataset) -> None:
     text = str(ds.with_settings(weights="nnz", replacement=False))
     assert "6,000 cells without replacement, by weights of 'nnz'" in text
     assert "drawn" not in str(ds)
+
+
+def test_a_split_of_drawn_cells_warns(ds: ps.Dataset) -> None:
+    """Else the held-out cells of a confusion matrix would be drawn by class without a word."""
+    for drawn in ({"balance": "cell_type"}, {"weights": "nnz"}):
+        with pytest.warns(UserWarning, match=rf"has {next(iter(drawn))}=.*train\.with_settings"):
+            _, test = ds.with_settings(**drawn).random_split(0.8, 0.2)
+        cells = test.with_settings(shuffle=False, batch_size=2000)
+        found = np.concatenate([obs["soma_joinid"] for _, obs in cells])
+        assert len(set(found)) == len(found) == test.n_obs
+    train, _ = ds.random_split(0.8, 0.2)
+    assert "Balance" in str(train.with_settings(balance="cell_type"))
+
+
+def test_tables_and_experiments_say_what_they_are(path: str, ds: ps.Dataset) -> None:
+    with pytest.raises(
+        TypeError, match=r"obs is read-only: frame = obs\.to_pandas\(\), then frame\['a"
+    ):
+        ds.obs["a"] = 1
+    with ps.open(path) as experiment:
+        assert experiment.n_obs == 6000
+        with pytest.raises(TypeError, match=r"got exp\['census_data'\]: exp\.obs"):
+            experiment["census_data"]
+    with pytest.raises(KeyError, match="no encoder 0; encoders go by name: 'cell_type'"):
+        ps.Dataset(path, encoders=[ps.LabelEncoder("cell_type")]).encoders[0]
 
 
 def test_a_loess_fit_that_fails_names_a_span_that_works(ds: ps.Dataset) -> None:
