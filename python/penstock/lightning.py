@@ -12,7 +12,7 @@ from .dataset.dataset import Dataset
 from .errors import InvalidArgument
 from .experiment.data_frame import JOINID
 from .plan.splits.random_split import random_split
-from .pytorch.dataloader import dataloader
+from .pytorch.dataloader import check_names, dataloader
 
 try:
     from lightning.pytorch import LightningDataModule
@@ -66,6 +66,7 @@ class DataModule(LightningDataModule):
         self.test = None if test is None else _evaluated(test)
         self.predict = None if predict is None else _with_joinids(_evaluated(predict))
         self._dataloader_arguments = dataloader
+        _check_arguments(dataloader)
 
     def __repr__(self) -> str:
         parts = [
@@ -130,6 +131,15 @@ class DataModule(LightningDataModule):
         if part is not self.train:
             arguments = {key: each for key, each in arguments.items() if key not in _OF_WORKERS}
         return dataloader(part, **arguments)
+
+
+def _check_arguments(arguments: dict[str, Any]) -> None:
+    try:
+        check_names(arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}; DataModule.from_dataset(ds, 0.8, 0.1, 0.1) splits a Dataset"
+        ) from None
 
 
 _OF_WORKERS = (

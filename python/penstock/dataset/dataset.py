@@ -30,7 +30,7 @@ from penstock.plan.planner import Planner
 from penstock.plan.sampling import Balance, warn_of_drawn_parts
 from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
-from penstock.plan.shard import Shard
+from penstock.plan.shard import Shard, check_divided_once
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
 from penstock.plan.splits.random_split import random_split
 from penstock.plan.stats import LoaderStats, from_core
@@ -788,6 +788,8 @@ class Dataset:
         return type(self)
 
     def __getstate__(self) -> dict[str, Any]:  # a copy counts its own epochs
+        # A worker that is spawned does not see who started it.
+        check_divided_once(lambda: self.reader.rank_and_world_size[1])
         return {**self.__dict__, "reader": copy.copy(self.reader)}
 
     def __repr__(self) -> str:

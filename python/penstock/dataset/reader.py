@@ -81,7 +81,7 @@ class Reader:
 
     def begin(self) -> EpochIterator:
         """Start the next epoch, or resume one from a loaded state."""
-        check_divided_once(self.settings.find_shard())
+        check_divided_once(lambda: self.rank_and_world_size[1])
         run = self.epochs.begin(self.planner)
         cells, loader = self.planned(run)
         return cells.batches(loader, self.progress, run.count).attach(RunningEpoch(self, run))

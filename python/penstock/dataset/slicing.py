@@ -54,8 +54,8 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
         place = shown(operator.index(cells))
         raise InvalidArgument(
             f"a Dataset gives batches, not single cells, got ds[{place}]: ds.head() reads the first "
-            f"cells, ds[{place}:][:1].head() reads one, and `for X, obs in ds` reads all. "
-            "ds.random_split replaces torch.utils.data.random_split and Subset"
+            f"cells, ds[[{place}]].head() reads one, and `for X, obs in ds` reads all. ds[[1, 5, 7]] "
+            "replaces torch's Subset, and ds.random_split its random_split"
         )
     places = as_places(cells, len(obs), _CELLS)
     if places is not None:

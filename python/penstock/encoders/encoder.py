@@ -62,6 +62,11 @@ class Encoder(abc.ABC):
             "+".join(self.columns) if name is None else checked_text("name of an encoder", name)
         )
 
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that are no attributes.
+        hint = ": len(encoder.classes_)" * (name in ("n_classes", "num_classes"))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
     def claim(self, owner: str) -> None:
         """Refuse a second dataset, since fitting on it would replace the codes of the first.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -59,17 +60,18 @@ def find_rank() -> tuple[int, int]:
     return 0, 1
 
 
-def check_divided_once(shard: Shard) -> None:
+def check_divided_once(world_size: Callable[[], int]) -> None:
     """Refuse to divide the cells if a loader of Accelerate divides the batches, too.
 
-    Called when an iterator is made. Dividing twice would leave out most cells.
+    Called when an iterator is made, and when a dataset is sent to a worker. Dividing twice would
+    leave out most cells.
 
     Raises
     ------
     InvalidArgument
         The caller is such a loader.
     """
-    if shard.world_size == 1 or "accelerate.data_loader" not in sys.modules:
+    if "accelerate.data_loader" not in sys.modules or world_size() == 1:
         return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -77,7 +79,7 @@ def check_divided_once(shard: Shard) -> None:
             loader = type(frame.f_locals.get("self")).__name__
             if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
                 raise InvalidArgument(
-                    f"the cells are divided among {shard.world_size} ranks already, but Accelerate's "
+                    f"the cells are divided among {world_size()} ranks already, but Accelerate's "
                     "prepare divides the batches again, so most cells would be skipped: leave the "
                     "loader out of prepare, or make a penstock.Dataset with shard=False"
                 )

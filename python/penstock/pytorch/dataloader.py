@@ -98,7 +98,7 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
             f"collate_fn must be a function of (X, obs), got {described(function)}"
         )
     collate = to_tensors if function is None else _Collated(function)
-    _check_names(EpochDataLoader, arguments)
+    check_names(arguments)
     return EpochDataLoader(iterable, batch_size=None, collate_fn=collate, **arguments)
 
 
@@ -111,12 +111,24 @@ class _Collated:
     def __call__(self, batch: Any) -> Any:
         from penstock.batches.tensors import to_tensors
 
-        return self._function(to_tensors(batch))
+        try:
+            return self._function(to_tensors(batch))
+        except Exception as error:
+            error.add_note("collate_fn gets one batch, (X, obs) as tensors, not a list of cells")
+            raise
 
 
-def _check_names(loader: type, arguments: Mapping[str, Any]) -> None:
-    """Refuse an argument that torch's DataLoader does not have."""
-    there = set(inspect.signature(loader).parameters) - {"dataset", *_OURS}
+def check_names(arguments: Mapping[str, Any]) -> None:
+    """Refuse an argument that torch's DataLoader does not have; imports torch.
+
+    Raises
+    ------
+    TypeError
+        There is no such argument.
+    """
+    from torch.utils.data import DataLoader
+
+    there = set(inspect.signature(DataLoader).parameters) - {"dataset", *_OURS}
     for name in arguments:
         if name not in there:
             hint = (

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from penstock.dataset.dataset import Dataset
 from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.state import EpochState
-from penstock.plan.shard import Shard, check_divided_once
+from penstock.plan.shard import check_divided_once
 
 
 class EpochReader(Protocol):
@@ -79,8 +79,7 @@ class EpochDataLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
-        rank, world_size = self._reader.rank_and_world_size
-        check_divided_once(Shard(rank, world_size))
+        check_divided_once(lambda: self._reader.rank_and_world_size[1])
         return _Counted(self, *self.begin_epoch())
 
     def begin_epoch(self) -> tuple[Iterator[Any], ProcessRun]:
@@ -119,6 +118,11 @@ class EpochDataLoader(DataLoader[Any]):
     @sampler.setter
     def sampler(self, sampler: Any) -> None:
         self._sampler = EpochSampler(self.dataset)  # type: ignore[arg-type]
+
+    @property
+    def stats(self) -> Any:
+        """See `Dataset.stats`."""
+        return self.dataset.stats  # type: ignore[attr-defined]
 
     def set_epoch(self, epoch: int) -> None:
         """See `Dataset.set_epoch`."""

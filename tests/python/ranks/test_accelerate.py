@@ -53,10 +53,20 @@ def test_every_cell_once(tiled: Path, cells: int, workers: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "workers"), [("native", 0), ("native", 1), ("census", 0), ("tiledbsoma_ml", 1)]
+    ("kind", "workers", "context"),
+    [
+        ("native", 0, "fork"),
+        ("native", 1, "fork"),
+        ("native", 1, "spawn"),  # as in processes that torch.multiprocessing.spawn started
+        ("census", 0, "fork"),
+        ("census", 1, "spawn"),
+        ("tiledbsoma_ml", 1, "fork"),
+    ],
 )
-def test_cells_divided_twice_are_an_error(tiled: Path, kind: str, workers: int) -> None:
-    process = torchrun(2, TWICE, tiled, kind, workers)
+def test_cells_divided_twice_are_an_error(
+    tiled: Path, kind: str, workers: int, context: str
+) -> None:
+    process = torchrun(2, TWICE, tiled, kind, workers, context)
     out, error = process.communicate(timeout=240)
     assert process.returncode != 0
     assert "BATCHES" not in out

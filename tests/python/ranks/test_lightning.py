@@ -142,6 +142,12 @@ def test_what_is_no_dataset_is_refused(soma_small: Oracle) -> None:
         DataModule(ps.Dataset(soma_small.path)).test_dataloader()
 
 
+def test_an_argument_that_no_loader_has(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    with pytest.raises(TypeError, match=r"no argument 'val_split'.*from_dataset\(ds, 0\.8"):
+        DataModule(ds, val_split=0.1)
+
+
 def test_a_part_that_comes_to_no_cell_is_a_warning(soma_small: Oracle) -> None:
     few = ps.Dataset(soma_small.path, obs_query="soma_joinid < 5")
     with pytest.warns(

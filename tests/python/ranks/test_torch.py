@@ -318,6 +318,24 @@ def test_collate_fn_gets_the_batch(soma_small: Oracle, workers: dict) -> None:
         ps.dataloader(ds, collate_fn=3)
 
 
+def test_a_collate_fn_of_single_cells_says_what_it_gets(soma_small: Oracle) -> None:
+    loader = ps.dataloader(
+        ps.Dataset(soma_small.path), collate_fn=lambda cells: [each[0] for each in cells]
+    )
+    with pytest.raises(KeyError) as raised:
+        next(iter(loader))
+    assert any("one batch, (X, obs)" in note for note in raised.value.__notes__)
+
+
+def test_the_loader_has_the_counts_of_the_dataset(soma_small: Oracle) -> None:
+    ds = ps.Dataset(soma_small.path)
+    loader = ps.dataloader(ds)
+    for _ in loader:
+        pass
+    assert loader.stats == ds.stats
+    assert loader.stats.cells == ds.n_obs
+
+
 def test_a_batch_is_a_tuple_of_two(soma_small: Oracle) -> None:
     batch = next(iter(ps.Dataset(soma_small.path)))
     X, obs = batch

@@ -167,6 +167,27 @@ def test_scanvi_starts_with_a_scvi_by_its_own_argument(some_genes: ps.Dataset) -
         labelled.create_model(scvi_model=1)
 
 
+def test_a_query_is_mapped_onto_a_model(
+    some_genes: ps.Dataset, trained: tuple[pscvi.DataModule, Any]
+) -> None:
+    data, _ = trained
+    for given in (some_genes, data):
+        with pytest.raises(ps.InvalidArgument, match="reference must be the model that is mapped"):
+            data.load_query_data(given)
+
+
+def test_lightnings_word_for_the_progress_bar(
+    some_genes: ps.Dataset, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = pscvi.DataModule(some_genes)
+    for shown in (True, False):
+        pscvi.train(
+            {"n_latent": 2}, data, max_epochs=1, accelerator="cpu", enable_progress_bar=shown
+        )
+        said = "".join(capfd.readouterr())
+        assert ("Epoch 1/1" in said) is shown
+
+
 def test_arguments_of_outputs(trained: tuple[pscvi.DataModule, Any]) -> None:
     data, model = trained
     for function in (pscvi.latent, pscvi.normalized, pscvi.elbo, pscvi.predict):
@@ -196,6 +217,7 @@ def test_rows_are_a_table_and_an_array(
     assert len(rows) == len(rows.values) == len(rows.joinids) == 331
     np.testing.assert_array_equal(rows[5:9, 1], rows.values[5:9, 1])
     np.testing.assert_array_equal(np.stack(list(rows)), rows.values)
+    assert pd.DataFrame({"elbo": pscvi.elbo(model, data)})["elbo"].size == 331
     again = pickle.loads(pickle.dumps(rows))
     np.testing.assert_array_equal(again.joinids, rows.joinids)
     with pytest.raises(AttributeError, match="cannot assign"):

@@ -210,6 +210,8 @@ def test_tables_and_experiments_say_what_they_are(path: str, ds: ps.Dataset) -> 
             experiment["census_data"]
     with pytest.raises(KeyError, match="no encoder 0; encoders go by name: 'cell_type'"):
         ps.Dataset(path, encoders=[ps.LabelEncoder("cell_type")]).encoders[0]
+    with pytest.raises(AttributeError, match=r"no attribute 'n_classes': len\(encoder\.classes_\)"):
+        _ = ps.LabelEncoder("cell_type").n_classes
 
 
 def test_a_loess_fit_that_fails_names_a_span_that_works(ds: ps.Dataset) -> None:

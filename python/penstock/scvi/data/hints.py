@@ -22,6 +22,9 @@ ARGUMENTS = {
     "collection": "the first argument, data: a path or a Dataset",
     "cont_cov_keys": "continuous_covariate_keys=[…]",
     "dataloader_kwargs": "num_workers=; the loader has its own threads",
+    **dict.fromkeys(
+        ("genes", "gene_list", "hvg", "var_names"), "ds[:, genes] as data, where ds is a Dataset"
+    ),
     "label_key": "labels_key=",
     "label_keys": "labels_key=",
     "layer_name": _OF_A_DATASET.format(name="layer"),

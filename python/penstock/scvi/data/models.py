@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.base.text import plural
+from penstock.base.validation import described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument, Unsupported
 
@@ -225,7 +227,13 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
     """Return the model of a query; see `DataModule.load_query_data`."""
     if not hasattr(data.model_class, "load_query_data"):
         raise Unsupported(f"scvi-tools maps no query onto a {data.model_class.__name__}")
-    reference = reference if hasattr(reference, "module") else str(reference)
+    if not hasattr(reference, "module"):
+        if not isinstance(reference, (str, os.PathLike)):
+            raise InvalidArgument(
+                "reference must be the model that is mapped onto, or its folder, got "
+                f"{described(reference)}; the cells of the query are this data module's"
+            )
+        reference = str(reference)
     check_weights(reference)
     model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
     known = {

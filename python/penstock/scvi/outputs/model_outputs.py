@@ -67,6 +67,9 @@ class Rows:
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy:
             return np.array(self.values, dtype=dtype)

@@ -38,7 +38,6 @@ _OTHERWISE = {
     "max_steps": "is not counted here: give max_epochs=",
     "use_gpu": "is accelerator='gpu'",
     "enable_checkpointing": "has each rank write the same file: use checkpoint=",
-    "enable_progress_bar": "is progress=",
     "ckpt_path": "is checkpoint= with resume=True",
 }
 
@@ -60,6 +59,7 @@ def checked_run(
     if early_stopping is None:
         early_stopping = has_val and training_default(type(model), "early_stopping", False)
     early_stopping = _with_words_of_scvi(early_stopping, given["trainer"])
+    progress = given["trainer"].pop("enable_progress_bar", given["progress"])
     stopping: dict[str, Any] | None = None
     if early_stopping:
         stopping = {**early_stopping_defaults(type(model))}
@@ -111,7 +111,7 @@ def checked_run(
         resume=resume,
         load_best=given["load_best"],
         sync_batchnorm=given["sync_batchnorm"],
-        progress=given["progress"],
+        progress=progress,
         check_val_every_n_epoch=check_val,
         plan=given["plan"],
         trainer=given["trainer"],

@@ -85,7 +85,7 @@ def train(
         Seed of the noise; by default drawn from torch's generator. The Dataset's seed sets the
         order of the cells.
     progress : bool, default True
-        Whether rank 0 shows a progress bar.
+        Whether rank 0 shows a progress bar; Lightning's ``enable_progress_bar`` means the same.
     plan_kwargs : mapping, optional
         Arguments of scvi-tools' training plan: ``lr``, ``n_epochs_kl_warmup``,
         ``reduce_lr_on_plateau``, …. Defaults are those of the model's own ``train``.
