@@ -31,7 +31,7 @@ def add_arguments(commands: Any) -> None:
         "info",
         help="contents of an experiment, and the memory that loading it takes",
         description="Shows the measurements, layers, obs columns and storage of a SOMA experiment, "
-        "an AnnData in zarr, or a pack: chunks and codecs, how much of them an epoch reads, "
+        "an AnnData (h5ad or zarr), or a pack: chunks and codecs, how much of them an epoch reads, "
         "and the fetch units and memory of a loader with default settings.",
         examples=(
             "penstock info cells.h5ad",

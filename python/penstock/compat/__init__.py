@@ -2,3 +2,18 @@
 
 Code written for those loaders runs after a change of its import. docs/compat.md lists differences.
 """
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+_MODULES = ("census", "tiledbsoma_ml")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _MODULES:
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*_MODULES]

@@ -14,7 +14,7 @@ from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID, DataFrame
-from penstock.experiment.row_lists import OBS_NAME_COLUMNS
+from penstock.experiment.labels import OBS_NAME_COLUMNS
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection

@@ -18,7 +18,10 @@ from . import hints
 from .cells import Cells
 
 _LOADING = [each.name for each in fields(LoaderSettings)]
-_TAKEN = {*_LOADING, *batch_format.ARGUMENTS, *sampling.ARGUMENTS, "transforms"} - {"sampling"}
+_TAKEN = {*_LOADING, *batch_format.ARGUMENTS, *sampling.ARGUMENTS, "transforms"} - {
+    "sampling",
+    "kept_memory",
+}
 
 
 def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:

@@ -43,7 +43,7 @@ from .changes import changed
 from .measurements import resolve_measurements
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
-from .slicing import genes_at, rows_at, split_key
+from .slicing import as_places, genes_at, rows_at, split_key
 from .source import places_of, resolve_source, with_cache
 from .torch_registration import register_with_torch
 
@@ -633,8 +633,9 @@ class Dataset:
         ----------
         key : cells, or tuple of cells and genes
             Cells: a slice or array of places (as of an AnnData, not joinids), a bool for each cell,
-            names, a filter such as ``"sex == 'female'"``, or another selection. Genes: places, names,
-            a bool for each column of X, or the table of `highly_variable_genes`.
+            names, a filter such as ``"sex == 'female'"``, or another selection. Genes: the same, a
+            bool for each column of X, or the table of `highly_variable_genes`. A pandas Series goes by
+            its index, as in pandas, and a table by the names or joinids of its rows.
 
         Returns
         -------
@@ -655,13 +656,28 @@ class Dataset:
         if genes is not None:
             if isinstance(self.reader.selection, SeveralMeasurements):
                 self.reader.selection.refuse("ds[cells, genes]")
-            chosen = SelectGenes(genes_at(self.reader.selection.column_joinids, genes))
-            part = self.with_settings(transforms=[*self.transforms, chosen])
+            part = self._with_genes(genes)
         if cells is None:
             return part
         rows = rows_at(self.obs, cells)
         warn_of_empty_part(len(rows), self.n_obs, self.obs, cells)
         return part.with_rows(rows)
+
+    def _with_genes(self, genes: Any) -> Self:
+        columns = self.reader.selection.column_joinids
+        chosen = genes_at(self.var, columns, genes)
+        # Genes that are not stored have no joinid.
+        is_place = isinstance(chosen, list) and -1 in chosen
+        if is_place:
+            places = as_places(genes, len(columns), "genes")
+            chosen = self.var_names[places].tolist()
+        step = SelectGenes(chosen, missing="zero" if is_place else "error")
+        if any(not isinstance(each, Transform) for each in self.transforms):
+            raise InvalidArgument(
+                "ds[:, genes] would come after a Python callable of transforms=: choose the genes "
+                "first, then ds.with_settings(transforms=[…])"
+            )
+        return self.with_settings(transforms=[*self.transforms, step])
 
     @suggests(hints.SPLIT_ARGUMENTS)
     def random_split(

@@ -12,8 +12,11 @@ from penstock import _core
 from penstock.base.validation import checked_int, described, shown
 from penstock.errors import InvalidArgument
 from penstock.experiment.axis_query import resolve
-from penstock.experiment.data_frame import DataFrame
+from penstock.experiment.data_frame import JOINID, DataFrame
+from penstock.experiment.labels import check_series
 from penstock.experiment.places import as_mask, slice_places
+from penstock.experiment.row_lists import selected_table
+from penstock.experiment.table_reader import FILTER_SIGNS
 
 _CELLS = "the cells of ds[cells]"
 _GENES = "the genes of ds[cells, genes]"
@@ -25,9 +28,14 @@ def split_key(key: Any) -> tuple[Any, Any]:
     Raises
     ------
     InvalidArgument
-        The key has more than two parts.
+        The key has more than two parts, or a part is None or an empty text.
     """
     parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if part is None or (isinstance(part, str) and not part.strip()):
+            raise InvalidArgument(
+                f"{part!r} chooses nothing: ds[:] has all cells, ds[:, :] all genes"
+            )
     if len(parts) > 2:
         raise InvalidArgument(
             f"a Dataset takes ds[cells] or ds[cells, genes], got {described(key)}"
@@ -46,7 +54,7 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
     Raises
     ------
     InvalidArgument
-        `cells` is one number or of another kind, a place comes twice or is past the end.
+        `cells` is one number, nothing or of another kind, a place comes twice or is past the end.
     NotFound
         A name or a column of the filter does not exist.
     """
@@ -57,9 +65,10 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
             f"cells, ds[[{place}]].head() reads one, and `for X, obs in ds` reads all. ds[[1, 5, 7]] "
             "replaces torch's Subset, and ds.random_split its random_split"
         )
-    places = as_places(cells, len(obs), _CELLS)
-    if places is not None:
-        return obs.select().take(np.sort(places).astype(np.uint64))
+    if selected_table(cells, "obs") is None and getattr(cells, "name", None) != JOINID:
+        places = as_places(cells, len(obs), _CELLS)
+        if places is not None:
+            return obs.select().take(np.sort(places).astype(np.uint64))
     return resolve(obs, cells, "obs_query")
 
 
@@ -92,6 +101,7 @@ def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
         return None
     if values.ndim != 1 or values.dtype.kind not in "iu":
         return None
+    check_series(part, what)
     if len(values) and not -count <= int(values.min()) <= int(values.max()) < count:
         raise InvalidArgument(
             f"{what} are places from 0 to {count - 1:,}, got {values.min()} to {values.max()}; joinids "
@@ -103,18 +113,43 @@ def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
     return places
 
 
-def genes_at(joinids: npt.NDArray[np.int64], genes: Any) -> Any:
-    """Return what `SelectGenes` takes for places, names, a bool for each column, or a table.
+def genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any:
+    """Return what `SelectGenes` takes for the genes of a key.
+
+    Parameters
+    ----------
+    var : DataFrame
+        Genes, in the order of the columns of X.
+    columns : ndarray of int64
+        Joinids of the columns of X, -1 for a gene that is not stored.
+    genes : object
+        Places, names, a bool for each column, a filter, a table, or another selection.
 
     Raises
     ------
     InvalidArgument
-        A place is past the end, or comes twice.
+        A place is past the end, or comes twice; or a selection is of another experiment.
+    NotFound
+        The filter names a column that does not exist.
     """
     if isinstance(genes, str):
-        return [genes]
+        return _filtered(var, columns, genes) if FILTER_SIGNS.search(genes) else [genes]
     if is_number(genes):
-        count = len(joinids)
+        count = len(columns)
         genes = [checked_int(_GENES, genes, least=-count, most=count - 1)]
-    places = as_places(genes, len(joinids), _GENES)
-    return genes if places is None else joinids[places].tolist()
+    if (table := selected_table(genes, "var")) is not None:
+        if not isinstance(table, DataFrame):
+            return table
+        kept = resolve(var, table, "var_query")
+        joinids = table.read([JOINID])[JOINID].to_numpy()
+        return joinids[np.isin(joinids, kept.to_numpy())].tolist()
+    if getattr(genes, "name", None) == JOINID:
+        return genes
+    places = as_places(genes, len(columns), _GENES)
+    return genes if places is None else columns[places].tolist()
+
+
+def _filtered(var: DataFrame, columns: npt.NDArray[np.int64], value_filter: str) -> list[int]:
+    kept = var.select(value_filter, "var_query").to_numpy()
+    chosen: list[int] = columns[np.isin(columns, kept)].tolist()
+    return chosen

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.base.suggestions import did_you_mean
+from penstock.base.suggestions import did_you_mean, suggests
 from penstock.base.validation import checked_bool, checked_int, described
 from penstock.errors import InvalidArgument, PenstockError
 
+from .labels import of_table
 from .places import as_mask, slice_places
 from .reprs import dataframe_html, dataframe_text
 from .table_reader import JOINID as JOINID
@@ -31,23 +32,33 @@ _OF_PANDAS = frozenset(
         "apply",
         "assign",
         "at",
+        "cat",
+        "copy",
         "corr",
         "count",
         "describe",
         "drop",
         "dropna",
         "dtypes",
+        "empty",
+        "eq",
         "fillna",
+        "filter",
         "groupby",
+        "hist",
         "iat",
+        "idxmax",
         "iloc",
         "index",
         "info",
         "isin",
+        "isna",
+        "isnull",
         "items",
         "iterrows",
         "itertuples",
         "join",
+        "keys",
         "loc",
         "map",
         "max",
@@ -56,22 +67,40 @@ _OF_PANDAS = frozenset(
         "merge",
         "min",
         "nlargest",
+        "notna",
+        "nsmallest",
         "nunique",
+        "pivot",
+        "pivot_table",
         "plot",
+        "quantile",
         "query",
         "rename",
+        "replace",
         "reset_index",
+        "round",
         "sample",
+        "select_dtypes",
         "set_index",
+        "size",
+        "sort_index",
         "sort_values",
+        "squeeze",
+        "stack",
         "std",
+        "str",
         "sum",
         "tail",
         "to_csv",
         "to_dict",
+        "to_frame",
+        "to_list",
         "to_numpy",
+        "tolist",
         "transform",
+        "unstack",
         "values",
+        "where",
     ]
 )
 
@@ -128,6 +157,12 @@ class DataFrame(TableReader):
         (name,) = self.checked_columns([column], "column")
         return self.read([name])[name].distinct()
 
+    @suggests(
+        dict.fromkeys(
+            ("ascending", "bins", "sort"), "the Series of pandas: obs[column].value_counts(…)"
+        ),
+        "DataFrame.value_counts",
+    )
     def value_counts(
         self, columns: str | Sequence[str], *, normalize: bool = False, dropna: bool = True
     ) -> pd.Series[Any]:
@@ -186,7 +221,7 @@ class DataFrame(TableReader):
         NotFound
             A column does not exist.
         InvalidArgument
-            The key is of another kind, or there is not one bool for each row.
+            The key is of another kind, there is not one bool for each row, or a Series has other rows.
         """
         if isinstance(key, str):
             (name,) = self.checked_columns([key], "column")
@@ -206,6 +241,7 @@ class DataFrame(TableReader):
             raise InvalidArgument(
                 f"{self._kind}[…] needs a bool for each of the {len(self):,} rows, got {len(mask):,}"
             )
+        mask = of_table(self, key, mask, f"the key of {self._kind}[…]")
         return self._at(np.flatnonzero(mask), key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -272,7 +308,10 @@ class DataFrame(TableReader):
         return {name: values.to_numpy().tolist() for name, values in read.items()}
 
     def __reduce__(self) -> Any:
-        raise TypeError("pickle the Experiment or the Dataset, not its DataFrame")
+        raise TypeError(
+            f"{self._kind} is neither copied nor pickled: it never changes, and "
+            f"{self._kind}.to_pandas() makes a table in memory"
+        )
 
 
 def _methods(kind: type) -> list[str]:

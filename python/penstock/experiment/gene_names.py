@@ -11,17 +11,7 @@ from penstock import _core
 from penstock.base.validation import checked_text
 
 from .data_frame import JOINID, DataFrame
-
-#: Columns of var that hold names, in order of preference.
-NAME_COLUMNS = (
-    "var_names",
-    "var_id",
-    "feature_id",
-    "gene_id",
-    "feature_name",
-    "gene_name",
-    "index",
-)
+from .labels import VAR_NAME_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ class GeneNames:
     def usual(self) -> list[str]:
         """Return the usual name columns that exist, the first one first."""
         there = self.var.columns
-        return [name for name in NAME_COLUMNS if name in there]
+        return [name for name in VAR_NAME_COLUMNS if name in there]
 
     def of(self, genes: _core.RowSelection, column: str | None = None) -> npt.NDArray[Any]:
         """Return the names of some genes, by ascending joinid."""

@@ -19,15 +19,24 @@ def slice_places(part: slice, count: int, what: str) -> npt.NDArray[np.int64]:
 
 
 def as_mask(key: Any) -> npt.NDArray[np.bool_] | None:
-    """Return an array of bools, also of a nullable Series without missing values; else None."""
+    """Return an array of bools, also of a nullable Series; else None.
+
+    Raises
+    ------
+    InvalidArgument
+        Some of the bools are missing.
+    """
     try:
         values = np.asarray(key)
     except (ValueError, TypeError):  # lists of unequal lengths
         return None
-    if (
-        values.dtype == object
-        and values.size
-        and all(isinstance(each, bool) for each in values.flat)
-    ):
-        values = values.astype(bool)
+    if values.dtype == object and values.ndim == 1 and values.size:
+        are_bools = [isinstance(each, bool) for each in values]
+        if all(are_bools):
+            values = values.astype(bool)
+        elif getattr(getattr(key, "dtype", None), "kind", "") == "b":  # pandas' boolean
+            raise InvalidArgument(
+                f"{len(values) - sum(are_bools):,} of {len(values):,} bools are missing: "
+                "mask.fillna(False) leaves these rows out"
+            )
     return values if values.ndim == 1 and values.dtype == bool else None

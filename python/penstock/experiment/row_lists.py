@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
-from .gene_names import NAME_COLUMNS as VAR_NAME_COLUMNS
+from .labels import (
+    MASK_OF_GENES,
+    check_series,
+    joinids_of,
+    name_columns,
+    of_table,
+    text_labels,
+)
 from .places import as_mask
-
-#: Columns of obs that name cells, in order of preference.
-OBS_NAME_COLUMNS = ("obs_names", "obs_id", "cell_id", "index")
 
 FORMS = (
     "a filter, names, joinids, a bool for each row, or a selection: a Dataset, its obs or var, a "
@@ -25,7 +30,8 @@ FORMS = (
 )
 
 _NAMED_IN_ERRORS = 5
-_MASK_OF_GENES = "highly_variable"
+#: Start of the URI of an AnnData object in memory.
+IN_MEMORY = "AnnData of "
 
 
 def rows_of_selection(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection | None:
@@ -41,18 +47,53 @@ def rows_of_selection(axis: DataFrame, query: Any, argument: str) -> _core.RowSe
     NotFound
         The table of pandas has a row that the axis does not have.
     """
-    table = query
-    if not hasattr(query, "columns"):
-        table = getattr(query, "obs" if argument == "obs_query" else "var", None)
+    table = selected_table(query, axis.kind)
+    if table is None:
+        return None
     if isinstance(table, DataFrame):
-        if table.uri != axis.uri:
+        if not _same_store(table, axis):
             raise InvalidArgument(f"{argument} is a selection of {table.uri}, not of {axis.uri}")
         return table.select() & axis.select()
-    if not hasattr(table, "columns") or not hasattr(table, "index"):
-        return None
-    if argument == "var_query" and _MASK_OF_GENES in table:
-        table = table[table[_MASK_OF_GENES].to_numpy(bool)]
-    return rows_of(axis, table.get(JOINID, table.index), argument)
+    if axis.kind == "var" and MASK_OF_GENES in table:
+        table = table[table[MASK_OF_GENES].to_numpy(bool)]
+    return _of_pandas(axis, table, argument)
+
+
+def selected_table(query: Any, kind: str) -> Any:
+    """Return the table of a selection: of ours, of pandas, or ``obs`` or ``var`` of an object; else None."""
+    table = query if hasattr(query, "columns") else getattr(query, kind, None)
+    if isinstance(table, DataFrame):
+        return table
+    return table if hasattr(table, "columns") and hasattr(table, "index") else None
+
+
+def _same_store(table: DataFrame, axis: DataFrame) -> bool:
+    """Whether two tables are of one experiment; AnnData objects of one size have the same URI."""
+    if table.uri != axis.uri:
+        return False
+    columns = name_columns(axis)
+    if IN_MEMORY not in axis.uri or not columns:
+        return True
+    first, second = (each.whole().read(columns[:1])[columns[0]] for each in (table, axis))
+    return np.array_equal(first.to_numpy(), second.to_numpy())
+
+
+def _of_pandas(axis: DataFrame, table: Any, argument: str) -> _core.RowSelection:
+    """Return the ids of the rows of a table of pandas: by names if it has some, else by joinids."""
+    if not len(table):
+        return _core.RowSelection()
+    names = text_labels(table)
+    if names is not None:
+        try:
+            return _by_names(axis, names, argument)
+        except NotFound:
+            # An AnnData may have a column of this name from another store.
+            if JOINID not in table or {"obs_names", "var_names"} & set(axis.columns):
+                raise
+    joinids = np.asarray(joinids_of(table, argument))
+    if joinids.dtype.kind not in "iu":
+        raise InvalidArgument(f"{JOINID} must be integers, got {described(joinids)}, in {argument}")
+    return _by_joinids(axis, joinids, argument, table)
 
 
 def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
@@ -68,8 +109,12 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
     """
     mask = as_mask(query)
     if mask is not None:
-        _check_index(axis, query, argument)
-        return _by_mask(axis, mask, argument)
+        count = len(axis.select())
+        if len(mask) != count:
+            raise InvalidArgument(
+                f"{argument} must have a bool for each of the {count:,} rows, got {len(mask):,}"
+            )
+        return _by_mask(axis, of_table(axis, query, mask, argument))
     try:
         values = np.asarray(query)
     except (TypeError, ValueError):  # lists of unequal lengths
@@ -77,51 +122,35 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
     if values.ndim == 1 and not len(values):
         return _core.RowSelection()
     if values.ndim == 1 and values.dtype.kind in "iu":
+        check_series(query, argument)
         return _by_joinids(axis, values, argument)
     if values.ndim == 1 and all(isinstance(value, str) for value in values.tolist()):
-        return _by_names(axis, values, argument)
+        return _by_names(axis, values.tolist(), argument)
     raise InvalidArgument(f"{argument} must be {FORMS}, got {described(query)}")
 
 
-def _check_index(axis: DataFrame, query: Any, argument: str) -> None:
-    """Raise `InvalidArgument` if a pandas Series is of other rows, or in another order."""
-    index: Any = getattr(query, "index", None)
-    column = next(iter(_name_columns(axis, argument)), None)
-    if column is None or getattr(index, "dtype", None) is None or index.dtype.kind in "iu":
-        return
-    if list(index) != axis.read([column])[column].to_numpy().tolist():
-        raise InvalidArgument(
-            f"the index of {argument} must be {column}, in its order; give {argument}.to_numpy() to go "
-            "by place"
-        )
+def _by_mask(axis: DataFrame, mask: npt.NDArray[np.bool_]) -> _core.RowSelection:
+    return axis.select().take(np.flatnonzero(mask).astype(np.uint64))
 
 
-def _name_columns(axis: DataFrame, argument: str) -> list[str]:
-    """Return the columns that name rows, the usual one first."""
-    usual = OBS_NAME_COLUMNS if argument == "obs_query" else VAR_NAME_COLUMNS
-    there = axis.columns
-    return [name for name in usual if name in there]
-
-
-def _by_mask(axis: DataFrame, mask: npt.NDArray[np.bool_], argument: str) -> _core.RowSelection:
-    rows = axis.select()
-    if len(mask) != len(rows):
-        raise InvalidArgument(
-            f"{argument} must have a bool for each of the {len(rows):,} rows, got {len(mask):,}"
-        )
-    return rows.take(np.flatnonzero(mask).astype(np.uint64))
-
-
-def _by_joinids(axis: DataFrame, joinids: npt.NDArray[Any], argument: str) -> _core.RowSelection:
+def _by_joinids(
+    axis: DataFrame, joinids: npt.NDArray[Any], argument: str, table: Any = None
+) -> _core.RowSelection:
+    """Return the ids of rows; of joined experiments a `table` of pandas says which is meant."""
     wanted, counts = np.unique(joinids, return_counts=True)
-    if len(wanted) < len(joinids):
-        raise InvalidArgument(f"{argument} has the joinid {wanted[counts > 1][0]} twice")
     if len(wanted) and (wanted[0] < 0 or wanted[-1] > 2**63 - 2):
         raise InvalidArgument(
             f"joinids are 0 or more, got {wanted[0 if wanted[0] < 0 else -1]}, in {argument}"
         )
-    given = _core.RowSelection.from_unsorted(wanted.astype(np.int64))
-    found = axis.select() & axis.of_each(given)
+    if table is not None:
+        given = axis.of_rows(joinids.astype(np.int64), table)
+        twice = len(given) < len(joinids)
+    else:
+        given = axis.of_each(_core.RowSelection.from_unsorted(wanted.astype(np.int64)))
+        twice = len(wanted) < len(joinids)
+    if twice:
+        raise InvalidArgument(f"{argument} has the joinid {wanted[counts > 1][0]} twice")
+    found = axis.select() & given
     missing = np.setdiff1d(wanted, axis.own_joinids(found.to_numpy()))
     if len(missing):
         named = ", ".join(map(str, missing[:_NAMED_IN_ERRORS].tolist()))
@@ -129,56 +158,67 @@ def _by_joinids(axis: DataFrame, joinids: npt.NDArray[Any], argument: str) -> _c
     return found
 
 
-def _by_names(axis: DataFrame, names: npt.NDArray[Any], argument: str) -> _core.RowSelection:
-    wanted = [str(name) for name in names]
-    if len(set(wanted)) < len(wanted):
-        twice = next(name for name in wanted if wanted.count(name) > 1)
+def _by_names(axis: DataFrame, wanted: list[str], argument: str) -> _core.RowSelection:
+    names = {str(name): i for i, name in enumerate(wanted)}
+    if len(names) < len(wanted):
+        twice = next(name for i, name in enumerate(wanted) if names[name] != i)
         raise InvalidArgument(f"{argument} has the name {twice!r} twice")
-    # Rows without names are named by their joinids, as in `Dataset.obs_names`.
-    columns = _name_columns(axis, argument) or [JOINID]
-    column, stored, found = _best_column(axis, columns, wanted)
-    missing = sorted(set(wanted) - set(stored[found].tolist()))
+    best, repeated = None, None
+    for column, stored in _names(axis):
+        if axis.kind == "obs" and (repeated := _repeated(column, stored) or repeated) is not None:
+            continue  # `Dataset.obs_names` leaves this column out, too
+        found = np.fromiter((name in names for name in stored), bool, len(stored))
+        held = len(set(stored[found].tolist()))
+        if best is None or held > best[0]:
+            best = held, column, stored, found
+        if held == len(names):
+            break
+    if repeated is not None and (best is None or best[0] < len(names)):
+        raise InvalidArgument(
+            f"{repeated}, so {argument} cannot be names: give a filter or a bool for each row, in "
+            f"{axis.uri}"
+        )
+    assert best is not None
+    _, column, stored, found = best
+    missing = sorted(names.keys() - set(stored[found].tolist()))
     if missing:
         named = ", ".join(map(repr, missing[:_NAMED_IN_ERRORS]))
-        meant = _meant(axis, columns, missing[0])
+        meant = _meant(axis, missing[0])
         raise NotFound(f"{column} has no {named}{_more(missing)}, in {axis.uri}{meant}")
-    if found.sum() > len(wanted):
-        names_found = stored[found].tolist()
-        twice = next(name for name in names_found if names_found.count(name) > 1)
+    if found.sum() > len(names):
         raise InvalidArgument(
-            f"{column} has {twice!r} more than once, so {argument} must be a filter or a bool for each "
+            f"{_repeated(column, stored[found])}, so {argument} must be a filter or a bool for each "
             f"row, in {axis.uri}"
         )
-    return axis.select().take(np.flatnonzero(found).astype(np.uint64))
+    return _by_mask(axis, found)
 
 
-def _meant(axis: DataFrame, columns: list[str], name: str) -> str:
+def _names(axis: DataFrame) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the columns that name rows; without one, rows are named by joinids (`Dataset.obs_names`)."""
+    for column in name_columns(axis) or [JOINID]:
+        values = axis.read([column])[column].to_numpy()
+        yield column, values.astype(str if column == JOINID else object).astype(object)
+
+
+def _repeated(column: str, names: npt.NDArray[Any]) -> str | None:
+    """Say which name comes more than once, if one does."""
+    seen: set[Any] = set()
+    for name in names.tolist():
+        if name in seen:
+            return f"{column} has {name!r} more than once"
+        seen.add(name)
+    return None
+
+
+def _meant(axis: DataFrame, name: str) -> str:
     """Return ``; did you mean …?`` with a name of any of the columns, or nothing."""
-    for column in columns:
-        values = axis.read([column])[column].to_numpy().tolist()
-        if meant := did_you_mean(name, [value for value in values if isinstance(value, str)]):
+    for _, names in _names(axis):
+        if name in names:  # of another column than the other names
+            return "; the names must be of one column"
+        texts = [each for each in names.tolist() if isinstance(each, str)]
+        if meant := did_you_mean(name, texts):
             return meant
     return ""
-
-
-def _best_column(
-    axis: DataFrame, columns: list[str], wanted: list[str]
-) -> tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return the first column that has all names, else the one that has most: (name, values, found)."""
-    names = np.array(wanted, object)
-    best: tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_]] | None = None
-    most = -1
-    for column in columns:
-        stored = axis.read([column])[column].to_numpy()
-        stored = stored.astype(str if column == JOINID else object).astype(object)
-        found = np.isin(stored, names)
-        held = len(set(stored[found].tolist()))
-        if held > most:
-            best, most = (column, stored, found), held
-        if held == len(wanted):
-            break
-    assert best is not None
-    return best
 
 
 def _more(missing: Any) -> str:

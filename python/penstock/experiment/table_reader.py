@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ JOINID = "soma_joinid"
 _NAMED_IN_ERRORS = 5
 
 #: What a filter has, and a name of a column has not.
-_FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
+FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
 
 #: Arguments of tiledbsoma's tables that people try.
 _ARGUMENTS = {
@@ -56,6 +56,11 @@ class TableReader:
         self._kind = kind
         self._selection = selection
         self._order = order  # joinids of the selection, in the order of the rows
+
+    @property
+    def kind(self) -> str:
+        """Whether the rows are cells, "obs", or genes, "var"."""
+        return self._kind
 
     @property
     def uri(self) -> str:
@@ -207,6 +212,10 @@ class TableReader:
         plain = column.isidentifier() and not iskeyword(column)
         return f"{column if plain else f'attr({column!r})'} in {found}"
 
+    def whole(self) -> Self:
+        """Return the table with all of its rows."""
+        return type(self)(self._core, self._kind)
+
     def with_rows(
         self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
     ) -> Self:
@@ -227,6 +236,16 @@ class TableReader:
             Joinid of each row, shape (rows,). Equal to `ids` unless experiments are joined.
         """
         return ids
+
+    def of_rows(self, joinids: npt.NDArray[np.int64], table: Any) -> _core.RowSelection:
+        """Return the ids of the rows of a table of pandas, by their joinids.
+
+        Raises
+        ------
+        InvalidArgument
+            Experiments are joined, and the table does not say of which one a row is.
+        """
+        return _core.RowSelection.from_unsorted(np.unique(joinids))
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
         """Return the ids of the rows with these joinids, in every joined experiment.
@@ -307,7 +326,7 @@ class TableReader:
             if name not in there:
                 if name in self.unread_columns:
                     raise Unsupported(self.unread_columns[name])
-                if isinstance(columns, str) and _FILTER_SIGNS.search(name):
+                if isinstance(columns, str) and FILTER_SIGNS.search(name):
                     raise InvalidArgument(f"a filter is value_filter={name!r}, not {argument}")
                 meant = did_you_mean(name, there)
                 raise NotFound(

@@ -25,6 +25,7 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.columns import Array, ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.factorize import factorize, unique_rows
+from penstock.experiment.labels import of_table
 
 #: Arguments of `penstock.Dataset` that define a `Sampling`.
 ARGUMENTS = ("weights", "balance", "replacement", "num_samples")
@@ -214,7 +215,8 @@ class Sampling:
         if isinstance(weights, str):
             obs.checked_columns([weights], "weights")
         elif weights is not None and not isinstance(weights, CellWeights):
-            weights = CellWeights(_checked_values(weights, len(rows)), rows)
+            values = _checked_values(weights, len(rows))
+            weights = CellWeights(of_table(obs.with_rows(rows), weights, values, "weights"), rows)
         if balance is not None and not isinstance(balance, Balance):
             if not isinstance(balance, str):
                 raise InvalidArgument(

@@ -18,7 +18,7 @@ _HINT_FOR_PROCESSES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoaderStats:
     """Counts of the running epoch, or of the last one.
 
@@ -45,6 +45,9 @@ class LoaderStats:
     consumer_wait_seconds : float
         Seconds that the consumer waited for batches. With DataLoader workers: the sum of the
         seconds that each waited.
+    loop_wait_seconds : float
+        Seconds that the training loop waited for DataLoader workers; `stats` of the loader has them,
+        `Dataset.stats` 0.
     peak_buffered_bytes : int
         Peak memory of rows, tiles in flight and finished batches, in bytes. Batches count until the
         consumer releases them; they alone can exceed the budget.
@@ -82,6 +85,7 @@ class LoaderStats:
     seconds: float = 0.0
     workers: int = 0
     consumer_wait_seconds: float = 0.0
+    loop_wait_seconds: float = 0.0
     peak_buffered_bytes: int = 0
     spilled_bytes: int = 0
     planned_bytes: int = 0
@@ -110,15 +114,20 @@ class LoaderStats:
     def wait_share(self) -> float:
         """Share of `seconds` that the loop waited for batches, from 0 to 1.
 
-        A share near 0 means that the model is slower than the loader. With DataLoader workers it
-        is the share of time that the workers waited for cells.
+        A share near 0 means that the model is slower than the loader. With DataLoader workers
+        `stats` of the loader has it; of `Dataset.stats` it is the share of time that the workers
+        waited for cells.
         """
+        if self.loop_wait_seconds:
+            return min(1.0, self.loop_wait_seconds / self.seconds) if self.seconds else 0.0
         seconds = self.seconds * max(1, self.workers)
         return min(1.0, self.consumer_wait_seconds / seconds) if seconds else 0.0
 
     def __str__(self) -> str:
         title, rows = self._described()
         return "\n".join([title, *(f"  {line}" for line in aligned(rows))])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         title, rows = self._described()
@@ -131,7 +140,8 @@ class LoaderStats:
             if not self.planned_bytes:
                 return "No batch yet", []
             return "Plan of an epoch", [("units", _units(self)), ("memory", planned)]
-        who = plural(self.workers, "worker") if self.workers else "the loop"
+        of_workers = self.workers and not self.loop_wait_seconds
+        who = plural(self.workers, "worker") if of_workers else "the loop"
         rows = [
             ("speed", f"{count(round(self.cells_per_second))} cells/s"),
             ("waiting", f"{who} waited {100 * self.wait_share:.0f} % of the time for cells"),
@@ -179,8 +189,10 @@ def _kept(stats: LoaderStats) -> str:
     return f"{cells}{size(stats.kept_bytes)} stay in memory"
 
 
-#: The fields that are counts.
-COUNTS = tuple(field.name for field in fields(LoaderStats) if field.name != "hint")
+#: The fields that are counts of those who read.
+COUNTS = tuple(
+    field.name for field in fields(LoaderStats) if field.name not in ("hint", "loop_wait_seconds")
+)
 _NOT_OF_LOADER = ("kept_cells", "kept_packed_cells", "seconds", "workers")
 _OF_LOADER = tuple(name for name in COUNTS if name not in _NOT_OF_LOADER)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
@@ -11,6 +13,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.epochs.epoch import ProcessRun
 from penstock.epochs.state import EpochState
 from penstock.plan.shard import check_divided_once
+from penstock.plan.stats import LoaderStats
 
 
 class EpochReader(Protocol):
@@ -75,12 +78,18 @@ class EpochDataLoader(DataLoader[Any]):
 
     _ticket = 0
     _round = 0
+    _waited = 0.0  # of the newest iterator, in seconds
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
         check_divided_once(lambda: self._reader.rank_and_world_size[1])
+        self._waited = 0.0
         return _Counted(self, *self.begin_epoch())
+
+    def note_wait(self, seconds: float) -> None:
+        """Add to the time that the loop waited."""
+        self._waited += seconds
 
     def begin_epoch(self) -> tuple[Iterator[Any], ProcessRun]:
         """Start the next epoch in workers."""
@@ -120,9 +129,10 @@ class EpochDataLoader(DataLoader[Any]):
         self._sampler = EpochSampler(self.dataset)  # type: ignore[arg-type]
 
     @property
-    def stats(self) -> Any:
-        """See `Dataset.stats`."""
-        return self.dataset.stats  # type: ignore[attr-defined]
+    def stats(self) -> LoaderStats:
+        """Counts as of `Dataset.stats`; with workers also how long the loop waited for them."""
+        stats: LoaderStats = self.dataset.stats  # type: ignore[attr-defined]
+        return replace(stats, loop_wait_seconds=self._waited) if stats.workers else stats
 
     def set_epoch(self, epoch: int) -> None:
         """See `Dataset.set_epoch`."""
@@ -142,6 +152,7 @@ class _Counted(Iterator[Any]):
 
     def __init__(self, loader: EpochDataLoader, batches: Iterator[Any], run: ProcessRun) -> None:
         self._loader: EpochDataLoader | None = loader  # until the first batch
+        self._note_wait = loader.note_wait
         self._batches: Iterator[Any] | None = batches
         self._run = run
 
@@ -161,7 +172,9 @@ class _Counted(Iterator[Any]):
                 self._batches = iter(())
                 raise
         assert self._batches is not None
+        begin = time.perf_counter()
         batch = next(self._batches)
+        self._note_wait(time.perf_counter() - begin)
         self._run.count()
         return batch
 

@@ -45,3 +45,7 @@ def __getattr__(name: str) -> _Any:
         f"module 'penstock.scvi' has no attribute {name!r}"
         + (f": {hint}" if hint else _did_you_mean(name, __all__))
     )
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

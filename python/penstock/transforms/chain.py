@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
+from penstock.base.suggestions import did_you_mean
 from penstock.base.text import plural
 from penstock.base.validation import checked_items, checked_text, described
 from penstock.errors import InvalidArgument, NotFound
 from penstock.experiment.data_frame import DataFrame
 from penstock.experiment.gene_names import GeneNames
+from penstock.experiment.labels import MASK_OF_GENES, by_index, joinids_of, text_labels
+from penstock.experiment.places import as_mask
 
 Array = npt.NDArray[Any]
 
@@ -122,6 +125,29 @@ class Chain:
             raise InvalidArgument(f"{what} must be finite, got {array[where]} for gene {where}")
         return array
 
+    def by_label(self, genes: Any) -> Any:
+        """Return names or joinids of a table of pandas; of a Series of bools those by column."""
+        if hasattr(genes, "columns") and hasattr(genes, "index"):
+            if MASK_OF_GENES in genes:
+                genes = genes[genes[MASK_OF_GENES].to_numpy(bool)]
+            names = text_labels(genes)
+            if names is not None and (
+                set(names) <= set(self._keys(names, None).tolist())
+                or "var_names" in self._stored[1].var.columns  # joinids of AnnData are places
+            ):
+                return names
+            return np.asarray(joinids_of(genes, "SelectGenes(genes)")) if len(genes) else []
+        mask = as_mask(genes)
+        if mask is None or len(mask) != self.columns:
+            return genes
+        return by_index(
+            genes,
+            mask,
+            "the mask of genes",
+            lambda: [self.names(), *map(self.names, self._stored[1].usual())],
+            self.column_joinids,
+        )
+
     def select_genes(self, wanted: list[Any], column: str | None, fill: bool) -> None:
         """Replace the columns by the `wanted` genes, in their order."""
         if self.is_centred:
@@ -133,7 +159,11 @@ class Chain:
                     f"SelectGenes needs a bool for each of the {plural(len(there), 'column')} of X, got "
                     f"{len(wanted):,}"
                 )
-            wanted = there[np.array(wanted)].tolist()
+            places = np.flatnonzero(wanted)
+            if fill := bool((there[places] < 0).any()):
+                wanted = self.names()[places].tolist()
+            else:
+                wanted = there[places].tolist()
         by_joinid = all(isinstance(each, (int, np.integer)) for each in wanted)
         keys = there if by_joinid else self._keys(wanted, column)
         places = _places(keys, wanted, fill, "joinid" if by_joinid else "name")
@@ -362,9 +392,13 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
         )
     if len(found) < len(wanted) and not fill:
         missing = np.setdiff1d(np.arange(len(wanted)), found)
+        first = wanted[int(missing[0])]
+        texts = [key for key in keys.tolist() if isinstance(key, str)]
+        meant = did_you_mean(first, texts) if isinstance(first, str) else ""
         raise NotFound(
-            f"{len(missing)} of {plural(len(wanted), 'gene')} not found, the first is "
-            f"{wanted[int(missing[0])]!r}; missing='zero' gives them a column of zeros"
+            f"{len(missing)} of {plural(len(wanted), 'gene')} not found, the first is {first!r}"
+            + (f"{meant} SelectGenes with" if meant else "; SelectGenes with")
+            + " missing='zero' gives them a column of zeros"
         )
     return places
 

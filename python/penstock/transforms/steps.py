@@ -187,9 +187,7 @@ class SelectGenes(Transform):
 
     def add_to(self, chain: Chain) -> None:
         """Check the step and add it."""
-        given = self.genes
-        if hasattr(given, "columns") and "highly_variable" in given and "soma_joinid" in given:
-            given = given["soma_joinid"].to_numpy()[given["highly_variable"].to_numpy(bool)]
+        given = chain.by_label(self.genes)
         genes = checked_items("SelectGenes(genes)", given, "a list of names or joinids")
         missing = checked_choice("missing", self.missing, ("error", "zero"))
         chain.select_genes(genes, self.column, missing == "zero")

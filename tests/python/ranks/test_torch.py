@@ -334,6 +334,26 @@ def test_the_loader_has_the_counts_of_the_dataset(soma_small: Oracle) -> None:
         pass
     assert loader.stats == ds.stats
     assert loader.stats.cells == ds.n_obs
+    assert repr(loader.stats) == str(loader.stats)
+
+
+def test_how_long_the_loop_waited_for_workers(soma_small: Oracle) -> None:
+    """Not how long the workers waited for cells: here each batch waits for a slow function."""
+    loader = ps.dataloader(
+        ps.Dataset(soma_small.path, batch_size=100), num_workers=1, collate_fn=slow
+    )
+    for _ in loader:
+        pass
+    assert loader.stats.workers == 1
+    assert loader.stats.loop_wait_seconds >= 3 * 0.2
+    assert "the loop waited" in str(loader.stats)
+    assert loader.dataset.stats.loop_wait_seconds == 0
+    assert "1 worker waited" in str(loader.dataset.stats)
+
+
+def slow(batch):
+    time.sleep(0.2)
+    return batch
 
 
 def test_a_batch_is_a_tuple_of_two(soma_small: Oracle) -> None:

@@ -188,6 +188,22 @@ def test_lightnings_word_for_the_progress_bar(
         assert ("Epoch 1/1" in said) is shown
 
 
+def test_words_of_training(some_genes: ps.Dataset) -> None:
+    data = pscvi.DataModule(some_genes, "scvi")
+    assert data.model_class is scvi.model.SCVI
+    model = pscvi.train({"n_latent": 2}, datamodule=data, **QUIET)
+    assert model.is_trained_
+    for wrong, says in (
+        ({"progres": False}, "did you mean 'progress'"),
+        ({"loggr": None}, "did you mean 'logger'"),
+        ({"nothing_like_it": 1}, r"no argument 'nothing_like_it'$"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            pscvi.train(model, data, max_epochs=1, **wrong)
+    with pytest.raises(ps.InvalidArgument, match=r"data must be a penstock\.scvi\.DataModule"):
+        pscvi.train(model)
+
+
 def test_arguments_of_outputs(trained: tuple[pscvi.DataModule, Any]) -> None:
     data, model = trained
     for function in (pscvi.latent, pscvi.normalized, pscvi.elbo, pscvi.predict):

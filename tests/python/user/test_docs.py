@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +74,36 @@ def server(page: str, path: Path, folder: Path) -> Iterator[str]:
     write_index(folder / "experiment")
     with fault_proxy(folder=folder) as served:
         yield f"{served.url}/experiment"
+
+
+PLACES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted(DOCS.rglob("*.ipynb"))]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_names_and_arguments_in_examples_exist(place: Path) -> None:
+    """Also of examples that cannot run here, such as those that open the Census."""
+    scvi = pytest.importorskip("penstock.scvi")
+    if place.suffix == ".ipynb":
+        cells = json.loads(place.read_text())["cells"]
+        blocks = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    else:
+        blocks = re.findall(r"```py(?:thon)?\n(.*?)```", place.read_text(), re.DOTALL)
+    for block in blocks:
+        lines = [line for line in block.splitlines() if not line.lstrip().startswith(("%", "!"))]
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            alias, _, name = called.partition(".")
+            module = {"ps": ps, "penstock": ps, "pscvi": scvi}.get(alias)
+            if module is None or not re.fullmatch(r"[\w.]+", name):
+                continue
+            function = attrgetter(name)(module)
+            parameters = inspect.signature(function).parameters.values()
+            if any(each.kind == each.VAR_KEYWORD for each in parameters):
+                continue
+            given = {each.arg for each in node.keywords if each.arg}
+            assert given <= {each.name for each in parameters}, ast.unparse(node)
 
 
 def test_the_script_for_many_gpus_runs_on_two_processes(examples: Oracle, tmp_path: Path) -> None:

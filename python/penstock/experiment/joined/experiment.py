@@ -16,7 +16,7 @@ from penstock.base.text import aligned, block_html, plural
 from penstock.errors import InvalidArgument, NotFound, ResourceExhausted
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.experiment import Experiment
-from penstock.experiment.gene_names import NAME_COLUMNS
+from penstock.experiment.labels import VAR_NAME_COLUMNS
 
 from .genes import GeneMatch, match_genes
 from .tables import JoinedObs, JoinedObsFrame, JoinedVar
@@ -280,7 +280,7 @@ def _var_column(var: Mapping[str, Any], column: str | None) -> str:
         for table in var.values():
             table.checked_columns([column], "var_column")
         return column
-    for name in NAME_COLUMNS:
+    for name in VAR_NAME_COLUMNS:
         if all(name in table.columns for table in var.values()):
             return name
     there = "; ".join(f"{source}: {', '.join(table.columns)}" for source, table in var.items())

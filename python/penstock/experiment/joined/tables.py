@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.errors import CorruptData, NotFound, Unsupported
+from penstock.errors import CorruptData, InvalidArgument, NotFound, Unsupported
 from penstock.experiment.columns import ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 
@@ -147,6 +147,22 @@ class JoinedObs:
             rows = rows | fitting.shifted(offset)
         return rows
 
+    def of_rows(self, joinids: npt.NDArray[np.int64], table: Any) -> _core.RowSelection:
+        """Return the ids of the rows of a table of pandas, by joinid and source."""
+        if self._source_name not in table:
+            raise InvalidArgument(
+                f"joinids are of several experiments: the table must keep its column "
+                f"{self._source_name!r}, or an index of names"
+            )
+        offset = dict(zip(self._parts, self._offsets.tolist(), strict=True))
+        sources = table[self._source_name].tolist()
+        if other := next((each for each in sources if each not in offset), None):
+            raise InvalidArgument(
+                f"there is no source {other!r} in the join of {', '.join(self._parts)}"
+            )
+        ids = joinids + np.array([offset[each] for each in sources], np.int64)
+        return _core.RowSelection.from_unsorted(np.unique(ids))
+
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the joinid of each row in its experiment."""
         part = np.searchsorted(self._offsets, ids, side="right") - 1
@@ -187,6 +203,11 @@ class JoinedObsFrame(DataFrame):
         """See `DataFrame.own_joinids`."""
         joinids: npt.NDArray[np.int64] = self._core.own_joinids(ids)
         return joinids
+
+    def of_rows(self, joinids: npt.NDArray[np.int64], table: Any) -> _core.RowSelection:
+        """See `DataFrame.of_rows`."""
+        rows: _core.RowSelection = self._core.of_rows(joinids, table)
+        return rows
 
     def of_each(self, joinids: _core.RowSelection) -> _core.RowSelection:
         """See `DataFrame.of_each`."""

@@ -109,7 +109,9 @@ def name_of(model_class: Any) -> str:
 
 
 def _known_name(name: str) -> str:
-    return "MRVI" if name == _TORCH_MRVI else name
+    if name == _TORCH_MRVI:
+        return "MRVI"
+    return next((each for each in NAMES if each.lower() == name.lower()), name)
 
 
 def is_semi_supervised(model_class: Any) -> bool:

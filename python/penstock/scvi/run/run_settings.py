@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from penstock.base.suggestions import did_you_mean
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path
 from penstock.errors import InvalidArgument
@@ -40,6 +42,24 @@ _OTHERWISE = {
     "enable_checkpointing": "has each rank write the same file: use checkpoint=",
     "ckpt_path": "is checkpoint= with resume=True",
 }
+
+#: Arguments of `penstock.scvi.train` that a typing error may have meant.
+_OWN = ("accelerator", "checkpoint", "devices", "early_stopping", "load_best", "progress", "resume")
+
+
+def _check_names(trainer: Mapping[str, Any]) -> None:
+    """Refuse an argument that neither scvi-tools' Trainer nor Lightning's has."""
+    import scvi.train
+    from lightning.pytorch import Trainer
+
+    there = {
+        name
+        for each in (scvi.train.Trainer, Trainer)
+        for name in inspect.signature(each).parameters
+    }
+    for name in trainer.keys() - there:
+        raise TypeError(f"train() has no argument {name!r}{did_you_mean(name, there | {*_OWN})}")
+
 
 #: Start of scvi-tools' arguments about early stopping.
 _STOPPING = "early_stopping_"
@@ -84,6 +104,7 @@ def checked_run(
     for name in given["trainer"]:
         if name in _OTHERWISE:
             raise InvalidArgument(f"{name} {_OTHERWISE[name]}")
+    _check_names(given["trainer"])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     seed = given["seed"]

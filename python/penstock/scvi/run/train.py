@@ -21,7 +21,7 @@ from .run_settings import checked_run
 
 def train(
     model: Any,
-    data: DataModule,
+    data: DataModule | None = None,
     *,
     devices: int | str = "auto",
     accelerator: str = "auto",
@@ -48,7 +48,7 @@ def train(
         The model to train in place: ``data.create_model()``, or a model that was trained before. A
         mapping gives arguments of `DataModule.create_model`.
     data : DataModule
-        The cells.
+        The cells; scvi-tools' ``datamodule`` means the same.
     devices : int or "auto"
         Number of processes, one per GPU or on the CPU. -1 means all GPUs or cores, "auto" means
         one. Within an existing run (torchrun, Slurm), the run sets the number.
@@ -116,6 +116,8 @@ def train(
     size by N to train as on one rank, or multiply ``plan_kwargs["lr"]`` by sqrt(N) (Adam) to N. See
     docs/training.md.
     """
+    if data is None:
+        data = trainer.pop("datamodule", None)
     if not isinstance(data, DataModule):
         raise InvalidArgument(f"data must be a penstock.scvi.DataModule, got {described(data)}")
     if isinstance(model, Mapping):

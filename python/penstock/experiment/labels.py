@@ -1,0 +1,137 @@
+"""Labels of pandas objects: names, joinids and places of the rows of obs and var."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import InvalidArgument
+
+from .table_reader import JOINID, TableReader
+
+Array = npt.NDArray[Any]
+
+#: Columns that name cells, in order of preference.
+OBS_NAME_COLUMNS = ("obs_names", "obs_id", "cell_id", "index")
+#: Columns that name genes, in order of preference.
+VAR_NAME_COLUMNS = (
+    "var_names",
+    "var_id",
+    "feature_id",
+    "gene_id",
+    "feature_name",
+    "gene_name",
+    "index",
+)
+#: Column of var, and of the table of `highly_variable_genes`, that says which genes to take.
+MASK_OF_GENES = "highly_variable"
+
+
+def name_columns(table: TableReader) -> list[str]:
+    """Return the columns that name the rows of obs or var, the usual one first."""
+    usual = OBS_NAME_COLUMNS if table.kind == "obs" else VAR_NAME_COLUMNS
+    there = table.columns
+    return [name for name in usual if name in there]
+
+
+def by_index(
+    given: Any,
+    values: Array,
+    what: str,
+    names: Callable[[], Iterable[Array]],
+    joinids: Callable[[], Array],
+) -> Array:
+    """Return the values of a pandas Series in the order of the rows, one for each row.
+
+    As in pandas, the index of a Series says which row a value is of, wherever it stands. Arrays and
+    lists go by place. An index of integers is the places of the rows, or their joinids if it is
+    called ``soma_joinid``.
+
+    Parameters
+    ----------
+    given : object
+        What the user gave: a Series, an array or a list.
+    values : ndarray
+        Its values, one for each row.
+    what : str
+        Name of `given` in errors.
+    names, joinids : callable
+        Return the names of the rows, in each way in which they are named, and their joinids.
+
+    Raises
+    ------
+    InvalidArgument
+        The index has other labels than the rows.
+    """
+    index: Any = getattr(given, "index", None)
+    if getattr(given, "ndim", None) != 1 or not hasattr(index, "dtype"):
+        return values
+    labels = np.asarray(index)
+    own: list[Array] = []
+    if labels.dtype.kind in "iu":
+        own.append(joinids() if index.name == JOINID else np.arange(len(values)))
+    elif all(isinstance(label, str) for label in labels.tolist()):
+        own.extend(names())
+        own.append(joinids().astype(str))
+    for rows in own:
+        if np.array_equal(labels, rows):
+            return values
+    for rows in own:
+        place = {label: i for i, label in enumerate(labels.tolist())}
+        order = [place.get(row, -1) for row in rows.tolist()]
+        if len(place) == len(labels) == len(order) and sorted(order) == list(range(len(order))):
+            return values[order]
+    raise InvalidArgument(
+        f"the index of {what} names other rows, such as {labels[0]!r}: its labels must be those of the "
+        f"rows, in any order; give {what}.to_numpy() to go by place"
+    )
+
+
+def of_table(table: TableReader, given: Any, values: Array, what: str) -> Array:
+    """Return `by_index` for the rows of obs or var."""
+
+    def read(column: str) -> Array:
+        return table.read([column])[column].to_numpy()
+
+    return by_index(
+        given, values, what, lambda: map(read, name_columns(table)), lambda: read(JOINID)
+    )
+
+
+def text_labels(table: Any) -> list[str] | None:
+    """Return the index of a table of pandas, if it is texts that differ; else None."""
+    labels = np.asarray(table.index).tolist()
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return None
+    return labels if len(set(labels)) == len(labels) else None
+
+
+def joinids_of(table: Any, what: str) -> Any:
+    """Return the joinids of the rows of a table of pandas, from its column or its index.
+
+    Raises
+    ------
+    InvalidArgument
+        The table has none.
+    """
+    if JOINID in table:
+        return table[JOINID]
+    if table.index.name == JOINID:
+        return table.index
+    raise InvalidArgument(
+        f"{what} is a table that does not say which rows it has: its index must be their names, or "
+        f"keep its column {JOINID}; an array of bools goes by place"
+    )
+
+
+def check_series(given: Any, what: str) -> None:
+    """Refuse a Series of integers under another name than ``soma_joinid``, such as counts."""
+    name = getattr(given, "name", None)
+    if hasattr(given, "index") and hasattr(given, "dtype") and name not in (None, JOINID):
+        raise InvalidArgument(
+            f"{what} is a Series of integers called {name!r}, not {JOINID}: give {what}.to_numpy() if they "
+            "choose rows"
+        )

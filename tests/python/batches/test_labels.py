@@ -1,0 +1,244 @@
+"""Series and tables of pandas choose rows by their labels, as in pandas and anndata, or are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import penstock as ps
+import pytest
+
+JOINID = "soma_joinid"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("examples")
+
+
+@pytest.fixture(scope="module")
+def adata(folder: Path) -> anndata.AnnData:
+    return anndata.read_h5ad(ps.example("census-like", format="h5ad", folder=folder))
+
+
+@pytest.fixture(scope="module", params=["soma", "h5ad", "memory"])
+def ds(request: pytest.FixtureRequest, folder: Path, adata: anndata.AnnData) -> ps.Dataset:
+    if request.param == "memory":
+        return ps.Dataset(adata)
+    return ps.Dataset(ps.example("census-like", format=request.param, folder=folder))
+
+
+def ids(part: ps.Dataset) -> list[int]:
+    """Joinids of a part in the Census, also of AnnData, which has them as a column of its own."""
+    return part.to_anndata().obs[JOINID].tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_series_of_bools_goes_by_its_index(ds: ps.Dataset, seed: int) -> None:
+    """Sorted or shuffled: the frame with the same mask is the oracle."""
+    frame = ds.obs.to_pandas()
+    shuffled = frame.sample(frac=1, random_state=seed)
+    for by_names in (False, True):
+        if by_names:
+            shuffled = shuffled.set_axis(ds.obs_names[shuffled.index.to_numpy()])
+        mask = shuffled["cell_type"] == shuffled["cell_type"].iloc[0]
+        expected = ids(ds[np.flatnonzero(frame["cell_type"] == shuffled["cell_type"].iloc[0])])
+        assert 0 < len(expected) < ds.n_obs
+        assert ids(ds[mask]) == expected
+        assert ids(ps.Dataset(ds.experiment, obs_query=mask)) == expected
+        assert ds.obs[mask][JOINID].tolist() == ds[mask].obs[JOINID].tolist()
+        assert ids(ds[mask.to_numpy()]) != expected, "an array goes by place"
+    by_joinid = shuffled.set_index(JOINID)["sex"] == "male"
+    assert ids(ds[by_joinid]) == ids(ds["sex == 'male'"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mask_of_genes_goes_by_its_index(
+    ds: ps.Dataset, adata: anndata.AnnData, seed: int
+) -> None:
+    hvg = ps.highly_variable_genes(ds, n_top_genes=50)
+    expected = ds.var_names[hvg["highly_variable"].to_numpy()].tolist()
+    shuffled = hvg.sample(frac=1, random_state=seed)["highly_variable"]
+    assert ds[:, shuffled].var_names.tolist() == expected
+    step = ps.SelectGenes(shuffled)
+    assert ds.with_settings(transforms=[step]).var_names.tolist() == expected
+    assert ps.Dataset(ds.experiment, var_query=shuffled).var_names.tolist() == expected
+    theirs = adata[:, shuffled.reindex(adata.var_names)].var_names.tolist()
+    assert theirs == expected
+    # After genes were chosen in another order, the mask is of those columns.
+    part = ds[:, np.random.default_rng(seed).permutation(ds.n_vars)[:300]]
+    mask = pd.Series(part.var["nnz"].to_numpy() > 100, index=part.var_names)
+    kept = part.var_names[mask.to_numpy()].tolist()
+    assert part[:, mask.sample(frac=1, random_state=seed)].var_names.tolist() == kept
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_goes_by_names_or_joinids(
+    ds: ps.Dataset, adata: anndata.AnnData, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    places = np.sort(rng.permutation(ds.n_obs)[:40])
+    expected = ids(ds[places])
+    theirs = adata.obs.iloc[rng.permutation(places)]
+    with_numbers = ds.obs.to_pandas().iloc[places]
+    for table in (
+        theirs,
+        theirs.drop(columns=JOINID),
+        with_numbers,
+        with_numbers.reset_index(drop=True),
+        with_numbers.set_index(JOINID),
+    ):
+        assert ids(ds[table]) == expected
+        assert ids(ps.Dataset(ds.experiment, obs_query=table)) == expected
+    some = rng.permutation(ds.n_vars)[:7]
+    table = adata.var.iloc[some]
+    assert ds[:, table].var_names.tolist() == table.index.tolist()
+    assert ds[:, adata[:, some]].var_names.tolist() == table.index.tolist()
+    assert ds[:, ds[:, some]].var_names.tolist() == table.index.tolist()
+    assert ds[:, ds[:, some].var].var_names.tolist() == table.index.tolist()
+    text = f"feature_name == {adata.var['feature_name'].iloc[5]!r}"
+    assert ds[:, text].var_names.tolist() == [adata.var_names[5]]
+
+
+def test_a_shuffled_anndata_with_joinids_of_another_store(adata: anndata.AnnData) -> None:
+    """Its column soma_joinid is of the store it came from; names say which cells are meant."""
+    shuffled = adata[np.random.default_rng(1).permutation(adata.n_obs)].copy()
+    ds = ps.Dataset(shuffled)
+    chosen = shuffled.obs[shuffled.obs["cell_type"] == "fibroblast"]
+    assert ds[chosen].obs["cell_type"].tolist() == ["fibroblast"] * len(chosen)
+    assert ds[adata[adata.obs["cell_type"] == "fibroblast"]].n_obs == len(chosen)
+    var = shuffled[:, ::-1].copy()
+    assert ps.Dataset(var)[:, adata.var.iloc[:3]].var_names.tolist() == adata.var_names[:3].tolist()
+
+
+def test_tables_that_do_not_say_which_rows_they_have(ds: ps.Dataset) -> None:
+    part = ds[1:]
+    some = part.obs[["sex"]]
+    for table in (
+        some[some["sex"] == "female"],
+        ds.obs.to_pandas(["cell_type", "nnz"])
+        .groupby("cell_type", observed=True)
+        .mean()
+        .reset_index(),
+        ds.obs[["sex"]] == "male",
+    ):
+        for choose in (lambda t: part[t], lambda t: ps.Dataset(ds.experiment, obs_query=t)):
+            with pytest.raises(ps.InvalidArgument, match="does not say which rows it has"):
+                choose(table)
+    genes = ds[:, [5, 3]].var[["feature_name"]]
+    for choose in (lambda t: ds[:, t], lambda t: ps.Dataset(ds.experiment, var_query=t)):
+        with pytest.raises(ps.InvalidArgument, match="does not say which rows it has"):
+            choose(genes)
+
+
+def test_series_of_other_rows_are_refused(ds: ps.Dataset) -> None:
+    n = ds.n_obs
+    for index in (np.arange(1, n + 1), pd.RangeIndex(0, 2 * n, 2), [f"cell {i}" for i in range(n)]):
+        mask = pd.Series(np.ones(n, bool), index=index)
+        for choose in (lambda m: ds[m], lambda m: ds.obs[m]):
+            with pytest.raises(ps.InvalidArgument, match=r"names other rows, such as.*to_numpy"):
+                choose(mask)
+    counts = ds.obs["sex"].value_counts()
+    for choose in (lambda s: ds[s], lambda s: ps.Dataset(ds.experiment, obs_query=s)):
+        with pytest.raises(ps.InvalidArgument, match="a Series of integers called 'count'"):
+            choose(counts)
+    missing = pd.Series([True, None] * (n // 2), dtype="boolean")
+    with pytest.raises(ps.InvalidArgument, match=r"3,000 of 6,000 bools are missing: mask\.fillna"):
+        ds[missing]
+
+
+def test_joinids_in_a_series_are_joinids(ds: ps.Dataset) -> None:
+    part = ds[1000:]
+    chosen = part.obs.to_pandas()[JOINID].iloc[[5, 70]]
+    assert part[chosen].obs[JOINID].tolist() == [1005, 1070]
+    assert part[[5, 70]].obs[JOINID].tolist() == [1005, 1070]
+
+
+def test_weights_go_by_their_index(ds: ps.Dataset) -> None:
+    frame = ds.obs.to_pandas().sample(frac=1, random_state=2)
+    weights = (frame["sex"] == "female").astype(float)
+    drawn = ps.Dataset(ds.experiment, weights=weights, obs_columns=["sex"])
+    assert {each for _, obs in drawn for each in obs["sex"]} == {"female"}
+    with pytest.raises(ps.InvalidArgument, match="index of weights names other rows"):
+        ps.Dataset(ds.experiment, weights=weights.set_axis(np.arange(len(weights)) + 1))
+
+
+def test_rows_of_joined_stores(folder: Path, adata: anndata.AnnData) -> None:
+    """A joinid is of one cell of each store; a table says by its source which one is meant."""
+    first, second = adata[:200].copy(), adata[200:500].copy()
+    joined = ps.Dataset([first, second])
+    frame = joined.obs.to_pandas()
+    source = next(
+        name for name in frame if name not in first.obs and name not in (JOINID, "obs_names")
+    )
+    chosen = joined[frame.iloc[350:355]]
+    assert chosen.obs_names.tolist() == adata.obs_names[350:355].tolist()
+    both = joined[frame.iloc[[3, 203]]]
+    assert both.obs_names.tolist() == adata.obs_names[[3, 203]].tolist()
+    with pytest.raises(ps.InvalidArgument, match=f"must keep its column '{source}'"):
+        joined[frame.drop(columns=source).iloc[:3]]
+    with pytest.raises(ps.InvalidArgument, match="no source 'other'"):
+        joined[frame.assign(**{source: "other"}).iloc[:3]]
+
+
+def test_objects_of_one_size_are_not_one_store(adata: anndata.AnnData) -> None:
+    first, other = adata[:50].copy(), adata[5000:5050].copy()
+    with pytest.raises(ps.InvalidArgument, match="is a selection of AnnData of 50 cells"):
+        ps.Dataset(first)[ps.Dataset(other)[10:20]]
+    again = ps.Dataset(first)[ps.Dataset(first.copy())[10:20]]
+    assert again.obs_names.tolist() == first.obs_names[10:20].tolist()
+
+
+def test_names_that_repeat_name_no_cell(adata: anndata.AnnData) -> None:
+    """`obs_names` falls back to joinids, which are not taken for names, or the other way round."""
+    four = adata[:4].copy()
+    four.obs_names = ["1", "3", "1", "2"]
+    ds = ps.Dataset(four)
+    for names in (ds.obs_names[:1], ["3"], ["1"]):
+        with pytest.raises(ps.InvalidArgument, match=r"'1' more than once.*cannot be names"):
+            ds[names]
+
+
+def test_nothing_is_no_selection(ds: ps.Dataset) -> None:
+    for nothing in (None, "", "  "):
+        with pytest.raises(ps.InvalidArgument, match=r"ds\[:\] has all cells"):
+            ds[nothing]
+    assert ds[:, :3].n_obs == ds[...].n_obs == ds.n_obs
+
+
+def test_genes_that_are_not_stored(ds: ps.Dataset) -> None:
+    names = ["no gene", ds.var_names[3], "neither", ds.var_names[1]]
+    wide = ds.with_settings(transforms=[ps.SelectGenes(names, missing="zero")])
+    for key in ([0], [0, 2], [3, 0], slice(0, 3), np.array([True, False, True, True])):
+        part = wide[:50, key]
+        expected = np.array(names, object)[key].tolist()
+        assert part.var_names.tolist() == expected
+        X = part.with_settings(batch_size=50, shuffle=False).head(50)[0]
+        whole = wide[:50].with_settings(batch_size=50, shuffle=False).head(50)[0]
+        np.testing.assert_array_equal(X, whole[:, key])
+
+
+def test_genes_come_before_callables(ds: ps.Dataset) -> None:
+    with pytest.raises(ps.InvalidArgument, match="choose the genes first"):
+        ds.with_settings(transforms=[np.sqrt])[:, :5]
+    with pytest.raises(ps.NotFound, match=r"did you mean '(?i:ensg)"):
+        ds[:, [ds.var_names[0].lower()]]
+
+
+def test_an_anndata_is_not_read_to_choose_its_cells(
+    ds: ps.Dataset, adata: anndata.AnnData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """np.asarray of an AnnData, or of a Dataset, goes through its cells one by one."""
+    view = adata[100:140, 3:9]
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(anndata.AnnData, "__getitem__", read)
+    monkeypatch.setattr(ps.Dataset, "__iter__", read)
+    assert ds[view].n_obs == 40
+    assert ds[:, view].n_vars == 6
+    assert ds[:, ps.Dataset(ds.experiment)].n_vars == ds.n_vars
