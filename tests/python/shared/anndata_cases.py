@@ -123,9 +123,7 @@ def write_zarr(
                 group = zarr.open_group(str(path), mode="w", zarr_format=version)
                 anndata.io.write_elem(group, "/", adata)
                 for place in _sparse(adata):
-                    anndata.io.write_elem(
-                        group, place, _matrix(adata, place), dataset_kwargs={**storage, **settings}
-                    )
+                    _write_matrix(group, place, adata, {**storage, **settings})
                 zarr.consolidate_metadata(str(path))
     finally:
         anndata.settings.zarr_write_format = before
@@ -146,11 +144,15 @@ def write_collection(
             name = f"dataset_{number}"
             anndata.io.write_elem(group, name, dataset)
             for place in _sparse(dataset) if settings else []:
-                anndata.io.write_elem(
-                    group, f"{name}/{place}", _matrix(dataset, place), dataset_kwargs=settings
-                )
+                _write_matrix(group[name], place, dataset, settings)
         zarr.consolidate_metadata(str(path))
     return path
+
+
+def _write_matrix(group: Any, place: str, adata: anndata.AnnData, settings: dict[str, Any]) -> None:
+    parent, _, name = place.rpartition("/")
+    below = group[parent] if parent else group
+    anndata.io.write_elem(below, name, _matrix(adata, place), dataset_kwargs=settings)
 
 
 def _matrix(adata: anndata.AnnData, place: str) -> Any:
