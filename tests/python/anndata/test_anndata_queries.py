@@ -58,8 +58,9 @@ def test_names_select_their_rows_and_genes(source: Any, adata: anndata.AnnData) 
 def test_a_series_must_be_of_these_rows(source: Any, adata: anndata.AnnData) -> None:
     mask = adata.obs["n_genes"] > 4000
     assert ps.Dataset(source, obs_query=mask).n_obs == mask.sum()
-    with pytest.raises(ps.InvalidArgument, match="the index of obs_query must be obs_names"):
-        ps.Dataset(source, obs_query=mask[::-1])
+    assert ps.Dataset(source, obs_query=mask[::-1]).obs_names.tolist() == mask[mask].index.tolist()
+    with pytest.raises(ps.InvalidArgument, match="the index of obs_query names other rows"):
+        ps.Dataset(source, obs_query=mask.rename(index=str.lower))
 
 
 def test_objects_are_joined_by_place(adata: anndata.AnnData) -> None:
