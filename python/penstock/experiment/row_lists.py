@@ -164,9 +164,12 @@ def _by_names(axis: DataFrame, wanted: list[str], argument: str) -> _core.RowSel
         twice = next(name for i, name in enumerate(wanted) if names[name] != i)
         raise InvalidArgument(f"{argument} has the name {twice!r} twice")
     best, repeated = None, None
+    like_joinids = axis.kind == "obs" and any(name.isdecimal() for name in names)
     for column, stored in _names(axis):
-        if axis.kind == "obs" and (repeated := _repeated(column, stored) or repeated) is not None:
-            continue  # `Dataset.obs_names` leaves this column out, too
+        # If names repeat, `Dataset.obs_names` are joinids: "3" may be meant as either.
+        if like_joinids and (again := _repeated(column, stored)) is not None:
+            repeated = again
+            continue
         found = np.fromiter((name in names for name in stored), bool, len(stored))
         held = len(set(stored[found].tolist()))
         if best is None or held > best[0]:

@@ -60,7 +60,7 @@ def test_a_series_must_be_of_these_rows(source: Any, adata: anndata.AnnData) -> 
     assert ps.Dataset(source, obs_query=mask).n_obs == mask.sum()
     assert ps.Dataset(source, obs_query=mask[::-1]).obs_names.tolist() == mask[mask].index.tolist()
     with pytest.raises(ps.InvalidArgument, match="the index of obs_query names other rows"):
-        ps.Dataset(source, obs_query=mask.rename(index=str.lower))
+        ps.Dataset(source, obs_query=mask.rename(index=str.upper))
 
 
 def test_objects_are_joined_by_place(adata: anndata.AnnData) -> None:

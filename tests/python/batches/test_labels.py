@@ -195,8 +195,9 @@ def test_objects_of_one_size_are_not_one_store(adata: anndata.AnnData) -> None:
 def test_names_that_repeat_name_no_cell(adata: anndata.AnnData) -> None:
     """`obs_names` falls back to joinids, which are not taken for names, or the other way round."""
     four = adata[:4].copy()
-    four.obs_names = ["1", "3", "1", "2"]
+    four.obs_names = ["1", "3", "1", "cell"]
     ds = ps.Dataset(four)
+    assert ds[["cell"]].obs["soma_joinid"].tolist() == [3]
     for names in (ds.obs_names[:1], ["3"], ["1"]):
         with pytest.raises(ps.InvalidArgument, match=r"'1' more than once.*cannot be names"):
             ds[names]
